@@ -1,0 +1,2 @@
+//! One door.
+fn main() {}

@@ -1,1 +1,84 @@
-//! wire
+//! Protocol headers as types: parse and emit on byte slices, without allocation.
+//!
+//! | file | header | bytes | sources |
+//! |---|---|---|---|
+//! | `mac` | [`MacAddr`] | 6 | IEEE 802, RFC 7042 |
+//! | `ether` | [`EtherHeader`], [`EtherType`] | 14 | RFC 894 |
+//! | `arp` | [`ArpPacket`] | 28 | RFC 826, RFC 5227 |
+//! | `ipv4` | [`Ipv4Header`], [`Ipv4View`], [`Ipv4Fields`] | 20 to 60 | RFC 791, RFC 1122, RFC 3168 |
+//! | `ip_proto` | [`IpProto`] | 1 | RFC 791 |
+//! | `ipv4_addr` | [`is_martian_source`] and its like | | RFC 1122, RFC 1812 |
+//! | `icmpv4` | [`IcmpHeader`], [`IcmpMessage`] | 8 | RFC 792, RFC 1191 |
+//! | `udp` | [`UdpHeader`] | 8 | RFC 768 |
+//! | `tcp` | [`TcpHeader`], [`TcpView`], [`TcpFields`], [`TcpOptions`], [`TcpFlags`] | 20 to 60 | RFC 9293, RFC 7323, RFC 2018 |
+//! | `seq` | [`SeqNum`] | 4 | RFC 9293 section 3.4 |
+//! | `checksum` | [`Checksum`], [`pseudo_header_v4`] | 2 | RFC 1071 |
+//!
+//! A TCP segment over IPv4 in an Ethernet frame, with the usual timestamps:
+//!
+//! ```text
+//!  0              14                      34                      54          66
+//! +--------------+-----------------------+-----------------------+-----------+---------- - -
+//! | EtherHeader  | Ipv4Header            | TcpHeader             | options   | data
+//! +--------------+-----------------------+-----------------------+-----------+---------- - -
+//!                 Ipv4Header::parse ->    TcpHeader::parse ->
+//!                 Ipv4View                TcpView
+//! ```
+//!
+//! The shape is the same everywhere. `X::parse(bytes)` looks at the front of a slice and gives either
+//! the header in place, as a reference into the packet, or a [`ParseError`]; where a header has options it
+//! gives a view that dereferences to the fixed part. Going out, a value of the fields is written by
+//! `emit(&mut bytes)`, which returns the length written.
+//!
+//! Called by: the stack, devices, tests and tools above it. Calls: nothing of this workspace.
+//!
+//! Invariants: no received byte can make this crate panic, which the lints below hold; only the caller's
+//! own choice of an output buffer that is too short is asserted. Header bytes are contiguous in
+//! the slice: the caller pulls them up first. What depends on the length of the whole packet is
+//! checked by the caller, who owns the chain. Nothing allocates. Locks: none.
+
+#![no_std]
+#![forbid(unsafe_code)]
+// Tests may index and unwrap: a panic there is a failed test.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+#[cfg(test)]
+extern crate std;
+
+mod arp;
+mod checksum;
+mod emit;
+mod error;
+mod ether;
+mod icmpv4;
+mod ip_proto;
+mod ipv4;
+mod ipv4_addr;
+mod mac;
+mod seq;
+mod tcp;
+mod udp;
+
+pub use self::arp::{ArpOp, ArpPacket};
+pub use self::checksum::{Checksum, pseudo_header_v4};
+pub use self::error::ParseError;
+pub use self::ether::{EtherHeader, EtherType};
+pub use self::icmpv4::{IcmpHeader, IcmpMessage, TimeExceeded, Unreachable};
+pub use self::ip_proto::IpProto;
+pub use self::ipv4::{Ipv4Fields, Ipv4Header, Ipv4View};
+pub use self::ipv4_addr::{
+    is_martian_destination, is_martian_source, is_same_subnet, is_subnet_broadcast,
+};
+pub use self::mac::{MacAddr, MacAddrParseError};
+pub use self::seq::SeqNum;
+pub use self::tcp::{SackBlock, SackBlocks, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView};
+pub use self::udp::UdpHeader;

@@ -1,0 +1,54 @@
+//! Which CPU this thread runs on, and how many CPUs the machine has: the index into per-CPU caches.
+//!
+//! Called by `uma` and by per-CPU statistics. Calls libc. Invariant: `current() < count()`.
+//! Locks: none.
+
+use std::sync::OnceLock;
+
+/// The CPU that the calling thread runs on, below [`count`].
+///
+/// A hint: the thread may be elsewhere before the caller looks at the number, so what it selects
+/// must be safe to use from any CPU. Where the machine cannot say, the answer is 0. Where CPU ids
+/// have gaps, two CPUs may share a number.
+#[doc(alias = "curcpu")]
+#[must_use]
+#[inline]
+pub fn current() -> usize {
+    fold(raw_current(), count())
+}
+
+/// How many CPUs the machine is configured with; at least 1, and the same number for the whole
+/// life of the process.
+#[doc(alias = "mp_ncpus")]
+#[must_use]
+pub fn count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        // SAFETY: sysconf takes a plain number, touches no memory of ours, and is thread-safe.
+        let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        usize::try_from(configured).unwrap_or(1).max(1)
+    })
+}
+
+/// The kernel's number of this CPU; 0 where there is no way to ask.
+#[inline]
+fn raw_current() -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: sched_getcpu takes nothing, returns a number or -1, and is thread-safe.
+        let cpu = unsafe { libc::sched_getcpu() };
+        usize::try_from(cpu).unwrap_or(0)
+    }
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// Brings the id of a CPU into range. The branch is there because it is always predicted, and a
+/// division is not free on the allocator's fast path.
+#[inline]
+fn fold(cpu: usize, count: usize) -> usize {
+    if cpu < count { cpu } else { cpu % count }
+}
+
+#[cfg(test)]
+mod tests;

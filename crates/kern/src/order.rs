@@ -1,0 +1,101 @@
+//! The one table of lock ranks, outermost first.
+//!
+//! A thread may take a lock only if its rank is greater than the rank of every lock the thread
+//! already holds; [`witness`](crate::witness) checks that. A new kind of lock gets its place here,
+//! in review, before it is used. The gaps are there for that.
+//!
+//! | rank | name | who holds it, and why it stands here |
+//! |---:|---|---|
+//! | 0 | [`GIANT`] | the whole stack, when it is configured to run under one lock: outside everything |
+//! | 100 | [`STACK_CONFIG`] | configuration of a stack: changing it walks interfaces and tables |
+//! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
+//! | 250 | [`LISTENERS`] | who listens where: asked before a new connection is made |
+//! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
+//! | 400 | [`CONN`] | one connection with its socket buffers: TCP runs under it and sends from it |
+//! | 450 | [`ACCEPT_QUEUE`] | connections on their way to a user: pushed by the connection that became ready |
+//! | 500 | [`UDP_TABLE`] | demultiplexing of UDP sockets: as for connections |
+//! | 550 | [`UDP`] | one UDP socket with its queues |
+//! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
+//! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: asked on the way out, under a connection |
+//! | 700 | [`ROUTE`] | the routing table: asked on the way out, also by ARP's own packets |
+//! | 750 | [`IFQUEUE`] | an interface's queue of packets: the last stop on the way out |
+//! | 800 | [`CALLOUT`] | the timer wheel: any of the above sets and cancels timers under its own lock |
+//! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
+//! | 870 | [`RANDOM`] | the random stream: asked for ids and sequence numbers from anywhere |
+//! | 880 | [`ZONE_CPU`] | one CPU's cache of items: memory is needed under any lock above |
+//! | 900 | [`ZONE`] | a zone and its depot: asked by a CPU's cache that ran empty or full |
+//! | 920 | [`KEG`] | a keg and its slabs: asked by a zone, and shared by several |
+//! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
+//!
+//! Callbacks run with none of these held: see [`witness::assert_none`](crate::witness::assert_none).
+
+/// The lock over a whole stack.
+pub const GIANT: u16 = 0;
+/// Configuration of a stack.
+pub const STACK_CONFIG: u16 = 100;
+/// The list of interfaces.
+pub const INTERFACES: u16 = 200;
+/// Who listens where.
+pub const LISTENERS: u16 = 250;
+/// The table of connections.
+pub const CONN_TABLE: u16 = 300;
+/// One connection.
+pub const CONN: u16 = 400;
+/// Connections on their way to a user.
+pub const ACCEPT_QUEUE: u16 = 450;
+/// The table of UDP sockets.
+pub const UDP_TABLE: u16 = 500;
+/// One UDP socket.
+pub const UDP: u16 = 550;
+/// IP reassembly.
+pub const REASS: u16 = 600;
+/// The neighbour cache.
+pub const ARP: u16 = 650;
+/// The routing table.
+pub const ROUTE: u16 = 700;
+/// An interface's packet queue.
+pub const IFQUEUE: u16 = 750;
+/// The timer wheel.
+pub const CALLOUT: u16 = 800;
+/// The queue of tasks.
+pub const TASKQUEUE: u16 = 850;
+/// The random stream.
+pub const RANDOM: u16 = 870;
+/// One CPU's cache of a zone; taken before its zone.
+pub const ZONE_CPU: u16 = 880;
+/// A zone and its depot.
+pub const ZONE: u16 = 900;
+/// A keg and its slabs.
+pub const KEG: u16 = 920;
+/// Registries of counters.
+pub const STATS: u16 = 950;
+
+const _: () = {
+    let order = [
+        GIANT,
+        STACK_CONFIG,
+        INTERFACES,
+        LISTENERS,
+        CONN_TABLE,
+        CONN,
+        ACCEPT_QUEUE,
+        UDP_TABLE,
+        UDP,
+        REASS,
+        ARP,
+        ROUTE,
+        IFQUEUE,
+        CALLOUT,
+        TASKQUEUE,
+        RANDOM,
+        ZONE_CPU,
+        ZONE,
+        KEG,
+        STATS,
+    ];
+    let mut i = 1;
+    while i < order.len() {
+        assert!(order[i - 1] < order[i], "the table is out of order");
+        i += 1;
+    }
+};

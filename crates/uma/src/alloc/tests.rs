@@ -3,8 +3,6 @@
 
 use super::*;
 use core::alloc::Layout;
-use std::thread;
-use std::time::Duration;
 
 /// A zone of one slab, all of whose items are live.
 fn exhausted() -> (Inner, Vec<NonNull<u8>>) {
@@ -68,7 +66,7 @@ fn items_in_transit_are_waited_for() {
     let transit = zone.enter_transit();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| zone.alloc().is_ok());
-        thread::sleep(Duration::from_micros(200));
+        thread::sleep(Duration::from_millis(2));
         zone.give_bucket_to_slabs(&carried);
         drop(transit);
         assert!(waiter.join().unwrap(), "it did not wait");
@@ -81,4 +79,30 @@ fn waiting_for_items_has_an_end() {
     let (zone, _items) = exhausted();
     let _transit = zone.enter_transit();
     assert_eq!(zone.alloc(), Err(AllocError::NoMemory));
+}
+
+#[test]
+fn items_that_came_while_we_locked_are_seen() {
+    // Breaks when the search, with all caches locked, does not look again at the depot and the
+    // slabs, to which another thread may have brought items since.
+    let (zone, items) = exhausted();
+    #[cfg(debug_assertions)]
+    zone.arena.mark_freed(items[0], zone.name);
+    zone.count_free(&mut zone.lock_cache());
+    zone.give_to_slabs(&items[..1], true);
+    assert!(matches!(
+        zone.rob(AllocError::NoMemory),
+        Err(Shortage::Wait)
+    ));
+    let mut bucket = Bucket::with_capacity(1).expect("the heap has room for one");
+    zone.keg.0.lock().take(&zone.arena, &mut bucket, 1);
+    assert!(matches!(
+        zone.rob(AllocError::NoMemory),
+        Err(Shortage::Final(AllocError::NoMemory))
+    ));
+    assert!(zone.depot.0.lock().push_filled(bucket).is_ok());
+    assert!(
+        zone.rob(AllocError::NoMemory)
+            .is_ok_and(|(bucket, _)| bucket.len() == 1)
+    );
 }

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The programs that the end-to-end tests drive. Without them (or without root to install them) those
+# tests say so and are counted as skipped.
+set -euo pipefail
+tools=(curl iperf3 ip ping nc dig setpriv python3)
+packages=(curl iperf3 iproute2 iputils-ping netcat-openbsd bind9-dnsutils util-linux python3)
+missing=()
+for tool in "${tools[@]}"; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+[ ${#missing[@]} -eq 0 ] && exit 0
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "missing: ${missing[*]} (install ${packages[*]}); tests that need them will be skipped" >&2
+    exit 0
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q >/dev/null
+apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null

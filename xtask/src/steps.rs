@@ -1,0 +1,122 @@
+//! The steps of `ci`, each a command or a check.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::tidy;
+
+/// One step.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) in_ci: bool,
+    run: fn() -> bool,
+}
+
+/// Every step, in the order of `ci`: what fails fastest comes first.
+pub(crate) fn all() -> Vec<Step> {
+    let step = |name, run| Step { name, in_ci: true, run };
+    vec![
+        step("fmt", || cargo("fmt --all --check", &[])),
+        step("tidy", tidy::run),
+        step("clippy", || cargo("clippy -q --workspace --all-targets -- -D warnings", &[])),
+        step("doc", || {
+            cargo("doc -q --workspace --no-deps", &[("RUSTDOCFLAGS", "-D warnings")])
+        }),
+        step("test", test),
+        step("loom", loom),
+        step("readme", readme),
+        Step { name: "asan", in_ci: false, run: asan },
+    ]
+}
+
+/// Runs the steps; the first that fails ends it.
+pub(crate) fn run(steps: &[Step]) -> ExitCode {
+    for step in steps {
+        println!("== {}", step.name);
+        let start = Instant::now();
+        let ok = (step.run)();
+        println!("== {}: {} in {:.0?}", step.name, if ok { "ok" } else { "FAILED" }, start.elapsed());
+        if !ok {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn cargo(args: &str, vars: &[(&str, &str)]) -> bool {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args.split(' ')).envs(vars.iter().copied());
+    run_command(&mut command)
+}
+
+fn run_command(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(e) => {
+            eprintln!("can't run {:?}: {e}", command.get_program());
+            false
+        }
+    }
+}
+
+/// All tests. A test that this machine can't run writes a line to the file that `MBUMA_SKIPS` names.
+fn test() -> bool {
+    let skips = target_dir().join("skipped-tests");
+    let _ = fs::remove_file(&skips);
+    let ok = cargo("test -q --workspace --no-fail-fast", &[("MBUMA_SKIPS", &skips.to_string_lossy())]);
+    let text = fs::read_to_string(&skips).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines.iter().for_each(|line| println!("skipped: {line}"));
+    println!("{} tests skipped because of what this machine lacks", lines.len());
+    ok
+}
+
+fn loom() -> bool {
+    // A directory of its own: the flag rebuilds everything.
+    let dir = target_dir().join("loom");
+    let vars = [("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", &*dir.to_string_lossy())];
+    cargo("test -q -p kern --release --test loom_taskqueue", &vars)
+}
+
+fn asan() -> bool {
+    let dir = target_dir().join("asan");
+    let vars = [
+        ("RUSTC_BOOTSTRAP", "1"),
+        ("RUSTFLAGS", "-Zsanitizer=address"),
+        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+    ];
+    cargo("test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu", &vars)
+}
+
+/// The README's first command: a page from inside the stack.
+fn readme() -> bool {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut build = Command::new(&cargo);
+    if !run_command(build.args(["build", "-q", "--release"])) {
+        return false;
+    }
+    let page = "run -q --release -- run -- curl -sS http://10.0.2.2/";
+    match Command::new(&cargo).args(page.split(' ')).output() {
+        Ok(out) if out.status.success() => String::from_utf8_lossy(&out.stdout).contains("mbuma"),
+        Ok(out) => {
+            let text = String::from_utf8_lossy(&out.stderr);
+            let unable = ["/dev/net/tun", "user namespace"].iter().any(|w| text.contains(w));
+            println!("{text}");
+            if unable {
+                println!("skipped: this machine does not let us make the guest's network");
+            }
+            unable
+        }
+        Err(_) => false,
+    }
+}
+
+fn target_dir() -> PathBuf {
+    let dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let _ = fs::create_dir_all(&dir);
+    fs::canonicalize(&dir).unwrap_or(dir)
+}

@@ -1,0 +1,77 @@
+//! What lints can't see: crates use only those above them, `unsafe` stays where DESIGN allows it,
+//! and texts hold no leftovers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The layer order: a crate may use those before it.
+const LAYERS: [&str; 7] = ["kern", "uma", "mbuf", "wire", "mbuma", "sim", "cli"];
+
+/// Where `unsafe` may be: whole crates, and the modules at the edge to the system.
+const UNSAFE_OK: [&str; 5] =
+    ["crates/kern/", "crates/uma/", "crates/mbuf/", "crates/mbuma/src/device/sys", "crates/cli/src/sys"];
+
+/// What a finished file does not contain, assembled so that this one does not either.
+const LEFTOVERS: [&str; 4] =
+    [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("XX", "X")];
+
+pub(crate) fn run() -> bool {
+    let mut complaints = Vec::new();
+    for (at, layer) in LAYERS.iter().enumerate() {
+        layer_order(&mut complaints, layer, &LAYERS[at + 1..]);
+    }
+    let mut files = Vec::new();
+    walk(Path::new("crates"), &mut files);
+    walk(Path::new("xtask"), &mut files);
+    files.sort();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        check_file(&mut complaints, &file.to_string_lossy(), &text);
+    }
+    complaints.iter().for_each(|c| println!("{c}"));
+    println!("{} files, {} complaints", files.len(), complaints.len());
+    complaints.is_empty()
+}
+
+fn layer_order(complaints: &mut Vec<String>, layer: &str, later: &[&str]) {
+    let path = format!("crates/{layer}/Cargo.toml");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    for other in later {
+        let used = text.lines().any(|l| l.starts_with(&format!("{other}.workspace")));
+        if used {
+            complaints.push(format!("{path}: {layer} is below {other} and must not use it"));
+        }
+    }
+}
+
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn check_file(complaints: &mut Vec<String>, file: &str, text: &str) {
+    let unsafe_ok = UNSAFE_OK.iter().any(|ok| file.starts_with(ok)) || file.starts_with("xtask");
+    for (n, line) in text.lines().enumerate() {
+        let at = || format!("{file}:{}", n + 1);
+        let code = line.split("//").next().unwrap_or_default();
+        let uses_unsafe = code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe");
+        if uses_unsafe && !unsafe_ok {
+            complaints.push(format!("{}: unsafe belongs in the modules that ARCHITECTURE names", at()));
+        }
+        if LEFTOVERS.iter().any(|w| line.contains(w)) {
+            complaints.push(format!("{}: a leftover: {}", at(), line.trim()));
+        }
+        if line.chars().count() > 120 && !line.trim_start().starts_with("//") {
+            complaints.push(format!("{}: longer than 120 columns", at()));
+        }
+    }
+    if !text.starts_with("//!") && !text.is_empty() && !file.ends_with("tests.rs") {
+        complaints.push(format!("{file}: no head that says what the file is"));
+    }
+}

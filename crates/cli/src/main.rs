@@ -1,2 +1,48 @@
-//! The tool. 
-fn main() {}
+//! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
+//!
+//! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
+//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`].
+//! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
+//! Locks: none here.
+
+#![deny(unsafe_code)]
+
+mod args;
+mod attach;
+mod channel;
+mod child;
+mod descendants;
+mod errors;
+mod gateway;
+mod guest;
+mod idmap;
+mod launch;
+mod signals;
+#[allow(unsafe_code)]
+mod sys;
+mod until;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Verb};
+
+/// Exits with COMMAND's own status, or with one of [`errors`]'s after saying what to do.
+fn main() -> ExitCode {
+    let outcome = match Args::parse().verb {
+        Verb::Run(args) => launch::run(&args),
+        Verb::Attach(args) => attach::run(&args),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        say(&error.to_string());
+        error.exit_code()
+    }))
+}
+
+/// Says something on standard error; a closed one is no reason to fail.
+fn say(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = writeln!(err, "mbuma: {text}");
+}

@@ -1,1 +1,72 @@
-//! mbuf
+//! Network buffers: packets as chains of small fixed-size mbufs, their bytes inside or shared.
+//!
+//! ```text
+//!   Packet
+//!     |
+//!   +-------------+      +-------------+      +-------------+
+//!   | mbuf, 256 B |----->| mbuf, 256 B |----->| mbuf, 256 B |
+//!   | pkthdr      |      |         ext |      |         ext |
+//!   | "IP TCP"    |      +----------|--+      +----------|--+
+//!   +-------------+                 v                    v
+//!                         cluster 16 KiB         cluster 16 KiB <---- also in the send buffer
+//!                         refs = 2               refs = 2             of the connection
+//! ```
+//!
+//! The allocation is fixed-size and fast, headers are prepended and trimmed without moving data, and
+//! data moves by reference: what TCP sends is shared with its send buffer, so that a retransmission
+//! copies nothing.
+//!
+//! | type | is | freed by |
+//! |---|---|---|
+//! | [`Packet`] | a chain with a packet header | dropping it |
+//! | [`Chain`] | bytes without one, as in a socket buffer | dropping it |
+//! | [`Mbufq`] | packets in a row, taken whole in O(1) | dropping it |
+//! | [`Scatter`] | empty clusters to read into | dropping it |
+//! | [`MbufPool`] | the zones that all of this comes from | its last handle |
+//!
+//! # Example
+//! ```
+//! use mbuf::{Chain, Live, MbufPool, Packet, PoolConfig};
+//!
+//! let pool = MbufPool::new(PoolConfig::default())?;
+//! // A send buffer with data, and a packet that shows 100 bytes of it.
+//! let mut sndbuf = Chain::from_slice(&pool, &[7; 5000])?;
+//! let mut packet = Packet::before_chain(&pool, sndbuf.share(1000, 100)?)?;
+//! packet.prepend(20)?.fill(0); // a header
+//! assert_eq!(packet.len(), 120);
+//!
+//! // The packet is sent and freed; the data stays until it is acknowledged.
+//! drop(packet);
+//! sndbuf.trim_front(5000);
+//! assert_eq!(pool.live(), Live::NONE);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Read in this order: [`raw`](crate::MSIZE) (the layout), [`pool`](MbufPool), [`Packet`], [`Chain`],
+//! [`Mbufq`], [`Scatter`].
+//!
+//! Sources: seed 004 (mbufs, clusters, the packet zone), seed 000 (shared clusters), seed 003 (the
+//! queue that is taken whole).
+
+mod chain;
+mod error;
+mod ext;
+mod mbufq;
+mod packet;
+mod pkthdr;
+mod pool;
+mod raw;
+mod scatter;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+pub use chain::Chain;
+pub use error::{NoBufs, PullupError, WriteError};
+pub use mbufq::Mbufq;
+pub use packet::Packet;
+pub use pkthdr::{Csum, PktHdr};
+pub use pool::{ClusterSize, Live, MbufPool, PoolConfig, PoolStats};
+pub use raw::{MHLEN, MLEN, MSIZE};
+pub use scatter::Scatter;
+pub use segments::Segments;

@@ -1,0 +1,277 @@
+//! The command line.
+//!
+//! Called by: main, and everyone who reads an option. Calls: clap.
+//! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
+//! Locks: none.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+/// The interface MTU unless `--mtu` says otherwise: that of the Ethernet which programs expect.
+/// Large segments cross the TAP whole in any case.
+pub(crate) const MTU_DEFAULT: u16 = 1500;
+/// The smallest that every IPv4 host must take (RFC 791, 3.1).
+const MTU_MIN: i64 = 576;
+/// The largest that a TAP takes: 65535 less the Ethernet header.
+const MTU_MAX: i64 = 65521;
+
+/// Gives an unmodified program a network of its own, without root.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mbuma",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run COMMAND in a network of its own, and exit with its status
+    #[command(
+        long_about = "Run COMMAND in its own user and network namespace, and exit with its status.\n\n\
+        COMMAND finds one interface, 10.0.2.100/24, with a gateway at 10.0.2.2 and a name server at \
+        10.0.2.3. Behind them is a network stack inside mbuma, which carries its connections on by \
+        ordinary sockets of the host: COMMAND reaches what you reach, except the host's loopback. \
+        No root is needed where the system lets users make user namespaces and open /dev/net/tun."
+    )]
+    Run(RunArgs),
+    /// Give a network to a namespace that someone else made
+    #[command(
+        long_about = "Give a network to a namespace that someone else made, as container engines do.\n\n\
+        Makes and configures an interface in the network namespace of process PID, or in the one at \
+        PATH, enters its user namespace for that if need be, and serves it in the foreground: until \
+        SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
+    )]
+    Attach(AttachArgs),
+}
+
+/// What `mbuma run` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mbuma run [OPTIONS] [--] COMMAND [ARG]...",
+    after_help = "\
+Examples:
+  mbuma run -- curl -sS http://10.0.2.2/        the stack's own status page
+  mbuma run -- git clone https://example.org/r  any program, over the host's network
+  mbuma run --publish 8080:80 -- ./server       127.0.0.1:8080 on the host is port 80 of ./server
+  mbuma run --host-loopback -- psql -h 10.0.2.2 a database that listens on the host's 127.0.0.1
+  mbuma run --pcap out.pcapng --stats -- make test
+  mbuma run -r -- bash                          a shell that is root in there, to try ip and ss
+
+Exit status:
+  COMMAND's own; 128+N if signal N ended it; 127 if it was not found; 126 if it could not be run;
+  125 if mbuma itself failed; 2 for a mistake in the options.
+
+Signals sent to mbuma go on to COMMAND. Processes that COMMAND leaves behind get SIGTERM when it
+ends, and SIGKILL a moment later."
+)]
+pub(crate) struct RunArgs {
+    /// Appear as root inside (an ordinary user keeps their own id otherwise, and root stays root)
+    #[arg(short = 'r', long)]
+    pub(crate) map_root: bool,
+
+    /// What to call the interface
+    #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
+    pub(crate) ifname: String,
+
+    /// Options that `attach` has too.
+    #[command(flatten)]
+    pub(crate) net: NetOpts,
+
+    /// The program to run and its arguments
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What `mbuma attach` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma attach 4711                                  the network namespace of process 4711
+  mbuma attach /run/netns/blue --ifname eth0         one made by `ip netns add blue`
+  mbuma attach $PID --ready-fd 3 --exit-fd 4         as an engine starts it: `1` comes on 3 when the
+                                                     network is up, closing 4 ends it
+
+The namespace's processes should resolve names through 10.0.2.3; mbuma leaves their files alone.")]
+pub(crate) struct AttachArgs {
+    /// The process whose network namespace is meant, or a file that is one (./123 for a name of digits)
+    #[arg(value_name = "PID|PATH", value_parser = target)]
+    pub(crate) target: Target,
+
+    /// What to call the interface
+    #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
+    pub(crate) ifname: String,
+
+    /// Write `1` to this descriptor, and close it, once the network is up
+    #[arg(short = 'r', long, value_name = "N")]
+    pub(crate) ready_fd: Option<i32>,
+
+    /// End when this descriptor is closed at its other end
+    #[arg(short = 'e', long, value_name = "N")]
+    pub(crate) exit_fd: Option<i32>,
+
+    /// The user namespace to enter, instead of the one that owns the network namespace
+    #[arg(long, value_name = "PATH")]
+    pub(crate) userns_path: Option<PathBuf>,
+
+    /// Options that `run` has too.
+    #[command(flatten)]
+    pub(crate) net: NetOpts,
+}
+
+/// What the stack and its gateway are asked to do, whoever the guest is.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct NetOpts {
+    /// Let 10.0.2.2 reach the host's 127.0.0.1 (every port but the status page's)
+    #[arg(long)]
+    pub(crate) host_loopback: bool,
+
+    /// Listen on the host at port HOST, and connect into the guest at port GUEST
+    ///
+    /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. May be repeated.
+    #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
+    pub(crate) publish: Vec<Publish>,
+
+    /// Write every frame to FILE as pcapng, which Wireshark opens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+
+    /// The interface's MTU, 576 to 65521
+    #[arg(short = 'm', long, value_name = "N", default_value_t = MTU_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
+    pub(crate) mtu: u16,
+
+    /// Print what went through at the end, on standard error
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub(crate) stats: Option<StatsFormat>,
+}
+
+/// How `--stats` is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatsFormat {
+    /// For people.
+    Text,
+    /// For programs: one JSON object on one line.
+    Json,
+}
+
+/// One `--publish`: a port of the host that leads to a port of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Publish {
+    /// Where to listen on the host.
+    pub(crate) host: SocketAddr,
+    /// The guest's port.
+    pub(crate) guest_port: u16,
+    /// Of which protocol both are.
+    pub(crate) proto: Proto,
+}
+
+/// The protocol of a published port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Proto {
+    /// TCP, unless said otherwise.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl fmt::Display for Publish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = match self.proto {
+            Proto::Tcp => "",
+            Proto::Udp => "/udp",
+        };
+        write!(f, "{}:{}{suffix}", self.host, self.guest_port)
+    }
+}
+
+impl FromStr for Publish {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Publish, String> {
+        let (ports, proto) = match text.split_once('/') {
+            None | Some((_, "tcp")) => (text.strip_suffix("/tcp").unwrap_or(text), Proto::Tcp),
+            Some((ports, "udp")) => (ports, Proto::Udp),
+            Some((_, other)) => return Err(format!("`{other}` is neither tcp nor udp")),
+        };
+        let (host, guest) = ports
+            .rsplit_once(':')
+            .ok_or("it takes two ports, as in 8080:80")?;
+        let (addr, host) = match host.rsplit_once(':') {
+            Some((addr, host)) => (ip_addr(addr)?, host),
+            None => (IpAddr::V4(Ipv4Addr::LOCALHOST), host),
+        };
+        Ok(Publish {
+            host: SocketAddr::new(addr, port(host)?),
+            guest_port: port(guest)?,
+            proto,
+        })
+    }
+}
+
+/// An address, IPv6 in brackets as in a URL.
+fn ip_addr(text: &str) -> Result<IpAddr, String> {
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let parsed = match inner {
+        Some(v6) => v6.parse().map(IpAddr::V6).ok(),
+        None => text.parse().map(IpAddr::V4).ok(),
+    };
+    parsed.ok_or_else(|| format!("`{text}` is no address (IPv4 as it is, IPv6 in brackets)"))
+}
+
+/// A port that one can listen on and connect to.
+fn port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("`{text}` is no port, 1 to 65535")),
+        Ok(port) => Ok(port),
+    }
+}
+
+/// Whose network namespace `attach` is to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// That of a process.
+    Pid(i32),
+    /// The one that a file is.
+    Path(PathBuf),
+}
+
+/// Digits are a process, all else is a path.
+fn target(text: &str) -> Result<Target, String> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Ok(Target::Path(PathBuf::from(text)));
+    }
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
+        _ => Err("no process has such a number".to_owned()),
+    }
+}
+
+/// An interface name by the kernel's rules (dev_valid_name): a mistake is better found here.
+fn ifname(text: &str) -> Result<String, String> {
+    let fits = (1..libc::IFNAMSIZ).contains(&text.len());
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b':' | b'%'));
+    if fits && plain && text != "." && text != ".." {
+        Ok(text.to_owned())
+    } else {
+        Err("an interface name is 1 to 15 letters, digits or signs other than / : %".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Tests of the command line.
+
+use clap::CommandFactory;
+
+use super::*;
+
+fn publish(text: &str) -> Result<String, String> {
+    text.parse::<Publish>().map(|p| p.to_string())
+}
+
+#[test]
+fn clap_accepts_the_definition() {
+    // Breaks when two options share a letter or a default does not parse.
+    Args::command().debug_assert();
+}
+
+#[test]
+fn publish_reads_every_form() {
+    // Breaks when a form that the manual names stops parsing, or parses into something else.
+    for (text, want) in [
+        ("8080:80", "127.0.0.1:8080:80"),
+        ("8080:80/tcp", "127.0.0.1:8080:80"),
+        ("5353:53/udp", "127.0.0.1:5353:53/udp"),
+        ("0.0.0.0:8080:80", "0.0.0.0:8080:80"),
+        ("[::1]:8080:80/udp", "[::1]:8080:80/udp"),
+    ] {
+        assert_eq!(publish(text).as_deref(), Ok(want), "{text}");
+    }
+}
+
+#[test]
+fn publish_refuses_what_it_could_only_guess() {
+    // Breaks when nonsense is taken for a port, an address or a protocol.
+    for text in [
+        "",
+        "80",
+        "80:",
+        ":80",
+        "0:80",
+        "80:0",
+        "80:65536",
+        "a:80",
+        "::1:80:80",
+        "[1.2.3.4]:80:80",
+        "1.2.3:80:80",
+        "80:80/sctp",
+        "80:80/",
+        "80:80/udp/udp",
+        "/udp",
+    ] {
+        assert!(publish(text).is_err(), "{text} was taken");
+    }
+}
+
+#[test]
+fn what_follows_command_is_commands() {
+    // Breaks when COMMAND's own options are taken for mbuma's, or mbuma's typos for COMMAND.
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for line in [
+        "mbuma run -- curl --mtu x",
+        "mbuma run curl --mtu x",
+        "mbuma run -r curl --mtu x",
+    ] {
+        let Verb::Run(run) = Args::try_parse_from(words(line)).expect(line).verb else {
+            panic!("{line}")
+        };
+        assert_eq!(run.command, ["curl", "--mtu", "x"], "{line}");
+    }
+    for line in [
+        "mbuma run",
+        "mbuma run --",
+        "mbuma run --bogus curl",
+        "mbuma run --mtu 68 true",
+        "mbuma run --mtu 65522 true",
+        "mbuma run --ifname a/b true",
+        "mbuma run --stats=xml true",
+    ] {
+        assert!(
+            Args::try_parse_from(words(line)).is_err(),
+            "{line} was taken"
+        );
+    }
+}
+
+#[test]
+fn stats_takes_no_word_of_commands() {
+    // Breaks when `--stats true` swallows COMMAND as its format.
+    for (flag, want) in [
+        ("--stats", StatsFormat::Text),
+        ("--stats=json", StatsFormat::Json),
+    ] {
+        let args = Args::try_parse_from(["mbuma", "run", flag, "true"]).expect(flag);
+        let Verb::Run(run) = args.verb else {
+            panic!("{flag}")
+        };
+        assert_eq!((run.net.stats, run.command.len()), (Some(want), 1));
+    }
+}
+
+#[test]
+fn digits_are_a_process() {
+    // Breaks when a PID is taken for a file or the other way round.
+    assert_eq!(target("123"), Ok(Target::Pid(123)));
+    assert_eq!(target("./123"), Ok(Target::Path("./123".into())));
+    assert_eq!(
+        target("/run/netns/x"),
+        Ok(Target::Path("/run/netns/x".into()))
+    );
+    assert!(target("0").is_err() && target("99999999999").is_err());
+}

@@ -1,0 +1,217 @@
+//! `mbuma attach`: a network for a namespace that someone else made.
+//!
+//! A forked helper enters the namespaces, makes and configures the interface there, hands the TAP
+//! back and ends; mbuma itself never leaves the host's namespaces, where its sockets belong.
+//!
+//! Called by: main. Calls: channel, guest, launch::receive_guest, signals, gateway.
+//! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state
+//! and the default route. The interface goes when mbuma goes.
+//! Locks: none.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::args::{AttachArgs, Target};
+use crate::channel::{Channel, Message};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::gateway;
+use crate::guest::{self, Guest};
+use crate::launch::receive_guest;
+use crate::signals::SignalFd;
+use crate::sys::fd;
+use crate::sys::namespace::{self, Kind};
+use crate::sys::process::{self, Pid, Pidfd};
+use crate::until::{Until, Verdict};
+
+/// Serves the namespace to its end, or ours.
+pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
+    // Before anything else is opened, so that the numbers mean what the caller meant.
+    let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
+    let exit_fd = inherit(args.exit_fd, "--exit-fd")?;
+    let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let place = Place::find(&args.target, args.userns_path.as_deref())?;
+    let guest = make_guest(args, &place)?;
+    let mut until = NamespaceEnds {
+        signals,
+        ready_fd,
+        exit_fd,
+        process: place.process,
+    };
+    let summary = gateway::serve(guest, &args.net, &mut until)?;
+    summary.report(args.net.stats);
+    Ok(0)
+}
+
+/// Takes over a descriptor that the caller named.
+fn inherit(number: Option<i32>, option: &str) -> Result<Option<OwnedFd>, Error> {
+    let taken = number.map(fd::inherit).transpose();
+    taken.map_err(|_| {
+        Error::Usage(format!(
+            "{option}: mbuma was started without an open descriptor of that number"
+        ))
+    })
+}
+
+/// Where the interface goes.
+struct Place {
+    /// The process whose namespace it is, when it is one's.
+    process: Option<Pidfd>,
+    /// The user namespace to enter first; none when it is ours.
+    user: Option<File>,
+    /// The network namespace.
+    net: File,
+}
+
+impl Place {
+    /// Opens what `target` means.
+    fn find(target: &Target, userns_path: Option<&Path>) -> Result<Place, Failure> {
+        let process = match target {
+            Target::Pid(pid) => {
+                Some(Pidfd::open(Pid(*pid)).map_err(Failure::at(Step::FindNamespace))?)
+            }
+            Target::Path(_) => None,
+        };
+        let net = File::open(net_path(target)).map_err(Failure::at(Step::FindNamespace))?;
+        let user = match userns_path {
+            Some(path) => File::open(path).map_err(Failure::at(Step::FindNamespace))?,
+            None => owner_of(&net, target).map_err(Failure::at(Step::FindNamespace))?,
+        };
+        // The number of a process that ended in between may have been another's at the second look.
+        let ended = process
+            .as_ref()
+            .map_or(Ok(false), |p| fd::is_ready(p.as_fd()));
+        if ended.map_err(Failure::at(Step::FindNamespace))? {
+            return Err(Failure {
+                step: Step::FindNamespace,
+                errno: libc::ESRCH,
+            });
+        }
+        let ours = is_our_user_namespace(&user).map_err(Failure::at(Step::FindNamespace))?;
+        Ok(Place {
+            process,
+            user: (!ours).then_some(user),
+            net,
+        })
+    }
+
+    /// Moves the calling process there.
+    fn enter(&self) -> Result<(), Failure> {
+        if let Some(user) = &self.user {
+            namespace::enter(user, Kind::User).map_err(Failure::at(Step::EnterUserNamespace))?;
+        }
+        namespace::enter(&self.net, Kind::Net).map_err(Failure::at(Step::EnterNetNamespace))
+    }
+}
+
+/// The file that is the network namespace.
+fn net_path(target: &Target) -> PathBuf {
+    match target {
+        Target::Pid(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+        Target::Path(path) => path.clone(),
+    }
+}
+
+/// The user namespace whose capabilities count in `net`.
+///
+/// A process may have moved on into a deeper user namespace of its own, so the network namespace is
+/// asked first. It answers only about owners at or below ours; beyond that, the process is asked.
+fn owner_of(net: &File, target: &Target) -> io::Result<File> {
+    match (namespace::owner(net), target) {
+        (Err(e), Target::Pid(pid)) if e.raw_os_error() == Some(libc::EPERM) => {
+            File::open(format!("/proc/{pid}/ns/user"))
+        }
+        (owner, _) => owner,
+    }
+}
+
+/// Whether `user` is the user namespace that mbuma is in, which setns refuses to enter again.
+fn is_our_user_namespace(user: &File) -> io::Result<bool> {
+    let (theirs, ours) = (user.metadata()?, fs::metadata("/proc/self/ns/user")?);
+    Ok((theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
+}
+
+/// Has a helper make the interface in `place`.
+fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
+    let mut ends = Channel::pair()
+        .map(|(a, b)| (Some(a), Some(b)))
+        .map_err(Failure::at(Step::Child))?;
+    let helper = || {
+        ends.0 = None;
+        ends.1.take().map_or(EXIT_OWN_FAILURE, |channel| {
+            helper_main(args, place, &channel)
+        })
+    };
+    process::fork_into(helper).map_err(Failure::at(Step::Child))?;
+    let channel = ends.0.take().ok_or(Failure {
+        step: Step::Child,
+        errno: libc::EPIPE,
+    })?;
+    drop(ends);
+    receive_guest(&channel, &args.ifname, args.net.mtu)
+}
+
+/// The helper, from the fork to its exit code.
+fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
+    let made = place
+        .enter()
+        .and_then(|()| guest::make_interface(&args.ifname, args.net.mtu));
+    let said = match made {
+        Ok((tap, offloads, mac)) => channel.send(
+            &Message::Ready {
+                offloads,
+                mac,
+                warnings: Vec::new(),
+            },
+            Some(tap.as_fd()),
+        ),
+        Err(failure) => channel.send(&Message::Failed(failure), None),
+    };
+    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
+}
+
+/// `attach` lasts until the namespace's process ends, or someone asks.
+struct NamespaceEnds {
+    signals: SignalFd,
+    ready_fd: Option<OwnedFd>,
+    exit_fd: Option<OwnedFd>,
+    process: Option<Pidfd>,
+}
+
+impl Until for NamespaceEnds {
+    fn up(&mut self) -> Result<(), Error> {
+        let Some(fd) = self.ready_fd.take() else {
+            return Ok(());
+        };
+        File::from(fd)
+            .write_all(b"1")
+            .map_err(Error::io("saying on --ready-fd that the network is up"))
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let mut fds = vec![self.signals.as_fd()];
+        fds.extend(self.exit_fd.as_ref().map(AsFd::as_fd));
+        fds.extend(self.process.as_ref().map(AsFd::as_fd));
+        fds
+    }
+
+    fn check(&mut self) -> Result<Verdict, Error> {
+        let mut asked = false;
+        while let Some(info) = self
+            .signals
+            .read()
+            .map_err(Error::io("reading the signals"))?
+        {
+            asked |= info.asks_to_end();
+        }
+        // The helper: it has done its work, and nothing hangs on its status.
+        while let Ok(Some(_)) = process::wait() {}
+        let polled =
+            fd::poll(&self.fds(), Some(std::time::Duration::ZERO)).map_err(Error::io("polling"))?;
+        // The first is the signals'; an event on either of the others is an end.
+        let ended = asked || polled.into_iter().skip(1).any(|ready| ready);
+        Ok(if ended { Verdict::Stop } else { Verdict::Go })
+    }
+}

@@ -1,0 +1,170 @@
+//! COMMAND's process, from the fork to the last of its descendants.
+//!
+//! Called by: launch. Calls: channel, descendants, sys::process.
+//! Invariants: a dropped Child leaves no process behind, however far it got.
+//! Locks: none.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::channel::{Channel, Message};
+use crate::descendants;
+use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
+use crate::sys::fd;
+use crate::sys::process::{self, Change, Pid, Pidfd};
+use crate::sys::signal;
+
+/// The process that is to become COMMAND, stopped just before that until [`Child::release`].
+pub(crate) struct Child {
+    pid: Pid,
+    pidfd: Pidfd,
+    /// There until COMMAND runs.
+    channel: Option<Channel>,
+    /// COMMAND's status once it has ended.
+    status: Option<u8>,
+    /// Children that mbuma had before: not ours to end.
+    spared: Vec<Pid>,
+}
+
+impl Child {
+    /// Watches over `pid`, just forked, which speaks on `channel`.
+    pub(crate) fn new(pid: Pid, channel: Channel, spared: Vec<Pid>) -> io::Result<Child> {
+        let pidfd = Pidfd::open(pid)?;
+        Ok(Child {
+            pid,
+            pidfd,
+            channel: Some(channel),
+            status: None,
+            spared,
+        })
+    }
+
+    /// Its number, for /proc.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The conversation with it, until it becomes COMMAND.
+    pub(crate) fn channel(&self) -> Result<&Channel, Failure> {
+        self.channel.as_ref().ok_or(Failure {
+            step: Step::Child,
+            errno: libc::EPIPE,
+        })
+    }
+
+    /// Lets it become COMMAND, and waits until it has.
+    ///
+    /// # Errors
+    /// When `command`, which it was given at the fork, cannot be executed.
+    pub(crate) fn release(&mut self, command: &[OsString]) -> Result<(), Error> {
+        let Some(channel) = self.channel.take() else {
+            return Ok(());
+        };
+        // A child that a signal ended has a status, and that is COMMAND's.
+        let _ = channel.send(&Message::Go, None);
+        match channel
+            .recv()
+            .map_err(Error::io("waiting for COMMAND to start"))?
+        {
+            Some((
+                Message::Failed(Failure {
+                    step: Step::Exec,
+                    errno,
+                }),
+                _,
+            )) => {
+                let name = command.first().map(OsString::as_os_str).unwrap_or_default();
+                Err(Error::exec(name, io::Error::from_raw_os_error(errno)))
+            }
+            Some((Message::Failed(failure), _)) => Err(failure.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends COMMAND a signal.
+    pub(crate) fn forward(&self, signo: i32) -> io::Result<()> {
+        self.pidfd.signal(signo)
+    }
+
+    /// Whether COMMAND is in mbuma's process group, and gets the terminal's signals itself.
+    pub(crate) fn is_in_our_group(&self) -> bool {
+        matches!((self.pid.group(), Pid::own().group()), (Ok(theirs), Ok(ours)) if theirs == ours)
+    }
+
+    /// Attends to every child that ended or stopped; orphans of COMMAND's are reaped on the way.
+    pub(crate) fn reap(&mut self) -> io::Result<()> {
+        while let Ok(Some((pid, change))) = process::wait() {
+            if pid == self.pid {
+                self.note(change);
+                if matches!(change, Change::Stopped(_)) {
+                    self.stop_along()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What mbuma is to exit with, once COMMAND has ended.
+    pub(crate) fn status(&self) -> Option<u8> {
+        self.status
+    }
+
+    /// Ends COMMAND, if it has not, and all that it left behind; gives its status.
+    pub(crate) fn end(&mut self) -> u8 {
+        self.channel = None;
+        if self.status.is_none() {
+            let _ = self.pidfd.signal(libc::SIGKILL);
+        }
+        let pid = self.pid;
+        let mut own = None;
+        descendants::end_all(&self.spared, |reaped, change| {
+            own = (reaped == pid).then_some(change).or(own)
+        });
+        own.into_iter().for_each(|change| self.note(change));
+        self.status.unwrap_or(EXIT_OWN_FAILURE)
+    }
+
+    /// Keeps the status when COMMAND has ended.
+    fn note(&mut self, change: Change) {
+        // Both are the kernel's: a status has 8 bits, a signal's number 7.
+        let code = match change {
+            Change::Exited(status) => u8::try_from(status & 0xff).unwrap_or(EXIT_OWN_FAILURE),
+            Change::Killed(signo) => EXIT_SIGNAL_BASE | u8::try_from(signo & 0x7f).unwrap_or(0),
+            Change::Stopped(_) => return,
+        };
+        self.status = Some(code);
+    }
+
+    /// COMMAND stopped, and the shell that waits for mbuma in the foreground must learn of it: stop too.
+    ///
+    /// A shell inside that stops itself is in a process group of its own, so the terminal's signal did
+    /// not reach us. Without a terminal, or in the background, whoever stopped COMMAND will continue
+    /// COMMAND, and nobody would continue mbuma.
+    fn stop_along(&self) -> io::Result<()> {
+        let Ok(tty) = File::open("/dev/tty") else {
+            return Ok(());
+        };
+        let front = fd::foreground_group(&tty).ok();
+        let groups = [Pid::own().group().ok(), self.pid.group().ok()];
+        if front.is_some() && groups.contains(&front) {
+            // Not SIGSTOP: the kernel discards SIGTSTP where no shell could ever continue us.
+            signal::raise(libc::SIGTSTP)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Child {
+    /// Readable once COMMAND has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,355 @@
+//! What can go wrong, said so that the reader knows what to do next.
+//!
+//! Called by: everything in this crate. Calls: /proc, to show the settings a message talks about.
+//! Invariants: each error has one exit code; a message names the cause, then the remedy.
+//! Locks: none.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::fs;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::Publish;
+use crate::sys::tap::DEV_NET_TUN;
+
+/// Bad options; clap exits with this too.
+pub(crate) const EXIT_USAGE: u8 = 2;
+/// mbuma itself failed.
+pub(crate) const EXIT_OWN_FAILURE: u8 = 125;
+/// COMMAND is there but cannot be executed.
+pub(crate) const EXIT_NOT_EXECUTABLE: u8 = 126;
+/// COMMAND is not there.
+pub(crate) const EXIT_NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended COMMAND.
+pub(crate) const EXIT_SIGNAL_BASE: u8 = 128;
+
+/// Why mbuma ends with a status of its own.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// Options that parse but cannot be meant.
+    Usage(String),
+    /// COMMAND could not be executed.
+    Exec {
+        /// As it was typed.
+        command: String,
+        /// What execvp said.
+        source: io::Error,
+    },
+    /// A published port is somebody else's, or not allowed.
+    Publish {
+        /// As it was asked for.
+        publish: Publish,
+        /// What bind said.
+        source: io::Error,
+    },
+    /// A step of setting up the guest failed.
+    Setup(Failure),
+    /// Anything else, with what was being done.
+    Io {
+        /// In the form "reading the signals".
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// COMMAND could not be executed.
+    ///
+    /// execvp says EACCES for a name that no directory in PATH has, if one of them may not be
+    /// looked into. That is "not found" to people and to shells.
+    pub(crate) fn exec(command: &OsStr, source: io::Error) -> Error {
+        let denied = source.kind() == io::ErrorKind::PermissionDenied;
+        let source = if denied && !is_somewhere(command) {
+            io::Error::from_raw_os_error(libc::ENOENT)
+        } else {
+            source
+        };
+        Error::Exec {
+            command: command.to_string_lossy().into_owned(),
+            source,
+        }
+    }
+
+    /// For `map_err`: the system call that failed, and what it was for.
+    pub(crate) fn io(doing: &str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io {
+            doing: doing.to_owned(),
+            source,
+        }
+    }
+
+    /// What mbuma exits with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage(_) => EXIT_USAGE,
+            Error::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                EXIT_NOT_FOUND
+            }
+            Error::Exec { .. } => EXIT_NOT_EXECUTABLE,
+            Error::Publish { .. } | Error::Setup(_) | Error::Io { .. } => EXIT_OWN_FAILURE,
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Usage(text) => f.write_str(text),
+            Error::Exec { command, source } => write!(
+                f,
+                "{command}: {}{}",
+                reason(source),
+                exec_hint(command, source)
+            ),
+            Error::Publish { publish, source } => {
+                write!(
+                    f,
+                    "--publish {publish}: {}{}",
+                    reason(source),
+                    publish_hint(publish, source)
+                )
+            }
+            Error::Setup(failure) => failure.fmt(f),
+            Error::Io { doing, source } => write!(f, "{doing}: {}", reason(source)),
+        }
+    }
+}
+
+/// A step on the way to a guest. The names cross from the child to the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Step {
+    /// fork, or talking with the child.
+    Child,
+    /// unshare of the user namespace.
+    UserNamespace,
+    /// Writing its id maps.
+    IdMaps,
+    /// unshare of the network and mount namespaces.
+    NetNamespace,
+    /// Finding the namespaces to attach to.
+    FindNamespace,
+    /// Entering the user namespace to attach to.
+    EnterUserNamespace,
+    /// Entering the network namespace to attach to.
+    EnterNetNamespace,
+    /// Opening the TAP maker.
+    OpenTun,
+    /// Making the interface.
+    MakeTap,
+    /// Giving the interface its MTU, address and state.
+    Interface,
+    /// Adding the default route.
+    Route,
+    /// Letting unprivileged programs ping and listen on low ports.
+    Sysctls,
+    /// Putting our name server into the guest's resolv.conf.
+    ResolvConf,
+    /// Becoming COMMAND.
+    Exec,
+}
+
+impl Step {
+    /// What was being done, as a phrase to put "cannot" before.
+    const fn phrase(self) -> &'static str {
+        match self {
+            Step::Child => "start a process",
+            Step::UserNamespace => "make a user namespace",
+            Step::IdMaps => "map user ids into the new user namespace",
+            Step::NetNamespace => "make a network namespace",
+            Step::FindNamespace => "find the namespace to attach to",
+            Step::EnterUserNamespace => "enter the user namespace",
+            Step::EnterNetNamespace => "enter the network namespace",
+            Step::OpenTun => "open /dev/net/tun",
+            Step::MakeTap => "make the TAP interface",
+            Step::Interface => "configure the interface",
+            Step::Route => "add the default route",
+            Step::Sysctls => "let unprivileged programs ping and use low ports",
+            Step::ResolvConf => "put 10.0.2.3 into /etc/resolv.conf",
+            Step::Exec => "execute COMMAND",
+        }
+    }
+}
+
+/// A step that failed, in a form that can cross from the child to the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// Where.
+    pub(crate) step: Step,
+    /// Why: an errno, EIO where the system gave none.
+    pub(crate) errno: i32,
+}
+
+impl Failure {
+    /// For `map_err`.
+    pub(crate) fn at(step: Step) -> impl FnOnce(io::Error) -> Failure {
+        move |e| Failure {
+            step,
+            errno: e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+
+    /// The system's side of it.
+    pub(crate) fn source(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.errno)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        Error::Setup(failure)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot {}: {}{}",
+            self.step.phrase(),
+            reason(&self.source()),
+            self.hint()
+        )
+    }
+}
+
+impl Failure {
+    /// What to do about it: further lines, or nothing.
+    fn hint(&self) -> String {
+        match (self.step, self.errno) {
+            (Step::OpenTun, libc::ENOENT | libc::ENODEV | libc::ENXIO) => lines(&[
+                "the kernel's TUN/TAP driver is not there: `modprobe tun` as root loads it",
+                "in a container: start it with `--device /dev/net/tun`",
+            ]),
+            (Step::OpenTun, libc::EACCES) => lines(&[
+                &format!(
+                    "{DEV_NET_TUN} admits only some users here: `chmod 666 {DEV_NET_TUN}` as root opens it,"
+                ),
+                "and a udev rule keeps it open: KERNEL==\"tun\", MODE=\"0666\"",
+                "(it is safe: without privileges over a network namespace the device does nothing)",
+            ]),
+            (Step::OpenTun, libc::EPERM) => lines(&[
+                "this container may not use the device: start it with `--device /dev/net/tun`",
+            ]),
+            (Step::MakeTap, libc::EBUSY) => {
+                lines(&["an interface of that name is there already: choose another with --ifname"])
+            }
+            (Step::Route, libc::EEXIST) => {
+                lines(&["the namespace has a default route already: is something else serving it?"])
+            }
+            (Step::FindNamespace, libc::ESRCH) => lines(&["there is no such process"]),
+            (
+                Step::FindNamespace | Step::EnterUserNamespace | Step::EnterNetNamespace,
+                libc::EACCES | libc::EPERM,
+            ) => lines(&["run mbuma as the user who made the namespace, or as root"]),
+            (Step::FindNamespace | Step::EnterNetNamespace, libc::EINVAL | libc::ENOTTY) => {
+                lines(&[
+                    "that file is no network namespace: it takes one like /run/netns/NAME or /proc/PID/ns/net",
+                ])
+            }
+            (Step::UserNamespace | Step::IdMaps | Step::NetNamespace | Step::MakeTap, _) => {
+                namespace_hint()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The system's words, without Rust's "(os error 2)".
+fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    match text.rfind(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Each on a line of its own, set in under the message.
+fn lines(text: &[&str]) -> String {
+    text.iter()
+        .fold(String::new(), |all, line| all + "\n  " + line)
+}
+
+/// Settings that forbid user namespaces, with the value that allows them.
+const NAMESPACE_SETTINGS: [(&str, &str); 4] = [
+    ("kernel.unprivileged_userns_clone", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+    ("user.max_user_namespaces", "15000"),
+    ("user.max_net_namespaces", "15000"),
+];
+
+/// Why users may not make namespaces here: the settings as they are, and the cure for each wrong one.
+fn namespace_hint() -> String {
+    let mut hint = lines(&["mbuma needs user and network namespaces, which this system limits by"]);
+    for (name, allows) in NAMESPACE_SETTINGS {
+        let Ok(value) = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))) else {
+            continue;
+        };
+        let value = value.trim();
+        let _ = write!(hint, "\n    {name} = {value}");
+        if forbids(value, allows) {
+            let _ = write!(hint, "  <- `sysctl -w {name}={allows}` as root allows it");
+        }
+    }
+    hint + &lines(&[
+        "in a container: its seccomp profile must allow unshare, and /proc must be writable;",
+        "in a chroot there are none",
+    ])
+}
+
+/// Whether a setting stands in the way: a switch in the wrong position, or a limit of none.
+fn forbids(value: &str, allows: &str) -> bool {
+    match allows {
+        "0" => value != "0",
+        _ => value == "0",
+    }
+}
+
+/// Whether a command is a path, or the name of something in a directory of PATH.
+fn is_somewhere(command: &OsStr) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    command.as_encoded_bytes().contains(&b'/')
+        || env::split_paths(&path)
+            .any(|directory| fs::symlink_metadata(directory.join(command)).is_ok())
+}
+
+/// What to do when COMMAND cannot be executed.
+fn exec_hint(command: &str, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound if fs::metadata(command).is_ok() && command.contains('/') => {
+            lines(&["it is there, but the interpreter or loader that it names is not"])
+        }
+        io::ErrorKind::NotFound if command.contains('/') => String::new(),
+        io::ErrorKind::NotFound => lines(&["no directory in PATH has it"]),
+        io::ErrorKind::PermissionDenied => {
+            lines(&["it needs execute permission (`chmod +x`), and must not be a directory"])
+        }
+        _ => String::new(),
+    }
+}
+
+/// What to do when a port cannot be listened on.
+fn publish_hint(publish: &Publish, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => lines(&[
+            "another program listens there: choose another HOST port,",
+            &format!(
+                "or find it with `ss -lnp 'sport = :{}'`",
+                publish.host.port()
+            ),
+        ]),
+        io::ErrorKind::AddrNotAvailable => lines(&["this host has no such address"]),
+        io::ErrorKind::PermissionDenied => lines(&[
+            "ports below net.ipv4.ip_unprivileged_port_start (1024 by default) are root's: choose a higher HOST port",
+        ]),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Tests of messages and exit codes.
+
+use super::*;
+
+fn failure(step: Step, errno: i32) -> String {
+    Failure { step, errno }.to_string()
+}
+
+#[test]
+fn each_error_has_the_documented_exit_code() {
+    // Breaks when a script that tells 127 from 126 from 125 would be misled.
+    let exec =
+        |errno| Error::exec(OsStr::new("./x"), io::Error::from_raw_os_error(errno)).exit_code();
+    assert_eq!(exec(libc::ENOENT), 127);
+    assert_eq!(exec(libc::EACCES), 126);
+    assert_eq!(exec(libc::ENOEXEC), 126);
+    assert_eq!(Error::Usage(String::new()).exit_code(), 2);
+    assert_eq!(
+        Error::Setup(Failure {
+            step: Step::OpenTun,
+            errno: libc::ENOENT
+        })
+        .exit_code(),
+        125
+    );
+}
+
+#[test]
+fn a_message_says_what_to_do() {
+    // Breaks when a failure that a user can mend is told without the remedy.
+    assert!(failure(Step::OpenTun, libc::ENOENT).contains("modprobe tun"));
+    assert!(failure(Step::OpenTun, libc::EPERM).contains("--device /dev/net/tun"));
+    assert!(failure(Step::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
+    assert!(failure(Step::MakeTap, libc::EBUSY).contains("--ifname"));
+    assert!(failure(Step::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
+    let publish = "8080:80".parse().expect("a plain publish");
+    let busy = Error::Publish {
+        publish,
+        source: io::Error::from_raw_os_error(libc::EADDRINUSE),
+    }
+    .to_string();
+    assert!(
+        busy.contains("127.0.0.1:8080:80") && busy.contains("sport = :8080"),
+        "{busy}"
+    );
+}
+
+#[test]
+fn a_setting_is_blamed_only_when_it_forbids() {
+    // Breaks when a healthy value is called wrong, or a forbidding one passes.
+    assert!(forbids("0", "1") && !forbids("1", "1"));
+    assert!(forbids("1", "0") && !forbids("0", "0"));
+    assert!(forbids("0", "15000") && !forbids("96365", "15000"));
+}

@@ -1,0 +1,83 @@
+//! What the gateway sleeps on: every descriptor it has, under its token.
+//!
+//! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll.
+//! Invariants: a descriptor is added once and leaves by being closed.
+//! Locks: none.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::table::Token;
+use crate::sys::epoll::{self, Epoll, Events};
+
+/// The set of descriptors.
+pub(super) struct Poller {
+    set: Epoll,
+    events: Events,
+}
+
+/// What a descriptor is ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Readiness(u32);
+
+impl Readiness {
+    /// Reading gives something: data, an end or an error.
+    pub(super) const fn readable(self) -> bool {
+        self.0 & (epoll::IN | epoll::RDHUP | epoll::HUP | epoll::ERR) != 0
+    }
+
+    /// Writing does something: it takes data, or gives an error.
+    pub(super) const fn writable(self) -> bool {
+        self.0 & (epoll::OUT | epoll::HUP | epoll::ERR) != 0
+    }
+
+    /// The end is there, behind what can be read.
+    pub(super) const fn at_end(self) -> bool {
+        self.0 & (epoll::RDHUP | epoll::HUP | epoll::ERR) != 0
+    }
+
+    /// An error waits to be taken.
+    pub(super) const fn failed(self) -> bool {
+        self.0 & epoll::ERR != 0
+    }
+}
+
+impl Poller {
+    /// An empty set.
+    pub(super) fn new() -> io::Result<Poller> {
+        Ok(Poller {
+            set: Epoll::new()?,
+            events: Events::new(),
+        })
+    }
+
+    /// Reports `fd` as long as there is something to read.
+    pub(super) fn add_reader(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
+        self.set.add(fd.as_fd(), epoll::IN, token.number())
+    }
+
+    /// Reports `fd` each time something new is there to read.
+    pub(super) fn add_alarm(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
+        let interest = epoll::IN | epoll::EDGE;
+        self.set.add(fd.as_fd(), interest, token.number())
+    }
+
+    /// Reports each change of `fd`, a stream: data, room, an end, an error.
+    pub(super) fn add_stream(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
+        let interest = epoll::IN | epoll::OUT | epoll::RDHUP | epoll::EDGE;
+        self.set.add(fd.as_fd(), interest, token.number())
+    }
+
+    /// Waits until something is ready or the time has come; says how many events there are.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.set.wait(&mut self.events, timeout)?;
+        Ok(self.events.len())
+    }
+
+    /// The `index`th event of the last wait.
+    pub(super) fn event(&self, index: usize) -> Option<(Token, Readiness)> {
+        let (number, readiness) = self.events.nth(index)?;
+        Some((Token::from_number(number), Readiness(readiness)))
+    }
+}

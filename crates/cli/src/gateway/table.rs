@@ -1,0 +1,211 @@
+//! Tokens, which name what an event is about, and tables of what tokens name.
+//!
+//! An event that was reported, or queued, may come up after what it was about is gone and its place
+//! was given to something else. So a token carries the generation of its place:
+//!
+//! ```text
+//!   63      56 55                32 31                 0
+//!   | kind    | generation         | index              |
+//! ```
+//!
+//! Called by: everything in the gateway. Calls: nothing.
+//! Invariants: a token finds what it was made for, or nothing.
+//! Locks: none.
+
+/// What kind of thing a token names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// The TAP.
+    Tap,
+    /// What says when to stop.
+    Until,
+    /// Connections that the guest begins.
+    Interceptor,
+    /// The status page's listener.
+    StatusPage,
+    /// A connection to the status page.
+    Reader,
+    /// A connection between guest and host.
+    Connection,
+    /// A published TCP port.
+    Listener,
+    /// Datagrams from the guest.
+    Datagrams,
+    /// A UDP flow.
+    Flow,
+    /// A published UDP port.
+    Inlet,
+    /// Pings from the guest.
+    Echoes,
+    /// A ping under way.
+    Ping,
+    /// The host's socket for pings.
+    PingSocket,
+}
+
+/// Every kind, at the index of its number.
+const KINDS: [Kind; 13] = [
+    Kind::Tap,
+    Kind::Until,
+    Kind::Interceptor,
+    Kind::StatusPage,
+    Kind::Reader,
+    Kind::Connection,
+    Kind::Listener,
+    Kind::Datagrams,
+    Kind::Flow,
+    Kind::Inlet,
+    Kind::Echoes,
+    Kind::Ping,
+    Kind::PingSocket,
+];
+
+const _: () = {
+    let mut i = 0;
+    while i < KINDS.len() {
+        assert!(KINDS[i] as usize == i, "KINDS is out of order");
+        i += 1;
+    }
+};
+
+/// Names one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Token(u64);
+
+const INDEX_BITS: u32 = 32;
+const KIND_SHIFT: u32 = 56;
+const GENERATION_MAX: u32 = (1 << (KIND_SHIFT - INDEX_BITS)) - 1;
+
+impl Token {
+    /// Names the only one of its kind.
+    pub(super) const fn only(kind: Kind) -> Token {
+        Token::new(kind, 0, 0)
+    }
+
+    /// Names the `index`th of a kind that never changes.
+    pub(super) const fn nth(kind: Kind, index: u32) -> Token {
+        Token::new(kind, 0, index)
+    }
+
+    const fn new(kind: Kind, generation: u32, index: u32) -> Token {
+        Token((kind as u64) << KIND_SHIFT | (generation as u64) << INDEX_BITS | index as u64)
+    }
+
+    /// The token as a number, for the kernel to keep.
+    pub(super) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The token that has this number.
+    pub(super) const fn from_number(number: u64) -> Token {
+        Token(number)
+    }
+
+    /// What kind of thing it names; none if the number was never a token's.
+    pub(super) fn kind(self) -> Option<Kind> {
+        KINDS.get((self.0 >> KIND_SHIFT) as usize).copied()
+    }
+
+    /// Which one of its kind.
+    pub(super) const fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    const fn generation(self) -> u32 {
+        (self.0 >> INDEX_BITS) as u32 & GENERATION_MAX
+    }
+}
+
+/// Things of one kind, found by token in O(1).
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    kind: Kind,
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    /// Of what is here now, or comes next.
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Table<T> {
+    /// An empty table.
+    pub(super) const fn new(kind: Kind) -> Table<T> {
+        Table {
+            kind,
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// The token that the next [`Table::insert`] gives: what is inserted may want to know it before.
+    pub(super) fn next_token(&self) -> Token {
+        let fresh = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        let index = self.free.last().copied().unwrap_or(fresh);
+        let place = self.places.get(index as usize);
+        Token::new(self.kind, place.map_or(0, |p| p.generation), index)
+    }
+
+    /// Adds `value`.
+    pub(super) fn insert(&mut self, value: T) -> Token {
+        let token = self.next_token();
+        let value = Some(value);
+        match self.places.get_mut(token.index()) {
+            Some(place) => {
+                self.free.pop();
+                place.value = value;
+            }
+            None => self.places.push(Place {
+                generation: 0,
+                value,
+            }),
+        }
+        token
+    }
+
+    /// What `token` names, if it is still there.
+    pub(super) fn find(&mut self, token: Token) -> Option<&mut T> {
+        let place = self.places.get_mut(token.index())?;
+        (place.generation == token.generation()).then_some(place.value.as_mut())?
+    }
+
+    /// Takes out what `token` names; the token names nothing from now on.
+    pub(super) fn remove(&mut self, token: Token) -> Option<T> {
+        let place = self.places.get_mut(token.index())?;
+        if place.generation != token.generation() {
+            return None;
+        }
+        let value = place.value.take()?;
+        place.generation = (place.generation + 1) & GENERATION_MAX;
+        self.free.push(token.index() as u32);
+        Some(value)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// All of them with their tokens.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        self.places.iter().zip(0..).filter_map(|(place, index)| {
+            let token = Token::new(self.kind, place.generation, index);
+            Some((token, place.value.as_ref()?))
+        })
+    }
+
+    /// Takes all of them out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.free.clear();
+        std::mem::take(&mut self.places)
+            .into_iter()
+            .filter_map(|place| place.value)
+    }
+}
+
+#[cfg(test)]
+mod tests;

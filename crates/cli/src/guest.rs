@@ -1,0 +1,223 @@
+//! The guest's end of the wire: its interface, and what its programs expect around it.
+//!
+//! Everything here that changes anything runs in the forked child, inside the guest's namespaces.
+//!
+//! Called by: launch and attach. Calls: sys::{tap, netdev, mount}, /proc/sys.
+//! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
+//! Locks: none.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::errors::{Failure, Step};
+use crate::idmap;
+use crate::sys::mount;
+use crate::sys::netdev::Control;
+use crate::sys::tap::{self, Offloads};
+
+/// The guest's address.
+pub(crate) const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
+/// The stack's address: gateway and status page.
+pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The stack's address for names.
+pub(crate) const DNS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
+/// Of the network that all three are in.
+pub(crate) const PREFIX_LEN: u8 = 24;
+
+/// The kernel's bound for ping_group_range (GID_T_MAX in net/ipv4/ping.h).
+const PING_GID_MAX: u32 = u32::MAX >> 1;
+
+/// A guest, as the gateway serves it.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    /// Frames from and to the guest's kernel, without blocking. Keeps the guest's network alive.
+    pub(crate) tap: OwnedFd,
+    /// What may be left undone in those frames.
+    pub(crate) offloads: Offloads,
+    /// The largest IP packet, on the interface and hence for the stack.
+    pub(crate) mtu: u16,
+    /// Who is at the other end.
+    pub(crate) ends: GuestEnd,
+}
+
+/// Names and addresses on the wire between the guest and the stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct GuestEnd {
+    /// What the guest calls the interface.
+    pub(crate) ifname: String,
+    /// The guest's Ethernet address.
+    pub(crate) mac: [u8; 6],
+    /// The guest's address.
+    pub(crate) addr: Ipv4Addr,
+    /// The length of the network's prefix.
+    pub(crate) prefix_len: u8,
+    /// Where the guest sends what is not for its own network: the stack.
+    pub(crate) gateway: Ipv4Addr,
+    /// Where the guest asks for names: the stack too.
+    pub(crate) dns: Ipv4Addr,
+}
+
+impl GuestEnd {
+    /// The end that [`make_interface`] configures.
+    pub(crate) fn new(ifname: &str, mac: [u8; 6]) -> GuestEnd {
+        GuestEnd {
+            ifname: ifname.to_owned(),
+            mac,
+            addr: GUEST,
+            prefix_len: PREFIX_LEN,
+            gateway: GATEWAY,
+            dns: DNS,
+        }
+    }
+}
+
+/// Makes the TAP in the caller's network namespace and configures the guest's side of it.
+pub(crate) fn make_interface(
+    ifname: &str,
+    mtu: u16,
+) -> Result<(OwnedFd, Offloads, [u8; 6]), Failure> {
+    let tap = tap::open().map_err(Failure::at(Step::OpenTun))?;
+    tap::create(&tap, ifname).map_err(Failure::at(Step::MakeTap))?;
+    let offloads = tap::set_offloads(&tap);
+    // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
+    // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
+    let _ = fs::write(
+        format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
+        "1",
+    );
+    let mac = configure(ifname, mtu).map_err(Failure::at(Step::Interface))?;
+    let control = Control::open().map_err(Failure::at(Step::Route))?;
+    control
+        .add_default_route(GATEWAY)
+        .map_err(Failure::at(Step::Route))?;
+    Ok((tap, offloads, mac))
+}
+
+/// Addresses and turns on the loopback and our interface.
+fn configure(ifname: &str, mtu: u16) -> io::Result<[u8; 6]> {
+    let control = Control::open()?;
+    control.up("lo")?;
+    control.set_mtu(ifname, mtu)?;
+    control.set_addr(ifname, GUEST, PREFIX_LEN)?;
+    control.up(ifname)?;
+    control.mac(ifname)
+}
+
+/// Makes a namespace of our own as comfortable as the host, and says what did not work out.
+pub(crate) fn furnish() -> Vec<Failure> {
+    let mut warnings = Vec::new();
+    warnings.extend(loosen_sysctls().map_err(Failure::at(Step::Sysctls)).err());
+    warnings.extend(
+        own_resolv_conf()
+            .map_err(Failure::at(Step::ResolvConf))
+            .err(),
+    );
+    // A container's /sys may be read-only or masked. Then it goes on showing the host's interfaces,
+    // as it does under most tools of our kind, and programs that matter ask the kernel instead.
+    let _ = own_sys_class_net();
+    warnings
+}
+
+/// Lets programs without privileges ping, and listen on ports below 1024: the network is theirs.
+fn loosen_sysctls() -> io::Result<()> {
+    if let Some(gids) = idmap::own_range()? {
+        let (first, last) = (
+            gids.start().min(&PING_GID_MAX),
+            gids.end().min(&PING_GID_MAX),
+        );
+        fs::write(
+            "/proc/sys/net/ipv4/ping_group_range",
+            format!("{first} {last}"),
+        )?;
+    }
+    fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
+}
+
+/// Puts our name server where programs look for one.
+///
+/// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
+/// file, which is still reachable by descriptor, and takes the tmpfs away again.
+fn own_resolv_conf() -> io::Result<()> {
+    let path = match fs::canonicalize("/etc/resolv.conf") {
+        Ok(path) => path,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let text = resolv_conf(&fs::read_to_string(&path)?);
+    let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
+    let covered = Covered::hold(&[&path])?;
+    mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=64k")?;
+    let placed = fs::write(&path, text).and_then(|()| covered.rebind());
+    mount::detach(directory).and(placed)
+}
+
+/// Shows the guest's interfaces in /sys/class/net: sysfs shows those of whoever mounted it.
+///
+/// Only the two directories concerned are replaced, because a whole new /sys would lack what is
+/// mounted below the old one, cgroups above all.
+fn own_sys_class_net() -> io::Result<()> {
+    let sys = Path::new("/sys");
+    let covered = Covered::hold(&[
+        Path::new("/sys/class/net"),
+        Path::new("/sys/devices/virtual/net"),
+    ])?;
+    // The kernel wants a new one to be no more writable than the old one.
+    mount::mount_new("sysfs", sys, mount::DATA_ONLY, "")
+        .or_else(|_| mount::mount_new("sysfs", sys, mount::DATA_ONLY | libc::MS_RDONLY, ""))?;
+    let placed = covered.rebind();
+    mount::detach(sys).and(placed)
+}
+
+/// Files about to be covered by a mount, still reachable by descriptor.
+struct Covered(Vec<(PathBuf, File)>);
+
+impl Covered {
+    /// Takes hold of what is at `paths` now.
+    fn hold(paths: &[&Path]) -> io::Result<Covered> {
+        let open = |path: &&Path| {
+            let file = File::options()
+                .read(true)
+                .custom_flags(libc::O_PATH)
+                .open(path)?;
+            Ok((path.to_path_buf(), file))
+        };
+        paths
+            .iter()
+            .map(open)
+            .collect::<io::Result<_>>()
+            .map(Covered)
+    }
+
+    /// Binds what is at the same paths now, in the mount that covers, over what was there before.
+    fn rebind(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(|(path, below)| {
+            mount::bind(
+                path,
+                &PathBuf::from(format!("/proc/self/fd/{}", below.as_raw_fd())),
+            )
+        })
+    }
+}
+
+/// The guest's resolv.conf (resolv.conf(5)): our name server, and the host's words about names.
+fn resolv_conf(host: &str) -> String {
+    let about_names = |line: &&str| {
+        matches!(
+            line.split_ascii_whitespace().next(),
+            Some("search" | "domain" | "options")
+        )
+    };
+    let kept = host.lines().filter(about_names);
+    kept.fold(format!("nameserver {DNS}\n"), |text, line| {
+        text + line + "\n"
+    })
+}
+
+#[cfg(test)]
+mod tests;

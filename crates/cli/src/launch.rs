@@ -1,0 +1,236 @@
+//! `mbuma run`: COMMAND in namespaces of its own, and mbuma around it.
+//!
+//! ```text
+//!   mbuma                                   child
+//!     blocks signals, forks ----------------> new user namespace
+//!     writes its id maps <------------------- says so
+//!       ----------------------------------->  new network and mount namespaces; makes and
+//!                                             configures tap0; resolv.conf and comforts
+//!     has a Guest <-------------------------- hands over the TAP, waits
+//!     gateway::serve: stack up,
+//!       ports bound, `up` ------------------> becomes COMMAND
+//!     serves, passes signals on
+//!     until COMMAND ends; ends what it left; exits with its status
+//! ```
+//!
+//! Called by: main. Calls: child, channel, guest, idmap, signals, gateway.
+//! Invariants: COMMAND starts with the descriptors, signal mask, terminal and process group that mbuma
+//! was started with; if mbuma is killed, COMMAND is.
+//! Locks: none.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::args::RunArgs;
+use crate::channel::{Channel, Message};
+use crate::child::Child;
+use crate::descendants;
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::gateway;
+use crate::guest::{self, Guest, GuestEnd};
+use crate::idmap;
+use crate::say;
+use crate::signals::{Inherited, SignalFd};
+use crate::sys::namespace::{self, Kind};
+use crate::sys::process::{self, Pid};
+use crate::sys::{fd, mount, tap};
+use crate::until::{Until, Verdict};
+
+/// Runs COMMAND to its end and gives the status to exit with.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
+    let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let (guest, child) = start(args, inherited)?;
+    let mut until = CommandEnds {
+        child,
+        signals,
+        command: &args.command,
+    };
+    let summary = gateway::serve(guest, &args.net, &mut until)?;
+    let status = until.child.end();
+    summary.report(args.net.stats);
+    Ok(status)
+}
+
+/// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so.
+pub(crate) fn start(args: &RunArgs, inherited: Inherited) -> Result<(Guest, Child), Error> {
+    process::adopt_orphans().map_err(Failure::at(Step::Child))?;
+    let spared = descendants::children();
+    let mut ends = Channel::pair()
+        .map(|(a, b)| (Some(a), Some(b)))
+        .map_err(Failure::at(Step::Child))?;
+    let parent = Pid::own();
+    let forked = process::fork_into(|| {
+        // The child's copy of the parent's end would keep it from learning that the parent is gone.
+        ends.0 = None;
+        ends.1.take().map_or(EXIT_OWN_FAILURE, |channel| {
+            child_main(args, &inherited, parent, &channel)
+        })
+    });
+    let pid = forked.map_err(Failure::at(Step::Child))?;
+    let channel = ends.0.take().ok_or(Failure {
+        step: Step::Child,
+        errno: libc::EPIPE,
+    })?;
+    drop(ends);
+    let child = Child::new(pid, channel, spared).map_err(Failure::at(Step::Child))?;
+    // COMMAND has its own copies by now.
+    fd::let_go_of_stdio().map_err(Error::io("opening /dev/null"))?;
+
+    expect_user_namespace(&child)?;
+    idmap::write(child.pid(), args.map_root).map_err(Failure::at(Step::IdMaps))?;
+    let failed = Failure::at(Step::Child);
+    child
+        .channel()?
+        .send(&Message::Mapped, None)
+        .map_err(failed)?;
+    let guest = receive_guest(child.channel()?, &args.ifname, args.net.mtu)?;
+    Ok((guest, child))
+}
+
+/// Waits until the child has its user namespace.
+fn expect_user_namespace(child: &Child) -> Result<(), Error> {
+    match child.channel()?.recv().map_err(Failure::at(Step::Child))? {
+        Some((Message::UserNamespace, _)) => Ok(()),
+        other => Err(not_ready(other.map(|(message, _)| message))),
+    }
+}
+
+/// Waits for the guest that the child makes; says which comforts it will lack.
+pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result<Guest, Error> {
+    match channel.recv().map_err(Failure::at(Step::Child))? {
+        Some((
+            Message::Ready {
+                offloads,
+                mac,
+                warnings,
+            },
+            Some(tap),
+        )) => {
+            warnings
+                .iter()
+                .for_each(|warning| say(&format!("warning: {warning}")));
+            Ok(Guest {
+                tap,
+                offloads,
+                mtu,
+                ends: GuestEnd::new(ifname, mac),
+            })
+        }
+        other => Err(not_ready(other.map(|(message, _)| message))),
+    }
+}
+
+/// Why the child did not say what it should have said.
+fn not_ready(said: Option<Message>) -> Error {
+    match said {
+        Some(Message::Failed(failure)) => failure.into(),
+        // It ended without a word, which only a signal makes it do.
+        _ => Failure {
+            step: Step::Child,
+            errno: libc::ECHILD,
+        }
+        .into(),
+    }
+}
+
+/// The child, from the fork on. Comes back only when it failed, with what to exit with.
+fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Channel) -> u8 {
+    let failure = match set_up(args, channel) {
+        Ok(true) => become_command(inherited, parent, &args.command),
+        Ok(false) => return EXIT_OWN_FAILURE,
+        Err(failure) => failure,
+    };
+    // If the parent is gone, nobody is left to tell.
+    let _ = channel.send(&Message::Failed(failure), None);
+    EXIT_OWN_FAILURE
+}
+
+/// Makes the namespaces and the guest in them; true when the parent says to go on.
+fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
+    process::die_with_parent().map_err(Failure::at(Step::Child))?;
+    namespace::unshare(Kind::User).map_err(Failure::at(Step::UserNamespace))?;
+    channel
+        .send(&Message::UserNamespace, None)
+        .map_err(Failure::at(Step::Child))?;
+    if !heard(channel, &Message::Mapped)? {
+        return Ok(false);
+    }
+    namespace::unshare(Kind::Net).map_err(Failure::at(Step::NetNamespace))?;
+    namespace::unshare(Kind::Mount).map_err(Failure::at(Step::NetNamespace))?;
+    mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
+    let (tap, offloads, mac) = guest::make_interface(&args.ifname, args.net.mtu)?;
+    tap::leave_to_namespace(&tap).map_err(Failure::at(Step::MakeTap))?;
+    let ready = Message::Ready {
+        offloads,
+        mac,
+        warnings: guest::furnish(),
+    };
+    channel
+        .send(&ready, Some(tap.as_fd()))
+        .map_err(Failure::at(Step::Child))?;
+    // From here on the parent alone holds the TAP.
+    drop(tap);
+    heard(channel, &Message::Go)
+}
+
+/// Waits for one message; false when the parent gave up instead.
+fn heard(channel: &Channel, expected: &Message) -> Result<bool, Failure> {
+    let said = channel.recv().map_err(Failure::at(Step::Child))?;
+    Ok(said.is_some_and(|(message, _)| message == *expected))
+}
+
+/// Becomes COMMAND, or says why not.
+fn become_command(inherited: &Inherited, parent: Pid, command: &[OsString]) -> Failure {
+    let prepared = || {
+        process::die_with_parent()?;
+        // Had the parent ended before that line, nobody would tell us.
+        if Pid::parent() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        inherited.restore()
+    };
+    match prepared() {
+        Ok(()) => Failure::at(Step::Exec)(process::exec(command)),
+        Err(e) => Failure::at(Step::Child)(e),
+    }
+}
+
+/// `run` lasts until COMMAND ends.
+struct CommandEnds<'a> {
+    child: Child,
+    signals: SignalFd,
+    command: &'a [OsString],
+}
+
+impl Until for CommandEnds<'_> {
+    fn up(&mut self) -> Result<(), Error> {
+        self.child.release(self.command)
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.child.as_fd(), self.signals.as_fd()]
+    }
+
+    fn check(&mut self) -> Result<Verdict, Error> {
+        while let Some(info) = self
+            .signals
+            .read()
+            .map_err(Error::io("reading the signals"))?
+        {
+            if info.is_for_command(self.child.is_in_our_group()) {
+                self.child
+                    .forward(info.signo)
+                    .map_err(Error::io("passing a signal on to COMMAND"))?;
+            }
+        }
+        self.child
+            .reap()
+            .map_err(Error::io("stopping along with COMMAND"))?;
+        Ok(if self.child.status().is_some() {
+            Verdict::Stop
+        } else {
+            Verdict::Go
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! Signals: read from a descriptor, and passed on to COMMAND by one rule.
+//!
+//! A terminal signals its whole foreground process group, so COMMAND has got Ctrl-C already when
+//! mbuma reads of it, as long as both are in one group. Everything else was meant for mbuma alone,
+//! and goes on to COMMAND: whoever started `mbuma run` sees one program.
+//!
+//! SIGTSTP, SIGTTIN and SIGTTOU keep their default action: Ctrl-Z stops mbuma and COMMAND alike, and
+//! the shell sees its job stopped. SIGCONT continues a process however it is blocked; reading it too
+//! lets COMMAND be continued when it stopped in a group of its own.
+//!
+//! Called by: launch, attach. Calls: sys::signal.
+//! Invariants: blocked from before the fork to the end, so that none is lost; the child gives itself
+//! the mask and dispositions that mbuma was started with ([`Inherited`]).
+//! Locks: none.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::sys::signal::{self, SigSet};
+
+/// What goes on to COMMAND.
+const FORWARDED: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+    libc::SIGCONT,
+];
+
+/// A descriptor that is readable when a signal has come.
+pub(crate) struct SignalFd(File);
+
+/// One signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SigInfo {
+    /// Which.
+    pub(crate) signo: i32,
+    /// Whether the kernel sent it, as it does for a terminal's keys, size and hang-up.
+    pub(crate) from_terminal: bool,
+}
+
+/// What mbuma was started with, and COMMAND is to start with.
+#[derive(Clone, Copy)]
+pub(crate) struct Inherited {
+    mask: SigSet,
+    chld_ignored: bool,
+}
+
+impl SignalFd {
+    /// Blocks the signals and opens the descriptor.
+    pub(crate) fn open() -> io::Result<(SignalFd, Inherited)> {
+        let mut set = FORWARDED.to_vec();
+        set.push(libc::SIGCHLD);
+        let set = SigSet::of(&set);
+        let mask = set.block()?;
+        // Children of a process that ignores SIGCHLD vanish without a status.
+        let chld_ignored = signal::set_default(libc::SIGCHLD)?;
+        Ok((
+            SignalFd(set.open()?.into()),
+            Inherited { mask, chld_ignored },
+        ))
+    }
+
+    /// The next signal, without waiting.
+    pub(crate) fn read(&self) -> io::Result<Option<SigInfo>> {
+        let next = signal::read(&self.0)?;
+        Ok(next.map(|(signo, code)| SigInfo {
+            signo,
+            from_terminal: code == libc::SI_KERNEL,
+        }))
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl SigInfo {
+    /// Whether it goes on to COMMAND, which is in mbuma's process group or not.
+    pub(crate) fn is_for_command(&self, same_group: bool) -> bool {
+        FORWARDED.contains(&self.signo) && !(self.from_terminal && same_group)
+    }
+
+    /// Whether it asks mbuma itself to end, when there is no COMMAND.
+    pub(crate) fn asks_to_end(&self) -> bool {
+        matches!(
+            self.signo,
+            libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
+        )
+    }
+}
+
+impl Inherited {
+    /// Undoes [`SignalFd::open`] and what the standard library does to SIGPIPE, just before exec.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        signal::set_default(libc::SIGPIPE)?;
+        if self.chld_ignored {
+            signal::ignore(libc::SIGCHLD)?;
+        }
+        self.mask.set_as_mask()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Descriptors: those a caller handed us by number, and waiting on several.
+//!
+//! Called by: attach, child, gateway. Calls: fcntl(2), poll(2), dup2(2).
+//! Invariants: descriptors 0, 1 and 2 are always open and never owned.
+//! Locks: none.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::cvt;
+
+/// Takes over descriptor `number`, which whoever started mbuma left open for us.
+///
+/// # Errors
+/// EBADF when it is not open, is one of the standard three, or is one of mbuma's own.
+pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_GETFD takes no argument and touches no memory; a closed number gives EBADF.
+    let flags = cvt(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    if number <= libc::STDERR_FILENO || flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: F_SETFD takes an int and touches no memory.
+    cvt(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: the number is open, and nobody in this program owns it: all that we open is
+    // close-on-exec, and this one was not, so it came by exec. Marking it so above makes a second
+    // call fail, so that there is one owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Waits until one of `fds` is readable, hung up or in error, and says which are.
+///
+/// `None` waits for ever. A signal that interrupts counts as "none yet".
+pub(crate) fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    let mut set: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let ms = timeout.map_or(-1, |t| {
+        libc::c_int::try_from(t.as_millis()).unwrap_or(libc::c_int::MAX)
+    });
+    // SAFETY: `set` is an array of that many pollfds, ours alone until the call returns.
+    let polled = cvt(unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, ms) });
+    match polled {
+        Ok(_) => Ok(set.iter().map(|p| p.revents != 0).collect()),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether `fd` is readable, hung up or in error right now.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(poll(&[fd], Some(Duration::ZERO))?.contains(&true))
+}
+
+/// Points standard input and output at /dev/null.
+///
+/// mbuma needs neither, and holding COMMAND's pipes open would hide from its neighbours that
+/// COMMAND closed them.
+pub(crate) fn let_go_of_stdio() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+        // SAFETY: both numbers are open; the standard library refers to 0 and 1 by number and never
+        // owns them, so replacing what they mean invalidates nobody's descriptor.
+        cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
+    }
+    Ok(())
+}
+
+/// The process group that has the terminal of `tty`.
+pub(crate) fn foreground_group(tty: &impl AsFd) -> io::Result<i32> {
+    // SAFETY: takes a descriptor, which is open for the length of the borrow, and no pointer.
+    cvt(unsafe { libc::tcgetpgrp(tty.as_fd().as_raw_fd()) })
+}

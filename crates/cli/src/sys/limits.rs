@@ -1,0 +1,23 @@
+//! Limits of this process.
+//!
+//! Called by: gateway. Calls: getrlimit(2), setrlimit(2).
+//! Invariants: set after the fork that leads to COMMAND, which keeps the limits that mbuma was given.
+//! Locks: none.
+
+use std::io;
+
+use super::cvt;
+
+/// Allows as many descriptors as the hard limit does: each connection takes one.
+pub(crate) fn raise_descriptors() -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call writes one rlimit.
+    cvt(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the call reads one rlimit.
+    cvt(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(())
+}

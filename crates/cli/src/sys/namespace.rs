@@ -1,0 +1,59 @@
+//! Leaving and entering namespaces.
+//!
+//! Called by: launch and attach, in the forked child. Calls: unshare(2), setns(2), ioctl_ns(2).
+//! Invariants: the caller has one thread, which CLONE_NEWUSER demands and the kernel checks.
+//! Locks: none.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use super::cvt;
+
+/// The kinds of namespace that mbuma makes or enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// User and group ids, and what the capabilities over the others count for.
+    User,
+    /// Interfaces, addresses, routes, ports.
+    Net,
+    /// Mounted file systems.
+    Mount,
+}
+
+impl Kind {
+    const fn flag(self) -> libc::c_int {
+        match self {
+            Kind::User => libc::CLONE_NEWUSER,
+            Kind::Net => libc::CLONE_NEWNET,
+            Kind::Mount => libc::CLONE_NEWNS,
+        }
+    }
+}
+
+/// Moves the calling process into a new namespace of `kind`.
+pub(crate) fn unshare(kind: Kind) -> io::Result<()> {
+    // SAFETY: takes flags only. None of our three kinds changes descriptors or memory that Rust
+    // code relies on; the file-system context that CLONE_NEWNS also unshares has one user here.
+    cvt(unsafe { libc::unshare(kind.flag()) })?;
+    Ok(())
+}
+
+/// Moves the calling process into the namespace of `kind` that `ns` refers to.
+pub(crate) fn enter(ns: &impl AsFd, kind: Kind) -> io::Result<()> {
+    // SAFETY: takes a descriptor that is open for the length of the borrow, and a flag that makes
+    // the kernel refuse a namespace of another kind.
+    cvt(unsafe { libc::setns(ns.as_fd().as_raw_fd(), kind.flag()) })?;
+    Ok(())
+}
+
+/// The user namespace that owns `ns`: the one whose capabilities count there.
+///
+/// # Errors
+/// EPERM when the owner is neither the caller's user namespace nor below it.
+pub(crate) fn owner(ns: &impl AsFd) -> io::Result<File> {
+    // SAFETY: NS_GET_USERNS takes no argument; on another kind of file it is ENOTTY.
+    let fd = cvt(unsafe { libc::ioctl(ns.as_fd().as_raw_fd(), libc::NS_GET_USERNS) })?;
+    // SAFETY: the kernel just made this descriptor for us, close-on-exec, and nobody else has it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}

@@ -1,0 +1,167 @@
+//! Interfaces and routes of the network namespace the caller is in, by the classic ioctls.
+//!
+//! Called by: guest. Calls: ioctl(2) as netdevice(7) describes it. The classic calls suffice for one
+//! interface, one address and one route, and spare us a netlink parser.
+//! Invariants: a [`Control`] socket acts on the namespace it was opened in, for as long as it lives.
+//! Locks: none.
+
+use std::ffi::c_char;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+
+use super::cvt;
+
+/// A socket to hand interface requests to.
+pub(crate) struct Control(OwnedFd);
+
+impl Control {
+    /// Opens one in the namespace that the caller is in.
+    pub(crate) fn open() -> io::Result<Control> {
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map(|s| Control(s.into()))
+    }
+
+    /// Turns an interface on.
+    pub(crate) fn up(&self, name: &str) -> io::Result<()> {
+        let mut req = request(name)?;
+        self.ioctl(libc::SIOCGIFFLAGS, &mut req)?;
+        // SAFETY: SIOCGIFFLAGS succeeded, so the kernel wrote this member of the union.
+        let flags = unsafe { req.ifr_ifru.ifru_flags };
+        req.ifr_ifru.ifru_flags = flags | (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        self.ioctl(libc::SIOCSIFFLAGS, &mut req)
+    }
+
+    /// Sets the largest IP packet.
+    pub(crate) fn set_mtu(&self, name: &str, mtu: u16) -> io::Result<()> {
+        let mut req = request(name)?;
+        req.ifr_ifru.ifru_mtu = mtu.into();
+        self.ioctl(libc::SIOCSIFMTU, &mut req)
+    }
+
+    /// Gives an interface its address and prefix.
+    pub(crate) fn set_addr(&self, name: &str, addr: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
+        let mask = u32::MAX
+            .checked_shl(32 - u32::from(prefix_len.min(32)))
+            .unwrap_or(0);
+        let mut req = request(name)?;
+        req.ifr_ifru.ifru_addr = sockaddr(addr);
+        self.ioctl(libc::SIOCSIFADDR, &mut req)?;
+        req.ifr_ifru.ifru_netmask = sockaddr(Ipv4Addr::from_bits(mask));
+        self.ioctl(libc::SIOCSIFNETMASK, &mut req)
+    }
+
+    /// The interface's Ethernet address.
+    pub(crate) fn mac(&self, name: &str) -> io::Result<[u8; 6]> {
+        let mut req = request(name)?;
+        self.ioctl(libc::SIOCGIFHWADDR, &mut req)?;
+        // SAFETY: SIOCGIFHWADDR succeeded, so the kernel wrote this member of the union.
+        let hwaddr = unsafe { req.ifr_ifru.ifru_hwaddr };
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(hwaddr.sa_data) {
+            *to = from.cast_unsigned();
+        }
+        Ok(mac)
+    }
+
+    /// Sends everything that has no better route to `gateway`.
+    pub(crate) fn add_default_route(&self, gateway: Ipv4Addr) -> io::Result<()> {
+        let mut route = Rtentry::to(gateway);
+        // SAFETY: SIOCADDRT reads one rtentry, whose layout ours has (asserted below); its one
+        // pointer, the device name, is null, which lets the kernel choose by the gateway.
+        cvt(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SIOCADDRT as libc::Ioctl,
+                &raw mut route,
+            )
+        })?;
+        Ok(())
+    }
+
+    fn ioctl(&self, number: libc::c_ulong, req: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: private to this type, which passes SIOC[GS]IF* numbers only: each reads and
+        // writes one ifreq and nothing else.
+        cvt(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                number as libc::Ioctl,
+                ptr::from_mut(req),
+            )
+        })?;
+        Ok(())
+    }
+}
+
+/// A request about the interface `name`, all else zero.
+///
+/// # Errors
+/// EINVAL when the name is too long for the kernel, holds a NUL, or is empty.
+pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut ifr_name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    for (to, from) in ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as c_char;
+    }
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru {
+        ifru_addr: sockaddr(Ipv4Addr::UNSPECIFIED),
+    };
+    Ok(libc::ifreq { ifr_name, ifr_ifru })
+}
+
+/// An IPv4 address as the old calls want it: `sockaddr_in` under the name of `sockaddr`.
+fn sockaddr(addr: Ipv4Addr) -> libc::sockaddr {
+    let mut sa_data = [0; 14];
+    // The first two bytes are the port, which interfaces and routes do not have.
+    for (to, from) in sa_data.iter_mut().skip(2).zip(addr.octets()) {
+        *to = from as c_char;
+    }
+    libc::sockaddr {
+        sa_family: libc::AF_INET as libc::sa_family_t,
+        sa_data,
+    }
+}
+
+/// `struct rtentry` of linux/route.h, which the libc crate lacks on glibc.
+#[repr(C)]
+struct Rtentry {
+    pad1: libc::c_ulong,
+    dst: libc::sockaddr,
+    gateway: libc::sockaddr,
+    genmask: libc::sockaddr,
+    flags: libc::c_ushort,
+    pad2: libc::c_short,
+    pad3: libc::c_ulong,
+    pad4: *mut libc::c_void,
+    metric: libc::c_short,
+    dev: *mut c_char,
+    mtu: libc::c_ulong,
+    window: libc::c_ulong,
+    irtt: libc::c_ushort,
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Rtentry>() == 120);
+
+impl Rtentry {
+    /// The default route by way of `gateway`.
+    fn to(gateway: Ipv4Addr) -> Rtentry {
+        Rtentry {
+            pad1: 0,
+            dst: sockaddr(Ipv4Addr::UNSPECIFIED),
+            gateway: sockaddr(gateway),
+            genmask: sockaddr(Ipv4Addr::UNSPECIFIED),
+            flags: libc::RTF_UP | libc::RTF_GATEWAY,
+            pad2: 0,
+            pad3: 0,
+            pad4: ptr::null_mut(),
+            metric: 0,
+            dev: ptr::null_mut(),
+            mtu: 0,
+            window: 0,
+            irtt: 0,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Processes: making one, becoming another, waiting for them, signalling exactly the one that is meant.
+//!
+//! Called by: launch, attach, child, descendants. Calls: fork(2), execvp(3), waitid(2), pidfd_open(2),
+//! pidfd_send_signal(2), prctl(2).
+//! Invariants: a process is signalled through a [`Pidfd`] only, never by a number that may have
+//! come to mean another process.
+//! Locks: none.
+
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+
+use super::{cvt, cvt_long};
+
+/// The number of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Pid(pub(crate) i32);
+
+impl Pid {
+    /// This process.
+    pub(crate) fn own() -> Pid {
+        Pid(std::process::id().cast_signed())
+    }
+
+    /// The parent of this process.
+    pub(crate) fn parent() -> Pid {
+        Pid(std::os::unix::process::parent_id().cast_signed())
+    }
+
+    /// The process group of this process, which the terminal signals as one.
+    pub(crate) fn group(self) -> io::Result<i32> {
+        // SAFETY: takes and gives numbers.
+        cvt(unsafe { libc::getpgid(self.0) })
+    }
+}
+
+/// A hold on one process: its number may be reused, this never.
+#[derive(Debug)]
+pub(crate) struct Pidfd(OwnedFd);
+
+impl Pidfd {
+    /// Takes hold of the process that has this number now.
+    pub(crate) fn open(pid: Pid) -> io::Result<Pidfd> {
+        // SAFETY: takes two numbers; no flags. The result is close-on-exec.
+        let fd = cvt_long(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
+        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        Ok(Pidfd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Sends it a signal; a process that has ended is no error.
+    pub(crate) fn signal(&self, signo: i32) -> io::Result<()> {
+        let no_info = ptr::null::<libc::siginfo_t>();
+        // SAFETY: a null siginfo asks for what kill(2) would send; the rest are numbers.
+        let sent = cvt_long(unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.0.as_raw_fd(),
+                signo,
+                no_info,
+                0,
+            )
+        });
+        match sent {
+            Err(e) if e.raw_os_error() != Some(libc::ESRCH) => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Pidfd {
+    /// Readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Forks; the child runs `f` and exits with what it returns, never coming back to the caller's code.
+///
+/// # Errors
+/// Besides those of fork(2): when this process has a second thread.
+pub(crate) fn fork_into(f: impl FnOnce() -> u8) -> io::Result<Pid> {
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("fork with more than one thread"));
+    }
+    // SAFETY: with one thread there is nobody whose locks or half-done work the child could
+    // inherit, so that it may run any code, as after an ordinary call.
+    match cvt(unsafe { libc::fork() })? {
+        0 => exit_now(
+            panic::catch_unwind(AssertUnwindSafe(f)).unwrap_or(crate::errors::EXIT_OWN_FAILURE),
+        ),
+        pid => Ok(Pid(pid)),
+    }
+}
+
+/// Ends this process without running what the program has lined up for its exit.
+fn exit_now(code: u8) -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(code.into()) }
+}
+
+/// Becomes the program `command`, looked up in PATH; comes back only with the reason why not.
+pub(crate) fn exec(command: &[OsString]) -> io::Error {
+    let Ok(words) = command
+        .iter()
+        .map(|w| CString::new(w.as_bytes()))
+        .collect::<Result<Vec<_>, _>>()
+    else {
+        return io::Error::from_raw_os_error(libc::EINVAL);
+    };
+    let Some(program) = words.first() else {
+        return io::Error::from_raw_os_error(libc::ENOENT);
+    };
+    let mut argv: Vec<_> = words.iter().map(|w| w.as_ptr()).collect();
+    argv.push(ptr::null());
+    // SAFETY: `argv` is a null-terminated array of NUL-terminated strings, all alive; on success
+    // nothing of this program is left, on failure nothing has changed.
+    unsafe { libc::execvp(program.as_ptr(), argv.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// What [`wait`] learned about a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It ended with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Killed(i32),
+    /// This signal stopped it; it may go on later.
+    Stopped(i32),
+}
+
+/// The next child that ended or stopped, without waiting. Ended ones are reaped by this.
+///
+/// # Errors
+/// ECHILD when there is no child at all.
+pub(crate) fn wait() -> io::Result<Option<(Pid, Change)>> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let what = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG;
+    // SAFETY: the call writes one siginfo, for which there is room.
+    cvt(unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), what) })?;
+    // SAFETY: zero is a value for siginfo, and the call wrote over it or left it so.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: waitid fills the child members, and leaves them zero when no child has changed.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    let change = match info.si_code {
+        libc::CLD_EXITED => Change::Exited(status),
+        libc::CLD_STOPPED => Change::Stopped(status),
+        _ => Change::Killed(status),
+    };
+    Ok((pid != 0).then_some((Pid(pid), change)))
+}
+
+/// Has the kernel kill this process when its parent ends.
+///
+/// A program that changes its credentials loses this, so it is asked for again before exec.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number.
+    cvt(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+    Ok(())
+}
+
+/// Makes this process the parent of every descendant whose own parent ends.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes a flag.
+    cvt(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
+    Ok(())
+}
+
+/// The effective user and group of this process.
+pub(crate) fn ids() -> (u32, u32) {
+    // SAFETY: takes nothing, cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    // SAFETY: as above.
+    let gid = unsafe { libc::getegid() };
+    (uid, gid)
+}

@@ -1,0 +1,330 @@
+//! Sockets of the host, as the standard library does not make them: non-blocking from the start, read
+//! and written in several pieces.
+//!
+//! Called by: gateway. Calls: socket(2), connect(2), setsockopt(2), sendmsg(2), recvmsg(2).
+//! Invariants: every socket made here is non-blocking and close-on-exec; no call raises SIGPIPE.
+//! Locks: none. Sources: ip(7), icmp(7), raw(7), linux/errqueue.h.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::{self, MaybeUninit};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use super::cvt;
+
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A TCP connection.
+    Tcp,
+    /// Datagrams.
+    Udp,
+    /// Pings, with an identifier that the kernel chooses (ping_group_range(5) says who may).
+    Ping,
+    /// ICMP as it is on the wire: for those with CAP_NET_RAW.
+    RawIcmp,
+}
+
+/// Makes a socket that suits `peer`.
+pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if peer.is_ipv4() {
+        libc::AF_INET
+    } else {
+        libc::AF_INET6
+    };
+    let (style, protocol) = match kind {
+        Kind::Tcp => (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+        Kind::Udp => (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+        Kind::Ping => (libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
+        Kind::RawIcmp => (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+    };
+    let style = style | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes three numbers and touches no memory.
+    let fd = cvt(unsafe { libc::socket(family, style, protocol) })?;
+    // SAFETY: the kernel just made this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Connects; false while it is under way. Asking again tells how it went.
+pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> {
+    let name = Name::from(peer);
+    let (at, len) = name.as_ptr();
+    // SAFETY: `at` points at `len` bytes of an initialized socket address.
+    match cvt(unsafe { libc::connect(fd.as_raw_fd(), at, len) }) {
+        Ok(_) => Ok(true),
+        Err(e) => match e.raw_os_error() {
+            Some(libc::EISCONN) => Ok(true),
+            Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => Ok(false),
+            _ => Err(e),
+        },
+    }
+}
+
+/// Makes closing a TCP socket a reset.
+pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
+}
+
+/// Sends small segments at once.
+pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
+}
+
+/// Keeps ICMP errors for [`take_error`].
+pub(crate) fn keep_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32)
+}
+
+/// Hops that what is sent may take.
+pub(crate) fn set_ttl(fd: BorrowedFd<'_>, ttl: u8) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_TTL, &i32::from(ttl))
+}
+
+/// Lets only answers to pings into a raw ICMP socket. Errors come by [`take_error`] all the same.
+pub(crate) fn only_echo_replies(fd: BorrowedFd<'_>) -> io::Result<()> {
+    /// `ICMP_FILTER` of linux/icmp.h, for `SOL_RAW`: a bit for each type to leave out.
+    const ICMP_FILTER: libc::c_int = 1;
+    set(fd, libc::SOL_RAW, ICMP_FILTER, &!1_u32)
+}
+
+/// Sets an option whose value is a `T`.
+fn set<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let (at, len) = (ptr::from_ref(value).cast(), socklen::<T>());
+    // SAFETY: the call reads the `len` bytes of `value`, integers without padding.
+    cvt(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, at, len) })?;
+    Ok(())
+}
+
+/// Sends `pieces` as one datagram, or as much of them as a stream takes; to `peer`, or to whom the
+/// socket is connected.
+pub(crate) fn send(
+    fd: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    peer: Option<SocketAddr>,
+) -> io::Result<usize> {
+    let mut name = peer.map(Name::from);
+    let mut msg = message();
+    // An IoSlice has the layout of an iovec, and sendmsg only reads through it.
+    msg.msg_iov = pieces.as_ptr().cast_mut().cast();
+    msg.msg_iovlen = pieces.len() as _;
+    if let Some(name) = &mut name {
+        (msg.msg_name, msg.msg_namelen) = name.as_mut_ptr();
+    }
+    // SAFETY: `msg` points at `pieces` and `name`, which outlive the call, with their true lengths.
+    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const msg, libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives into `pieces`; 0 from a stream is its end.
+pub(crate) fn recv(fd: BorrowedFd<'_>, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let mut msg = message();
+    msg.msg_iov = pieces.as_mut_ptr().cast();
+    msg.msg_iovlen = pieces.len() as _;
+    recvmsg(fd, &mut msg, 0)
+}
+
+/// Receives one datagram into `pieces`, and who sent it.
+pub(crate) fn recv_from(
+    fd: BorrowedFd<'_>,
+    pieces: &mut [IoSliceMut<'_>],
+) -> io::Result<(usize, SocketAddr)> {
+    let mut name = Name::empty();
+    let mut msg = message();
+    msg.msg_iov = pieces.as_mut_ptr().cast();
+    msg.msg_iovlen = pieces.len() as _;
+    (msg.msg_name, msg.msg_namelen) = name.as_mut_ptr();
+    let n = recvmsg(fd, &mut msg, 0)?;
+    let sender = name.addr().ok_or(io::ErrorKind::InvalidData)?;
+    Ok((n, sender))
+}
+
+fn recvmsg(
+    fd: BorrowedFd<'_>,
+    msg: &mut libc::msghdr,
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    // SAFETY: private to this module, whose callers point `msg` at buffers that are theirs alone and
+    // outlive the call, with their true lengths. An IoSliceMut has the layout of an iovec.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), msg, flags) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// What the network, or the kernel itself, said about something that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SendError {
+    /// The error as a system call would tell it.
+    pub(crate) errno: i32,
+    /// ICMP type and code, if it came from the network.
+    pub(crate) icmp: Option<(u8, u8)>,
+    /// More about it: for "too big", the MTU.
+    pub(crate) info: u32,
+}
+
+/// Takes the next of the kept errors, with the first bytes of what was sent, without waiting.
+pub(crate) fn take_error(
+    fd: BorrowedFd<'_>,
+    quoted: &mut [u8],
+) -> io::Result<(usize, Option<SendError>)> {
+    let mut control = Control {
+        bytes: [0; CONTROL_LEN],
+    };
+    let mut pieces = [IoSliceMut::new(quoted)];
+    let mut msg = message();
+    msg.msg_iov = pieces.as_mut_ptr().cast();
+    msg.msg_iovlen = 1;
+    msg.msg_control = (&raw mut control).cast();
+    msg.msg_controllen = CONTROL_LEN as _;
+    let n = recvmsg(fd, &mut msg, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)?;
+    Ok((n, send_error(&msg)))
+}
+
+/// Finds the error among the control messages.
+fn send_error(msg: &libc::msghdr) -> Option<SendError> {
+    // SAFETY: `msg` comes from recvmsg, whose control data are still alive in our caller.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(ptr::from_ref(msg)) };
+    loop {
+        // SAFETY: null, or a whole header inside the control data.
+        let here = unsafe { header.as_ref() }?;
+        if (here.cmsg_level, here.cmsg_type) == (libc::IPPROTO_IP, libc::IP_RECVERR) {
+            break;
+        }
+        // SAFETY: `header` is a control message of `msg`.
+        header = unsafe { libc::CMSG_NXTHDR(ptr::from_ref(msg), header) };
+    }
+    // SAFETY: the data follow the header.
+    let data = unsafe { libc::CMSG_DATA(header) };
+    // SAFETY: IP_RECVERR's data begin with a sock_extended_err; no alignment is assumed.
+    let e = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
+    Some(SendError {
+        errno: e.ee_errno.cast_signed(),
+        icmp: (e.ee_origin == libc::SO_EE_ORIGIN_ICMP).then_some((e.ee_type, e.ee_code)),
+        info: e.ee_info,
+    })
+}
+
+/// Room for a sock_extended_err with the address behind it, and for what else the kernel may say.
+const CONTROL_LEN: usize = 256;
+
+/// Control messages, aligned as cmsghdr wants it.
+#[repr(C)]
+union Control {
+    header: libc::cmsghdr,
+    bytes: [u8; CONTROL_LEN],
+}
+
+/// A message of nothing yet.
+fn message() -> libc::msghdr {
+    // SAFETY: msghdr is integers and pointers, for which zero is a value: no name, parts or control.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// A socket address as the kernel takes and gives it.
+#[repr(C)]
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl Name {
+    /// Room for any address.
+    fn empty() -> Name {
+        Name {
+            // SAFETY: integers, for which zero is a value.
+            v6: unsafe { MaybeUninit::zeroed().assume_init() },
+        }
+    }
+
+    fn family(&self) -> libc::c_int {
+        // SAFETY: both variants begin with the family, and all of the union is initialized.
+        libc::c_int::from(unsafe { self.v4.sin_family })
+    }
+
+    fn len(&self) -> libc::socklen_t {
+        match self.family() {
+            libc::AF_INET => socklen::<libc::sockaddr_in>(),
+            _ => socklen::<libc::sockaddr_in6>(),
+        }
+    }
+
+    fn as_ptr(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        (ptr::from_ref(self).cast(), self.len())
+    }
+
+    fn as_mut_ptr(&mut self) -> (*mut libc::c_void, libc::socklen_t) {
+        (ptr::from_mut(self).cast(), self.len())
+    }
+
+    /// The address, if the kernel wrote one of a family that we know.
+    fn addr(&self) -> Option<SocketAddr> {
+        match self.family() {
+            libc::AF_INET => {
+                // SAFETY: all of the union is initialized, with integers.
+                let v4 = unsafe { self.v4 };
+                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+                Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let v6 = unsafe { self.v6 };
+                let (ip, port) = (Ipv6Addr::from(v6.sin6_addr.s6_addr), v6.sin6_port);
+                let port = u16::from_be(port);
+                Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for Name {
+    fn from(addr: SocketAddr) -> Name {
+        let mut name = Name::empty();
+        match addr {
+            SocketAddr::V4(a) => {
+                name.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: a.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(a.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                };
+            }
+            SocketAddr::V6(a) => {
+                name.v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: a.port().to_be(),
+                    sin6_flowinfo: a.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: a.ip().octets(),
+                    },
+                    sin6_scope_id: a.scope_id(),
+                };
+            }
+        }
+        name
+    }
+}
+
+/// The index of an interface, as the scope of a link-local address needs it; 0 if there is none.
+pub(crate) fn interface_index(name: &str) -> u32 {
+    let Ok(name) = std::ffi::CString::new(name) else {
+        return 0;
+    };
+    // SAFETY: a NUL-terminated string, alive to the end of the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
+/// The size of a `T` as the socket calls count it.
+const fn socklen<T>() -> libc::socklen_t {
+    mem::size_of::<T>() as libc::socklen_t
+}

@@ -1,0 +1,120 @@
+//! Making a TAP device.
+//!
+//! Called by: guest. Calls: open(2) of /dev/net/tun and its ioctls (linux/if_tun.h).
+//! Invariants: the device belongs to the network namespace that the caller is in at [`open`], and the
+//! descriptor keeps that namespace alive: a guest's last bytes can be delivered after its last process.
+//! Locks: none.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{cvt, netdev};
+
+/// The device that makes TAP devices.
+pub(crate) const DEV_NET_TUN: &str = "/dev/net/tun";
+
+/// What the guest's kernel may leave to us, and we to it, in the header before each frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Offloads {
+    /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.
+    pub(crate) vnet_hdr: bool,
+    /// Checksums may be left to the receiver.
+    pub(crate) csum: bool,
+    /// TCP over IPv4 may come as one large segment.
+    pub(crate) tso4: bool,
+    /// TCP over IPv6 may come as one large segment.
+    pub(crate) tso6: bool,
+    /// A large segment may carry ECN's CWR, which belongs on its first part only.
+    pub(crate) tso_ecn: bool,
+    /// UDP over either may come as one large datagram to cut (Linux 6.2).
+    pub(crate) uso: bool,
+}
+
+impl Offloads {
+    /// Reads the bits of TUNSETOFFLOAD back into names.
+    const fn from_bits(bits: libc::c_uint) -> Offloads {
+        Offloads {
+            vnet_hdr: true,
+            csum: bits & libc::TUN_F_CSUM != 0,
+            tso4: bits & libc::TUN_F_TSO4 != 0,
+            tso6: bits & libc::TUN_F_TSO6 != 0,
+            tso_ecn: bits & libc::TUN_F_TSO_ECN != 0,
+            uso: bits & USO != 0,
+        }
+    }
+}
+
+/// UDP segmentation, which the kernel takes for both families or not at all.
+const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// TCP segmentation with everything it stands on.
+const TSO: libc::c_uint =
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// What to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
+const WISHES: [libc::c_uint; 4] = [
+    TSO | USO,
+    TSO,
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4,
+    libc::TUN_F_CSUM,
+];
+
+/// Opens the TAP maker, in the caller's network namespace, without blocking reads.
+pub(crate) fn open() -> io::Result<OwnedFd> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(DEV_NET_TUN)?;
+    Ok(file.into())
+}
+
+/// Makes a device called `name`, whose other end is `tap`.
+///
+/// # Errors
+/// EBUSY when the namespace has an interface of that name, EINVAL for an impossible name.
+pub(crate) fn create(tap: &impl AsFd, name: &str) -> io::Result<()> {
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
+    let mut req = netdev::request(name)?;
+    // The flags fill sixteen bits and the field is signed: IFF_TUN_EXCL is its sign bit.
+    req.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq.
+    cvt(unsafe { libc::ioctl(tap.as_fd().as_raw_fd(), libc::TUNSETIFF, &raw mut req) })?;
+    Ok(())
+}
+
+/// Lets the device live as long as its namespace, instead of as long as `tap`.
+///
+/// Taking a device down makes the closing process wait until every CPU has let go of it, some tens
+/// of milliseconds; a namespace that ends is taken down by the kernel in its own time.
+pub(crate) fn leave_to_namespace(tap: &impl AsFd) -> io::Result<()> {
+    // SAFETY: TUNSETPERSIST takes a flag by value and touches no memory.
+    let ret = unsafe {
+        libc::ioctl(
+            tap.as_fd().as_raw_fd(),
+            libc::TUNSETPERSIST,
+            1 as libc::c_ulong,
+        )
+    };
+    cvt(ret).map(|_| ())
+}
+
+/// Asks for as many offloads as the kernel knows, and says which it agreed to.
+pub(crate) fn set_offloads(tap: &impl AsFd) -> Offloads {
+    let agreed = WISHES.into_iter().find(|wish| {
+        // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
+        let ret = unsafe {
+            libc::ioctl(
+                tap.as_fd().as_raw_fd(),
+                libc::TUNSETOFFLOAD,
+                libc::c_ulong::from(*wish),
+            )
+        };
+        ret == 0
+    });
+    Offloads::from_bits(agreed.unwrap_or(0))
+}

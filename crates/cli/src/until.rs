@@ -1,0 +1,37 @@
+//! What lasts as long as the gateway serves: the seam between it and whoever started it.
+//!
+//! Called by: gateway. Implemented by: [`crate::launch`] (until COMMAND ends) and [`crate::attach`]
+//! (until the namespace, the signal or the descriptor ends it).
+//! Locks: none.
+
+use std::os::fd::BorrowedFd;
+
+use crate::errors::Error;
+
+/// When to begin, when to stop, and what else wants attention in between.
+pub(crate) trait Until {
+    /// Called once, when the stack answers and every published port is bound: lets COMMAND go, or
+    /// tells the container engine.
+    ///
+    /// # Errors
+    /// When COMMAND cannot be executed. Nothing is left to serve then: hand the error on.
+    fn up(&mut self) -> Result<(), Error>;
+
+    /// Descriptors to watch beside the stack's own, the same ones for as long as this lives. Any
+    /// event on any of them, hang-up included, means [`Until::check`].
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Attends to what happened: passes signals on, reaps what ended. Never blocks, and may be
+    /// called when nothing happened.
+    fn check(&mut self) -> Result<Verdict, Error>;
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Verdict {
+    /// Keep serving.
+    Go,
+    /// The guest has ended. The TAP still reaches its kernel, which may hold bytes to deliver.
+    Stop,
+}

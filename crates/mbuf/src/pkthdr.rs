@@ -1,0 +1,67 @@
+//! The packet header: what is known of a packet as a whole, carried in its first mbuf.
+//!
+//! Checksum and segmentation state travel here from the first day, so that a packet of 64 KiB can
+//! cross the stack whole and be cut, or summed, only by a device that can't do it itself.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// What is known, or still to be done, about a packet's checksums.
+    ///
+    /// The two directions use different bits, so that a packet can be turned round
+    /// ([`PktHdr::turn_round`]) without guessing.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[repr(transparent)]
+    pub struct Csum: u8 {
+        /// Inward: the IPv4 header checksum was verified, or can be trusted.
+        const IP_VALID = 1 << 0;
+        /// Inward: the TCP or UDP checksum was verified, or can be trusted because the packet never
+        /// left memory.
+        #[doc(alias = "CSUM_DATA_VALID")]
+        const L4_VALID = 1 << 1;
+        /// Outward: the TCP checksum field holds the pseudo-header's sum; a device finishes it.
+        #[doc(alias = "CSUM_TCP")]
+        const TCP = 1 << 2;
+        /// Outward: the same for UDP.
+        #[doc(alias = "CSUM_UDP")]
+        const UDP = 1 << 3;
+    }
+}
+
+/// A packet's metadata.
+#[doc(alias = "pkthdr")]
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct PktHdr {
+    /// Bytes in the whole packet; kept by the operations.
+    pub(crate) len: u32,
+    /// A hash of the flow, or 0 where nobody computed one.
+    pub flow: u32,
+    /// When the packet arrived, in nanoseconds of the stack's clock.
+    pub stamp_ns: u64,
+    /// The interface that the packet arrived on.
+    #[doc(alias = "rcvif")]
+    pub iface: u32,
+    /// Payload bytes a segment when the packet is to be cut (or was merged); 0 for one frame.
+    pub tso_segsz: u16,
+    /// Checksum state.
+    pub csum: Csum,
+    /// Bytes of link header at the front.
+    pub l2_len: u8,
+    /// Bytes of IP header, options included.
+    pub l3_len: u8,
+    /// Bytes of TCP or UDP header, options included.
+    pub l4_len: u8,
+    pub(crate) _pad: [u8; 6],
+    pub(crate) _tags: usize,
+}
+
+impl PktHdr {
+    /// Makes an outward packet an inward one, for devices that hand frames over in memory: a
+    /// checksum that was left for the device is one that nothing could have damaged.
+    pub fn turn_round(&mut self) {
+        if self.csum.intersects(Csum::TCP | Csum::UDP) {
+            self.csum |= Csum::L4_VALID;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One entry into the stack: when it began, what it touched, whom to wake.
+//!
+//! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
+//! a lock over a call outwards is collected here and done at the end, without any lock:
+//!
+//! 1. connections that input or a user touched get one [`tcp::output`](crate::tcp::output) each, so
+//!    that a batch of segments is answered by one acknowledgement;
+//! 2. interfaces with frames queued are told to transmit;
+//! 3. the wakers of sockets that became ready are called.
+//!
+//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: none of its own.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use kern::{Time, witness};
+use mbuf::Packet;
+
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+use crate::ip4;
+use crate::stack::Inner;
+use crate::tcp;
+use crate::tcp::pcb::Inpcb;
+
+/// The work of one entry into the stack.
+pub(crate) struct Batch<'s> {
+    pub(crate) stack: &'s Inner,
+    /// The time of the entry. Segments are timed by their arrival, not by when their turn comes.
+    pub(crate) now: Time,
+    touched: Vec<Arc<Inpcb>>,
+    transmit: Vec<Arc<Ifnet>>,
+    wakes: Vec<Waker>,
+}
+
+impl<'s> Batch<'s> {
+    pub(crate) fn new(stack: &'s Inner) -> Self {
+        Self {
+            stack,
+            now: stack.clock.now(),
+            touched: Vec::new(),
+            transmit: Vec::new(),
+            wakes: Vec::new(),
+        }
+    }
+
+    /// Ends a packet's life for a reason.
+    pub(crate) fn drop(&self, packet: Packet, reason: DropReason) {
+        self.stack.drops.count(reason);
+        drop(packet);
+    }
+
+    /// Counts a packet that reached whom it was for. Each received packet ends here or in
+    /// [`Batch::drop`], once.
+    pub(crate) fn delivered(&self) {
+        self.stack.delivered.inc();
+    }
+
+    /// The connection gets a turn to send at the end of the batch.
+    pub(crate) fn touch(&mut self, pcb: &Arc<Inpcb>) {
+        if !pcb.mark_touched() {
+            self.touched.push(Arc::clone(pcb));
+        }
+    }
+
+    /// The interface has frames queued and this batch is the one to send them.
+    pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>) {
+        self.transmit.push(Arc::clone(ifp));
+    }
+
+    /// Wakes somebody at the end of the batch.
+    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
+        self.wakes.extend(waker);
+    }
+
+    /// Does what was put off. Output may queue frames, and frames to ourselves may touch
+    /// connections: round and round until nothing is left.
+    pub(crate) fn finish(mut self) {
+        loop {
+            while let Some(pcb) = self.touched.pop() {
+                pcb.clear_touched();
+                tcp::output::run(&mut self, &pcb);
+            }
+            if ip4::loopback::drain(&mut self) {
+                continue;
+            }
+            let Some(ifp) = self.transmit.pop() else { break };
+            witness::assert_none("a device's transmit");
+            ifp.transmit(&mut self);
+        }
+        witness::assert_none("a socket's waker");
+        self.wakes.drain(..).for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a Stack is told at birth: tunables, as sysctls are elsewhere, each with its range and default.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Clock, MonotonicClock, Random};
+use mbuf::PoolConfig;
+
+/// Everything a [`Stack`](crate::Stack) takes from outside.
+#[derive(Debug)]
+pub struct Config {
+    /// Time. The stack never looks at a clock of its own.
+    pub clock: Arc<dyn Clock>,
+    /// Entropy: sequence numbers, ports, identifiers and hash keys are drawn from it.
+    pub random: Random,
+    /// Buffers.
+    pub pool: PoolConfig,
+    /// TCP's tunables.
+    pub tcp: TcpConfig,
+    /// Datagrams that wait in a UDP socket at most. Default 256.
+    pub udp_queue_max: usize,
+    /// Fragmented datagrams in reassembly at most, and fragments of one. Default 256 and 64.
+    pub reass_max: (usize, usize),
+    /// How long an incomplete datagram is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s.
+    pub reass_timeout: Duration,
+    /// ICMP errors and resets to closed ports a second at most (RFC 1812 4.3.2.8). Default 1000.
+    pub icmp_errors_per_s: u32,
+    /// Frames that wait for one unresolved neighbour at most (RFC 1122 2.3.2.2 asks for 1). Default 64.
+    pub arp_queue_max: usize,
+}
+
+impl Config {
+    /// Real time and the system's entropy.
+    pub fn from_system() -> Self {
+        Self::new(Arc::new(MonotonicClock::new()), Random::from_os())
+    }
+
+    /// Defaults with the given time and entropy: with a virtual clock and a seed, a run that can be
+    /// repeated exactly.
+    pub fn new(clock: Arc<dyn Clock>, random: Random) -> Self {
+        Self {
+            clock,
+            random,
+            pool: PoolConfig::default(),
+            tcp: TcpConfig::default(),
+            udp_queue_max: 256,
+            reass_max: (256, 64),
+            reass_timeout: Duration::from_secs(30),
+            icmp_errors_per_s: 1000,
+            arp_queue_max: 64,
+        }
+    }
+}
+
+/// TCP's tunables.
+#[derive(Debug, Clone)]
+pub struct TcpConfig {
+    /// Receive buffer in bytes; its window is announced scaled (RFC 7323). Default 1 MiB.
+    #[doc(alias = "net.inet.tcp.recvspace")]
+    pub recv_buffer: usize,
+    /// Send buffer in bytes. Default 1 MiB.
+    #[doc(alias = "net.inet.tcp.sendspace")]
+    pub send_buffer: usize,
+    /// Initial congestion window in segments (RFC 6928). Default 10.
+    pub initial_window: u32,
+    /// Lower bound of the retransmission timeout. RFC 6298 (2.4) says 1 s; like its peers we go to
+    /// 200 ms.
+    #[doc(alias = "net.inet.tcp.rexmit_min")]
+    pub rto_min: Duration,
+    /// Upper bound of the retransmission timeout, RFC 6298 (2.5). Default 60 s.
+    pub rto_max: Duration,
+    /// How long an acknowledgement may wait for data to ride on (RFC 1122 4.2.3.2: under 500 ms).
+    /// Default 40 ms.
+    #[doc(alias = "net.inet.tcp.delacktime")]
+    pub delayed_ack: Duration,
+    /// Maximum segment lifetime: TIME-WAIT lasts twice this. Default 15 s.
+    #[doc(alias = "net.inet.tcp.msl")]
+    pub msl: Duration,
+    /// Connections remembered in TIME-WAIT at most; the oldest make room. Default 4096.
+    #[doc(alias = "net.inet.tcp.maxtcptw")]
+    pub time_wait_max: usize,
+    /// Retransmissions of data before the connection is given up (RFC 1122 4.2.3.5, R2). Default 12.
+    pub retransmits_max: u8,
+    /// Retransmissions of a SYN before connecting is given up. Default 5.
+    pub syn_retransmits_max: u8,
+    /// Idle time before the first keepalive probe where the socket asks for them. Default 2 h.
+    #[doc(alias = "net.inet.tcp.keepidle")]
+    pub keepalive_idle: Duration,
+    /// Time between keepalive probes. Default 75 s.
+    pub keepalive_interval: Duration,
+    /// Unanswered probes before the connection is given up. Default 8.
+    pub keepalive_probes: u8,
+    /// How long an orphan (closed by its owner) may stay in FIN-WAIT-2. Default 60 s.
+    #[doc(alias = "net.inet.tcp.finwait2_timeout")]
+    pub fin_wait_2_timeout: Duration,
+    /// Connections, listeners and embryos together at most. Default 65,536.
+    pub connections_max: usize,
+    /// Out-of-order ranges a connection keeps at most. Default 256.
+    pub reass_ranges_max: usize,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            recv_buffer: 1 << 20,
+            send_buffer: 1 << 20,
+            initial_window: 10,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            delayed_ack: Duration::from_millis(40),
+            msl: Duration::from_secs(15),
+            time_wait_max: 4096,
+            retransmits_max: 12,
+            syn_retransmits_max: 5,
+            keepalive_idle: Duration::from_secs(7200),
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_probes: 8,
+            fin_wait_2_timeout: Duration::from_secs(60),
+            connections_max: 65_536,
+            reass_ranges_max: 256,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A device that writes down what passes through it, as a pcapng file that Wireshark opens.
+//!
+//! Called by: whoever attaches it in the place of the device it is around. Calls: that device, a
+//! writer.
+//!
+//! Frames are written as they are: a segment of 64 KiB appears as one, and a checksum that is left to
+//! the device appears unfinished, as tcpdump shows them on a machine with offloads.
+//!
+//! Invariants: frames of one direction are in order; a failing writer stops the capture, never
+//! the traffic. What could not be written is counted ([`Capture::lost`]).
+//! Locks: the writer (STATS), and nothing is called under it but the writer.
+//! Sources: the pcapng format (draft-ietf-opsawg-pcapng).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Clock, Counter, LockClass, Mutex, Time, order};
+use mbuf::{Mbufq, Packet};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::{DataLink, PcapError};
+use wire::MacAddr;
+
+use super::{Budget, Capabilities, Device};
+use crate::drops::DropReason;
+
+static FILE: LockClass = LockClass::new("capture file", order::STATS);
+
+/// Timestamps count nanoseconds: 10 to the minus ninth seconds (option `if_tsresol`).
+const TSRESOL_NANOSECONDS: u8 = 9;
+
+/// A device around another that captures both directions.
+pub struct Capture<D> {
+    device: D,
+    clock: Arc<dyn Clock>,
+    /// The time of day when the clock read zero.
+    epoch: Duration,
+    file: Mutex<File>,
+    lost: Counter,
+}
+
+struct File {
+    /// None after an error.
+    writer: Option<Writer>,
+    /// A frame's bytes in a row; kept for its storage.
+    frame: Vec<u8>,
+}
+
+type Writer = PcapNgWriter<BufWriter<Box<dyn Write + Send>>>;
+
+/// The direction bits of `epb_flags`.
+#[derive(Clone, Copy)]
+enum Direction {
+    Inward = 1,
+    Outward = 2,
+}
+
+impl<D: Device> Capture<D> {
+    /// Captures what passes through `device` into `writer`, stamped by `clock`; `epoch` is the time of
+    /// day (since 1970) at which that clock read zero.
+    ///
+    /// # Errors
+    /// The file's header could not be written.
+    pub fn new(
+        device: D,
+        writer: impl Write + Send + 'static,
+        clock: Arc<dyn Clock>,
+        epoch: Duration,
+    ) -> io::Result<Self> {
+        let buffered = BufWriter::new(Box::new(writer) as Box<dyn Write + Send>);
+        let mut writer = PcapNgWriter::new(buffered).map_err(to_io)?;
+        let interface = InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: 0,
+            options: vec![InterfaceDescriptionOption::IfTsResol(TSRESOL_NANOSECONDS)],
+        };
+        writer.write_pcapng_block(interface).map_err(to_io)?;
+        writer.get_mut().flush()?;
+        let file = File { writer: Some(writer), frame: Vec::new() };
+        let file = Mutex::new(&FILE, file);
+        Ok(Self { device, clock, epoch, file, lost: Counter::new() })
+    }
+
+    /// Frames that passed but could not be written down, because the writer failed.
+    pub fn lost(&self) -> u64 {
+        self.lost.get()
+    }
+
+    /// Writes frames down, and out. An error ends the capture.
+    fn record<'a>(&self, direction: Direction, frames: impl Iterator<Item = &'a Packet>) {
+        let now = self.clock.now();
+        let mut file = self.file.lock();
+        let mut any = false;
+        for frame in frames {
+            any = true;
+            let stamp = self.epoch + (now - Time::ZERO);
+            if file.write(frame, stamp, direction).is_err() {
+                self.lost.inc();
+            }
+        }
+        if any {
+            file.flush();
+        }
+    }
+}
+
+impl File {
+    fn write(&mut self, frame: &Packet, stamp: Duration, direction: Direction) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        self.frame.clear();
+        frame.segments().for_each(|s| self.frame.extend_from_slice(s));
+        let block = EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: stamp,
+            original_len: frame.len() as u32,
+            data: Cow::Borrowed(&self.frame),
+            options: vec![EnhancedPacketOption::Flags(direction as u32)],
+        };
+        let written = writer.write_pcapng_block(block).map_err(to_io);
+        if written.is_err() {
+            self.writer = None;
+        }
+        written.map(|_| ())
+    }
+
+    fn flush(&mut self) {
+        if self.writer.as_mut().is_some_and(|w| w.get_mut().flush().is_err()) {
+            self.writer = None;
+        }
+    }
+}
+
+impl<D: Device> Device for Capture<D> {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn mac(&self) -> Option<MacAddr> {
+        self.device.mac()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut arrived = Mbufq::new();
+        let more = self.device.receive(&mut arrived, budget);
+        let frames: Vec<Packet> = arrived.collect();
+        self.record(Direction::Inward, frames.iter());
+        frames.into_iter().for_each(|frame| rx.enqueue(frame));
+        more
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        self.device.take_drops()
+    }
+
+    /// Frames are written down before they are sent; those that the device then refuses are in the
+    /// file nevertheless.
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let frames: Vec<Packet> = tx.take_all().collect();
+        self.record(Direction::Outward, frames.iter());
+        frames.into_iter().for_each(|frame| tx.enqueue(frame));
+        self.device.transmit(tx)
+    }
+}
+
+impl<D: fmt::Debug> fmt::Debug for Capture<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Capture");
+        out.field("device", &self.device).field("lost", &self.lost).finish_non_exhaustive()
+    }
+}
+
+fn to_io(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

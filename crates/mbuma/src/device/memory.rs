@@ -1,0 +1,146 @@
+//! A pair of devices in memory: what goes into one end comes out of the other (seed 003).
+//!
+//! Called by: stacks, the simulator, tests. Calls: a waker, with no lock held.
+//!
+//! ```text
+//!   Pipe a --transmit--> queue a->b --receive--> Pipe b
+//!   Pipe a <--receive--- queue b->a <--transmit- Pipe b
+//! ```
+//!
+//! Packets change hands as they are: with the capabilities [`Capabilities::whole`] a 64 KiB segment
+//! and its unfinished checksum pass in one piece, and no byte is copied or looked at.
+//!
+//! Invariants: a queue holds at most [`QUEUE_MAX`] packets; when one end is gone, the other takes no
+//! more and, once it has read what was sent, says so.
+//! Locks: each direction's queue (IFQUEUE); never both.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+
+use kern::{LockClass, Mutex, order};
+use mbuf::Mbufq;
+
+use super::{Budget, Capabilities, Device};
+
+static QUEUE: LockClass = LockClass::new("pipe queue", order::IFQUEUE);
+
+/// Packets that wait in one direction at most.
+const QUEUE_MAX: usize = 4096;
+
+/// One end of a pair.
+#[derive(Debug)]
+#[doc(alias = "epair")]
+pub struct Pipe {
+    caps: Capabilities,
+    inward: Arc<Direction>,
+    outward: Arc<Direction>,
+}
+
+#[derive(Debug)]
+struct Direction(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    queue: Mbufq,
+    /// Whoever waits for packets to arrive.
+    waker: Option<Waker>,
+    closed: bool,
+}
+
+impl Direction {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(&QUEUE, Inner::default())))
+    }
+
+    fn close(&self) {
+        let mut inner = self.0.lock();
+        inner.closed = true;
+        let waker = inner.waker.clone();
+        drop(inner);
+        waker.iter().for_each(Waker::wake_by_ref);
+    }
+}
+
+impl Pipe {
+    /// Two ends with the same capabilities.
+    pub fn pair(caps: Capabilities) -> (Self, Self) {
+        let (there, back) = (Direction::new(), Direction::new());
+        let a = Self { caps, inward: Arc::clone(&back), outward: Arc::clone(&there) };
+        (a, Self { caps, inward: there, outward: back })
+    }
+
+    /// Whom to wake when packets arrive and none were waiting, or the other end goes; at once, if
+    /// packets are waiting now. Stays until another takes its place.
+    pub fn set_waker(&self, waker: Waker) {
+        let mut inner = self.inward.0.lock();
+        let now = !inner.queue.is_empty() || inner.closed;
+        let old = inner.waker.replace(waker.clone());
+        drop(inner);
+        drop(old);
+        if now {
+            waker.wake();
+        }
+    }
+
+    /// Packets that wait to be received here.
+    pub fn pending(&self) -> usize {
+        self.inward.0.lock().queue.len()
+    }
+}
+
+impl Device for Pipe {
+    fn capabilities(&self) -> Capabilities {
+        self.caps
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut inner = self.inward.0.lock();
+        if inner.closed && inner.queue.is_empty() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut bytes = 0;
+        for _ in 0..budget.frames {
+            if bytes >= budget.bytes {
+                break;
+            }
+            let Some(packet) = inner.queue.dequeue() else { break };
+            bytes += packet.len();
+            rx.enqueue(packet);
+        }
+        Ok(!inner.queue.is_empty())
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let mut inner = self.outward.0.lock();
+        if inner.closed {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let was_empty = inner.queue.is_empty();
+        while inner.queue.len() < QUEUE_MAX {
+            let Some(mut packet) = tx.dequeue() else { break };
+            packet.header_mut().turn_round();
+            inner.queue.enqueue(packet);
+        }
+        let arrived = was_empty && !inner.queue.is_empty();
+        let waker = arrived.then(|| inner.waker.clone()).flatten();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(0)
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.inward.close();
+        self.outward.close();
+        // Nobody reads these any more.
+        let unread = self.inward.0.lock().queue.take_all();
+        drop(unread);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Devices: where frames come from and go to, in batches of packets.
+//!
+//! Called by: whoever drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) for
+//! receiving, [`Ifnet`](crate::ifnet) for transmitting. Calls: the system, or another stack.
+//!
+//! A frame begins with its Ethernet header. Its packet header says what is left to do: a device that
+//! offers an offload in its [`Capabilities`] gets packets with that work undone and finishes it (or
+//! passes it on); for the others [`offload`] does it in software first.
+
+use std::fmt::Debug;
+use std::io;
+
+use mbuf::Mbufq;
+use wire::MacAddr;
+
+use crate::drops::DropReason;
+
+pub mod capture;
+pub mod memory;
+pub(crate) mod offload;
+pub mod splinter;
+pub mod tap;
+mod vnet;
+
+/// What a device can do, and how large its frames are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Largest IP packet in one frame, in bytes.
+    pub mtu: u16,
+    /// Finishes TCP and UDP checksums on transmit.
+    pub tx_checksum: bool,
+    /// Takes TCP/IPv4 packets larger than the MTU and cuts them by `tso_segsz`; the largest IP packet
+    /// it takes, or 0 if it can't.
+    pub tso4_max: u16,
+}
+
+impl Capabilities {
+    /// A plain device of this MTU: every frame complete.
+    pub const fn plain(mtu: u16) -> Self {
+        Self { mtu, tx_checksum: false, tso4_max: 0 }
+    }
+
+    /// A device in memory, which hands packets over whole.
+    pub const fn whole(mtu: u16) -> Self {
+        Self { mtu, tx_checksum: true, tso4_max: u16::MAX }
+    }
+}
+
+/// How much one poll may take in before others get their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Frames.
+    pub frames: usize,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// A device. Its methods are called by many threads at once.
+pub trait Device: Send + Sync + Debug {
+    /// What it can do; fixed while it is attached.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The address burnt in, if it has one.
+    fn mac(&self) -> Option<MacAddr> {
+        None
+    }
+
+    /// Appends frames that arrived to `rx`, within `budget`. Says whether more may be waiting.
+    ///
+    /// # Errors
+    /// The device is gone or broken; "nothing there now" is `Ok(false)`.
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool>;
+
+    /// Takes the counts of received frames that the device itself had to drop since the last call.
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        Vec::new()
+    }
+
+    /// Sends frames, in order. Those for which there is no room now are left in `tx`; those that it
+    /// refuses for good are dropped, and their number is returned.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize>;
+}

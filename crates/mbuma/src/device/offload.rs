@@ -1,0 +1,224 @@
+//! What a device can't do, done in software: checksums finished, large TCP segments cut.
+//!
+//! Called by: [`Ifnet`](crate::ifnet) before a device's transmit, ip4/fragment. Calls: wire.
+//!
+//! A packet that is cut shares its payload with the pieces:
+//!
+//! ```text
+//!   | headers | payload of 3 segments                 |      tso_segsz > 0
+//!      |        \__________ \__________ \_____
+//!   | headers' | 1st ||| headers' | 2nd ||| headers' | rest |
+//! ```
+//!
+//! Invariants: no payload is copied. Every piece is what TCP would have sent itself: sequence numbers
+//! and IP ids count on, FIN and PSH are on the last piece only, CWR on the first only (RFC 3168
+//! 6.1.2), lengths and checksums are each piece's own.
+//! Locks: none. Sources: RFC 9293, RFC 1071, RFC 3168.
+
+use std::net::Ipv4Addr;
+
+use mbuf::{Chain, Csum, MbufPool, Mbufq, NoBufs, Packet, PktHdr};
+use wire::{
+    Checksum, EtherHeader, IpProto, Ipv4Header, ParseError, SeqNum, TcpFlags, TcpHeader, UdpHeader,
+    pseudo_header_v4,
+};
+
+use super::Capabilities;
+use crate::drops::DropReason;
+
+/// The longest headers that a packet is cut behind.
+const HEADERS_MAX: usize = EtherHeader::LEN + Ipv4Header::LEN_MAX + TcpHeader::LEN_MAX;
+
+/// Does to `frame` what a device with these capabilities leaves undone, and appends what comes of
+/// it to `ready`.
+///
+/// # Errors
+/// No buffers, or the packet's header contradicts its bytes. Pieces that were ready stay in `ready`.
+pub(crate) fn prepare(
+    pool: &MbufPool,
+    mut frame: Packet,
+    caps: Capabilities,
+    ready: &mut Mbufq,
+) -> Result<(), DropReason> {
+    if frame.header().tso_segsz != 0 {
+        return prepare_large(pool, frame, caps, ready);
+    }
+    if !caps.tx_checksum {
+        let l3 = usize::from(frame.header().l2_len);
+        finish_checksum(&mut frame, l3)?;
+    }
+    ready.enqueue(frame);
+    Ok(())
+}
+
+fn prepare_large(
+    pool: &MbufPool,
+    mut frame: Packet,
+    caps: Capabilities,
+    ready: &mut Mbufq,
+) -> Result<(), DropReason> {
+    let cut = Cut::parse(&frame)?;
+    if frame.len() <= cut.headers_len + cut.segsz {
+        frame.header_mut().tso_segsz = 0;
+        return prepare(pool, frame, caps, ready);
+    }
+    let whole = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(caps.tso4_max);
+    if whole {
+        ready.enqueue(frame);
+        return Ok(());
+    }
+    cut.run(pool, frame, caps.tx_checksum, ready)
+}
+
+/// Finishes the checksum of the TCP or UDP packet whose IP header, with `l3_len` bytes, is at `l3`.
+/// Nothing happens if that is not left to do.
+///
+/// The field holds the pseudo-header's sum, which is part of what is summed.
+pub(crate) fn finish_checksum(packet: &mut Packet, l3: usize) -> Result<(), DropReason> {
+    let meta = *packet.header();
+    let (field, is_udp) = match meta.csum {
+        c if c.contains(Csum::TCP) => (TcpHeader::CHECKSUM_OFFSET, false),
+        c if c.contains(Csum::UDP) => (UdpHeader::CHECKSUM_OFFSET, true),
+        _ => return Ok(()),
+    };
+    let l4 = l3 + usize::from(meta.l3_len);
+    let mut sum = Checksum::new();
+    packet.segments_from(l4).for_each(|s| sum.add_bytes(s));
+    let value = if is_udp { sum.finish_nonzero() } else { sum.finish() };
+    // The headers before shared payload are the packet's own.
+    let written = packet.write_at(l4 + field, &value.to_be_bytes());
+    written.map_err(|_| DropReason::DeviceError)?;
+    packet.header_mut().csum -= Csum::TCP | Csum::UDP;
+    Ok(())
+}
+
+/// How a large segment is to be cut.
+struct Cut {
+    /// The headers of the whole: the template of every piece's.
+    headers: [u8; HEADERS_MAX],
+    headers_len: usize,
+    l3: usize,
+    l4: usize,
+    segsz: usize,
+    id: u16,
+    seq: SeqNum,
+    flags: TcpFlags,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+}
+
+/// One piece of it.
+struct Piece {
+    /// How many come before it.
+    index: usize,
+    /// Where its payload begins in the whole's.
+    offset: usize,
+    payload: Chain,
+    last: bool,
+}
+
+impl Cut {
+    /// Finds the headers. They are ours, so it is a bug if they don't parse, but not one to die of.
+    fn parse(frame: &Packet) -> Result<Self, DropReason> {
+        let meta = *frame.header();
+        let l3 = usize::from(meta.l2_len);
+        let l4 = l3 + usize::from(meta.l3_len);
+        let mut headers = [0; HEADERS_MAX];
+        let len = frame.len().min(HEADERS_MAX);
+        let (front, _) = headers.split_at_mut(len);
+        frame.copy_to(0, front);
+        let bad = |_| DropReason::DeviceError;
+        let ip = Ipv4Header::parse(front.get(l3..).unwrap_or(&[])).map_err(bad)?;
+        let tcp = TcpHeader::parse(front.get(l4..).unwrap_or(&[])).map_err(bad)?;
+        if ip.header_len() != l4 - l3 || ip.protocol() != IpProto::TCP {
+            return Err(DropReason::DeviceError);
+        }
+        let (id, src, dst) = (ip.id(), ip.src(), ip.dst());
+        let (seq, flags, headers_len) = (tcp.seq(), tcp.flags(), l4 + tcp.header_len());
+        let segsz = usize::from(meta.tso_segsz);
+        Ok(Self { headers, headers_len, l3, l4, segsz, id, seq, flags, src, dst })
+    }
+
+    /// Cuts the frame into segments. `tx_checksum`: the device finishes their checksums.
+    fn run(
+        &self,
+        pool: &MbufPool,
+        mut frame: Packet,
+        tx_checksum: bool,
+        ready: &mut Mbufq,
+    ) -> Result<(), DropReason> {
+        let no_bufs = |NoBufs| DropReason::TxNoBufs;
+        let mut rest = frame.split_off(self.headers_len).map_err(no_bufs)?;
+        let meta = *frame.header();
+        let (mut index, mut offset) = (0, 0);
+        while !rest.is_empty() {
+            let payload = rest.take_front(self.segsz).map_err(no_bufs)?;
+            let len = payload.len();
+            let piece = Piece { index, offset, payload, last: rest.is_empty() };
+            ready.enqueue(self.segment(pool, piece, &meta, tx_checksum)?);
+            index += 1;
+            offset += len;
+        }
+        Ok(())
+    }
+
+    /// Puts headers before one piece.
+    fn segment(
+        &self,
+        pool: &MbufPool,
+        piece: Piece,
+        meta: &PktHdr,
+        tx_checksum: bool,
+    ) -> Result<Packet, DropReason> {
+        let mut headers = self.headers;
+        let (headers, _) = headers.split_at_mut(self.headers_len);
+        self.fill(headers, &piece, tx_checksum).map_err(|_| DropReason::DeviceError)?;
+        let no_bufs = |NoBufs| DropReason::TxNoBufs;
+        let mut packet = Packet::before_chain(pool, piece.payload).map_err(no_bufs)?;
+        packet.prepend(headers.len()).map_err(no_bufs)?.copy_from_slice(headers);
+        let to = packet.header_mut();
+        (to.flow, to.stamp_ns, to.iface) = (meta.flow, meta.stamp_ns, meta.iface);
+        (to.l2_len, to.l3_len) = (meta.l2_len, meta.l3_len);
+        to.l4_len = (self.headers_len - self.l4) as u8;
+        to.csum = if tx_checksum { Csum::TCP } else { Csum::empty() };
+        Ok(packet)
+    }
+
+    /// Makes the whole's headers those of one piece.
+    fn fill(&self, headers: &mut [u8], piece: &Piece, tx_checksum: bool) -> Result<(), ParseError> {
+        // A piece is shorter than the whole, whose length fits; ids wrap.
+        let total_len = (self.headers_len - self.l3 + piece.payload.len()) as u16;
+        let (_, ip_bytes) = headers.split_at_mut(self.l3);
+        let ip = Ipv4Header::parse_mut(ip_bytes)?;
+        ip.set_total_len(total_len);
+        ip.set_id(self.id.wrapping_add(piece.index as u16));
+        Ipv4Header::fill_checksum(ip_bytes)?;
+
+        let l4_len = self.headers_len - self.l4 + piece.payload.len();
+        let mut sum = pseudo_header_v4(self.src, self.dst, IpProto::TCP, l4_len as u32);
+        let (_, tcp_bytes) = headers.split_at_mut(self.l4);
+        let tcp = TcpHeader::parse_mut(tcp_bytes)?;
+        tcp.set_seq(self.seq + piece.offset as u32);
+        tcp.set_flags(self.flags - Self::not_in(piece));
+        if tx_checksum {
+            tcp.set_checksum(sum.partial());
+            return Ok(());
+        }
+        tcp.set_checksum(0);
+        sum.add_bytes(tcp_bytes);
+        piece.payload.segments().for_each(|s| sum.add_bytes(s));
+        TcpHeader::parse_mut(tcp_bytes)?.set_checksum(sum.finish());
+        Ok(())
+    }
+
+    /// The flags of the whole that don't belong to this piece.
+    fn not_in(piece: &Piece) -> TcpFlags {
+        let mut flags = TcpFlags::empty();
+        flags.set(TcpFlags::CWR, piece.index > 0);
+        flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
+//!
+//! Called by: whoever made the descriptor and attaches this. Calls: [`vnet`](super::vnet) for the
+//! header before each frame; `readv` and `writev`, one call a frame.
+//!
+//! A frame is read straight into clusters that stay its storage, and written straight from
+//! the mbufs it lies in:
+//!
+//! ```text
+//!   readv   vnet header (10) | cluster 2 KiB | 16 KiB | 16 KiB | ...      a row that lies ready
+//!   writev  vnet header (10) | mbuf | mbuf | ...
+//! ```
+//!
+//! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions.
+//! Where there are no clusters, a frame is read into a spare buffer and dropped: left in the
+//! kernel it would keep the descriptor readable for ever.
+//!
+//! Invariants: nothing is allocated from the heap for a frame, but for one of more than
+//! [`IOV_MAX`] pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets in one at a time anyway.
+//! Sources: linux/if_tun.h, linux/virtio_net.h.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kern::{LockClass, Mutex, order};
+use mbuf::{MbufPool, Mbufq, Packet, Scatter};
+use wire::EtherHeader;
+
+use super::vnet::VnetHeader;
+use super::{Budget, Capabilities, Device};
+use crate::drops::DropReason;
+
+static RX: LockClass = LockClass::new("tap receive buffers", order::IFQUEUE);
+
+/// How a TAP descriptor is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TapOptions {
+    /// Largest IP packet in one frame.
+    pub mtu: u16,
+    /// Each frame has a `virtio_net_hdr` of 10 bytes before it (`IFF_VNET_HDR`).
+    pub vnet_hdr: bool,
+    /// Checksums may be left to the other side (`TUN_F_CSUM`). Needs `vnet_hdr`.
+    pub csum: bool,
+    /// TCP over IPv4 may pass in segments of up to 64 KiB (`TUN_F_TSO4`). Needs `csum`.
+    pub tso4: bool,
+}
+
+/// A TAP device.
+#[derive(Debug)]
+pub struct Tap {
+    file: File,
+    options: TapOptions,
+    rx: Mutex<Rx>,
+    drops: RxDrops,
+}
+
+/// What a read needs, kept between reads.
+#[derive(Debug)]
+struct Rx {
+    pool: MbufPool,
+    row: Scatter,
+    /// Storage for the list of buffers, empty between reads.
+    slices: Vec<IoSliceMut<'static>>,
+    /// Where a frame goes that there are no clusters for. Never read, so never zeroed again.
+    spare: Vec<u8>,
+}
+
+/// Frames read and dropped since they were last reported. Relaxed: numbers that order nothing.
+#[derive(Debug, Default)]
+struct RxDrops {
+    no_bufs: AtomicU64,
+    bad_vnet: AtomicU64,
+}
+
+/// What a read brought.
+enum Frame {
+    Whole(Packet),
+    /// Something that had to be dropped.
+    Dropped,
+    /// Nothing is there now.
+    None,
+}
+
+impl Tap {
+    /// Takes over a descriptor of a TAP device, which must not block and must be set up as `options`
+    /// say. Frames are read into clusters of `pool`.
+    pub fn from_fd(fd: OwnedFd, options: TapOptions, pool: &MbufPool) -> Self {
+        let rx = Rx {
+            pool: pool.clone(),
+            row: Scatter::for_len(pool, FRAME_MAX),
+            slices: Vec::new(),
+            spare: Vec::new(),
+        };
+        let rx = Mutex::new(&RX, rx);
+        Self { file: File::from(fd), options, rx, drops: RxDrops::default() }
+    }
+
+    /// Reads one frame into the row of clusters.
+    fn read_frame(&self, rx: &mut Rx) -> io::Result<Frame> {
+        if rx.row.refill().is_err() {
+            return self.read_spare(rx);
+        }
+        let mut header = [0; VnetHeader::LEN];
+        let mut slices: Vec<IoSliceMut<'_>> = std::mem::take(&mut rx.slices);
+        if self.options.vnet_hdr {
+            slices.push(IoSliceMut::new(&mut header));
+        }
+        rx.row.io_slices(FRAME_MAX, &mut slices);
+        let read = (&self.file).read_vectored(&mut slices);
+        rx.slices = recycle(slices);
+        let Some(n) = nothing_is_none(read)? else { return Ok(Frame::None) };
+        let Some(len) = n.checked_sub(self.vnet_len()) else {
+            return Ok(self.drops.bad_vnet());
+        };
+        let Ok(mut packet) = rx.row.take(len).into_packet(&rx.pool) else {
+            return Ok(self.drops.no_bufs());
+        };
+        if self.options.vnet_hdr {
+            let known = VnetHeader::from_bytes(header).describe(&mut packet);
+            if known.is_err() {
+                return Ok(self.drops.bad_vnet());
+            }
+        }
+        Ok(Frame::Whole(packet))
+    }
+
+    /// Reads one frame to nowhere.
+    #[cold]
+    fn read_spare(&self, rx: &mut Rx) -> io::Result<Frame> {
+        rx.spare.resize(VnetHeader::LEN + FRAME_MAX, 0);
+        let read = nothing_is_none((&self.file).read(&mut rx.spare))?;
+        Ok(read.map_or(Frame::None, |_| self.drops.no_bufs()))
+    }
+
+    /// Writes one frame, gathering its pieces.
+    fn write_frame(&self, packet: &Packet) -> io::Result<()> {
+        let header = VnetHeader::of(packet).to_bytes();
+        let mut slices = [IoSlice::new(&[]); IOV_MAX];
+        let mut count = 0;
+        let vnet = self.options.vnet_hdr.then_some(&header[..]);
+        let mut pieces = vnet.into_iter().chain(packet.segments());
+        for (slot, piece) in slices.iter_mut().zip(&mut pieces) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+        }
+        if count == IOV_MAX && pieces.next().is_some() {
+            return self.write_long(&header, packet);
+        }
+        let (slices, _) = slices.split_at(count);
+        (&self.file).write_vectored(slices).map(|_| ())
+    }
+
+    /// Writes a frame of very many pieces: copied into one.
+    #[cold]
+    fn write_long(&self, header: &[u8], packet: &Packet) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(header.len() + packet.len());
+        if self.options.vnet_hdr {
+            bytes.extend_from_slice(header);
+        }
+        packet.segments().for_each(|s| bytes.extend_from_slice(s));
+        (&self.file).write(&bytes).map(|_| ())
+    }
+
+    fn vnet_len(&self) -> usize {
+        if self.options.vnet_hdr { VnetHeader::LEN } else { 0 }
+    }
+}
+
+impl RxDrops {
+    fn no_bufs(&self) -> Frame {
+        self.no_bufs.fetch_add(1, Ordering::Relaxed);
+        Frame::Dropped
+    }
+
+    fn bad_vnet(&self) -> Frame {
+        self.bad_vnet.fetch_add(1, Ordering::Relaxed);
+        Frame::Dropped
+    }
+}
+
+impl Device for Tap {
+    fn capabilities(&self) -> Capabilities {
+        let TapOptions { mtu, vnet_hdr, csum, tso4 } = self.options;
+        let tx_checksum = vnet_hdr && csum;
+        let tso4_max = if tx_checksum && tso4 { u16::MAX } else { 0 };
+        Capabilities { mtu, tx_checksum, tso4_max }
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut state = self.rx.lock();
+        let mut bytes = 0;
+        for _ in 0..budget.frames {
+            if bytes >= budget.bytes {
+                break;
+            }
+            match self.read_frame(&mut state) {
+                Ok(Frame::Whole(packet)) => {
+                    bytes += packet.len();
+                    rx.enqueue(packet);
+                }
+                Ok(Frame::Dropped) => {}
+                Ok(Frame::None) => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        let counts = [
+            (DropReason::NoBufs, &self.drops.no_bufs),
+            (DropReason::BadVnetHeader, &self.drops.bad_vnet),
+        ];
+        let taken = counts.map(|(reason, n)| (reason, n.swap(0, Ordering::Relaxed)));
+        // Almost always empty, and an empty Vec has no storage.
+        taken.into_iter().filter(|&(_, n)| n > 0).collect()
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let mut refused = 0;
+        while let Some(packet) = tx.dequeue() {
+            match self.write_frame(&packet) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => put_back(tx, packet),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    put_back(tx, packet);
+                    return Ok(refused);
+                }
+                Err(e) if is_gone(&e) => return Err(e),
+                Err(_) => refused += 1,
+            }
+        }
+        Ok(refused)
+    }
+}
+
+impl AsRawFd for Tap {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Tells "nothing to read now" from an error. A descriptor that is at its end is no TAP device.
+fn nothing_is_none(read: io::Result<usize>) -> io::Result<Option<usize>> {
+    match read {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(n) => Ok(Some(n)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether a write failed because there is no device any more. EIO is not such an error: it says that
+/// the interface is not up, which it may become.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [libc::EBADF, libc::EBADFD, libc::ENODEV, libc::ENXIO, libc::EPIPE];
+    error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
+}
+
+fn put_back(tx: &mut Mbufq, packet: Packet) {
+    let mut all = Mbufq::new();
+    all.enqueue(packet);
+    all.append(tx);
+    *tx = all;
+}
+
+/// Empties the list and keeps its storage: nothing is left that could outlive what it borrowed, and
+/// collecting what has the same layout happens in place.
+fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
+    slices.clear();
+    slices.into_iter().map(|_| IoSliceMut::new(&mut [])).collect()
+}
+
+/// Pieces of a frame that are written without a copy, the vnet header included.
+const IOV_MAX: usize = 64;
+
+/// The longest frame: an Ethernet header with a VLAN tag, and the largest IP packet. It may come
+/// whatever the MTU is, since the other side may leave segments of any kind to us.
+const FRAME_MAX: usize = EtherHeader::LEN + 4 + u16::MAX as usize;
+
+#[cfg(test)]
+mod tests;

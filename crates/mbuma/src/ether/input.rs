@@ -1,0 +1,56 @@
+//! Frames that arrived.
+//!
+//! Called by: [`Stack::poll_interface`](crate::Stack::poll_interface), [`Stack::input`](crate::Stack::input).
+//! Calls: [`netisr::dispatch`].
+//!
+//! Invariants: every frame is counted as received here, once. Locks: none.
+//! Sources: RFC 894, RFC 1122 section 2.3.3.
+
+use std::sync::Arc;
+
+use mbuf::{Packet, PullupError};
+use wire::EtherHeader;
+
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+use crate::netisr::{self, Arrival};
+
+/// Takes in one frame, which begins with its Ethernet header.
+#[doc(alias = "ether_input")]
+pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
+    batch.stack.received.inc();
+    ifp.counters.in_packets.inc();
+    ifp.counters.in_bytes.add(frame.len() as u64);
+    let header = match parse(&mut frame) {
+        Ok(header) => header,
+        Err(reason) => return batch.drop(frame, reason),
+    };
+    let Some(arrival) = arrival(ifp, &header) else {
+        return batch.drop(frame, DropReason::NotOurMac);
+    };
+    frame.trim_front(EtherHeader::LEN);
+    let meta = frame.header_mut();
+    meta.iface = ifp.index.0;
+    meta.stamp_ns = batch.now.as_nanos();
+    meta.l2_len = 0;
+    netisr::dispatch(batch, ifp, header.ethertype(), frame, arrival);
+}
+
+fn parse(frame: &mut Packet) -> Result<EtherHeader, DropReason> {
+    let bytes = frame.pullup(EtherHeader::LEN).map_err(|e| match e {
+        PullupError::TooShort => DropReason::FrameTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })?;
+    let (header, _) = EtherHeader::parse(bytes).map_err(|_| DropReason::FrameTruncated)?;
+    Ok(*header)
+}
+
+/// For whom the frame is; `None` if for another station on the link.
+fn arrival(ifp: &Ifnet, header: &EtherHeader) -> Option<Arrival> {
+    if header.dst == ifp.mac {
+        Some(Arrival::Unicast)
+    } else {
+        header.dst.is_multicast().then_some(Arrival::Group)
+    }
+}

@@ -1,0 +1,51 @@
+//! IP packets that leave as frames.
+//!
+//! Called by: ip4/output, and [`arp`](super::arp) once an answer came. Calls:
+//! [`Neighbours::resolve`](super::arp::Neighbours::resolve), the interface's queue.
+//!
+//! Locks: none held here; resolving takes ARP, queueing IFQUEUE.
+//! Sources: RFC 894, RFC 1112 section 6.4 (groups), RFC 1122 section 2.3.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use mbuf::Packet;
+use wire::{EtherHeader, EtherType, MacAddr};
+
+use super::arp::Resolution;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::Ifnet;
+
+/// Sends an IP packet to `next_hop` on this link, now or once its Ethernet address is known.
+#[doc(alias = "ether_output")]
+pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet, next_hop: Ipv4Addr) {
+    if ifp.is_broadcast(next_hop) {
+        return frame(batch, ifp, packet, MacAddr::BROADCAST, EtherType::IPV4);
+    }
+    if next_hop.is_multicast() {
+        let group = MacAddr::from_ipv4_multicast(next_hop);
+        return frame(batch, ifp, packet, group, EtherType::IPV4);
+    }
+    match ifp.neighbours.resolve(batch, ifp, next_hop, packet) {
+        Resolution::Known(mac, packet) => frame(batch, ifp, packet, mac, EtherType::IPV4),
+        Resolution::Waits => {}
+    }
+}
+
+/// Puts the Ethernet header before the packet and queues the frame.
+pub(crate) fn frame(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    mut packet: Packet,
+    dst: MacAddr,
+    ethertype: EtherType,
+) {
+    match packet.prepend(EtherHeader::LEN) {
+        Ok(room) => EtherHeader::new(dst, ifp.mac, ethertype).emit(room),
+        Err(_) => return batch.drop(packet, DropReason::TxNoBufs),
+    };
+    // 14 fits.
+    packet.header_mut().l2_len = EtherHeader::LEN as u8;
+    ifp.enqueue(batch, packet);
+}

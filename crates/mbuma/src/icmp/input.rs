@@ -1,0 +1,111 @@
+//! ICMP messages that arrived.
+//!
+//! Called by: ip4/input. Calls: icmp/output (answers), echo (interceptors), tcp and udp (errors about
+//! what they sent).
+//!
+//! Invariants: each message ends delivered or dropped. An error is only handed on with what it
+//! quotes; whether it is believed is for the protocol to say (RFC 5927).
+//! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.
+
+use std::net::SocketAddrV4;
+
+use mbuf::{Packet, PullupError};
+use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header, SeqNum};
+
+use super::echo::Echo;
+use super::{Unreach, output};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ip4::{self, Received};
+use crate::{tcp, udp};
+
+/// Takes in a packet that begins with its IP header.
+#[doc(alias = "icmp_input")]
+pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) {
+    let message = match parse(&mut packet, ip.header_len) {
+        Ok(message) => message,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    packet.trim_front(ip.header_len + IcmpHeader::LEN);
+    match message {
+        IcmpMessage::EchoRequest { id, seq } => echo_request(batch, packet, ip, id, seq),
+        _ => match Unreach::from_message(message) {
+            Some(kind) => about_us(batch, packet, kind),
+            None => batch.drop(packet, DropReason::IcmpUnhandled),
+        },
+    }
+}
+
+fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReason> {
+    packet.pullup(header_len + IcmpHeader::LEN).map_err(|e| match e {
+        PullupError::TooShort => DropReason::IcmpTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })?;
+    let bytes = packet.front().get(header_len..).unwrap_or(&[]);
+    let (header, _) = IcmpHeader::parse(bytes).map_err(|_| DropReason::IcmpTruncated)?;
+    if !header.checksum_ok(packet.segments_from(header_len + IcmpHeader::LEN)) {
+        return Err(DropReason::IcmpBadChecksum);
+    }
+    Ok(header.message())
+}
+
+/// A ping: to us, or to a foreign address that somebody here answers for. One to many gets no answer
+/// (RFC 1122 3.2.2.6 leaves it open, and it would help an attacker).
+fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u16, seq: u16) {
+    if ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst) {
+        return batch.drop(packet, DropReason::IcmpUnhandled);
+    }
+    if ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst) {
+        batch.delivered();
+        let reply = IcmpMessage::EchoReply { id, seq };
+        return output::send(batch, reply, packet.into_chain(), &answer_to(ip));
+    }
+    let Some(pcb) = batch.stack.icmp.interceptor(ip.ifp.index) else {
+        return batch.drop(packet, DropReason::IcmpUnhandled);
+    };
+    let payload = packet.into_chain();
+    let echo = Echo { src: ip.src, dst: ip.dst, id, seq, payload, ttl: ip.ttl };
+    pcb.deliver(batch, echo);
+}
+
+/// Back the way it came, with the type of service it asked for (RFC 1122 3.2.2.6).
+fn answer_to(ip: &Received<'_>) -> ip4::Send {
+    ip4::Send { src: ip.dst, dst: ip.src, proto: IpProto::ICMP, tos: ip.tos, ttl: 0, df: false }
+}
+
+/// An error about a packet that we sent, which it quotes: the header and 8 bytes at least.
+fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: Unreach) {
+    let Some(quoted) = parse_quote(&mut quote) else {
+        return batch.drop(quote, DropReason::IcmpUnhandled);
+    };
+    match quoted.proto {
+        IpProto::TCP => tcp::input::control(batch, kind, quoted.src, quoted.dst, quoted.seq),
+        IpProto::UDP => udp::input::control(batch, kind, quoted.src, quoted.dst),
+        _ => return batch.drop(quote, DropReason::IcmpUnhandled),
+    }
+    batch.delivered();
+}
+
+/// What we sent, as an error quotes it.
+struct Quoted {
+    proto: IpProto,
+    src: SocketAddrV4,
+    dst: SocketAddrV4,
+    /// The sequence number, if it is TCP.
+    seq: SeqNum,
+}
+
+fn parse_quote(quote: &mut Packet) -> Option<Quoted> {
+    let fixed = quote.pullup(Ipv4Header::LEN).ok()?;
+    let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
+    let bytes = quote.pullup(header_len.checked_add(8)?).ok()?;
+    let view = Ipv4Header::parse(bytes).ok()?;
+    let &[s1, s0, d1, d0, q3, q2, q1, q0] = bytes.get(header_len..)?.first_chunk::<8>()?;
+    // Only the first fragment has ports.
+    (view.frag_offset() == 0).then_some(Quoted {
+        proto: view.protocol(),
+        src: SocketAddrV4::new(view.src(), u16::from_be_bytes([s1, s0])),
+        dst: SocketAddrV4::new(view.dst(), u16::from_be_bytes([d1, d0])),
+        seq: SeqNum(u32::from_be_bytes([q3, q2, q1, q0])),
+    })
+}

@@ -1,0 +1,127 @@
+//! ICMP: pings answered, errors told and heard.
+//!
+//! Called by: ip4/input; whoever refuses a packet ([`output::error`]). Calls: ip4/output, tcp and udp
+//! with errors about what they sent.
+//! Locks: the table of echo interceptors (UDP_TABLE); each has a queue (UDP).
+//! Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1812 section 4.3, RFC 1191.
+
+use std::sync::Arc;
+
+use kern::{LockClass, RwLock, order};
+use wire::{IcmpMessage, TimeExceeded, Unreachable};
+
+use crate::config::Config;
+use crate::ifnet::IfIndex;
+use echo::EchoPcb;
+use limit::Limiter;
+
+pub(crate) mod echo;
+pub(crate) mod input;
+mod limit;
+pub(crate) mod output;
+
+static ECHO_TABLE: LockClass = LockClass::new("echo interceptors", order::UDP_TABLE);
+
+/// Why a packet can't be delivered, as ICMP tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unreach {
+    /// There is no route to its network.
+    Net,
+    /// The host does not answer on its own network.
+    Host,
+    /// Nobody listens on its port.
+    Port,
+    /// Nobody speaks its protocol.
+    Protocol,
+    /// A filter forbids it.
+    AdminProhibited,
+    /// It is too large for a link, and must not be fragmented (RFC 1191).
+    FragNeeded {
+        /// MTU of that link; 0 from routers that do not tell.
+        mtu: u16,
+    },
+    /// Its hops were used up, or its fragments did not all come in time.
+    TimeExceeded,
+}
+
+impl Unreach {
+    /// The message that tells it.
+    fn to_message(self) -> IcmpMessage {
+        IcmpMessage::DestUnreachable(match self {
+            Self::Net => Unreachable::NetUnreachable,
+            Self::Host => Unreachable::HostUnreachable,
+            Self::Port => Unreachable::PortUnreachable,
+            Self::Protocol => Unreachable::ProtocolUnreachable,
+            Self::AdminProhibited => Unreachable::AdminProhibited,
+            Self::FragNeeded { mtu } => Unreachable::FragNeeded { mtu },
+            Self::TimeExceeded => return IcmpMessage::TimeExceeded(TimeExceeded::Transit),
+        })
+    }
+
+    /// What a message tells about a packet of ours; `None` if it is not such a message.
+    fn from_message(message: IcmpMessage) -> Option<Self> {
+        let why = match message {
+            IcmpMessage::DestUnreachable(why) => why,
+            IcmpMessage::TimeExceeded(_) => return Some(Self::TimeExceeded),
+            _ => return None,
+        };
+        Some(match why {
+            Unreachable::NetUnreachable => Self::Net,
+            Unreachable::PortUnreachable => Self::Port,
+            Unreachable::ProtocolUnreachable => Self::Protocol,
+            Unreachable::FragNeeded { mtu } => Self::FragNeeded { mtu },
+            Unreachable::NetProhibited
+            | Unreachable::HostProhibited
+            | Unreachable::AdminProhibited => Self::AdminProhibited,
+            // The remaining codes are finer shades of "no way to this host" (RFC 1122 3.2.2.1).
+            Unreachable::HostUnreachable
+            | Unreachable::SourceRouteFailed
+            | Unreachable::Other(_) => Self::Host,
+        })
+    }
+}
+
+/// ICMP's part of a stack.
+#[derive(Debug)]
+pub(crate) struct IcmpState {
+    limiter: Limiter,
+    /// Who answers pings to foreign addresses, at most one an interface.
+    interceptors: RwLock<Vec<Arc<EchoPcb>>>,
+}
+
+impl IcmpState {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            limiter: Limiter::new(config.icmp_errors_per_s),
+            interceptors: RwLock::new(&ECHO_TABLE, Vec::new()),
+        }
+    }
+
+    /// Makes `pcb` its interface's interceptor; false if there is one already.
+    pub(crate) fn intercept(&self, pcb: &Arc<EchoPcb>) -> bool {
+        let mut table = self.interceptors.write();
+        let free = table.iter().all(|p| p.iface != pcb.iface);
+        if free {
+            table.push(Arc::clone(pcb));
+        }
+        free
+    }
+
+    /// The interceptor's owner is gone.
+    pub(crate) fn release(&self, pcb: &Arc<EchoPcb>) {
+        self.interceptors.write().retain(|p| !Arc::ptr_eq(p, pcb));
+    }
+
+    fn interceptor(&self, iface: IfIndex) -> Option<Arc<EchoPcb>> {
+        self.interceptors.read().iter().find(|p| p.iface == iface).map(Arc::clone)
+    }
+
+    /// Whether one more error message, or reset to a closed port, may go out now.
+    #[doc(alias = "badport_bandlim")]
+    pub(crate) fn may_complain(&self, now: kern::Time) -> bool {
+        self.limiter.admit(now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Errors told to whoever sent a packet, and answers to pings.
+//!
+//! Called by: ip4/input, ip4/reassemble, udp/input, the sockets that refuse. Calls: ip4/output.
+//!
+//! Invariants: an error is never sent about an ICMP error, a broadcast or group, a fragment other
+//! than the first, or a source that is not one host (RFC 1122 3.2.2); so no two hosts can keep each
+//! other busy with errors.
+//! Locks: none. Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.
+
+use std::net::Ipv4Addr;
+
+use mbuf::{Chain, MbufPool, NoBufs, Packet};
+use wire::{
+    IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TimeExceeded, is_martian_source,
+};
+
+use super::Unreach;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ip4;
+use crate::route::Route;
+
+/// Bytes of the offending packet that an error quotes: the whole message fits 576 bytes (RFC 1812
+/// 4.3.2.3).
+pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
+
+/// Precedence "internetwork control" for errors (RFC 1812 4.3.2.5).
+const TOS_ERROR: u8 = 0xc0;
+
+/// Tells the sender of `original`, which begins with its IP header, why it could not be delivered.
+#[doc(alias = "icmp_error")]
+pub(crate) fn error(batch: &mut Batch<'_>, original: Packet, kind: Unreach) {
+    tell(batch, original, kind.to_message());
+}
+
+/// Tells the sender of `original` that it took too long.
+pub(crate) fn time_exceeded(batch: &mut Batch<'_>, original: Packet, what: TimeExceeded) {
+    tell(batch, original, IcmpMessage::TimeExceeded(what));
+}
+
+fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
+    let Some((src, route)) = may_tell(batch, &mut original) else { return };
+    // Where our own address is what was asked for, the answer comes from there.
+    let own = batch.stack.routes.is_local(src.dst);
+    let from = if own { src.dst } else { route.src };
+    if from.is_unspecified() {
+        return;
+    }
+    if !batch.stack.icmp.may_complain(batch.now) {
+        return batch.stack.drops.count(DropReason::IcmpRateLimited);
+    }
+    original.truncate(QUOTE_MAX);
+    let to = ip4::Send {
+        src: from,
+        dst: src.src,
+        proto: IpProto::ICMP,
+        tos: TOS_ERROR,
+        ttl: 0,
+        df: false,
+    };
+    send(batch, message, original.into_chain(), &to);
+}
+
+/// Between whom the packet was.
+struct Ends {
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+}
+
+/// Whether there may be an error about this packet, and the way to its sender.
+fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(Ends, Route)> {
+    let fixed = original.pullup(Ipv4Header::LEN).ok()?;
+    let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
+    let view = Ipv4Header::parse(original.pullup(header_len).ok()?).ok()?;
+    let ends = Ends { src: view.src(), dst: view.dst() };
+    let (first, is_icmp) = (view.frag_offset() == 0, view.protocol() == IpProto::ICMP);
+    if !first || (is_icmp && is_error(original, header_len)) {
+        return None;
+    }
+    if ends.src.is_unspecified() || is_martian_source(ends.src) || ends.dst.is_multicast() {
+        return None;
+    }
+    let route = batch.stack.routes.lookup(ends.src)?;
+    let many = route.ifp.is_broadcast(ends.dst) || route.ifp.is_broadcast(ends.src);
+    (!many).then_some((ends, route))
+}
+
+/// Whether an ICMP packet is itself an error; one too short to tell counts as such.
+fn is_error(original: &Packet, header_len: usize) -> bool {
+    let mut bytes = [0; IcmpHeader::LEN];
+    if !original.copy_to(header_len, &mut bytes) {
+        return true;
+    }
+    IcmpHeader::parse(&bytes).map_or(true, |(header, _)| header.message().is_error())
+}
+
+/// A packet that is not there any more, as far as an error quotes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Original<'a> {
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) proto: IpProto,
+    pub(crate) ttl: u8,
+    /// Bytes that were behind its IP header.
+    pub(crate) len: u16,
+    /// The first of them.
+    pub(crate) front: &'a [u8],
+}
+
+/// Tells the sender of a packet of which only the ends and the protocol's header are known.
+pub(crate) fn error_about(
+    batch: &mut Batch<'_>,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    proto: IpProto,
+    header: &[u8],
+    kind: Unreach,
+) {
+    let fields = Ipv4Fields::default();
+    let len = header.len().min(QUOTE_MAX) as u16;
+    error_about_original(batch, &Original { src, dst, proto, ttl: fields.ttl, len, front: header }, kind);
+}
+
+/// Tells the sender of a packet that was taken apart.
+pub(crate) fn error_about_original(batch: &mut Batch<'_>, original: &Original<'_>, kind: Unreach) {
+    match rebuild(&batch.stack.pool, original) {
+        Ok(packet) => error(batch, packet, kind),
+        Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
+    }
+}
+
+/// The packet's header and what is known behind it.
+fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
+    let fields = Ipv4Fields {
+        payload_len: original.len,
+        ttl: original.ttl,
+        protocol: original.proto,
+        src: original.src,
+        dst: original.dst,
+        ..Ipv4Fields::default()
+    };
+    let mut packet = Packet::from_slice(pool, original.front, Ipv4Header::LEN)?;
+    fields.emit(packet.prepend(Ipv4Header::LEN)?);
+    Ok(packet)
+}
+
+/// Sends a message. What becomes of it is counted; nobody waits for it.
+#[doc(alias = "icmp_send")]
+pub(crate) fn send(batch: &mut Batch<'_>, message: IcmpMessage, payload: Chain, to: &ip4::Send) {
+    match build(batch, message, payload) {
+        Ok(packet) => {
+            let _counted: Result<(), DropReason> = ip4::output::run(batch, packet, to);
+        }
+        Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
+    }
+}
+
+fn build(batch: &Batch<'_>, message: IcmpMessage, payload: Chain) -> Result<Packet, NoBufs> {
+    let header = IcmpHeader::new(message, payload.segments());
+    let mut packet = Packet::before_chain(&batch.stack.pool, payload)?;
+    header.emit(packet.prepend(IcmpHeader::LEN)?);
+    Ok(packet)
+}

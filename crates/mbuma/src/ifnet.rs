@@ -1,0 +1,237 @@
+//! An interface: a device with addresses, a queue for what leaves, and counters.
+//!
+//! Called by: ether (output), the stack (input, attach). Calls: the device, without any lock held.
+//!
+//! The transmit queue is the queue, mutex and state of seed 003: whoever finds it idle becomes the
+//! one who transmits, and takes the whole queue in O(1) until it is empty; everybody else only adds.
+//! So frames leave in the order in which they were queued, and nobody waits for a device's system
+//! call while holding a lock.
+//!
+//! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)).
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kern::{Counter, LockClass, Mutex, order};
+use mbuf::{Mbufq, Packet};
+use wire::MacAddr;
+
+use crate::batch::Batch;
+use crate::device::{Capabilities, Device, offload};
+use crate::drops::DropReason;
+use crate::ether::arp::Neighbours;
+
+static QUEUE: LockClass = LockClass::new("interface queue", order::IFQUEUE);
+
+/// Frames that wait for the device at most.
+const TX_QUEUE_MAX: usize = 4096;
+
+/// Names an interface of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IfIndex(pub(crate) u32);
+
+/// An address with its prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IfAddr {
+    /// The address.
+    pub addr: Ipv4Addr,
+    /// Bits of the network part, 0 to 32.
+    pub prefix_len: u8,
+}
+
+impl IfAddr {
+    /// Whether `other` is in the same network.
+    pub fn contains(&self, other: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix_len.min(32))).unwrap_or(0);
+        (u32::from(self.addr) ^ u32::from(other)) & mask == 0
+    }
+
+    /// The network's own broadcast address; /31 and /32 have none (RFC 3021).
+    pub fn broadcast(&self) -> Option<Ipv4Addr> {
+        let host = u32::MAX.checked_shr(u32::from(self.prefix_len)).unwrap_or(0);
+        (self.prefix_len < 31).then(|| Ipv4Addr::from(u32::from(self.addr) | host))
+    }
+}
+
+/// How an interface is set up.
+#[derive(Debug, Clone)]
+pub struct IfConfig {
+    /// A name for people, such as `tap0`.
+    pub name: String,
+    /// Its Ethernet address; if none is given and the device has none, one is drawn at random.
+    pub mac: Option<MacAddr>,
+    /// Its addresses.
+    pub addrs: Vec<IfAddr>,
+    /// Answer for every address, not only our own: what a gateway that ends connections itself does.
+    pub accept_any: bool,
+}
+
+/// An interface's counters.
+#[derive(Debug, Default)]
+pub(crate) struct IfCounters {
+    pub(crate) in_packets: Counter,
+    pub(crate) in_bytes: Counter,
+    pub(crate) out_packets: Counter,
+    pub(crate) out_bytes: Counter,
+}
+
+/// What is known about an interface from outside.
+#[derive(Debug, Clone)]
+pub struct IfStats {
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Its MTU in bytes.
+    pub mtu: u16,
+    /// Frames received, and their bytes.
+    pub in_packets: u64,
+    /// Bytes received.
+    pub in_bytes: u64,
+    /// Frames sent, before a device cuts them.
+    pub out_packets: u64,
+    /// Bytes sent.
+    pub out_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct TxQueue {
+    waiting: Mbufq,
+    /// Somebody transmits now, and will look again before going.
+    running: bool,
+}
+
+/// An attached interface.
+#[derive(Debug)]
+pub(crate) struct Ifnet {
+    pub(crate) index: IfIndex,
+    pub(crate) name: String,
+    pub(crate) mac: MacAddr,
+    pub(crate) caps: Capabilities,
+    pub(crate) addrs: Vec<IfAddr>,
+    pub(crate) accept_any: bool,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) counters: IfCounters,
+    queue: Mutex<TxQueue>,
+    gone: AtomicBool,
+}
+
+impl Ifnet {
+    pub(crate) fn new(
+        index: IfIndex,
+        config: IfConfig,
+        mac: MacAddr,
+        device: Arc<dyn Device>,
+        neighbours: Neighbours,
+    ) -> Self {
+        Self {
+            index,
+            name: config.name,
+            mac,
+            caps: device.capabilities(),
+            addrs: config.addrs,
+            accept_any: config.accept_any,
+            device,
+            neighbours,
+            counters: IfCounters::default(),
+            queue: Mutex::new(&QUEUE, TxQueue::default()),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether `addr` is one of this interface's own.
+    pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
+        self.addrs.iter().any(|a| a.addr == addr)
+    }
+
+    /// Whether `addr` is a broadcast on this interface.
+    pub(crate) fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        addr.is_broadcast() || self.addrs.iter().any(|a| a.broadcast() == Some(addr))
+    }
+
+    /// The address to send from to `dst` on this link: the one in the same network, else the first,
+    /// else none (RFC 1122 3.3.4.3).
+    pub(crate) fn source_for(&self, dst: Ipv4Addr) -> Ipv4Addr {
+        let near = self.addrs.iter().find(|a| a.contains(dst));
+        near.or(self.addrs.first()).map_or(Ipv4Addr::UNSPECIFIED, |a| a.addr)
+    }
+
+    /// The largest IP packet that leaves in one frame.
+    pub(crate) fn mtu(&self) -> usize {
+        usize::from(self.caps.mtu)
+    }
+
+    /// Queues a complete frame. It leaves when the batch finishes, or with whoever transmits now.
+    pub(crate) fn enqueue(self: &Arc<Self>, batch: &mut Batch<'_>, frame: Packet) {
+        let mut queue = self.queue.lock();
+        if queue.waiting.len() >= TX_QUEUE_MAX {
+            drop(queue);
+            return batch.drop(frame, DropReason::TxQueueFull);
+        }
+        queue.waiting.enqueue(frame);
+        let wake = !std::mem::replace(&mut queue.running, true);
+        drop(queue);
+        if wake {
+            batch.transmit_later(self);
+        }
+    }
+
+    /// Transmits until the queue is empty. Only the one whom [`Ifnet::enqueue`] told to comes here.
+    pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>) {
+        loop {
+            let mut frames = {
+                let mut queue = self.queue.lock();
+                if queue.waiting.is_empty() {
+                    queue.running = false;
+                    return;
+                }
+                queue.waiting.take_all()
+            };
+            self.send(batch, &mut frames);
+        }
+    }
+
+    /// Finishes what the device can't do itself, and hands the frames over.
+    fn send(&self, batch: &mut Batch<'_>, frames: &mut Mbufq) {
+        let mut ready = Mbufq::new();
+        while let Some(frame) = frames.dequeue() {
+            self.counters.out_packets.inc();
+            self.counters.out_bytes.add(frame.len() as u64);
+            if let Err(reason) = offload::prepare(&batch.stack.pool, frame, self.caps, &mut ready) {
+                batch.stack.drops.count(reason);
+            }
+        }
+        if self.is_gone() {
+            return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
+        }
+        match self.device.transmit(&mut ready) {
+            Ok(refused) => batch.stack.drops.add(DropReason::DeviceError, refused as u64),
+            Err(_) => self.mark_gone(),
+        }
+        // What a full device leaves is lost, as on a wire: TCP sends it again.
+        ready.for_each(|p| batch.drop(p, DropReason::DeviceError));
+    }
+
+    /// The device failed for good. Relaxed: a late reader only sends one frame too many.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_gone(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> IfStats {
+        IfStats {
+            name: self.name.clone(),
+            mac: self.mac,
+            mtu: self.caps.mtu,
+            in_packets: self.counters.in_packets.get(),
+            in_bytes: self.counters.in_bytes.get(),
+            out_packets: self.counters.out_packets.get(),
+            out_bytes: self.counters.out_bytes.get(),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The identification field: what tells the fragments of one datagram from those of another.
+//!
+//! Called by: [`output`](super::output). Calls: the keyed hash.
+//!
+//! Datagrams that can't be fragmented need none and carry 0 (RFC 6864 section 4.1). The others count
+//! upward from a start that depends on source, destination and protocol by a keyed hash, each in one
+//! of many counters: nobody can guess the ids between two others, or count how much we send (RFC 7739
+//! section 5 does the same for IPv6), and an id comes back only after 65,536 datagrams of its counter.
+//!
+//! Locks: none.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use kern::{KeyedHash, Random};
+use wire::IpProto;
+
+/// Counters; a power of two. 4 KiB.
+const COUNTERS: usize = 2048;
+
+/// The ids given out so far.
+pub(super) struct Idents {
+    hash: KeyedHash,
+    /// Written by whoever sends. Relaxed: each addition gives a value of its own, and that is all.
+    counters: Box<[AtomicU16]>,
+}
+
+impl Idents {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let hash = KeyedHash::new(random);
+        let start = |_| AtomicU16::new(random.next_u32() as u16);
+        Self { hash, counters: (0..COUNTERS).map(start).collect() }
+    }
+
+    /// The next id from `src` to `dst`.
+    #[doc(alias = "ip_fillid")]
+    pub(super) fn next(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto) -> u16 {
+        let mut key = [0; 9];
+        key[..4].copy_from_slice(&src.octets());
+        key[4..8].copy_from_slice(&dst.octets());
+        key[8] = proto.0;
+        let hash = self.hash.hash(&key);
+        let count = self.counters[hash as usize % COUNTERS].fetch_add(1, Ordering::Relaxed);
+        // The upper half hides the counter from everybody who doesn't know the key.
+        count.wrapping_add((hash >> 48) as u16)
+    }
+}
+
+impl std::fmt::Debug for Idents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Idents")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! IP packets that arrived: checked, found to be for us, put together, handed on.
+//!
+//! Called by: netisr, [`loopback`](super::loopback). Calls: reassemble, icmp, udp, tcp.
+//!
+//! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
+//! wait for the other fragments, [`hand_on`].
+//!
+//! This stack is a host, also where it answers for every address (`accept_any`): it ends
+//! connections itself and forwards nothing. What it does of a router's duties there is to tell about
+//! packets whose hops are used up, so that a traceroute finds it.
+//!
+//! Options are passed over: a source route that ends here is harmless, one that does not would have
+//! to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
+//!
+//! Invariants: each packet ends delivered, dropped or in reassembly.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use mbuf::{Csum, Packet, PullupError};
+use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
+
+use super::Received;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::icmp::{self, Unreach};
+use crate::ifnet::Ifnet;
+use crate::netisr::Arrival;
+use crate::{tcp, udp};
+
+/// What the header of a received packet says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) header_len: usize,
+    pub(super) total_len: usize,
+    pub(super) tos: u8,
+    pub(super) ttl: u8,
+    pub(super) id: u16,
+    pub(super) mf: bool,
+    pub(super) frag_offset: u16,
+    pub(super) proto: IpProto,
+    pub(super) src: Ipv4Addr,
+    pub(super) dst: Ipv4Addr,
+}
+
+impl Facts {
+    fn new(view: &Ipv4View<'_>) -> Self {
+        Self {
+            header_len: view.header_len(),
+            total_len: view.total_len(),
+            tos: view.tos(),
+            ttl: view.ttl(),
+            id: view.id(),
+            mf: view.mf(),
+            frag_offset: view.frag_offset(),
+            proto: view.protocol(),
+            src: view.src(),
+            dst: view.dst(),
+        }
+    }
+
+    fn is_fragment(&self) -> bool {
+        self.mf || self.frag_offset != 0
+    }
+}
+
+/// What the addresses say about a packet.
+enum Verdict {
+    Ours,
+    Drop(DropReason),
+    /// Dropped, and its sender is told.
+    Refuse(DropReason, Unreach),
+}
+
+/// Takes in a packet that begins with its IP header.
+#[doc(alias = "ip_input")]
+pub(crate) fn run(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    mut packet: Packet,
+    arrival: Arrival,
+) {
+    let facts = match parse(&mut packet) {
+        Ok(facts) => facts,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    // Behind the total length is what the link added to make a frame long enough.
+    packet.truncate(facts.total_len);
+    match admit(batch, ifp, &facts, arrival) {
+        Verdict::Ours => {}
+        Verdict::Drop(reason) => return batch.drop(packet, reason),
+        Verdict::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
+    }
+    if !facts.is_fragment() {
+        return hand_on(batch, ifp, packet, &facts);
+    }
+    if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
+        batch.stack.received.inc();
+        hand_on(batch, ifp, whole, &facts);
+    }
+}
+
+/// Checks the header by itself (RFC 1122 3.2.1: version, checksum, lengths).
+fn parse(packet: &mut Packet) -> Result<Facts, DropReason> {
+    let trusted = packet.header().csum.contains(Csum::IP_VALID);
+    let len = packet.len();
+    let fixed = pullup(packet, Ipv4Header::LEN)?;
+    let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
+    let bytes = pullup(packet, header_len.max(Ipv4Header::LEN))?;
+    let view = Ipv4Header::parse(bytes).map_err(|e| match e {
+        ParseError::Truncated => DropReason::IpTruncated,
+        _ => DropReason::IpBadHeader,
+    })?;
+    if !trusted && !view.checksum_ok() {
+        return Err(DropReason::IpBadChecksum);
+    }
+    if view.total_len() > len {
+        return Err(DropReason::IpTruncated);
+    }
+    Ok(Facts::new(&view))
+}
+
+fn pullup(packet: &mut Packet, len: usize) -> Result<&[u8], DropReason> {
+    packet.pullup(len).map_err(|e| match e {
+        PullupError::TooShort => DropReason::IpTruncated,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })
+}
+
+/// Whether a packet between these addresses may come this way, and is for us.
+fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Verdict {
+    if !may_send(batch, ifp, facts, arrival) {
+        return Verdict::Drop(DropReason::IpBadSource);
+    }
+    if facts.dst.is_multicast() || ifp.is_broadcast(facts.dst) {
+        return Verdict::Ours;
+    }
+    // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6).
+    if arrival == Arrival::Group || facts.dst.is_unspecified() {
+        return Verdict::Drop(DropReason::IpNotForUs);
+    }
+    if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {
+        return Verdict::Ours;
+    }
+    if !ifp.accept_any || wire::is_martian_destination(facts.dst) {
+        return Verdict::Drop(DropReason::IpNotForUs);
+    }
+    if facts.ttl <= 1 {
+        return Verdict::Refuse(DropReason::IpTtlExceeded, Unreach::TimeExceeded);
+    }
+    Verdict::Ours
+}
+
+/// Whether an honest packet can have this source (RFC 1122 3.2.1.3): not a group, not a broadcast, and
+/// none of our own addresses unless it comes from ourselves. Who has no address yet may only
+/// send to everybody, by UDP (RFC 2131 4.1).
+fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> bool {
+    if arrival == Arrival::Loopback {
+        return true;
+    }
+    if facts.src.is_unspecified() {
+        return facts.proto == IpProto::UDP && ifp.is_broadcast(facts.dst);
+    }
+    !is_martian_source(facts.src)
+        && !ifp.is_broadcast(facts.src)
+        && !batch.stack.routes.is_local(facts.src)
+}
+
+/// Drops a packet and tells its sender.
+fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: Unreach) {
+    batch.stack.drops.count(reason);
+    icmp::output::error(batch, packet, kind);
+}
+
+/// Hands a whole datagram to the protocol above.
+fn hand_on(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, facts: &Facts) {
+    // At most 60.
+    packet.header_mut().l3_len = facts.header_len as u8;
+    let ip = Received {
+        ifp,
+        src: facts.src,
+        dst: facts.dst,
+        header_len: facts.header_len,
+        tos: facts.tos,
+        ttl: facts.ttl,
+    };
+    match facts.proto {
+        IpProto::TCP => tcp::input::run(batch, packet, &ip),
+        IpProto::UDP => udp::input::run(batch, packet, &ip),
+        IpProto::ICMP => icmp::input::run(batch, packet, &ip),
+        _ => refuse(batch, packet, DropReason::IpUnknownProtocol, Unreach::Protocol),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! IPv4.
+//!
+//! ```text
+//!   inward                                     outward
+//!   input        check, is it for us?          output       route, header
+//!     reassemble   fragments into datagrams      fragment     too large for the link
+//!     -> icmp, udp, tcp                          loopback     to ourselves
+//! ```
+//!
+//! Called by: netisr inward; icmp, udp and tcp outward. Calls: those, and ether/output.
+//! Sources: RFC 791, RFC 1122 section 3, RFC 815, RFC 6864 (ids), RFC 3168 (ECN).
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use kern::{Random, Time};
+use wire::IpProto;
+
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::ifnet::Ifnet;
+
+mod fragment;
+mod ident;
+pub(crate) mod input;
+pub(crate) mod loopback;
+pub(crate) mod output;
+mod reassemble;
+
+/// IPv4's part of a stack.
+#[derive(Debug)]
+pub(crate) struct Ip4State {
+    idents: ident::Idents,
+    looped: loopback::Loopback,
+    reassembly: reassemble::Reassembly,
+}
+
+impl Ip4State {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
+        Self {
+            idents: ident::Idents::new(random),
+            looped: loopback::Loopback::new(),
+            reassembly: reassemble::Reassembly::new(config, random),
+        }
+    }
+
+    /// Gives up datagrams whose fragments did not all come in time.
+    #[doc(alias = "frag_slowtimo")]
+    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
+        self.reassembly.run_timers(batch);
+    }
+
+    /// When [`Ip4State::run_timers`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.reassembly.deadline()
+    }
+}
+
+/// What the IP header of a received packet says to the protocol above. The packet still begins with
+/// that header, `header_len` bytes of it contiguous, and ends where the header says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received<'a> {
+    /// Where it came in.
+    pub(crate) ifp: &'a Arc<Ifnet>,
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) header_len: usize,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+}
+
+/// How a packet is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Send {
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) proto: IpProto,
+    pub(crate) tos: u8,
+    /// Hops it may pass; 0 for the default.
+    pub(crate) ttl: u8,
+    /// Must not be fragmented.
+    pub(crate) df: bool,
+}

@@ -1,0 +1,129 @@
+//! IP packets that leave.
+//!
+//! Called by: icmp, udp, tcp, with the packet beginning with their header. Calls: route, fragment,
+//! loopback, ether/output.
+//!
+//! Invariants: every packet that comes here is queued somewhere, or dropped and counted.
+//! Locks: none held here; the caller may hold a connection's.
+//! Sources: RFC 791, RFC 1122 sections 3.2.1 and 3.3.1, RFC 6864.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use mbuf::Packet;
+use wire::{Ipv4Fields, Ipv4Header, is_martian_destination};
+
+use super::{Send, fragment};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ether;
+use crate::ifnet::Ifnet;
+use crate::route::Route;
+
+/// Hops of a packet whose sender did not say (RFC 1700; Linux and BSD do the same).
+const TTL_DEFAULT: u8 = 64;
+
+/// Sends a packet that begins with the header of the protocol above.
+///
+/// # Errors
+/// The packet was dropped, and counted, for this reason.
+#[doc(alias = "ip_output")]
+pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<(), DropReason> {
+    let Some(route) = find_route(batch, to) else {
+        return refuse(batch, packet, DropReason::IpNoRoute);
+    };
+    let len = packet.len() + Ipv4Header::LEN;
+    if len > usize::from(u16::MAX) {
+        return refuse(batch, packet, DropReason::IpTooBig);
+    }
+    // Just checked that it fits.
+    let fields = fields(batch, to, packet.len() as u16);
+    if route.local {
+        return to_ourselves(batch, &route, packet, &fields);
+    }
+    if len <= route.ifp.mtu() || packet.header().tso_segsz != 0 {
+        return to_link(batch, &route.ifp, packet, &fields, route.next_hop);
+    }
+    if to.df {
+        return refuse(batch, packet, DropReason::IpTooBig);
+    }
+    fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
+}
+
+/// Loopback and reserved addresses never appear on a link (RFC 1122 3.2.1.3), whatever the table says.
+fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
+    let routes = &batch.stack.routes;
+    if to.dst.is_broadcast() || to.dst.is_multicast() {
+        return routes.lookup_group(to.src, to.dst);
+    }
+    routes.lookup(to.dst).filter(|r| r.local || !is_martian_destination(to.dst))
+}
+
+fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static> {
+    Ipv4Fields {
+        tos: to.tos,
+        payload_len,
+        id: ident(batch, to),
+        df: to.df,
+        ttl: if to.ttl == 0 { TTL_DEFAULT } else { to.ttl },
+        protocol: to.proto,
+        src: to.src,
+        dst: to.dst,
+        ..Ipv4Fields::default()
+    }
+}
+
+fn ident(batch: &Batch<'_>, to: &Send) -> u16 {
+    let Send { src, dst, proto, df, .. } = *to;
+    if df { 0 } else { batch.stack.ip4.idents.next(src, dst, proto) }
+}
+
+fn to_ourselves(
+    batch: &mut Batch<'_>,
+    route: &Route,
+    mut packet: Packet,
+    fields: &Ipv4Fields<'_>,
+) -> Result<(), DropReason> {
+    if prepend_header(&mut packet, fields).is_err() {
+        return refuse(batch, packet, DropReason::TxNoBufs);
+    }
+    match batch.stack.ip4.looped.enqueue(packet, route.ifp.index) {
+        Ok(()) => Ok(()),
+        Err((packet, reason)) => refuse(batch, packet, reason),
+    }
+}
+
+/// Completes the packet and hands it to the link.
+pub(super) fn to_link(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    mut packet: Packet,
+    fields: &Ipv4Fields<'_>,
+    next_hop: Ipv4Addr,
+) -> Result<(), DropReason> {
+    if prepend_header(&mut packet, fields).is_err() {
+        return refuse(batch, packet, DropReason::TxNoBufs);
+    }
+    ether::output::run(batch, ifp, packet, next_hop);
+    Ok(())
+}
+
+fn prepend_header(packet: &mut Packet, fields: &Ipv4Fields<'_>) -> Result<(), mbuf::NoBufs> {
+    fields.emit(packet.prepend(Ipv4Header::LEN)?);
+    let meta = packet.header_mut();
+    meta.l2_len = 0;
+    meta.l3_len = Ipv4Header::LEN as u8;
+    Ok(())
+}
+
+pub(super) fn refuse(
+    batch: &Batch<'_>,
+    packet: Packet,
+    reason: DropReason,
+) -> Result<(), DropReason> {
+    batch.drop(packet, reason);
+    Err(reason)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The routing table: where a destination is, through which interface, and from which address.
+//!
+//! Called by: ip4 (output, input), icmp, the sockets, the stack (attach, detach). Calls: nothing.
+//!
+//! A list sorted by prefix length, longest first, so that the first match is the right one (RFC 1812
+//! 5.2.4.3). An embedded stack has a handful of routes; the list is read far more often than written.
+//!
+//! Invariants: the order; an interface's own addresses have host routes marked `local`, so that one
+//! look-up says whether a packet is for ourselves.
+//! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
+//! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use kern::{LockClass, RwLock, order};
+
+use crate::ifnet::{IfAddr, IfIndex, Ifnet};
+
+static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Routes(RwLock<Vec<Entry>>);
+
+/// What a look-up found.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    /// The interface that leads there; for our own addresses the one that has the address.
+    pub(crate) ifp: Arc<Ifnet>,
+    /// Whom to hand the packet to on that link.
+    pub(crate) next_hop: Ipv4Addr,
+    /// The address to send from unless the sender chose one; unspecified if the interface has none.
+    pub(crate) src: Ipv4Addr,
+    /// The destination is an address of this stack.
+    #[doc(alias = "RTF_LOCAL")]
+    pub(crate) local: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    net: IfAddr,
+    ifp: Arc<Ifnet>,
+    /// None: the destination itself is on the link.
+    gateway: Option<Ipv4Addr>,
+    src: Ipv4Addr,
+    local: bool,
+}
+
+impl Entry {
+    fn route_to(&self, dst: Ipv4Addr) -> Route {
+        Route {
+            ifp: Arc::clone(&self.ifp),
+            next_hop: self.gateway.unwrap_or(dst),
+            src: self.src,
+            local: self.local,
+        }
+    }
+}
+
+impl Routes {
+    pub(crate) fn new() -> Self {
+        Self(RwLock::new(&ROUTES, Vec::new()))
+    }
+
+    /// Adds the interface's own addresses and the networks they are in.
+    pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>) {
+        for &addr in &ifp.addrs {
+            let host = IfAddr { addr: addr.addr, prefix_len: 32 };
+            self.add(Entry { net: host, ifp: Arc::clone(ifp), gateway: None, src: addr.addr, local: true });
+            if addr.prefix_len < 32 {
+                let ifp = Arc::clone(ifp);
+                self.add(Entry { net: addr, ifp, gateway: None, src: addr.addr, local: false });
+            }
+        }
+    }
+
+    /// Sends everything else to `gateway`, which is on the link of `ifp`.
+    pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: Ipv4Addr) {
+        let net = IfAddr { addr: Ipv4Addr::UNSPECIFIED, prefix_len: 0 };
+        let src = ifp.source_for(gateway);
+        let gateway = Some(gateway);
+        self.add(Entry { net, ifp: Arc::clone(ifp), gateway, src, local: false });
+    }
+
+    /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
+    fn add(&self, entry: Entry) {
+        let mut entries = self.0.write();
+        let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
+        entries.insert(at, entry);
+    }
+
+    /// Forgets every route through the interface.
+    pub(crate) fn remove_interface(&self, index: IfIndex) {
+        self.0.write().retain(|e| e.ifp.index != index);
+    }
+
+    /// The most precise route to `dst`.
+    #[doc(alias = "fib4_lookup")]
+    pub(crate) fn lookup(&self, dst: Ipv4Addr) -> Option<Route> {
+        let entries = self.0.read();
+        entries.iter().find(|e| e.net.contains(dst)).map(|e| e.route_to(dst))
+    }
+
+    /// The way to a group or to the limited broadcast, which is on every link: the link of `src`, or
+    /// the default route's.
+    pub(crate) fn lookup_group(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<Route> {
+        let entries = self.0.read();
+        let own = entries.iter().find(|e| e.local && e.net.addr == src);
+        let entry = own.or_else(|| entries.iter().find(|e| e.net.prefix_len == 0))?;
+        Some(Route { next_hop: dst, local: false, ..entry.route_to(dst) })
+    }
+
+    /// Whether `addr` is an address of this stack.
+    pub(crate) fn is_local(&self, addr: Ipv4Addr) -> bool {
+        self.0.read().iter().take_while(|e| e.net.prefix_len == 32).any(|e| e.local && e.net.addr == addr)
+    }
+}
+
+#[cfg(test)]
+mod tests;

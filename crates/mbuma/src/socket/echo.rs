@@ -1,0 +1,120 @@
+//! Sockets that answer pings to foreign addresses.
+//!
+//! Called by: embedding programs that know whether a host behind an address is there. Calls: icmp.
+//! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.6.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use mbuf::Chain;
+use wire::{IcmpHeader, IcmpMessage, IpProto};
+
+use super::udp::BindError;
+use crate::icmp::echo::EchoPcb;
+use crate::icmp::output::{Original, QUOTE_MAX};
+use crate::icmp::{self, Unreach};
+use crate::ifnet::IfIndex;
+use crate::ip4;
+use crate::stack::Stack;
+
+pub use crate::icmp::echo::Echo;
+
+/// The pings to foreign addresses on one interface. Clones are handles on the same socket; with the
+/// last one, such pings are dropped again.
+#[derive(Clone)]
+pub struct EchoSocket(Arc<Bound>);
+
+/// What the handles share.
+struct Bound {
+    stack: Stack,
+    pcb: Arc<EchoPcb>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.stack.0.icmp.release(&self.pcb);
+        self.pcb.queue.close();
+    }
+}
+
+impl Stack {
+    /// Takes over the pings to foreign addresses that come in on `index`, an interface that accepts
+    /// any address. Pings to the stack's own addresses it answers itself.
+    ///
+    /// # Errors
+    /// There is no such interface, or somebody took them over already.
+    pub fn icmp_echo_any(&self, index: IfIndex) -> Result<EchoSocket, BindError> {
+        if self.0.interface(index).is_none() {
+            return Err(BindError::NoInterface);
+        }
+        let pcb = Arc::new(EchoPcb::new(index));
+        if !self.0.icmp.intercept(&pcb) {
+            return Err(BindError::AddrInUse);
+        }
+        Ok(EchoSocket(Arc::new(Bound { stack: self.clone(), pcb })))
+    }
+}
+
+impl EchoSocket {
+    /// The oldest ping that arrived, if there is one.
+    pub fn recv(&self) -> Option<Echo> {
+        self.0.pcb.queue.pop()
+    }
+
+    /// Answers `echo` as the host that it asked: `payload` is what that host sent back.
+    pub fn reply(&self, echo: &Echo, payload: Chain) {
+        let message = IcmpMessage::EchoReply { id: echo.id, seq: echo.seq };
+        let to = ip4::Send {
+            src: echo.dst,
+            dst: echo.src,
+            proto: IpProto::ICMP,
+            tos: 0,
+            ttl: 0,
+            df: false,
+        };
+        self.0.stack.0.enter(|batch| icmp::output::send(batch, message, payload, &to));
+    }
+
+    /// Tells the sender of `echo` that the host can't be reached, quoting it.
+    pub fn refuse(&self, echo: &Echo, kind: Unreach) {
+        let (front, len) = quote(echo);
+        let original = Original {
+            src: echo.src,
+            dst: echo.dst,
+            proto: IpProto::ICMP,
+            ttl: echo.ttl,
+            len,
+            front: &front,
+        };
+        let stack = &self.0.stack.0;
+        stack.enter(|batch| icmp::output::error_about_original(batch, &original, kind));
+    }
+
+    /// Whom to wake when a ping arrives and none was waiting; at once, if one is waiting now. Stays
+    /// until another takes its place.
+    pub fn set_waker(&self, waker: Waker) {
+        if let Some(waker) = self.0.pcb.queue.set_waker(waker) {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for EchoSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EchoSocket").field("iface", &self.0.pcb.iface).finish_non_exhaustive()
+    }
+}
+
+/// The ping as it arrived, as far as an error quotes it, and its length with the header.
+fn quote(echo: &Echo) -> (Vec<u8>, u16) {
+    let message = IcmpMessage::EchoRequest { id: echo.id, seq: echo.seq };
+    let header = IcmpHeader::new(message, echo.payload.segments());
+    // It arrived in one IP packet, so its length fits one.
+    let len = (IcmpHeader::LEN + echo.payload.len()) as u16;
+    let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
+    let (header_bytes, data) = bytes.split_at_mut(IcmpHeader::LEN);
+    header.emit(header_bytes);
+    echo.payload.copy_to(0, data);
+    (bytes, len)
+}

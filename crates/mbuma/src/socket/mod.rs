@@ -1,0 +1,81 @@
+//! Sockets: what a program holds. Handles are used from any thread; none of them blocks.
+//!
+//! A socket has one waker. It is called, with no lock held, whenever something changed that its user
+//! may care about: data, room, an end, an error. It stays set until it is replaced.
+
+use std::fmt;
+use std::io;
+
+mod echo;
+mod tcp_listener;
+mod tcp_stream;
+mod udp;
+
+pub use echo::{Echo, EchoSocket};
+pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
+pub use tcp_stream::{TcpInfo, TcpStream};
+pub use udp::{BindError, Datagram, SendError, UdpError, UdpSocket};
+
+/// Why a connection does not work, or works no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SocketError {
+    /// The peer, or a host on the way, said that nobody is there.
+    Refused,
+    /// There is no way to the peer.
+    Unreachable,
+    /// The peer ended the connection at once.
+    Reset,
+    /// The peer stayed silent for too long.
+    TimedOut,
+    /// This side closed it, or the direction.
+    Closed,
+    /// There is no room, or nothing to read: wait for the waker.
+    WouldBlock,
+    /// The address is in use, or no port is free.
+    AddrInUse,
+    /// No interface has this address.
+    AddrNotAvailable,
+    /// Out of buffers.
+    NoBufs,
+}
+
+impl SocketError {
+    /// The nearest of std's kinds.
+    pub const fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::Refused => io::ErrorKind::ConnectionRefused,
+            Self::Unreachable => io::ErrorKind::HostUnreachable,
+            Self::Reset => io::ErrorKind::ConnectionReset,
+            Self::TimedOut => io::ErrorKind::TimedOut,
+            Self::Closed => io::ErrorKind::NotConnected,
+            Self::WouldBlock => io::ErrorKind::WouldBlock,
+            Self::AddrInUse => io::ErrorKind::AddrInUse,
+            Self::AddrNotAvailable => io::ErrorKind::AddrNotAvailable,
+            Self::NoBufs => io::ErrorKind::OutOfMemory,
+        }
+    }
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "connection refused",
+            Self::Unreachable => "no route to the peer",
+            Self::Reset => "connection reset by the peer",
+            Self::TimedOut => "the peer does not answer",
+            Self::Closed => "the socket is closed",
+            Self::WouldBlock => "not now: wait until the socket is ready",
+            Self::AddrInUse => "the address is in use",
+            Self::AddrNotAvailable => "no interface has this address",
+            Self::NoBufs => "out of network buffers",
+        })
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+impl From<SocketError> for io::Error {
+    fn from(e: SocketError) -> Self {
+        Self::new(e.kind(), e)
+    }
+}

@@ -1,0 +1,254 @@
+//! Connections that others begin: a listener on an address of ours, an interceptor for every address
+//! behind an interface.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::task::Waker;
+
+use wire::{SeqNum, TcpFlags, TcpOptions};
+
+use super::tcp_stream::abort;
+use super::{SocketError, TcpStream};
+use crate::icmp::Unreach;
+use crate::ifnet::IfIndex;
+use crate::stack::{Inner, Stack};
+use crate::tcp::State;
+use crate::tcp::accept::AcceptQueue;
+use crate::tcp::pcb::Inpcb;
+
+/// Listens on an address. Dropping it refuses what comes, and resets what nobody accepted.
+pub struct TcpListener {
+    stack: Arc<Inner>,
+    addr: SocketAddrV4,
+    queue: Arc<AcceptQueue>,
+}
+
+impl TcpListener {
+    /// The address that it listens on.
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        self.addr
+    }
+
+    /// The next established connection, if there is one.
+    pub fn accept(&self) -> Option<TcpStream> {
+        self.queue.pop().map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
+    }
+
+    /// Whom to call when there is one.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.queue.set_waker(waker);
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        close(&self.stack, &self.queue);
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+fn close(stack: &Arc<Inner>, queue: &Arc<AcceptQueue>) {
+    stack.tcp.listeners.remove(queue);
+    let orphans = queue.close();
+    stack.enter(|batch| orphans.iter().for_each(|pcb| abort(batch, pcb)));
+}
+
+/// Decides about connections to any address behind an interface, before they are answered.
+pub struct Interceptor {
+    stack: Arc<Inner>,
+    queue: Arc<AcceptQueue>,
+}
+
+impl Interceptor {
+    /// The next connection that somebody wants, if there is one.
+    pub fn next(&self) -> Option<Incoming> {
+        let pcb = self.queue.pop()?;
+        Some(Incoming { stack: Arc::clone(&self.stack), pcb: Some(pcb) })
+    }
+
+    /// Whom to call when there is one.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.queue.set_waker(waker);
+    }
+}
+
+impl Drop for Interceptor {
+    fn drop(&mut self) {
+        close(&self.stack, &self.queue);
+    }
+}
+
+impl fmt::Debug for Interceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interceptor").finish_non_exhaustive()
+    }
+}
+
+/// How a connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// With a reset: nobody listens there.
+    Reset,
+    /// With an ICMP error: there is no way to it.
+    Unreachable(Unreach),
+    /// With silence.
+    Ignore,
+}
+
+/// A connection that waits for a decision. Its peer sees nothing but a slow answer meanwhile.
+/// Dropping it refuses it with a reset.
+pub struct Incoming {
+    stack: Arc<Inner>,
+    pcb: Option<Arc<Inpcb>>,
+}
+
+impl Incoming {
+    fn pcb(&self) -> &Arc<Inpcb> {
+        // `pcb` is only taken by the two methods that consume `self`.
+        self.pcb.as_ref().unwrap_or_else(|| unreachable!("taken once, by value"))
+    }
+
+    /// The address that the peer wants.
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        self.pcb().key.local
+    }
+
+    /// Who wants it.
+    pub fn peer_addr(&self) -> SocketAddrV4 {
+        self.pcb().key.peer
+    }
+
+    /// Whether the peer has given up meanwhile.
+    pub fn is_gone(&self) -> bool {
+        self.pcb().tcb.lock().state == State::Closed
+    }
+
+    /// Whom to call when it gives up.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.pcb().tcb.lock().waker = waker;
+    }
+
+    /// Answers the SYN. The stream can be written to at once.
+    ///
+    /// # Errors
+    /// The peer has given up meanwhile.
+    pub fn accept(mut self) -> Result<TcpStream, SocketError> {
+        let Some(pcb) = self.pcb.take() else { return Err(SocketError::Closed) };
+        let mut t = pcb.tcb.lock();
+        let result = match t.state {
+            State::SynHeld => {
+                t.state = State::SynReceived;
+                Ok(())
+            }
+            _ => Err(t.error.unwrap_or(SocketError::Reset)),
+        };
+        drop(t);
+        let stream = TcpStream::from_pcb(Arc::clone(&self.stack), Arc::clone(&pcb));
+        self.stack.enter(|batch| batch.touch(&pcb));
+        result.map(|()| stream)
+    }
+
+    /// Refuses the connection.
+    pub fn refuse(mut self, how: Refusal) {
+        if let Some(pcb) = self.pcb.take() {
+            refuse(&self.stack, &pcb, how);
+        }
+    }
+}
+
+fn refuse(stack: &Arc<Inner>, pcb: &Arc<Inpcb>, how: Refusal) {
+    stack.enter(|batch| {
+        let mut t = pcb.tcb.lock();
+        let held = t.state == State::SynHeld;
+        let (irs, rcv_nxt) = (t.irs, t.rcv_nxt);
+        t.orphan = true;
+        t.close(Some(SocketError::Refused));
+        drop(t);
+        batch.touch(pcb);
+        if !held {
+            return;
+        }
+        stack.tcp.counters.refused.inc();
+        match how {
+            Refusal::Reset => crate::tcp::output::reset(batch, pcb.key, SeqNum(0), rcv_nxt),
+            Refusal::Unreachable(kind) => unreachable_for(batch, pcb, irs, kind),
+            Refusal::Ignore => {}
+        }
+    });
+}
+
+/// The ICMP error quotes the SYN; what it quotes is known from the connection.
+fn unreachable_for(
+    batch: &mut crate::batch::Batch<'_>,
+    pcb: &Inpcb,
+    irs: SeqNum,
+    kind: Unreach,
+) {
+    let fields = wire::TcpFields {
+        src_port: pcb.key.peer.port(),
+        dst_port: pcb.key.local.port(),
+        seq: irs,
+        ack: SeqNum(0),
+        flags: TcpFlags::SYN,
+        window: 0,
+        options: TcpOptions::default(),
+    };
+    let mut header = [0; wire::TcpHeader::LEN];
+    fields.emit(&mut header);
+    let (src, dst) = (*pcb.key.peer.ip(), *pcb.key.local.ip());
+    crate::icmp::output::error_about(batch, src, dst, wire::IpProto::TCP, &header, kind);
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let Some(pcb) = self.pcb.take() {
+            refuse(&self.stack, &pcb, Refusal::Reset);
+        }
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("local", &self.local_addr())
+            .field("peer", &self.peer_addr())
+            .finish()
+    }
+}
+
+impl Stack {
+    /// Listens on `addr` (an unspecified address means all of ours), with at most `backlog`
+    /// connections that are not accepted yet.
+    ///
+    /// # Errors
+    /// The address is in use.
+    pub fn tcp_listen(&self, addr: SocketAddrV4, backlog: usize) -> Result<TcpListener, SocketError> {
+        if addr.port() == 0 {
+            return Err(SocketError::AddrNotAvailable);
+        }
+        let queue = AcceptQueue::new(backlog);
+        if !self.0.tcp.listeners.add(addr, &queue) {
+            return Err(SocketError::AddrInUse);
+        }
+        Ok(TcpListener { stack: Arc::clone(&self.0), addr, queue })
+    }
+
+    /// Decides about every connection that comes in on an `accept_any` interface and that no listener
+    /// takes, with at most `backlog` undecided ones.
+    ///
+    /// # Errors
+    /// The interface has an interceptor already.
+    pub fn tcp_intercept(&self, index: IfIndex, backlog: usize) -> Result<Interceptor, SocketError> {
+        let queue = AcceptQueue::new(backlog);
+        if !self.0.tcp.listeners.add_interceptor(index, &queue) {
+            return Err(SocketError::AddrInUse);
+        }
+        Ok(Interceptor { stack: Arc::clone(&self.0), queue })
+    }
+}

@@ -1,0 +1,347 @@
+//! A TCP connection as its user sees it.
+//!
+//! Data is handed over as chains: [`TcpStream::recv_chain`] moves mbufs out of the receive buffer,
+//! [`TcpStream::send_chain`] moves them into the send buffer. Nothing is copied unless the caller
+//! wants slices ([`TcpStream::recv`], [`TcpStream::send`]).
+//!
+//! Called by: programs. Calls: the connection's [`Tcb`](crate::tcp::pcb::Tcb), inside of a batch.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use mbuf::Chain;
+
+use super::SocketError;
+use crate::stack::{Inner, Stack};
+use crate::tcp::State;
+use crate::tcp::pcb::{Inpcb, Key, Tcb};
+
+/// A connection. Dropping it closes it: what is in the send buffer is still delivered.
+pub struct TcpStream {
+    stack: Arc<Inner>,
+    pcb: Arc<Inpcb>,
+}
+
+/// What is known about a connection.
+#[doc(alias = "TCP_INFO")]
+#[derive(Debug, Clone, Copy)]
+pub struct TcpInfo {
+    /// Its state.
+    pub state: State,
+    /// Payload bytes a segment.
+    pub mss: u32,
+    /// Smoothed round trip, once there was a sample.
+    pub rtt: Option<Duration>,
+    /// Congestion window in bytes.
+    pub cwnd: u32,
+    /// The peer's window in bytes.
+    pub snd_wnd: u32,
+    /// Bytes in the send buffer, acknowledged ones gone.
+    pub send_queue: usize,
+    /// Bytes in the receive buffer.
+    pub recv_queue: usize,
+}
+
+impl TcpInfo {
+    pub(crate) fn of(t: &Tcb) -> Self {
+        Self {
+            state: t.state,
+            mss: t.mss,
+            rtt: t.rtt.smoothed(),
+            cwnd: t.cc.cwnd,
+            snd_wnd: t.snd_wnd,
+            send_queue: t.sndbuf.chain.len(),
+            recv_queue: t.rcvbuf.chain.len(),
+        }
+    }
+}
+
+impl TcpStream {
+    pub(crate) fn from_pcb(stack: Arc<Inner>, pcb: Arc<Inpcb>) -> Self {
+        Self { stack, pcb }
+    }
+
+    /// Our end.
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        self.pcb.key.local
+    }
+
+    /// The other end.
+    pub fn peer_addr(&self) -> SocketAddrV4 {
+        self.pcb.key.peer
+    }
+
+    /// The connection's state now.
+    pub fn state(&self) -> State {
+        self.pcb.tcb.lock().state
+    }
+
+    /// Figures about the connection.
+    pub fn info(&self) -> TcpInfo {
+        TcpInfo::of(&self.pcb.tcb.lock())
+    }
+
+    /// Why the connection ended before its time, if it did.
+    pub fn error(&self) -> Option<SocketError> {
+        self.pcb.tcb.lock().error
+    }
+
+    /// Whom to call when something changed.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        let old = std::mem::replace(&mut self.pcb.tcb.lock().waker, waker);
+        drop(old);
+    }
+
+    /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
+    #[doc(alias = "TCP_NODELAY")]
+    pub fn set_nodelay(&self, on: bool) {
+        self.with(|t| t.nodelay = on);
+    }
+
+    /// Asks an idle peer whether it is still there, first after `idle`.
+    #[doc(alias = "SO_KEEPALIVE")]
+    pub fn set_keepalive(&self, idle: Option<Duration>) {
+        let now = self.stack.clock.now();
+        self.with(|t| {
+            t.keepalive = idle;
+            t.timers.keepalive = idle.filter(|_| t.state.is_synchronized()).map(|d| now + d);
+        });
+    }
+
+    /// Runs `f` on the connection, then gives it a turn to send.
+    fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
+        self.stack.enter(|batch| {
+            let result = f(&mut self.pcb.tcb.lock());
+            batch.touch(&self.pcb);
+            result
+        })
+    }
+
+    /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the
+    /// peer's end of file.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
+    pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
+        let mut t = self.pcb.tcb.lock();
+        let chain = take_received(&mut t, max)?;
+        // The window only needs a word to the peer when it was nearly closed.
+        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.rcvbuf.hiwat / 4;
+        drop(t);
+        if tell {
+            self.stack.enter(|batch| batch.touch(&self.pcb));
+        }
+        Ok(chain)
+    }
+
+    /// Copies received bytes to `buf`; 0 is the peer's end of file.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv_chain`].
+    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
+        let chain = self.recv_chain(buf.len())?;
+        let n = chain.len();
+        chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
+        Ok(n)
+    }
+
+    /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
+    pub fn send_space(&self) -> usize {
+        let t = self.pcb.tcb.lock();
+        if may_send(&t).is_ok() { t.sndbuf.space() } else { 0 }
+    }
+
+    /// Moves `data` into the send buffer, all of it: the caller asks [`TcpStream::send_space`] first,
+    /// and may go over by less than one chain.
+    ///
+    /// # Errors
+    /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, or with why
+    /// nothing can be sent.
+    pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
+        self.with(|t| {
+            let verdict = match may_send(t) {
+                Ok(()) if t.sndbuf.space() == 0 => Err(SocketError::WouldBlock),
+                other => other,
+            };
+            match verdict {
+                Ok(()) => {
+                    t.sndbuf.chain.append(data);
+                    Ok(())
+                }
+                Err(e) => Err((e, data)),
+            }
+        })
+    }
+
+    /// Copies as much of `bytes` into the send buffer as it takes; returns how much.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if it takes nothing now; why nothing can be sent.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        let pool = &self.stack.pool;
+        self.with(|t| {
+            may_send(t)?;
+            let n = t.sndbuf.space().min(bytes.len());
+            if n == 0 && !bytes.is_empty() {
+                return Err(SocketError::WouldBlock);
+            }
+            let fits = bytes.get(..n).unwrap_or_default();
+            t.sndbuf.chain.extend_from_slice(pool, fits).map_err(|_| SocketError::NoBufs)?;
+            Ok(n)
+        })
+    }
+
+    /// Sends a FIN after what is in the send buffer. Reading goes on.
+    #[doc(alias = "SHUT_WR")]
+    pub fn shutdown_write(&self) {
+        let fin_wait_2 = None;
+        self.with(|t| close_send(t, fin_wait_2));
+    }
+
+    /// Ends the connection at once: the peer gets a reset, buffers are dropped.
+    #[doc(alias = "SO_LINGER")]
+    pub fn abort(&self) {
+        self.stack.enter(|batch| abort(batch, &self.pcb));
+    }
+}
+
+/// Resets a connection, from any state.
+pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
+    let mut t = pcb.tcb.lock();
+    let tell = !matches!(t.state, State::Closed | State::SynSent | State::TimeWait);
+    let (seq, ack) = (t.snd_nxt, t.rcv_nxt);
+    t.orphan = true;
+    t.close(Some(SocketError::Closed));
+    drop(t);
+    if tell {
+        crate::tcp::output::reset(batch, pcb.key, seq, ack);
+    }
+    batch.touch(pcb);
+}
+
+fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
+    if t.rcvbuf.chain.is_empty() {
+        return match (t.error, t.state) {
+            (Some(e), _) => Err(e),
+            (None, State::SynSent | State::SynReceived | State::SynHeld) => {
+                Err(SocketError::WouldBlock)
+            }
+            // The FIN was taken, and so was all before it.
+            (None, state) if !state.receives_data() => Ok(Chain::new()),
+            _ => Err(SocketError::WouldBlock),
+        };
+    }
+    t.rcvbuf.chain.take_front(max).map_err(|_| SocketError::NoBufs)
+}
+
+fn may_send(t: &Tcb) -> Result<(), SocketError> {
+    match t.state {
+        _ if t.fin_queued => Err(SocketError::Closed),
+        State::Established | State::CloseWait | State::SynSent | State::SynReceived => Ok(()),
+        _ => Err(t.error.unwrap_or(SocketError::Closed)),
+    }
+}
+
+/// RFC 9293 3.10.4: our side says no more.
+fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
+    if t.fin_queued {
+        // Closed before, orphaned now: do not wait for the peer for ever.
+        if t.state == State::FinWait2 && t.timers.wait.is_none() {
+            t.timers.wait = patience;
+        }
+        return;
+    }
+    match t.state {
+        State::Established => t.state = State::FinWait1,
+        State::CloseWait => t.state = State::LastAck,
+        // The handshake is not over: the FIN waits with the data.
+        State::SynReceived => {}
+        State::SynSent | State::SynHeld => return t.close(Some(SocketError::Closed)),
+        _ => return,
+    }
+    t.fin_queued = true;
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        self.stack.enter(|batch| {
+            let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
+            let mut t = self.pcb.tcb.lock();
+            let waker = t.waker.take();
+            if !t.rcvbuf.chain.is_empty() && t.state != State::Closed {
+                // The peer would believe that we read it (RFC 2525 2.17).
+                drop(t);
+                abort(batch, &self.pcb);
+            } else {
+                t.orphan = true;
+                t.rcvbuf.chain = Chain::new();
+                close_send(&mut t, Some(patience));
+                drop(t);
+                batch.touch(&self.pcb);
+            }
+            drop(waker);
+        });
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream")
+            .field("local", &self.local_addr())
+            .field("peer", &self.peer_addr())
+            .field("state", &self.state())
+            .finish()
+    }
+}
+
+impl Stack {
+    /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
+    /// established. A port of 0 means any free one; an unspecified address the one of the interface
+    /// that the route uses. On an `accept_any` interface the address may be anyone's.
+    ///
+    /// # Errors
+    /// No route, no free port, or the address pair is in use.
+    pub fn tcp_connect(
+        &self,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+    ) -> Result<TcpStream, SocketError> {
+        let stack = &self.0;
+        let route = stack.routes.lookup(*peer.ip()).ok_or(SocketError::Unreachable)?;
+        let addr = if local.ip().is_unspecified() { route.src } else { *local.ip() };
+        if !stack.owns(addr) && !route.ifp.accept_any {
+            return Err(SocketError::AddrNotAvailable);
+        }
+        let key = Key { local: SocketAddrV4::new(addr, local.port()), peer };
+        let pcb = open(stack, key, route.ifp.mtu() as u32)?;
+        stack.enter(|batch| batch.touch(&pcb));
+        Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
+    }
+}
+
+fn open(stack: &Arc<Inner>, key: Key, mtu: u32) -> Result<Arc<Inpcb>, SocketError> {
+    let tcp = &stack.tcp;
+    let now = stack.clock.now();
+    let fixed = key.local.port() != 0;
+    // Another thread may take the port between the search and the insertion: search again.
+    for _ in 0..16 {
+        let ip: Ipv4Addr = *key.local.ip();
+        let port = if fixed { Some(key.local.port()) } else { tcp.free_port(ip, key.peer) };
+        let port = port.ok_or(SocketError::AddrInUse)?;
+        let key = Key { local: SocketAddrV4::new(ip, port), peer: key.peer };
+        let iss = tcp.initial_sequence(&key, now);
+        let mss = mtu.saturating_sub(40);
+        let pcb = Inpcb::new(key, Tcb::new(&tcp.config, State::SynSent, iss, mss, now));
+        if tcp.table.insert(&pcb, tcp.config.connections_max) {
+            tcp.counters.opened_active.inc();
+            return Ok(pcb);
+        }
+        if fixed {
+            break;
+        }
+    }
+    Err(SocketError::AddrInUse)
+}

@@ -1,0 +1,295 @@
+//! UDP sockets, as programs hold them.
+//!
+//! Called by: embedding programs. Calls: udp, icmp/output.
+//! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::task::Waker;
+
+use mbuf::Chain;
+use wire::{IpProto, UdpHeader, pseudo_header_v4};
+
+use crate::drops::DropReason;
+use crate::icmp::output::{Original, QUOTE_MAX};
+use crate::icmp::{self, Unreach};
+use crate::ifnet::IfIndex;
+use crate::stack::Stack;
+use crate::udp::pcb::UdpPcb;
+use crate::udp::{self, ANY};
+
+pub use crate::udp::{Datagram, UdpError};
+
+/// A UDP socket. Clones are handles on the same socket; the last one to go unbinds it.
+///
+/// # Example
+/// ```
+/// use mbuma::{Config, Stack};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let socket = stack.udp_bind("0.0.0.0:53".parse()?)?;
+/// assert!(socket.recv().is_none()); // nothing arrived yet
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct UdpSocket(Arc<Bound>);
+
+/// What the handles share.
+struct Bound {
+    stack: Stack,
+    pcb: Arc<UdpPcb>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.stack.0.udp.table.remove(&self.pcb);
+        self.pcb.queue.close();
+        self.pcb.errors.close();
+    }
+}
+
+impl Stack {
+    /// Binds a UDP socket. The address may be 0.0.0.0 for all of this stack's, the port 0 for a free
+    /// one.
+    ///
+    /// # Errors
+    /// The address is not of this stack, or is taken, or no port is free.
+    pub fn udp_bind(&self, local: SocketAddrV4) -> Result<UdpSocket, BindError> {
+        let stack = &self.0;
+        if !local.ip().is_unspecified() && !stack.routes.is_local(*local.ip()) {
+            return Err(BindError::AddrNotAvailable);
+        }
+        if local.port() != 0 {
+            return self.bind_pcb(local, None).ok_or(BindError::AddrInUse);
+        }
+        // Somebody else may take the free port first; then there is another.
+        for _ in 0..BIND_TRIES {
+            let port = stack.random(|r| stack.udp.table.free_port(*local.ip(), r));
+            let port = port.ok_or(BindError::NoFreePort)?;
+            if let Some(socket) = self.bind_pcb(SocketAddrV4::new(*local.ip(), port), None) {
+                return Ok(socket);
+            }
+        }
+        Err(BindError::NoFreePort)
+    }
+
+    /// A socket for every datagram to a foreign address that comes in on `index`, an interface that
+    /// accepts any address. Broadcasts and groups are not among them.
+    ///
+    /// # Errors
+    /// There is no such interface, or it has such a socket already.
+    pub fn udp_bind_any(&self, index: IfIndex) -> Result<UdpSocket, BindError> {
+        if self.0.interface(index).is_none() {
+            return Err(BindError::NoInterface);
+        }
+        self.bind_pcb(ANY, Some(index)).ok_or(BindError::AddrInUse)
+    }
+
+    fn bind_pcb(&self, local: SocketAddrV4, any: Option<IfIndex>) -> Option<UdpSocket> {
+        let pcb = Arc::new(self.0.udp.new_pcb(local, any));
+        let bound = self.0.udp.table.insert(&pcb);
+        bound.then(|| UdpSocket(Arc::new(Bound { stack: self.clone(), pcb })))
+    }
+}
+
+impl UdpSocket {
+    /// The oldest datagram that arrived, if there is one.
+    #[doc(alias = "recvfrom")]
+    pub fn recv(&self) -> Option<Datagram> {
+        self.0.pcb.queue.pop()
+    }
+
+    /// The oldest error about a datagram that was sent, if there is one.
+    #[doc(alias = "SO_ERROR")]
+    pub fn take_error(&self) -> Option<UdpError> {
+        self.0.pcb.errors.pop()
+    }
+
+    /// Sends a datagram from `src`: where the socket is bound, or, if it is the one for every address
+    /// of an interface, any address towards that interface. Allocate `payload` from
+    /// [`Stack::pool`].
+    ///
+    /// # Errors
+    /// See [`SendError`]; the datagram is gone.
+    #[doc(alias = "sendmsg")]
+    pub fn send(
+        &self,
+        payload: Chain,
+        src: SocketAddrV4,
+        dst: SocketAddrV4,
+    ) -> Result<(), SendError> {
+        if !self.may_send_from(src, dst) {
+            return Err(SendError::BadSource);
+        }
+        if dst.port() == 0 || dst.ip().is_unspecified() {
+            return Err(SendError::BadDestination);
+        }
+        if payload.len() > udp::output::PAYLOAD_MAX {
+            return Err(SendError::TooBig);
+        }
+        let sent = self.0.stack.0.enter(|batch| udp::output::run(batch, payload, src, dst));
+        sent.map_err(SendError::from)
+    }
+
+    /// Sends a datagram from where the socket is bound; if that is every address of the stack, from
+    /// the one that faces `dst`.
+    ///
+    /// # Errors
+    /// See [`SendError`]; the datagram is gone.
+    #[doc(alias = "sendto")]
+    pub fn send_to(&self, payload: Chain, dst: SocketAddrV4) -> Result<(), SendError> {
+        let local = self.local_addr();
+        let ip = if local.ip().is_unspecified() { self.source_to(dst)? } else { *local.ip() };
+        self.send(payload, SocketAddrV4::new(ip, local.port()), dst)
+    }
+
+    fn source_to(&self, dst: SocketAddrV4) -> Result<Ipv4Addr, SendError> {
+        let routes = &self.0.stack.0.routes;
+        let found = if dst.ip().is_broadcast() || dst.ip().is_multicast() {
+            routes.lookup_group(Ipv4Addr::UNSPECIFIED, *dst.ip())
+        } else {
+            routes.lookup(*dst.ip())
+        };
+        found.map(|route| route.src).ok_or(SendError::NoRoute)
+    }
+
+    fn may_send_from(&self, src: SocketAddrV4, dst: SocketAddrV4) -> bool {
+        let (pcb, routes) = (&self.0.pcb, &self.0.stack.0.routes);
+        if let Some(index) = pcb.any {
+            let faces = |ip| routes.lookup(ip).is_some_and(|r| r.ifp.index == index);
+            return src.port() != 0 && faces(*dst.ip());
+        }
+        let ip_fits = match pcb.local.ip() {
+            ip if ip.is_unspecified() => routes.is_local(*src.ip()),
+            ip => ip == src.ip(),
+        };
+        ip_fits && src.port() == pcb.local.port()
+    }
+
+    /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792).
+    pub fn refuse(&self, datagram: &Datagram, kind: Unreach) {
+        let (front, len) = quote(datagram);
+        let original = Original {
+            src: *datagram.src.ip(),
+            dst: *datagram.dst.ip(),
+            proto: IpProto::UDP,
+            ttl: datagram.ttl,
+            len,
+            front: &front,
+        };
+        let stack = &self.0.stack.0;
+        stack.enter(|batch| icmp::output::error_about_original(batch, &original, kind));
+    }
+
+    /// Whom to wake when a datagram or an error arrives and none was waiting; at once, if one is
+    /// waiting now. Stays until another takes its place.
+    pub fn set_waker(&self, waker: Waker) {
+        let pcb = &self.0.pcb;
+        let now = [pcb.queue.set_waker(waker.clone()), pcb.errors.set_waker(waker)];
+        if let Some(waker) = now.into_iter().flatten().next() {
+            waker.wake();
+        }
+    }
+
+    /// Where the socket is bound. A socket for every address has none: 0.0.0.0:0.
+    #[doc(alias = "getsockname")]
+    pub fn local_addr(&self) -> SocketAddrV4 {
+        self.0.pcb.local
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket").field("local", &self.local_addr()).finish_non_exhaustive()
+    }
+}
+
+/// The datagram as it arrived, as far as an error quotes it, and its length with the header. The
+/// header is rebuilt, and the data copied: nobody is in a hurry to hear bad news.
+fn quote(datagram: &Datagram) -> (Vec<u8>, u16) {
+    let (src, dst) = (datagram.src, datagram.dst);
+    // It arrived in one IP packet, so its length fits one.
+    let len = (UdpHeader::LEN + datagram.payload.len()) as u16;
+    let mut header = UdpHeader::new(src.port(), dst.port(), len);
+    let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
+    let mut sum = pseudo_header_v4(*src.ip(), *dst.ip(), IpProto::UDP, u32::from(len));
+    let (header_bytes, data) = bytes.split_at_mut(UdpHeader::LEN);
+    header.emit(header_bytes);
+    sum.add_bytes(header_bytes);
+    datagram.payload.segments().for_each(|s| sum.add_bytes(s));
+    header.set_checksum(sum.finish_nonzero());
+    header.emit(header_bytes);
+    datagram.payload.copy_to(0, data);
+    (bytes, len)
+}
+
+/// Why a socket could not be bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket has this address and port.
+    AddrInUse,
+    /// No interface of this stack has this address.
+    AddrNotAvailable,
+    /// Every port that is given out by itself is taken.
+    NoFreePort,
+    /// There is no such interface.
+    NoInterface,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AddrInUse => "another socket has this address and port",
+            Self::AddrNotAvailable => "no interface of this stack has this address",
+            Self::NoFreePort => "no free port is left",
+            Self::NoInterface => "there is no such interface",
+        })
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// Why a datagram could not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The socket may not send from this address.
+    BadSource,
+    /// The destination is no address and port.
+    BadDestination,
+    /// It does not fit an IP packet, or not the link of one that can't be cut.
+    TooBig,
+    /// There is no route to the destination.
+    NoRoute,
+    /// No buffers, or a full queue: try again later.
+    NoBufs,
+}
+
+impl From<DropReason> for SendError {
+    fn from(reason: DropReason) -> Self {
+        match reason {
+            DropReason::IpTooBig => Self::TooBig,
+            DropReason::IpNoRoute => Self::NoRoute,
+            _ => Self::NoBufs,
+        }
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadSource => "the socket may not send from this address",
+            Self::BadDestination => "the destination is not an address and a port",
+            Self::TooBig => "the datagram is too big",
+            Self::NoRoute => "there is no route to the destination",
+            Self::NoBufs => "out of network buffers",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// Races for a free port that one bind may lose.
+const BIND_TRIES: usize = 16;

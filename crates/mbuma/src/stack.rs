@@ -1,0 +1,252 @@
+//! The Stack: an owned handle on one network stack, without globals, threads, clock or randomness of
+//! its own.
+//!
+//! Whoever embeds it brings time and entropy ([`Config`]), attaches devices, and drives it:
+//!
+//! * [`Stack::poll_interface`] takes in frames that a device received;
+//! * [`Stack::poll`] runs timers that are due and says when the next one is;
+//! * sockets are used from any thread.
+//!
+//! Called by: the runtime at the edge (the tool, the simulator, an embedding program). Calls: every
+//! layer below, inside of a [`Batch`].
+//!
+//! Locks: `interfaces` (INTERFACES), `random` (RANDOM); each layer's state has its own.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use kern::{Clock, Counter, LockClass, Mutex, Random, RwLock, Time, order};
+use mbuf::{MbufPool, Mbufq, PoolStats};
+use uma::ZoneError;
+use wire::MacAddr;
+
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::device::{Budget, Device};
+use crate::drops::{DropReason, Drops};
+use crate::ether;
+use crate::ether::arp::Neighbours;
+use crate::icmp::IcmpState;
+use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet};
+use crate::ip4::Ip4State;
+use crate::route::Routes;
+use crate::socket::TcpInfo;
+use crate::tcp::{TcpState, TcpStats};
+use crate::udp::UdpState;
+
+static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
+static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
+
+/// A network stack: clone the handle freely, use it from any thread.
+#[derive(Clone)]
+pub struct Stack(pub(crate) Arc<Inner>);
+
+/// What the layers share.
+pub(crate) struct Inner {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pool: MbufPool,
+    pub(crate) config: Config,
+    pub(crate) drops: Drops,
+    pub(crate) delivered: Counter,
+    pub(crate) received: Counter,
+    pub(crate) routes: Routes,
+    pub(crate) ip4: Ip4State,
+    pub(crate) icmp: IcmpState,
+    pub(crate) udp: UdpState,
+    pub(crate) tcp: TcpState,
+    interfaces: RwLock<Vec<Arc<Ifnet>>>,
+    random: Mutex<Random>,
+}
+
+impl Inner {
+    /// Runs `f` as one batch and does the deferred work after it.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
+        let mut batch = Batch::new(self);
+        let result = f(&mut batch);
+        batch.finish();
+        result
+    }
+
+    /// Draws from the stack's entropy.
+    pub(crate) fn random<R>(&self, f: impl FnOnce(&mut Random) -> R) -> R {
+        f(&mut self.random.lock())
+    }
+
+    /// Whether `addr` is an address of this stack.
+    pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
+        self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
+    }
+
+    pub(crate) fn interface(&self, index: IfIndex) -> Option<Arc<Ifnet>> {
+        self.interfaces.read().iter().find(|ifp| ifp.index == index).map(Arc::clone)
+    }
+}
+
+impl Stack {
+    /// Makes a stack with a loopback-less, interface-less beginning.
+    ///
+    /// # Errors
+    /// The buffer zones could not reserve their address space.
+    pub fn new(mut config: Config) -> Result<Self, ZoneError> {
+        let pool = MbufPool::new(config.pool)?;
+        let mut random = config.random.fork();
+        Ok(Self(Arc::new(Inner {
+            clock: Arc::clone(&config.clock),
+            pool,
+            drops: Drops::new(),
+            delivered: Counter::new(),
+            received: Counter::new(),
+            routes: Routes::new(),
+            ip4: Ip4State::new(&config, &mut random),
+            icmp: IcmpState::new(&config),
+            udp: UdpState::new(&config, &mut random),
+            tcp: TcpState::new(&config, &mut random),
+            interfaces: RwLock::new(&INTERFACES, Vec::new()),
+            random: Mutex::new(&RANDOM, random),
+            config,
+        })))
+    }
+
+    /// Attaches a device. Its connected networks become routes.
+    pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
+        let mac = config.mac.or_else(|| device.mac()).unwrap_or_else(|| self.random_mac());
+        let mut interfaces = self.0.interfaces.write();
+        let index = IfIndex(interfaces.last().map_or(1, |last| last.index.0 + 1));
+        let neighbours = Neighbours::new(self.0.config.arp_queue_max);
+        let ifp = Arc::new(Ifnet::new(index, config, mac, device, neighbours));
+        interfaces.push(Arc::clone(&ifp));
+        drop(interfaces);
+        self.0.routes.add_connected(&ifp);
+        index
+    }
+
+    /// Takes an interface away: its routes go, and what is queued on it is dropped and counted.
+    pub fn detach(&self, index: IfIndex) {
+        let mut interfaces = self.0.interfaces.write();
+        let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else { return };
+        let ifp = interfaces.remove(at);
+        drop(interfaces);
+        ifp.mark_gone();
+        self.0.routes.remove_interface(index);
+        self.0.enter(|batch| ifp.neighbours.flush(batch));
+    }
+
+    /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
+    pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
+        if let Some(ifp) = self.0.interface(index) {
+            self.0.routes.add_default(&ifp, gateway);
+        }
+    }
+
+    /// A locally administered address drawn at random.
+    fn random_mac(&self) -> MacAddr {
+        let mut bytes = [0; 6];
+        self.0.random(|r| r.fill(&mut bytes));
+        bytes[0] = (bytes[0] & 0xfc) | 0x02;
+        MacAddr(bytes)
+    }
+
+    /// Takes in what the device has received, within `budget`, and runs it through the stack.
+    /// Says whether more may be waiting.
+    ///
+    /// # Errors
+    /// The device is gone or broken, or there is no such interface.
+    pub fn poll_interface(&self, index: IfIndex, budget: Budget) -> io::Result<bool> {
+        let Some(ifp) = self.0.interface(index) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such interface"));
+        };
+        let mut frames = Mbufq::new();
+        let more = ifp.device.receive(&mut frames, budget);
+        self.0.enter(|batch| {
+            for frame in frames {
+                ether::input::run(batch, &ifp, frame);
+            }
+        });
+        for (reason, n) in ifp.device.take_drops() {
+            self.0.received.add(n);
+            self.0.drops.add(reason, n);
+        }
+        more
+    }
+
+    /// Hands one frame in as if `index` had received it: for devices that push instead of being
+    /// polled, and for tests.
+    pub fn input(&self, index: IfIndex, frame: mbuf::Packet) {
+        let Some(ifp) = self.0.interface(index) else {
+            self.0.received.inc();
+            return self.0.drops.count(DropReason::NoInterface);
+        };
+        self.0.enter(|batch| ether::input::run(batch, &ifp, frame));
+    }
+
+    /// Runs timers that are due. Returns when the next one is: call again then at the latest, or
+    /// earlier if anything else was called meanwhile.
+    pub fn poll(&self) -> Option<Time> {
+        self.0.enter(|batch| {
+            batch.stack.tcp.run_timers(batch);
+            batch.stack.ip4.run_timers(batch);
+            let interfaces = batch.stack.interfaces.read().clone();
+            interfaces.iter().for_each(|ifp| ifp.neighbours.run_timers(batch, ifp));
+        });
+        self.next_deadline()
+    }
+
+    /// When [`Stack::poll`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let arp = self.0.interfaces.read().iter().filter_map(|i| i.neighbours.deadline()).min();
+        [self.0.tcp.deadline(), self.0.ip4.deadline(), arp].into_iter().flatten().min()
+    }
+
+    /// The stack's time now.
+    pub fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    /// The buffers that this stack uses: allocate from here what is sent.
+    pub fn pool(&self) -> &MbufPool {
+        &self.0.pool
+    }
+
+    /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
+    pub fn connections(&self) -> Vec<(SocketAddrV4, SocketAddrV4, TcpInfo)> {
+        let all = self.0.tcp.table.all();
+        all.iter().map(|pcb| (pcb.key.local, pcb.key.peer, TcpInfo::of(&pcb.tcb.lock()))).collect()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> StackStats {
+        StackStats {
+            received: self.0.received.get(),
+            delivered: self.0.delivered.get(),
+            dropped: self.0.drops.nonzero(),
+            interfaces: self.0.interfaces.read().iter().map(|i| i.stats()).collect(),
+            tcp: self.0.tcp.stats(),
+            pool: self.0.pool.stats(),
+        }
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").field("pool", &self.0.pool).finish_non_exhaustive()
+    }
+}
+
+/// A stack's figures, as `netstat -s` and `-m` show them.
+#[derive(Debug, Clone)]
+pub struct StackStats {
+    /// Packets taken in: frames, and datagrams put together from fragments.
+    pub received: u64,
+    /// Packets that reached whom they were for.
+    pub delivered: u64,
+    /// Packets dropped, by reason, on the way in or out.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Each interface.
+    pub interfaces: Vec<IfStats>,
+    /// TCP.
+    pub tcp: TcpStats,
+    /// Buffers.
+    pub pool: PoolStats,
+}

@@ -1,0 +1,142 @@
+//! Who takes connections that others begin: listeners on an address, and interceptors, which decide
+//! about every address behind an interface.
+//!
+//! Both are an [`AcceptQueue`]: a bounded row of connections that wait for their user. A listener's
+//! row holds established ones; an interceptor's holds those whose SYN nobody has answered yet.
+//!
+//! Locks: `listeners` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock).
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::task::Waker;
+
+use kern::{LockClass, Mutex, Random, RwLock, SeededState, order};
+
+use super::pcb::Inpcb;
+use crate::ifnet::IfIndex;
+
+static LISTENERS: LockClass = LockClass::new("listeners", order::LISTENERS);
+static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
+
+/// Connections on their way to a user.
+#[doc(alias = "sol_comp")]
+#[derive(Debug)]
+pub(crate) struct AcceptQueue {
+    backlog: usize,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    ready: VecDeque<Arc<Inpcb>>,
+    /// Connections that count against the backlog and are not ready yet.
+    embryos: usize,
+    waker: Option<Waker>,
+    closed: bool,
+}
+
+impl AcceptQueue {
+    pub(crate) fn new(backlog: usize) -> Arc<Self> {
+        let queue = Mutex::new(&QUEUE, Queue::default());
+        Arc::new(Self { backlog: backlog.max(1), queue })
+    }
+
+    /// Takes a place for a connection to come; false if the backlog is full.
+    pub(crate) fn reserve(&self) -> bool {
+        let mut q = self.queue.lock();
+        let free = !q.closed && q.embryos + q.ready.len() < self.backlog;
+        q.embryos += usize::from(free);
+        free
+    }
+
+    /// Gives a reserved place back.
+    pub(crate) fn forget_embryo(&self) {
+        let mut q = self.queue.lock();
+        q.embryos = q.embryos.saturating_sub(1);
+    }
+
+    /// A connection takes its reserved place. The waker is to be called once no lock is held. False
+    /// if the user has gone: the connection has nobody.
+    pub(crate) fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Option<Waker>) {
+        let mut q = self.queue.lock();
+        q.embryos = q.embryos.saturating_sub(1);
+        if q.closed {
+            return (false, None);
+        }
+        q.ready.push_back(Arc::clone(pcb));
+        (true, q.waker.clone())
+    }
+
+    pub(crate) fn pop(&self) -> Option<Arc<Inpcb>> {
+        self.queue.lock().ready.pop_front()
+    }
+
+    pub(crate) fn set_waker(&self, waker: Option<Waker>) {
+        self.queue.lock().waker = waker;
+    }
+
+    /// The user goes; returns the connections that nobody took.
+    pub(crate) fn close(&self) -> VecDeque<Arc<Inpcb>> {
+        let mut q = self.queue.lock();
+        q.closed = true;
+        q.waker = None;
+        std::mem::take(&mut q.ready)
+    }
+}
+
+type ByAddr = HashMap<(Ipv4Addr, u16), Arc<AcceptQueue>, SeededState>;
+
+/// All listeners and interceptors.
+pub(crate) struct Listeners {
+    listeners: RwLock<(ByAddr, Vec<(IfIndex, Arc<AcceptQueue>)>)>,
+}
+
+impl Listeners {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let by_addr = HashMap::with_hasher(SeededState::new(random));
+        Self { listeners: RwLock::new(&LISTENERS, (by_addr, Vec::new())) }
+    }
+
+    /// The listener for `addr`, or one for its port on any of our addresses.
+    pub(crate) fn find(&self, addr: SocketAddrV4, ours: bool) -> Option<Arc<AcceptQueue>> {
+        let (by_addr, _) = &*self.listeners.read();
+        let exact = by_addr.get(&(*addr.ip(), addr.port()));
+        let any = || ours.then(|| by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port()))).flatten();
+        exact.or_else(any).map(Arc::clone)
+    }
+
+    /// The interceptor of an interface.
+    pub(crate) fn interceptor(&self, index: IfIndex) -> Option<Arc<AcceptQueue>> {
+        let (_, any) = &*self.listeners.read();
+        any.iter().find(|(i, _)| *i == index).map(|(_, q)| Arc::clone(q))
+    }
+
+    /// Adds a listener; false if the address is taken.
+    pub(crate) fn add(&self, addr: SocketAddrV4, queue: &Arc<AcceptQueue>) -> bool {
+        let (by_addr, _) = &mut *self.listeners.write();
+        let key = (*addr.ip(), addr.port());
+        if by_addr.contains_key(&key) {
+            return false;
+        }
+        by_addr.insert(key, Arc::clone(queue));
+        true
+    }
+
+    /// Adds an interceptor; false if the interface has one.
+    pub(crate) fn add_interceptor(&self, index: IfIndex, queue: &Arc<AcceptQueue>) -> bool {
+        let (_, any) = &mut *self.listeners.write();
+        let free = any.iter().all(|(i, _)| *i != index);
+        if free {
+            any.push((index, Arc::clone(queue)));
+        }
+        free
+    }
+
+    /// Removes what `queue` was added for.
+    pub(crate) fn remove(&self, queue: &Arc<AcceptQueue>) {
+        let (by_addr, any) = &mut *self.listeners.write();
+        by_addr.retain(|_, q| !Arc::ptr_eq(q, queue));
+        any.retain(|(_, q)| !Arc::ptr_eq(q, queue));
+    }
+}

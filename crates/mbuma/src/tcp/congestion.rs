@@ -1,0 +1,124 @@
+//! How much may be in the network: slow start, congestion avoidance, fast recovery (RFC 5681, 6582).
+//!
+//! Windows are bytes. Called by: `ack` and `timers`. This is NewReno; the seam is the methods, so
+//! that another algorithm can take its place.
+
+use wire::SeqNum;
+
+/// NewReno's state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Congestion {
+    pub(crate) cwnd: u32,
+    ssthresh: u32,
+    mss: u32,
+    /// Bytes acknowledged since the window last grew in congestion avoidance (RFC 3465 2.1).
+    acked: u32,
+    /// While repairing a loss: the highest sequence number sent when it was noticed.
+    recover: Option<SeqNum>,
+    /// After a timeout: duplicate acknowledgements below this come from what is sent again, and mean
+    /// no new loss (RFC 6582 4).
+    ignore_below: Option<SeqNum>,
+}
+
+/// What an acknowledgement during fast recovery means (RFC 6582 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Recovery {
+    /// Not in recovery: the window grew as usual.
+    None,
+    /// Part of what was outstanding: the next hole begins at the acknowledgement. Send it again.
+    Partial,
+    /// All of it: recovery is over.
+    Done,
+}
+
+impl Congestion {
+    /// RFC 6928: the initial window, in segments.
+    pub(crate) fn new(mss: u32, segments: u32) -> Self {
+        Self { cwnd: mss * segments, ssthresh: u32::MAX, mss, acked: 0, recover: None, ignore_below: None }
+    }
+
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.recover.is_some()
+    }
+
+    /// `bytes` of new data were acknowledged up to `ack`; `limited` says that the window, not the
+    /// sender, was what held data back (RFC 7661's question: else it has proved nothing).
+    pub(crate) fn acked(&mut self, bytes: u32, ack: SeqNum, limited: bool) -> Recovery {
+        let Some(recover) = self.recover else {
+            if limited {
+                self.grow(bytes);
+            }
+            return Recovery::None;
+        };
+        if ack.before(recover) {
+            // RFC 6582 3.2 step 3: deflate by what left the network, and let one more in.
+            self.cwnd = self.cwnd.saturating_sub(bytes).max(self.mss);
+            if bytes >= self.mss {
+                self.cwnd += self.mss;
+            }
+            return Recovery::Partial;
+        }
+        self.cwnd = self.ssthresh.max(2 * self.mss);
+        self.recover = None;
+        Recovery::Done
+    }
+
+    fn grow(&mut self, bytes: u32) {
+        if self.cwnd < self.ssthresh {
+            // Slow start by bytes acknowledged. RFC 3465's limit of two segments an acknowledgement
+            // is left out: peers that merge segments acknowledge 64 KiB at a time.
+            self.cwnd = self.cwnd.saturating_add(bytes);
+            return;
+        }
+        self.acked = self.acked.saturating_add(bytes);
+        if self.acked >= self.cwnd {
+            self.acked -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.mss);
+        }
+    }
+
+    /// RFC 5681 equation (4).
+    fn halve(&mut self, flight: u32) {
+        self.ssthresh = (flight / 2).max(2 * self.mss);
+        self.acked = 0;
+    }
+
+    /// The third duplicate acknowledgement. False if that loss is being repaired already.
+    pub(crate) fn enter_recovery(&mut self, flight: u32, una: SeqNum, max: SeqNum) -> bool {
+        if self.recover.is_some() || self.ignore_below.is_some_and(|below| una.before(below)) {
+            return false;
+        }
+        self.ignore_below = None;
+        self.halve(flight);
+        self.cwnd = self.ssthresh.saturating_add(3 * self.mss);
+        self.recover = Some(max);
+        true
+    }
+
+    /// One more duplicate acknowledgement in recovery: one more segment has left the network.
+    pub(crate) fn inflate(&mut self) {
+        self.cwnd = self.cwnd.saturating_add(self.mss);
+    }
+
+    /// The retransmission timer expired, for the first time for this loss or again.
+    pub(crate) fn timed_out(&mut self, flight: u32, max: SeqNum, first: bool) {
+        if first {
+            self.halve(flight);
+        }
+        self.cwnd = self.mss; // RFC 5681 3.1: the loss window
+        self.recover = None;
+        self.ignore_below = Some(max);
+    }
+
+    /// Nothing was sent for a timeout: what the window knew is old (RFC 5681 4.1).
+    pub(crate) fn restart_after_idle(&mut self, segments: u32) {
+        self.cwnd = self.cwnd.min(self.mss * segments);
+    }
+
+    /// The path carries less than was thought.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = mss;
+        self.cwnd = self.cwnd.max(mss);
+    }
+}

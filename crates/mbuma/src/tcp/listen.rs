@@ -1,0 +1,101 @@
+//! A segment without a connection: RFC 9293 3.10.7.1 and 3.10.7.2.
+//!
+//! Called by: `input`. Calls: `accept`, `table`.
+
+use std::sync::Arc;
+
+use wire::TcpFlags;
+
+use super::accept::AcceptQueue;
+use super::input::Verdict;
+use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
+use super::segment::Segment;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ip4;
+
+/// Bytes of IP and TCP header without options.
+pub(crate) const HEADERS: u32 = 40;
+
+pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> Verdict {
+    if seg.has(TcpFlags::RST) {
+        return Verdict::Drop(DropReason::TcpNoConnection);
+    }
+    let tcp = &batch.stack.tcp;
+    let ours = ip.ifp.owns(ip.dst);
+    let listener = tcp.listeners.find(seg.key.local, ours);
+    let intercepted = listener.is_none() && ip.ifp.accept_any;
+    let queue = if intercepted { tcp.listeners.interceptor(ip.ifp.index) } else { listener };
+    let Some(queue) = queue else {
+        tcp.counters.refused.inc();
+        return Verdict::Reset(DropReason::TcpNoConnection);
+    };
+    if seg.has(TcpFlags::ACK) {
+        return Verdict::Reset(DropReason::TcpNoConnection);
+    }
+    if !seg.has(TcpFlags::SYN) {
+        return Verdict::Drop(DropReason::TcpBadListenSegment);
+    }
+    tcp.counters.segments_in.inc();
+    open(batch, seg, ip, queue, intercepted)
+}
+
+/// Makes the connection: answered at once for a listener, held for an interceptor.
+fn open(
+    batch: &mut Batch<'_>,
+    seg: &Segment,
+    ip: &ip4::Received<'_>,
+    queue: Arc<AcceptQueue>,
+    intercepted: bool,
+) -> Verdict {
+    let tcp = &batch.stack.tcp;
+    if !queue.reserve() {
+        return Verdict::Drop(DropReason::TcpListenOverflow);
+    }
+    let state = if intercepted { State::SynHeld } else { State::SynReceived };
+    let iss = tcp.initial_sequence(&seg.key, batch.now);
+    let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
+    take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
+    t.accept = Some(Arc::clone(&queue));
+    let pcb = Inpcb::new(seg.key, t);
+    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
+        queue.forget_embryo();
+        return Verdict::Drop(DropReason::TcpListenOverflow);
+    }
+    tcp.counters.opened_passive.inc();
+    if intercepted {
+        let (taken, waker) = queue.push(&pcb);
+        pcb.tcb.lock().accept = None;
+        batch.wake(waker);
+        if !taken {
+            pcb.tcb.lock().close(None);
+            batch.touch(&pcb);
+        }
+    } else {
+        batch.touch(&pcb);
+    }
+    Verdict::Delivered
+}
+
+/// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
+pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32) {
+    t.irs = seg.seq;
+    t.rcv_nxt = seg.seq + 1;
+    t.rcv_adv = t.rcv_nxt;
+    t.last_ack_sent = t.rcv_nxt;
+    let theirs = seg.options.mss.map_or(MSS_DEFAULT, u32::from).max(64);
+    t.mss = theirs.min(mtu.saturating_sub(HEADERS));
+    t.cc = super::congestion::Congestion::new(t.mss, initial_window);
+    match seg.options.window_scale {
+        Some(shift) => t.snd_wscale = shift,
+        None => {
+            t.wscale_on = false;
+            t.rcv_wscale = 0;
+        }
+    }
+    // The window in a SYN is never scaled.
+    t.snd_wnd = u32::from(seg.window);
+    t.snd_wnd_max = t.snd_wnd;
+    t.snd_wl1 = seg.seq;
+    t.snd_wl2 = seg.ack;
+}

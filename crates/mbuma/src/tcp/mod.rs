@@ -1,0 +1,214 @@
+//! TCP: connections whose data stays in mbuf chains from socket to device and back.
+//!
+//! ```text
+//!   inward                                       outward
+//!   input   parse, find the connection           output   what to send next, one rule a step
+//!     listen    SYN for a listener                 segment   headers before shared clusters
+//!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen
+//!       ack       what was acknowledged          congestion, rtt
+//!       text      data, in order or not        time_wait
+//! ```
+//!
+//! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
+//! under one lock. Output never happens inside of a step: steps leave marks, and the batch's end
+//! gives each touched connection one turn ([`output::run`]).
+//!
+//! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheel`
+//! (CALLOUT), listeners (LISTENERS).
+//!
+//! Sources: RFC 9293 (TCP), 7323 (window scale), 6298 (RTO), 5681 and 6582 (NewReno), 5961 (blind
+//! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kern::{Callout, Counter, KeyedHash, LockClass, Mutex, Random, Time, order};
+use wire::SeqNum;
+
+use crate::batch::Batch;
+use crate::config::{Config, TcpConfig};
+use pcb::{Inpcb, Key};
+use table::Table;
+
+pub(crate) mod accept;
+mod ack;
+mod congestion;
+pub(crate) mod input;
+mod listen;
+pub(crate) mod output;
+pub(crate) mod pcb;
+mod reass;
+mod reset;
+mod rtt;
+mod segment;
+mod steps;
+mod table;
+mod text;
+mod time_wait;
+mod timers;
+
+pub use pcb::State;
+
+static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
+
+/// TCP's part of a stack.
+pub(crate) struct TcpState {
+    pub(crate) config: TcpConfig,
+    pub(crate) table: Table,
+    pub(crate) listeners: accept::Listeners,
+    pub(crate) counters: Counters,
+    time_wait: time_wait::TimeWait,
+    wheel: Mutex<Callout<Arc<Inpcb>>>,
+    isn_secret: KeyedHash,
+    port_secret: KeyedHash,
+    /// Next offset of the port search; shared by all threads, any value will do.
+    port_next: AtomicUsize,
+}
+
+impl TcpState {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
+        Self {
+            config: config.tcp.clone(),
+            table: Table::new(random),
+            listeners: accept::Listeners::new(random),
+            counters: Counters::default(),
+            time_wait: time_wait::TimeWait::new(),
+            wheel: Mutex::new(&WHEEL, Callout::new(config.clock.now())),
+            isn_secret: KeyedHash::new(random),
+            port_secret: KeyedHash::new(random),
+            port_next: AtomicUsize::new(random.next_u32() as usize),
+        }
+    }
+
+    /// The initial sequence number: a clock of 4 microseconds plus a keyed hash of the connection,
+    /// so that no outsider can guess it and no incarnation overlaps the one before (RFC 6528 3).
+    pub(crate) fn initial_sequence(&self, key: &Key, now: Time) -> SeqNum {
+        let clock = (now.as_nanos() / 4_000) as u32;
+        let hash = self.isn_secret.hash(&key.to_bytes()) as u32;
+        SeqNum(clock.wrapping_add(hash))
+    }
+
+    /// A free local port for a connection to `peer` (RFC 6056, algorithm 3): the start is a keyed
+    /// hash of the destination, so ports of different destinations tell nothing about each other.
+    pub(crate) fn free_port(&self, local: Ipv4Addr, peer: SocketAddrV4) -> Option<u16> {
+        const FIRST: usize = 49_152;
+        const COUNT: usize = 65_536 - FIRST;
+        let probe = Key { local: SocketAddrV4::new(local, 0), peer };
+        let offset = self.port_secret.hash(&probe.to_bytes()) as usize;
+        (0..COUNT).find_map(|_| {
+            // Relaxed: only a place to begin; the table decides who gets the port.
+            let n = self.port_next.fetch_add(1, Ordering::Relaxed);
+            let port = (FIRST + offset.wrapping_add(n) % COUNT) as u16;
+            let key = Key { local: SocketAddrV4::new(local, port), peer };
+            self.table.lookup(&key).is_none().then_some(port)
+        })
+    }
+
+    /// Runs connection timers that are due.
+    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
+        let mut due = Vec::new();
+        self.wheel.lock().advance(batch.now, &mut due);
+        for pcb in due {
+            timers::expired(batch, &pcb);
+        }
+        time_wait::sweep(batch);
+    }
+
+    /// When the next connection timer may be due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.wheel.lock().next_deadline()
+    }
+
+    pub(crate) fn stats(&self) -> TcpStats {
+        let c = &self.counters;
+        TcpStats {
+            connections: self.table.len(),
+            opened_active: c.opened_active.get(),
+            opened_passive: c.opened_passive.get(),
+            established: c.established.get(),
+            refused: c.refused.get(),
+            closed: c.closed.get(),
+            reset_in: c.reset_in.get(),
+            reset_out: c.reset_out.get(),
+            timed_out: c.timed_out.get(),
+            segments_in: c.segments_in.get(),
+            segments_out: c.segments_out.get(),
+            bytes_in: c.bytes_in.get(),
+            bytes_out: c.bytes_out.get(),
+            retransmitted_segments: c.retransmitted_segments.get(),
+            retransmitted_bytes: c.retransmitted_bytes.get(),
+            timeouts: c.timeouts.get(),
+            fast_retransmits: c.fast_retransmits.get(),
+            duplicate_acks: c.duplicate_acks.get(),
+            out_of_order: c.out_of_order.get(),
+            duplicate_bytes: c.duplicate_bytes.get(),
+            zero_window_probes: c.zero_window_probes.get(),
+            keepalive_probes: c.keepalive_probes.get(),
+            challenge_acks: c.challenge_acks.get(),
+        }
+    }
+}
+
+/// Declares the counters once, for counting and for showing.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
+
+        /// TCP's figures, as `netstat -s -p tcp` shows them.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct TcpStats {
+            /// Connections in the table now, in any state.
+            pub connections: usize,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+    };
+}
+
+counters! {
+    /// Connections that this side began.
+    opened_active,
+    /// Connections that the peer began.
+    opened_passive,
+    /// Connections that became established.
+    established,
+    /// Connection attempts that were refused or found nobody.
+    refused,
+    /// Connections that ended.
+    closed,
+    /// Connections that a reset from the peer ended.
+    reset_in,
+    /// Resets sent.
+    reset_out,
+    /// Connections given up because the peer stayed silent.
+    timed_out,
+    /// Segments received for a connection or listener.
+    segments_in,
+    /// Segments sent; one cut by a device counts once.
+    segments_out,
+    /// Bytes received in order.
+    bytes_in,
+    /// Bytes sent for the first time.
+    bytes_out,
+    /// Segments sent again.
+    retransmitted_segments,
+    /// Bytes sent again.
+    retransmitted_bytes,
+    /// Retransmission timeouts.
+    timeouts,
+    /// Losses repaired after three duplicate acknowledgements.
+    fast_retransmits,
+    /// Duplicate acknowledgements received.
+    duplicate_acks,
+    /// Segments that arrived before their turn.
+    out_of_order,
+    /// Bytes that had arrived before.
+    duplicate_bytes,
+    /// Probes of a closed window.
+    zero_window_probes,
+    /// Keepalive probes.
+    keepalive_probes,
+    /// Challenge acknowledgements (RFC 5961).
+    challenge_acks,
+}

@@ -1,0 +1,294 @@
+//! A connection's turn to send: what goes next, one rule after the other, until no rule has anything.
+//!
+//! ```text
+//!   repair   a segment from SND.UNA, when a loss was noticed
+//!   probe    a byte into a closed window
+//!   syn      the handshake
+//!   data     what the windows, Nagle and silly-window avoidance allow; up to 64 KiB at once
+//!   fin      ours, after the data
+//!   ack      what the peer should know and nothing above told it
+//! ```
+//!
+//! Called by: [`Batch::finish`], once a batch for each touched connection. Calls: `segment`,
+//! `timers`. Source: RFC 9293 3.8, 3.10.2, 3.10.4; RFC 1122 4.2.3.4; RFC 5681.
+
+use std::sync::Arc;
+
+use mbuf::Chain;
+use wire::{SeqNum, TcpFlags, TcpOptions};
+
+use super::pcb::{Inpcb, Key, State, Tcb};
+use super::segment::{self, Outgoing};
+use super::{time_wait, timers};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+
+/// The largest payload of one packet: IPv4's total length less the largest headers.
+const PAYLOAD_MAX: u32 = 65_535 - 60 - 20;
+
+/// What to send next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plan {
+    seq: SeqNum,
+    len: u32,
+    flags: TcpFlags,
+    kind: Kind,
+}
+
+/// Which rule decided it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Repair,
+    Probe,
+    Normal,
+    /// Nothing in sequence space.
+    Ack,
+}
+
+/// Sends what the connection may send now, arms its timers, and takes it away if it is closed.
+pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
+    let mut t = pcb.tcb.lock();
+    restart_after_idle(batch, &mut t);
+    while let Some(plan) = next(batch, &t) {
+        if !send(batch, pcb, &mut t, plan) {
+            break;
+        }
+    }
+    timers::after_output(batch, pcb, &mut t);
+    debug_assert!(t.is_valid(), "{t:?}");
+    let closed = t.state == State::Closed;
+    let time_wait = std::mem::take(&mut t.entered_time_wait);
+    if std::mem::take(&mut t.wake_user) {
+        batch.wake(t.waker.clone());
+    }
+    drop(t);
+    if time_wait {
+        time_wait::remember(batch, pcb);
+    }
+    if closed && batch.stack.tcp.table.remove(pcb) {
+        batch.stack.tcp.counters.closed.inc();
+    }
+}
+
+fn next(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
+    if matches!(t.state, State::Closed | State::SynHeld) {
+        return None;
+    }
+    plan_repair(t)
+        .or_else(|| plan_probe(t))
+        .or_else(|| plan_syn(t))
+        .or_else(|| plan_data(batch, t))
+        .or_else(|| plan_fin(t))
+        .or_else(|| plan_ack(t))
+}
+
+/// The segment that the peer misses, without waiting for its turn.
+fn plan_repair(t: &Tcb) -> Option<Plan> {
+    if !t.resend_one {
+        return None;
+    }
+    let len = t.data_end().since(t.base).min(t.mss);
+    let fin = t.fin_sent() && len == t.data_end().since(t.base);
+    (len > 0 || fin).then_some(Plan {
+        seq: t.base,
+        len,
+        flags: if fin { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK },
+        kind: Kind::Repair,
+    })
+}
+
+/// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
+/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
+fn plan_probe(t: &Tcb) -> Option<Plan> {
+    if !t.probe_now {
+        return None;
+    }
+    let data = t.data_end().since(t.base) > 0;
+    Some(Plan {
+        seq: if data { t.base } else { t.snd_una - 1 },
+        len: u32::from(data),
+        flags: TcpFlags::ACK,
+        kind: Kind::Probe,
+    })
+}
+
+fn plan_syn(t: &Tcb) -> Option<Plan> {
+    let flags = match t.state {
+        State::SynSent => TcpFlags::SYN,
+        State::SynReceived => TcpFlags::SYN | TcpFlags::ACK,
+        _ => return None,
+    };
+    (t.snd_nxt == t.iss).then_some(Plan { seq: t.iss, len: 0, flags, kind: Kind::Normal })
+}
+
+fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
+    if !t.state.sends_data() || t.snd_nxt.after(t.data_end()) {
+        return None;
+    }
+    let waiting = t.data_end().since(t.snd_nxt);
+    let right = t.snd_una + t.snd_wnd.min(t.cc.cwnd);
+    let window = if right.after(t.snd_nxt) { right.since(t.snd_nxt) } else { 0 };
+    let len = whole_segments(t, waiting.min(window).min(payload_max(batch, t)), waiting);
+    if len == 0 || !worth_sending(t, len, waiting) {
+        return None;
+    }
+    let last = len == waiting;
+    let mut flags = TcpFlags::ACK;
+    flags.set(TcpFlags::PSH, last);
+    flags.set(TcpFlags::FIN, last && t.fin_queued);
+    Some(Plan { seq: t.snd_nxt, len, flags, kind: Kind::Normal })
+}
+
+/// As much as one packet takes: devices that can't cut it themselves have it cut for them.
+fn payload_max(_batch: &Batch<'_>, t: &Tcb) -> u32 {
+    (PAYLOAD_MAX - PAYLOAD_MAX % t.mss).max(t.mss)
+}
+
+/// More than one segment goes in whole ones; what is left over is judged by itself next time.
+fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
+    if len > t.mss && (len < waiting || !t.nodelay) { len - len % t.mss } else { len }
+}
+
+/// RFC 1122 4.2.3.4: not a small segment while another is under way, unless it is the last there is
+/// and nobody waits for more, or fills half of the largest window that the peer ever had.
+fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
+    let idle = t.snd_una == t.snd_max;
+    let last = len == waiting;
+    len >= t.mss
+        || t.snd_nxt.before(t.snd_max)
+        || (last && (idle || t.nodelay || t.fin_queued))
+        || (t.snd_wnd_max > 1 && len >= t.snd_wnd_max / 2)
+}
+
+fn plan_fin(t: &Tcb) -> Option<Plan> {
+    let due = t.fin_queued && t.state.sends_data() && t.snd_nxt == t.data_end();
+    let flags = TcpFlags::FIN | TcpFlags::ACK;
+    due.then_some(Plan { seq: t.snd_nxt, len: 0, flags, kind: Kind::Normal })
+}
+
+fn plan_ack(t: &Tcb) -> Option<Plan> {
+    let due = t.state.is_synchronized() && (t.ack_now || window_grew(t));
+    due.then_some(Plan { seq: t.snd_max, len: 0, flags: TcpFlags::ACK, kind: Kind::Ack })
+}
+
+/// The window could move by so much that the peer should know (RFC 9293 3.8.6.2.2), and it is small
+/// enough that the peer may be waiting for it.
+fn window_grew(t: &Tcb) -> bool {
+    if !t.state.receives_data() {
+        return false;
+    }
+    let (announced, space) = (t.rcv_wnd(), t.rcv_space());
+    let growth = space.saturating_sub(announced);
+    let half = t.rcvbuf.hiwat as u32 / 2;
+    growth >= half || (growth >= 2 * t.mss.min(half / 2) && announced < half / 2)
+}
+
+/// Sends it; false if it can't be sent now (the timers will try again).
+fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, plan: Plan) -> bool {
+    let off = plan.seq.since(t.base) as usize;
+    let data = match plan.len {
+        0 => Ok(Chain::new()),
+        len => t.sndbuf.chain.share(off, len as usize),
+    };
+    let Ok(data) = data else { return false };
+    let out = outgoing(pcb, t, plan);
+    account(batch, t, plan);
+    segment::send(batch, &out, data).is_ok()
+}
+
+fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
+    let syn = plan.flags.contains(TcpFlags::SYN);
+    let (window, options) = if syn { syn_window(t) } else { (announce(t), TcpOptions::default()) };
+    Outgoing {
+        key: pcb.key,
+        seq: plan.seq,
+        ack: if plan.flags.contains(TcpFlags::ACK) { t.rcv_nxt } else { SeqNum(0) },
+        flags: plan.flags,
+        window,
+        options,
+        segsz: if plan.len > t.mss { t.mss as u16 } else { 0 },
+    }
+}
+
+/// A SYN's window is not scaled; its options offer what we can.
+fn syn_window(t: &mut Tcb) -> (u16, TcpOptions) {
+    let window = t.rcv_space().min(65_535);
+    t.rcv_adv = t.rcv_nxt + window;
+    let options = TcpOptions {
+        mss: Some(t.mss.min(65_535) as u16),
+        window_scale: t.wscale_on.then_some(t.rcv_wscale),
+        ..TcpOptions::default()
+    };
+    (window as u16, options)
+}
+
+/// The window field, and the promise that goes with it: the right edge never moves back.
+fn announce(t: &mut Tcb) -> u16 {
+    let scaled = t.rcv_space() >> t.rcv_wscale;
+    let edge = t.rcv_nxt + (scaled << t.rcv_wscale);
+    if edge.after(t.rcv_adv) {
+        t.rcv_adv = edge;
+    }
+    (t.rcv_wnd() >> t.rcv_wscale).min(65_535) as u16
+}
+
+/// What sending does to the variables, before the segment is gone: if it gets lost, even here, it is
+/// a loss like any other.
+fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
+    let counters = &batch.stack.tcp.counters;
+    if plan.flags.contains(TcpFlags::ACK) {
+        t.ack_now = false;
+        t.last_ack_sent = t.rcv_nxt;
+        t.timers.delayed_ack = None;
+    }
+    let syn = u32::from(plan.flags.contains(TcpFlags::SYN));
+    let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
+    let end = plan.seq + (plan.len + syn + fin);
+    match plan.kind {
+        Kind::Ack => return,
+        Kind::Repair => t.resend_one = false,
+        Kind::Probe => t.probe_now = false,
+        Kind::Normal => t.snd_nxt = end,
+    }
+    t.last_sent = batch.now;
+    if plan.seq.before(t.snd_max) {
+        counters.retransmitted_segments.inc();
+        counters.retransmitted_bytes.add(u64::from(plan.len));
+        t.rtt.retransmitted();
+    } else if plan.kind == Kind::Normal {
+        counters.bytes_out.add(u64::from(plan.len));
+        t.rtt.sent(end, batch.now);
+    }
+    t.snd_max = t.snd_max.max(end);
+    let timed = plan.kind != Kind::Probe && t.timers.rexmit.is_none() && end != plan.seq;
+    if timed || plan.kind == Kind::Repair {
+        let config = &batch.stack.tcp.config;
+        t.timers.rexmit = Some(batch.now + t.rtt.timeout(config.rto_min, config.rto_max));
+        t.timers.persist = None;
+    }
+}
+
+/// RFC 5681 4.1.
+fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
+    let config = &batch.stack.tcp.config;
+    let idle = t.snd_una == t.snd_max;
+    if idle && batch.now - t.last_sent > t.rtt.timeout(config.rto_min, config.rto_max) {
+        t.cc.restart_after_idle(config.initial_window);
+    }
+}
+
+/// A reset that ends a connection of ours: where the peer expects our next byte.
+pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
+    let out = Outgoing {
+        key,
+        seq,
+        ack,
+        flags: TcpFlags::RST | TcpFlags::ACK,
+        window: 0,
+        options: TcpOptions::default(),
+        segsz: 0,
+    };
+    batch.stack.tcp.counters.reset_out.inc();
+    // If there is no buffer or route for it, the peer learns when it sends something.
+    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new());
+}

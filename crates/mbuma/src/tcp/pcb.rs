@@ -1,0 +1,366 @@
+//! A connection: what identifies it, and all of its state under one lock.
+//!
+//! [`Inpcb`] never changes but for its lock's inside. [`Tcb`] is RFC 9293's transmission control
+//! block: every field that a step reads or writes.
+//!
+//! Locks: `tcb` (CONN). Holding it, one may take accept queues, routes, neighbours, interface queues,
+//! the timer wheel and zones; never the connection table or another connection.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use kern::{CalloutId, LockClass, Mutex, Time, order};
+use mbuf::Chain;
+use wire::SeqNum;
+
+use super::accept::AcceptQueue;
+use super::congestion::Congestion;
+use super::reass::Reassembly;
+use super::rtt::Rtt;
+use crate::config::TcpConfig;
+use crate::socket::SocketError;
+
+static CONN: LockClass = LockClass::new("connection", order::CONN);
+
+/// The maximum segment size of a peer that does not say (RFC 9293 3.7.1).
+pub(crate) const MSS_DEFAULT: u32 = 536;
+
+/// The two ends of a connection, as seen from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) local: SocketAddrV4,
+    pub(crate) peer: SocketAddrV4,
+}
+
+impl Key {
+    /// The key as bytes, for keyed hashes.
+    pub(crate) fn to_bytes(self) -> [u8; 12] {
+        let mut out = [0; 12];
+        out[..4].copy_from_slice(&self.local.ip().octets());
+        out[4..6].copy_from_slice(&self.local.port().to_be_bytes());
+        out[6..10].copy_from_slice(&self.peer.ip().octets());
+        out[10..].copy_from_slice(&self.peer.port().to_be_bytes());
+        out
+    }
+}
+
+/// A connection's state (RFC 9293 3.3.2). LISTEN is a type of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// No connection: the last state of each.
+    Closed,
+    /// A SYN came for an address that somebody wants to decide about; nothing was answered yet.
+    /// *Operations:* `Incoming::accept` leads to SYN-RECEIVED, `refuse` to CLOSED.
+    /// *Caveats:* segments are ignored meanwhile; the peer retransmits its SYN.
+    SynHeld,
+    /// We sent a SYN.
+    SynSent,
+    /// We answered a SYN.
+    SynReceived,
+    /// Data flows.
+    Established,
+    /// We closed; the peer has not acknowledged that.
+    FinWait1,
+    /// We closed, and the peer knows.
+    FinWait2,
+    /// The peer closed.
+    CloseWait,
+    /// Both closed at once; ours is not acknowledged.
+    Closing,
+    /// The peer closed, then we did; ours is not acknowledged.
+    LastAck,
+    /// Both closed. Old segments may still come.
+    TimeWait,
+}
+
+impl State {
+    /// Whether data of ours may be sent or sent again.
+    pub(crate) fn sends_data(self) -> bool {
+        use State::*;
+        matches!(self, Established | CloseWait | FinWait1 | Closing | LastAck)
+    }
+
+    /// Whether the peer may still send data.
+    pub(crate) fn receives_data(self) -> bool {
+        matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
+    }
+
+    /// Whether the handshake is behind us.
+    pub(crate) fn is_synchronized(self) -> bool {
+        !matches!(self, Self::Closed | Self::SynHeld | Self::SynSent | Self::SynReceived)
+    }
+}
+
+/// A socket buffer: bytes in order, and how many it may hold.
+#[doc(alias = "sockbuf")]
+#[derive(Debug)]
+pub(crate) struct Sockbuf {
+    pub(crate) chain: Chain,
+    pub(crate) hiwat: usize,
+}
+
+impl Sockbuf {
+    fn new(hiwat: usize) -> Self {
+        Self { chain: Chain::new(), hiwat }
+    }
+
+    /// Room left. What the data pins counts too, at a quarter: small segments in large clusters use
+    /// up the buffer long before memory is short.
+    pub(crate) fn space(&self) -> usize {
+        self.hiwat.saturating_sub(self.chain.len().max(self.chain.pinned() / 4))
+    }
+}
+
+/// When each of a connection's timers expires.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    pub(crate) rexmit: Option<Time>,
+    pub(crate) persist: Option<Time>,
+    pub(crate) delayed_ack: Option<Time>,
+    pub(crate) keepalive: Option<Time>,
+    /// TIME-WAIT's end, or an orphan's patience in FIN-WAIT-2.
+    pub(crate) wait: Option<Time>,
+    /// The wheel's entry, and when it will look at us: never after the earliest of the above.
+    pub(crate) armed: Option<(CalloutId, Time)>,
+}
+
+impl Timers {
+    pub(crate) fn earliest(&self) -> Option<Time> {
+        [self.rexmit, self.persist, self.delayed_ack, self.keepalive, self.wait]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Stops all but the wheel's entry, which finds nothing to do.
+    pub(crate) fn stop(&mut self) {
+        *self = Self { armed: self.armed.take(), ..Self::default() };
+    }
+}
+
+/// A connection in the table.
+#[doc(alias = "inpcb")]
+#[derive(Debug)]
+pub(crate) struct Inpcb {
+    pub(crate) key: Key,
+    pub(crate) tcb: Mutex<Tcb>,
+    touched: AtomicBool,
+}
+
+impl Inpcb {
+    pub(crate) fn new(key: Key, tcb: Tcb) -> Arc<Self> {
+        let tcb = Mutex::new(&CONN, tcb);
+        Arc::new(Self { key, tcb, touched: AtomicBool::new(false) })
+    }
+
+    /// Sets the mark that the connection wants a turn to send; true if it was set.
+    ///
+    /// A read-modify-write, like its counterpart: if this finds the mark set, the turn that will
+    /// clear it comes later and sees everything done before (AcqRel on both sides).
+    pub(crate) fn mark_touched(&self) -> bool {
+        self.touched.swap(true, Ordering::AcqRel)
+    }
+
+    /// Clears the mark; what happens from now on needs a new turn.
+    pub(crate) fn clear_touched(&self) {
+        self.touched.swap(false, Ordering::AcqRel);
+    }
+}
+
+/// The transmission control block.
+#[doc(alias = "tcpcb")]
+#[derive(Debug)]
+pub(crate) struct Tcb {
+    pub(crate) state: State,
+
+    // Send sequence space: una <= nxt <= max; `base` is the first byte of the send buffer.
+    pub(crate) iss: SeqNum,
+    pub(crate) snd_una: SeqNum,
+    pub(crate) snd_nxt: SeqNum,
+    pub(crate) snd_max: SeqNum,
+    pub(crate) base: SeqNum,
+    pub(crate) snd_wnd: u32,
+    /// The largest window the peer ever offered, for sender-side silly window avoidance.
+    pub(crate) snd_wnd_max: u32,
+    /// Sequence and acknowledgement of the segment that last moved the window.
+    pub(crate) snd_wl1: SeqNum,
+    pub(crate) snd_wl2: SeqNum,
+    pub(crate) snd_wscale: u8,
+    /// Payload bytes a segment.
+    pub(crate) mss: u32,
+    pub(crate) dup_acks: u8,
+    /// When something was last sent.
+    pub(crate) last_sent: Time,
+
+    // Receive sequence space.
+    pub(crate) irs: SeqNum,
+    pub(crate) rcv_nxt: SeqNum,
+    /// The right edge of the window as announced; it never moves back.
+    pub(crate) rcv_adv: SeqNum,
+    pub(crate) rcv_wscale: u8,
+    /// What RCV.NXT was when we last acknowledged.
+    pub(crate) last_ack_sent: SeqNum,
+    /// Where the peer's FIN is, once it was seen.
+    pub(crate) fin_seq: Option<SeqNum>,
+    pub(crate) last_heard: Time,
+
+    pub(crate) sndbuf: Sockbuf,
+    pub(crate) rcvbuf: Sockbuf,
+    pub(crate) reass: Reassembly,
+
+    pub(crate) rtt: Rtt,
+    pub(crate) cc: Congestion,
+    pub(crate) timers: Timers,
+    pub(crate) retransmits: u8,
+    pub(crate) persist_shift: u32,
+    pub(crate) keepalive_unanswered: u8,
+    pub(crate) challenge_acks: (Time, u8),
+
+    /// Our window scaling was offered or agreed on.
+    pub(crate) wscale_on: bool,
+    pub(crate) ack_now: bool,
+    /// Send one segment from SND.UNA at the next turn: a loss was noticed.
+    pub(crate) resend_one: bool,
+    /// Send a byte (or an old one) into a closed window at the next turn.
+    pub(crate) probe_now: bool,
+    pub(crate) nodelay: bool,
+    /// Idle time before probing, where the user asked for keepalives.
+    pub(crate) keepalive: Option<Duration>,
+    /// The user will send nothing more.
+    pub(crate) fin_queued: bool,
+    /// The user wants nothing more: it closed its handle.
+    pub(crate) orphan: bool,
+    pub(crate) error: Option<SocketError>,
+    pub(crate) waker: Option<Waker>,
+    /// The user is to be woken at the next turn.
+    pub(crate) wake_user: bool,
+    /// The connection has just come into TIME-WAIT.
+    pub(crate) entered_time_wait: bool,
+    /// Where the connection goes once it is established.
+    pub(crate) accept: Option<Arc<AcceptQueue>>,
+}
+
+impl Tcb {
+    pub(crate) fn new(config: &TcpConfig, state: State, iss: SeqNum, mss: u32, now: Time) -> Self {
+        Self {
+            state,
+            iss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_max: iss,
+            base: iss + 1,
+            snd_wnd: 0,
+            snd_wnd_max: 0,
+            snd_wl1: SeqNum(0),
+            snd_wl2: SeqNum(0),
+            snd_wscale: 0,
+            mss,
+            dup_acks: 0,
+            last_sent: now,
+            irs: SeqNum(0),
+            rcv_nxt: SeqNum(0),
+            rcv_adv: SeqNum(0),
+            rcv_wscale: window_scale(config.recv_buffer),
+            last_ack_sent: SeqNum(0),
+            fin_seq: None,
+            last_heard: now,
+            sndbuf: Sockbuf::new(config.send_buffer),
+            rcvbuf: Sockbuf::new(config.recv_buffer),
+            reass: Reassembly::default(),
+            rtt: Rtt::new(),
+            cc: Congestion::new(mss, config.initial_window),
+            timers: Timers::default(),
+            retransmits: 0,
+            persist_shift: 0,
+            keepalive_unanswered: 0,
+            challenge_acks: (now, 0),
+            wscale_on: true,
+            ack_now: false,
+            resend_one: false,
+            probe_now: false,
+            nodelay: false,
+            keepalive: None,
+            fin_queued: false,
+            orphan: false,
+            error: None,
+            waker: None,
+            wake_user: false,
+            entered_time_wait: false,
+            accept: None,
+        }
+    }
+
+    /// Bytes sent and not acknowledged, SYN and FIN included.
+    pub(crate) fn flight(&self) -> u32 {
+        self.snd_max.since(self.snd_una)
+    }
+
+    /// The sequence number after the last byte in the send buffer: where our FIN goes.
+    pub(crate) fn data_end(&self) -> SeqNum {
+        self.base + self.sndbuf.chain.len() as u32
+    }
+
+    /// Whether our FIN was sent at least once.
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.fin_queued && self.snd_max.after(self.data_end())
+    }
+
+    /// Whether our FIN is acknowledged.
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.fin_sent() && self.snd_una.after(self.data_end())
+    }
+
+    /// Bytes that the peer may send from RCV.NXT on, as announced.
+    pub(crate) fn rcv_wnd(&self) -> u32 {
+        if self.rcv_adv.after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
+    }
+
+    /// The window that could be announced now.
+    pub(crate) fn rcv_space(&self) -> u32 {
+        let reserved = self.reass.pinned() / 4;
+        let max = 65_535usize << if self.wscale_on { self.rcv_wscale } else { 0 };
+        self.rcvbuf.space().saturating_sub(reserved).min(max) as u32
+    }
+
+    /// Something changed that the user may care about: it is woken once, at the batch's end.
+    pub(crate) fn notify(&mut self) {
+        self.wake_user = true;
+    }
+
+    /// The end: nothing is sent or received any more.
+    ///
+    /// The batch's turn for the connection takes it out of the table, so whoever calls this touches.
+    pub(crate) fn close(&mut self, error: Option<SocketError>) {
+        self.state = State::Closed;
+        self.error = self.error.or(error);
+        self.timers.stop();
+        self.sndbuf.chain = Chain::new();
+        self.reass.clear();
+        if self.orphan {
+            self.rcvbuf.chain = Chain::new();
+        }
+        if let Some(queue) = self.accept.take() {
+            queue.forget_embryo();
+        }
+        self.ack_now = false;
+        self.resend_one = false;
+        self.probe_now = false;
+    }
+
+    /// Whether the send and receive variables agree with each other.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.snd_una.at_or_before(self.snd_nxt)
+            && self.snd_nxt.at_or_before(self.snd_max)
+            && self.snd_max.at_or_before(self.data_end() + u32::from(self.fin_queued))
+            && self.rcv_nxt.at_or_before(self.rcv_adv.max(self.rcv_nxt))
+            && (self.state != State::Closed || self.timers.earliest().is_none())
+    }
+}
+
+/// The smallest shift that lets 16 bits announce `buffer` bytes (RFC 7323 2.3: at most 14).
+fn window_scale(buffer: usize) -> u8 {
+    (0..14).find(|&shift| buffer >> shift <= 65_535).unwrap_or(14)
+}

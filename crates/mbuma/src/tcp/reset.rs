@@ -1,0 +1,33 @@
+//! Resets for segments that belong to no connection (RFC 9293 3.5.2).
+
+use mbuf::Chain;
+use wire::{SeqNum, TcpFlags, TcpOptions};
+
+use super::segment::{self, Outgoing, Segment};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+
+/// Answers a segment with a reset that its sender believes: its sequence number is the one that was
+/// acknowledged, or 0 with an acknowledgement of all that was sent. Never in answer to a reset.
+pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
+    if seg.has(TcpFlags::RST) {
+        return;
+    }
+    let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {
+        (seg.ack, SeqNum(0), TcpFlags::RST)
+    } else {
+        (SeqNum(0), seg.seq + seg.len(), TcpFlags::RST | TcpFlags::ACK)
+    };
+    let out = Outgoing {
+        key: seg.key,
+        seq,
+        ack,
+        flags,
+        window: 0,
+        options: TcpOptions::default(),
+        segsz: 0,
+    };
+    batch.stack.tcp.counters.reset_out.inc();
+    // If there is no buffer or route for it, the peer will ask again.
+    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new());
+}

@@ -1,0 +1,150 @@
+//! A segment: one received, taken apart; one to be sent, put together.
+//!
+//! Called by: `input` and `output`. Calls: `wire`, `ip4::output`.
+
+use std::net::SocketAddrV4;
+
+use mbuf::{Chain, Csum, Packet};
+use wire::{Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4};
+
+use super::pcb::Key;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ip4;
+
+/// A received segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) key: Key,
+    pub(crate) seq: SeqNum,
+    pub(crate) ack: SeqNum,
+    pub(crate) flags: TcpFlags,
+    /// As in the header, not scaled.
+    pub(crate) window: u16,
+    pub(crate) options: TcpOptions,
+    pub(crate) data: Chain,
+}
+
+impl Segment {
+    /// Takes the headers off a packet. What does not verify is given back with the reason.
+    pub(crate) fn parse(
+        mut packet: Packet,
+        ip: &ip4::Received<'_>,
+    ) -> Result<Self, (Packet, DropReason)> {
+        if let Err(reason) = verify_checksum(&packet, ip) {
+            return Err((packet, reason));
+        }
+        let Some((mut segment, header_len)) = Self::parse_header(&mut packet, ip) else {
+            return Err((packet, DropReason::TcpBadHeader));
+        };
+        if packet.len() > header_len {
+            packet.trim_front(header_len);
+            segment.data = packet.into_chain();
+        }
+        Ok(segment)
+    }
+
+    /// Reads the header; returns the bytes of both headers too.
+    fn parse_header(packet: &mut Packet, ip: &ip4::Received<'_>) -> Option<(Self, usize)> {
+        let fixed = ip.header_len + TcpHeader::LEN;
+        let bytes = packet.pullup(fixed).ok()?.get(ip.header_len..)?;
+        // The data offset decides how much must be contiguous; parse only looks once it is.
+        let len = usize::from(*bytes.get(12)? >> 4) * 4;
+        if len < TcpHeader::LEN {
+            return None;
+        }
+        let bytes = packet.pullup(ip.header_len + len).ok()?.get(ip.header_len..)?;
+        let view = TcpHeader::parse(bytes).ok()?;
+        let segment = Self {
+            key: Key {
+                local: SocketAddrV4::new(ip.dst, view.dst_port()),
+                peer: SocketAddrV4::new(ip.src, view.src_port()),
+            },
+            seq: view.seq(),
+            ack: view.ack(),
+            flags: view.flags(),
+            window: view.window(),
+            options: view.options(),
+            data: Chain::new(),
+        };
+        // A port of 0 is nobody's (RFC 9293 3.1 leaves it out; replying would go nowhere).
+        let ports = segment.key.local.port() != 0 && segment.key.peer.port() != 0;
+        ports.then_some((segment, ip.header_len + len))
+    }
+
+    pub(crate) fn has(&self, flags: TcpFlags) -> bool {
+        self.flags.contains(flags)
+    }
+
+    /// The length in sequence space: data, SYN and FIN.
+    pub(crate) fn len(&self) -> u32 {
+        let syn = u32::from(self.has(TcpFlags::SYN));
+        let fin = u32::from(self.has(TcpFlags::FIN));
+        self.data.len() as u32 + syn + fin
+    }
+}
+
+fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropReason> {
+    if packet.header().csum.contains(Csum::L4_VALID) {
+        return Ok(());
+    }
+    let len = packet.len().saturating_sub(ip.header_len);
+    let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::TCP, len as u32);
+    packet.segments_from(ip.header_len).for_each(|s| sum.add_bytes(s));
+    if sum.is_valid() { Ok(()) } else { Err(DropReason::TcpBadChecksum) }
+}
+
+/// A segment to be sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) key: Key,
+    pub(crate) seq: SeqNum,
+    pub(crate) ack: SeqNum,
+    pub(crate) flags: TcpFlags,
+    pub(crate) window: u16,
+    pub(crate) options: TcpOptions,
+    /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
+    pub(crate) segsz: u16,
+}
+
+/// Puts headers before `data` and hands the packet to IP. Nothing of the data is copied.
+pub(crate) fn send(batch: &mut Batch<'_>, out: &Outgoing, data: Chain) -> Result<(), DropReason> {
+    let fields = TcpFields {
+        src_port: out.key.local.port(),
+        dst_port: out.key.peer.port(),
+        seq: out.seq,
+        ack: out.ack,
+        flags: out.flags,
+        window: out.window,
+        options: out.options,
+    };
+    let no_bufs = |_| DropReason::NoBufs;
+    let header_len = fields.header_len();
+    let len = header_len + data.len();
+    let mut packet = Packet::before_chain(&batch.stack.pool, data).map_err(no_bufs)?;
+    let header = packet.prepend(header_len).map_err(no_bufs)?;
+    fields.emit(header);
+    // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.
+    let partial = pseudo(out.key, len).partial();
+    if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2) {
+        field.copy_from_slice(&partial.to_be_bytes());
+    }
+    let h = packet.header_mut();
+    h.csum |= Csum::TCP;
+    h.l4_len = header_len as u8;
+    h.tso_segsz = out.segsz;
+    let to = ip4::Send {
+        src: *out.key.local.ip(),
+        dst: *out.key.peer.ip(),
+        proto: IpProto::TCP,
+        tos: 0,
+        ttl: 0,
+        df: true,
+    };
+    batch.stack.tcp.counters.segments_out.inc();
+    ip4::output::run(batch, packet, &to)
+}
+
+fn pseudo(key: Key, len: usize) -> Checksum {
+    pseudo_header_v4(*key.local.ip(), *key.peer.ip(), IpProto::TCP, len as u32)
+}

@@ -1,0 +1,199 @@
+//! A segment for a connection: the steps of RFC 9293 3.10.7.3 and 3.10.7.4, in their order.
+//!
+//! Each step returns whether the next one has its turn. None sends anything: they leave marks in the
+//! [`Tcb`], and the batch's end gives the connection one turn to send.
+//!
+//! Called by: `input`. Calls: `ack`, `text`.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
+
+use wire::TcpFlags;
+
+use super::input::Verdict;
+use super::listen;
+use super::pcb::{Inpcb, State, Tcb};
+use super::segment::Segment;
+use super::{ack, text, time_wait};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::socket::SocketError;
+
+/// Go on with the next step, or end with a verdict.
+pub(crate) type Step = ControlFlow<Verdict>;
+
+/// Challenge acknowledgements a second and connection at most (RFC 5961 7).
+const CHALLENGES_MAX: u8 = 10;
+
+pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
+    let mut t = pcb.tcb.lock();
+    t.last_heard = batch.now;
+    t.keepalive_unanswered = 0;
+    let step = match t.state {
+        State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
+        // The owner has not decided yet; the peer asks again, or gives up.
+        State::SynHeld => syn_held(&mut t, seg),
+        State::SynSent => syn_sent(batch, &mut t, seg),
+        _ => synchronized(batch, pcb, &mut t, seg),
+    };
+    debug_assert!(t.is_valid(), "{t:?}");
+    drop(t);
+    batch.touch(pcb);
+    match step {
+        Continue(()) => Verdict::Delivered,
+        Break(verdict) => verdict,
+    }
+}
+
+fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    check_sequence(batch, t, seg)?;
+    check_reset(batch, t, seg)?;
+    check_syn(batch, t, seg)?;
+    ack::check(batch, pcb, t, seg)?;
+    text::process(batch, t, seg)?;
+    text::process_fin(batch, t)
+}
+
+/// While the owner decides, only a reset from the peer matters: it does not wait any more.
+fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
+    if seg.has(TcpFlags::RST) && seg.seq.at_or_after(t.irs) {
+        t.close(Some(SocketError::Reset));
+        return Continue(());
+    }
+    Break(Verdict::Drop(DropReason::TcpBadListenSegment))
+}
+
+/// RFC 9293 3.10.7.3.
+fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    let acked = seg.has(TcpFlags::ACK);
+    if acked && !(seg.ack.after(t.iss) && seg.ack.at_or_before(t.snd_max)) {
+        return Break(Verdict::Reset(DropReason::TcpBadAck));
+    }
+    if seg.has(TcpFlags::RST) {
+        if acked {
+            batch.stack.tcp.counters.refused.inc();
+            t.close(Some(SocketError::Refused));
+            t.notify();
+            return Continue(());
+        }
+        return Break(Verdict::Drop(DropReason::TcpBadReset));
+    }
+    if !seg.has(TcpFlags::SYN) {
+        return Break(Verdict::Drop(DropReason::TcpBadSyn));
+    }
+    let mtu = t.mss + listen::HEADERS;
+    listen::take_syn(t, seg, mtu, batch.stack.tcp.config.initial_window);
+    t.ack_now = true;
+    if acked {
+        t.snd_una = seg.ack;
+        t.rtt.acked(seg.ack, batch.now);
+        t.retransmits = 0;
+        t.timers.rexmit = None;
+        ack::established(batch, None, t);
+    } else {
+        // Both ends opened at once: our SYN again, this time with an acknowledgement.
+        t.state = State::SynReceived;
+        t.snd_nxt = t.iss;
+    }
+    seg.seq = t.rcv_nxt;
+    seg.flags -= TcpFlags::SYN;
+    text::process(batch, t, seg)?;
+    text::process_fin(batch, t)
+}
+
+/// First: is any of it in the window? What is not is cut off. An unacceptable segment is answered
+/// with what we expect, and its acknowledgement still counts where it only repeats old data.
+fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    let window = t.rcv_wnd();
+    if seg.has(TcpFlags::SYN) {
+        // A retransmitted SYN begins one before our window; `check_syn` judges it.
+        return Continue(());
+    }
+    if seg.seq.before(t.rcv_nxt) {
+        cut_old(batch, t, seg);
+    }
+    let beyond = seg.seq.since(t.rcv_nxt);
+    let in_window = if window == 0 { beyond == 0 } else { beyond < window };
+    if !in_window {
+        if !seg.has(TcpFlags::RST) {
+            t.ack_now = true;
+        }
+        return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
+    }
+    if beyond + seg.len() > window && seg.len() > 0 {
+        // Beyond what was announced (a probe of a closed window, for one): keep what fits.
+        t.ack_now = true;
+        seg.flags -= TcpFlags::FIN;
+        seg.data.truncate((window - beyond) as usize);
+    }
+    Continue(())
+}
+
+/// Cuts off what was received before.
+fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
+    let old = t.rcv_nxt.since(seg.seq);
+    // A zero-length segment below the window is a keepalive probe: it wants an answer.
+    t.ack_now |= seg.data.is_empty() || old > 0;
+    if seg.has(TcpFlags::RST) {
+        return;
+    }
+    batch.stack.tcp.counters.duplicate_bytes.add(u64::from(old.min(seg.data.len() as u32)));
+    if old > seg.data.len() as u32 && seg.has(TcpFlags::FIN) {
+        seg.flags -= TcpFlags::FIN;
+        if t.state == State::TimeWait {
+            // The acknowledgement of its FIN was lost: again, and wait anew.
+            time_wait::enter(batch, t);
+        }
+    }
+    seg.data.trim_front(old as usize);
+    seg.seq = t.rcv_nxt;
+}
+
+/// Second: a reset must be exactly where we expect the next byte (RFC 5961 3.2).
+fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
+    if !seg.has(TcpFlags::RST) {
+        return Continue(());
+    }
+    if seg.seq != t.rcv_nxt {
+        challenge(batch, t);
+        return Break(Verdict::Drop(DropReason::TcpBadReset));
+    }
+    batch.stack.tcp.counters.reset_in.inc();
+    let error = if t.state == State::SynReceived { SocketError::Refused } else { SocketError::Reset };
+    t.close(Some(error));
+    t.notify();
+    Break(Verdict::Delivered)
+}
+
+/// Fourth: a SYN on a connection that exists. Our own answer may have been lost; anything else gets a
+/// challenge (RFC 5961 4.2).
+fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    if !seg.has(TcpFlags::SYN) {
+        return Continue(());
+    }
+    if t.state == State::SynReceived && seg.seq == t.irs {
+        if seg.has(TcpFlags::ACK) {
+            // A simultaneous open: the SYN is known, the acknowledgement is not.
+            seg.flags -= TcpFlags::SYN;
+            seg.seq = t.rcv_nxt;
+            return Continue(());
+        }
+        t.snd_nxt = t.iss;
+        t.rtt.retransmitted();
+        return Break(Verdict::Delivered);
+    }
+    challenge(batch, t);
+    Break(Verdict::Drop(DropReason::TcpBadSyn))
+}
+
+/// Tells the peer where we are, a bounded number of times a second.
+pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
+    let (since, sent) = t.challenge_acks;
+    let fresh = (batch.now - since).as_secs() >= 1;
+    let sent = if fresh { 0 } else { sent };
+    if sent < CHALLENGES_MAX {
+        batch.stack.tcp.counters.challenge_acks.inc();
+        t.ack_now = true;
+        t.challenge_acks = (if fresh { batch.now } else { since }, sent + 1);
+    }
+}

@@ -1,0 +1,78 @@
+//! The connection table: from the two ends of a segment to its connection.
+//!
+//! Sharded by a keyed hash, so that threads that work on different connections seldom meet, and no
+//! outsider can aim at one shard. A lookup is a read lock and a reference.
+//!
+//! Locks: one read-write lock a shard (CONN_TABLE). No connection's lock is taken inside.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kern::{LockClass, Random, RwLock, SeededState, order};
+
+use super::pcb::{Inpcb, Key};
+
+static TABLE: LockClass = LockClass::new("connection table", order::CONN_TABLE);
+
+const SHARDS: usize = 64;
+
+type Shard = RwLock<HashMap<Key, Arc<Inpcb>, SeededState>>;
+
+pub(crate) struct Table {
+    shards: Vec<Shard>,
+    hash: SeededState,
+    len: AtomicUsize,
+}
+
+impl Table {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let hash = SeededState::new(random);
+        let shard = |_| RwLock::new(&TABLE, HashMap::with_hasher(SeededState::new(random)));
+        Self { shards: (0..SHARDS).map(shard).collect(), hash, len: AtomicUsize::new(0) }
+    }
+
+    fn shard(&self, key: &Key) -> &Shard {
+        &self.shards[self.hash.hash_one(key) as usize % SHARDS]
+    }
+
+    pub(crate) fn lookup(&self, key: &Key) -> Option<Arc<Inpcb>> {
+        self.shard(key).read().get(key).map(Arc::clone)
+    }
+
+    /// Adds a connection unless its key is taken or the table is full.
+    pub(crate) fn insert(&self, pcb: &Arc<Inpcb>, max: usize) -> bool {
+        // Relaxed: a limit, not a hand-over; racing threads may pass it by one each.
+        if self.len.load(Ordering::Relaxed) >= max {
+            return false;
+        }
+        let mut shard = self.shard(&pcb.key).write();
+        if shard.contains_key(&pcb.key) {
+            return false;
+        }
+        shard.insert(pcb.key, Arc::clone(pcb));
+        self.len.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Removes this very connection; a successor with the same key stays.
+    pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
+        let mut shard = self.shard(&pcb.key).write();
+        let is_it = shard.get(&pcb.key).is_some_and(|found| Arc::ptr_eq(found, pcb));
+        if is_it {
+            shard.remove(&pcb.key);
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_it
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Every connection now, for listings.
+    pub(crate) fn all(&self) -> Vec<Arc<Inpcb>> {
+        self.shards.iter().flat_map(|s| s.read().values().cloned().collect::<Vec<_>>()).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! Seventh and eighth step: the data, in order or not, and the peer's FIN.
+//!
+//! Called by: `steps`. Sources: RFC 9293 3.10.7.4, RFC 5681 4.2, RFC 1122 4.2.3.2.
+
+use std::ops::ControlFlow::{Break, Continue};
+
+use mbuf::Chain;
+use wire::TcpFlags;
+
+use super::input::Verdict;
+use super::pcb::{State, Tcb};
+use super::reass::Inserted;
+use super::segment::Segment;
+use super::steps::Step;
+use super::time_wait;
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::socket::SocketError;
+
+pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    // Remember where the FIN is while the segment still has its full length.
+    if seg.has(TcpFlags::FIN) && t.fin_seq.is_none() && t.state.receives_data() {
+        t.fin_seq = Some(seg.seq + seg.data.len() as u32);
+    }
+    if seg.data.is_empty() {
+        return Continue(());
+    }
+    let data = std::mem::take(&mut seg.data);
+    if !t.state.receives_data() {
+        return Break(Verdict::Drop(DropReason::TcpAfterClose));
+    }
+    if t.orphan {
+        // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
+        t.close(Some(SocketError::Reset));
+        return Break(Verdict::Reset(DropReason::TcpAfterClose));
+    }
+    if seg.seq == t.rcv_nxt && t.reass.is_empty() {
+        in_order(batch, t, data);
+        acknowledge_soon(batch, t);
+        return Continue(());
+    }
+    out_of_order(batch, t, seg, data)
+}
+
+/// Data whose turn it is goes to the receive buffer; its mbufs move.
+fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
+    batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
+    t.rcv_nxt += data.len() as u32;
+    t.rcvbuf.chain.append_compact(&batch.stack.pool, data);
+    t.notify();
+}
+
+/// RFC 5681 4.2: the missing segment, not this one, is acknowledged, at once and for each.
+fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) -> Step {
+    let tcp = &batch.stack.tcp;
+    tcp.counters.out_of_order.inc();
+    t.ack_now = true;
+    let inserted = t.reass.insert(seg.seq, data, tcp.config.reass_ranges_max);
+    while let Some(data) = t.reass.pop(t.rcv_nxt) {
+        in_order(batch, t, data);
+    }
+    match inserted {
+        Inserted::Kept | Inserted::Duplicate => Continue(()),
+        Inserted::Full => Break(Verdict::Drop(DropReason::TcpReassFull)),
+    }
+}
+
+/// At least every second full segment is acknowledged at once, others within the delay.
+fn acknowledge_soon(batch: &mut Batch<'_>, t: &mut Tcb) {
+    if t.rcv_nxt.since(t.last_ack_sent) >= 2 * t.mss {
+        t.ack_now = true;
+    } else if t.timers.delayed_ack.is_none() {
+        t.timers.delayed_ack = Some(batch.now + batch.stack.tcp.config.delayed_ack);
+    }
+}
+
+/// The peer's FIN, once all before it has arrived.
+pub(crate) fn process_fin(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
+    if t.fin_seq != Some(t.rcv_nxt) || !t.state.receives_data() {
+        return Continue(());
+    }
+    t.rcv_nxt += 1;
+    t.rcv_adv = t.rcv_adv.max(t.rcv_nxt);
+    t.ack_now = true;
+    match t.state {
+        State::Established => t.state = State::CloseWait,
+        State::FinWait1 => t.state = State::Closing,
+        State::FinWait2 => time_wait::enter(batch, t),
+        _ => {}
+    }
+    t.notify();
+    Continue(())
+}

@@ -1,0 +1,157 @@
+//! What time makes happen to a connection.
+//!
+//! Each timer is a field that says when; the wheel holds one entry a connection, never later than
+//! the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
+//! where it is: it comes early, finds nothing due, and is set again.
+//!
+//! Called by: `TcpState::run_timers`, `output`. Sources: RFC 6298 5, 9293 3.8.6.1, 1122 4.2.3.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::Time;
+
+use super::pcb::{Inpcb, State, Tcb};
+use crate::batch::Batch;
+use crate::socket::SocketError;
+
+/// The wheel's entry has come: run what is due.
+pub(crate) fn expired(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
+    let mut t = pcb.tcb.lock();
+    t.timers.armed = None;
+    delayed_ack(batch, &mut t);
+    retransmit(batch, &mut t);
+    persist(batch, &mut t);
+    keepalive(batch, &mut t);
+    wait(batch, &mut t);
+    if t.state == State::Closed {
+        t.notify();
+    }
+    drop(t);
+    batch.touch(pcb);
+}
+
+/// Takes the timer if it is due.
+fn take_due(timer: &mut Option<Time>, now: Time) -> bool {
+    timer.take_if(|at| *at <= now).is_some()
+}
+
+fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
+    t.ack_now |= take_due(&mut t.timers.delayed_ack, batch.now);
+}
+
+/// RFC 6298 (5.4) to (5.7): the earliest unacknowledged segment again, and all after it in turn.
+fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) {
+    if !take_due(&mut t.timers.rexmit, batch.now) {
+        return;
+    }
+    let tcp = &batch.stack.tcp;
+    if t.snd_wnd == 0 && t.state.is_synchronized() && t.snd_una == t.base && !t.fin_sent() {
+        // The peer closed its window over what was sent: that is not a loss.
+        t.snd_nxt = t.snd_una;
+        t.timers.persist = Some(batch.now);
+        return;
+    }
+    tcp.counters.timeouts.inc();
+    t.retransmits = t.retransmits.saturating_add(1);
+    let syn = matches!(t.state, State::SynSent | State::SynReceived);
+    let max = if syn { tcp.config.syn_retransmits_max } else { tcp.config.retransmits_max };
+    if t.retransmits > max {
+        tcp.counters.timed_out.inc();
+        t.close(Some(SocketError::TimedOut));
+        return;
+    }
+    t.cc.timed_out(t.flight(), t.snd_max, t.retransmits == 1);
+    t.rtt.back_off();
+    t.dup_acks = 0;
+    t.resend_one = false;
+    t.snd_nxt = t.snd_una;
+    t.timers.rexmit = Some(batch.now + t.rtt.timeout(tcp.config.rto_min, tcp.config.rto_max));
+}
+
+/// Asks whether a closed window has opened, less and less often, for as long as the peer answers.
+fn persist(batch: &mut Batch<'_>, t: &mut Tcb) {
+    if !take_due(&mut t.timers.persist, batch.now) {
+        return;
+    }
+    let tcp = &batch.stack.tcp;
+    let silent = batch.now - t.last_heard;
+    if silent > give_up_after(t, tcp.config.rto_max, tcp.config.retransmits_max) {
+        tcp.counters.timed_out.inc();
+        t.close(Some(SocketError::TimedOut));
+        return;
+    }
+    tcp.counters.zero_window_probes.inc();
+    t.probe_now = true;
+    t.persist_shift = (t.persist_shift + 1).min(6);
+    t.timers.persist = Some(batch.now + persist_interval(batch, t));
+}
+
+fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
+    let config = &batch.stack.tcp.config;
+    let base = t.rtt.timeout(config.rto_min, config.rto_max);
+    base.saturating_mul(1 << t.persist_shift).min(config.rto_max)
+}
+
+/// How long a peer may be silent: about what the same number of retransmissions takes.
+fn give_up_after(t: &Tcb, rto_max: Duration, retransmits: u8) -> Duration {
+    let patience = if t.orphan { 2 } else { u32::from(retransmits) };
+    rto_max * patience
+}
+
+/// RFC 1122 4.2.3.6.
+fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) {
+    if !take_due(&mut t.timers.keepalive, batch.now) {
+        return;
+    }
+    let (Some(idle), true) = (t.keepalive, t.state.is_synchronized()) else { return };
+    let tcp = &batch.stack.tcp;
+    let quiet = batch.now - t.last_heard;
+    if quiet < idle {
+        t.timers.keepalive = Some(t.last_heard + idle);
+        return;
+    }
+    if t.keepalive_unanswered >= tcp.config.keepalive_probes {
+        tcp.counters.timed_out.inc();
+        t.close(Some(SocketError::TimedOut));
+        return;
+    }
+    // With data under way, retransmission does the asking.
+    if t.flight() == 0 {
+        tcp.counters.keepalive_probes.inc();
+        t.keepalive_unanswered += 1;
+        t.probe_now = true;
+    }
+    t.timers.keepalive = Some(batch.now + tcp.config.keepalive_interval);
+}
+
+/// TIME-WAIT is over, or an orphan waited long enough for the peer's FIN.
+fn wait(batch: &Batch<'_>, t: &mut Tcb) {
+    if take_due(&mut t.timers.wait, batch.now) {
+        t.close(None);
+    }
+}
+
+/// After each turn to send: a closed window with data waiting needs a probe in time, and the wheel's
+/// entry must not come too late.
+pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    let waiting = t.state.sends_data() && t.data_end().after(t.snd_nxt);
+    if waiting && t.timers.rexmit.is_none() && t.timers.persist.is_none() {
+        t.timers.persist = Some(batch.now + persist_interval(batch, t));
+    }
+    arm(batch, pcb, t);
+}
+
+fn arm(batch: &Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    let earliest = t.timers.earliest();
+    match (earliest, t.timers.armed) {
+        (Some(at), Some((_, armed))) if armed <= at => return,
+        (None, None) => return,
+        _ => {}
+    }
+    let mut wheel = batch.stack.tcp.wheel.lock();
+    if let Some((id, _)) = t.timers.armed.take() {
+        wheel.cancel(id);
+    }
+    t.timers.armed = earliest.map(|at| (wheel.schedule(at, Arc::clone(pcb)), at));
+}

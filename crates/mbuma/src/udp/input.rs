@@ -1,0 +1,136 @@
+//! Datagrams that arrived, and errors about those that were sent.
+//!
+//! Called by: ip4/input, icmp/input. Calls: pcb, icmp/output.
+//!
+//! Invariants: each packet ends delivered or dropped, also one that a device merged from several
+//! datagrams of one flow (`tso_segsz`), which are handed over one by one.
+//! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use mbuf::{Chain, Csum, Packet, PullupError};
+use wire::{IpProto, UdpHeader, pseudo_header_v4};
+
+use super::pcb::{UdpPcb, Whose};
+use super::{Datagram, UdpError};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::icmp::{self, Unreach};
+use crate::ip4::Received;
+
+/// Takes in a packet that begins with its IP header.
+#[doc(alias = "udp_input")]
+pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) {
+    let (src, dst) = match parse(&mut packet, ip) {
+        Ok(ends) => ends,
+        Err(reason) => return batch.drop(packet, reason),
+    };
+    let to_many = ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst);
+    let ours = to_many || ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
+    let whose = if ours { Whose::Ours } else { Whose::Foreign(ip.ifp.index) };
+    match batch.stack.udp.table.lookup(dst, whose) {
+        Some(pcb) => deliver(batch, &pcb, packet, ip, src, dst),
+        None => {
+            batch.stack.drops.count(DropReason::UdpNoSocket);
+            icmp::output::error(batch, packet, Unreach::Port);
+        }
+    }
+}
+
+/// Checks the header and the checksum; cuts off what is behind the datagram.
+fn parse(
+    packet: &mut Packet,
+    ip: &Received<'_>,
+) -> Result<(SocketAddrV4, SocketAddrV4), DropReason> {
+    packet.pullup(ip.header_len + UdpHeader::LEN).map_err(|e| match e {
+        PullupError::TooShort => DropReason::UdpBadHeader,
+        PullupError::NoBufs => DropReason::NoBufs,
+    })?;
+    let bytes = packet.front().get(ip.header_len..).unwrap_or(&[]);
+    let (&header, _) = UdpHeader::parse(bytes).map_err(|_| DropReason::UdpBadHeader)?;
+    let len = usize::from(header.len());
+    if ip.header_len + len > packet.len() || header.dst_port() == 0 {
+        return Err(DropReason::UdpBadHeader);
+    }
+    packet.truncate(ip.header_len + len);
+    let verified = packet.header().csum.contains(Csum::L4_VALID) || !header.has_checksum();
+    if !verified && !checksum_ok(packet, ip, header.len()) {
+        return Err(DropReason::UdpBadChecksum);
+    }
+    let src = SocketAddrV4::new(ip.src, header.src_port());
+    Ok((src, SocketAddrV4::new(ip.dst, header.dst_port())))
+}
+
+fn checksum_ok(packet: &Packet, ip: &Received<'_>, len: u16) -> bool {
+    let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::UDP, u32::from(len));
+    packet.segments_from(ip.header_len).for_each(|s| sum.add_bytes(s));
+    sum.is_valid()
+}
+
+/// Puts the payload into the socket's queue.
+fn deliver(
+    batch: &mut Batch<'_>,
+    pcb: &Arc<UdpPcb>,
+    mut packet: Packet,
+    ip: &Received<'_>,
+    src: SocketAddrV4,
+    dst: SocketAddrV4,
+) {
+    packet.trim_front(ip.header_len + UdpHeader::LEN);
+    let each = usize::from(packet.header().tso_segsz);
+    let mut rest = packet.into_chain();
+    let mut taken = false;
+    loop {
+        let whole = each == 0 || rest.len() <= each;
+        let piece = if whole { Ok(std::mem::take(&mut rest)) } else { rest.take_front(each) };
+        let Ok(piece) = piece else { break };
+        taken |= push(batch, pcb, Datagram { src, dst, payload: piece, ttl: ip.ttl });
+        if whole {
+            break;
+        }
+    }
+    if taken {
+        batch.delivered();
+    } else {
+        batch.stack.drops.count(DropReason::UdpQueueFull);
+    }
+}
+
+fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
+    // Little data must not pin a large cluster while it waits.
+    let mut payload = Chain::new();
+    payload.append_compact(&batch.stack.pool, datagram.payload);
+    datagram.payload = payload;
+    let pinned = datagram.payload.pinned();
+    match pcb.queue.push(datagram, pinned) {
+        Ok(waker) => {
+            batch.wake(waker);
+            true
+        }
+        Err(_full) => false,
+    }
+}
+
+/// An ICMP error about a datagram from `src`, which should be ours, to `dst`. RFC 1122 4.1.3.3 asks
+/// that whoever sent it can hear of it.
+#[doc(alias = "udp_ctlinput")]
+pub(crate) fn control(
+    batch: &mut Batch<'_>,
+    kind: Unreach,
+    src: SocketAddrV4,
+    dst: SocketAddrV4,
+) {
+    let routes = &batch.stack.routes;
+    let whose = match routes.lookup(*dst.ip()) {
+        // Sent from an address that the interface towards `dst` answers for.
+        Some(route) if !routes.is_local(*src.ip()) => Whose::Foreign(route.ifp.index),
+        _ => Whose::Ours,
+    };
+    if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
+        // If the queue is full, its owner has enough to read already.
+        if let Ok(waker) = pcb.errors.push(UdpError { src, dst, kind }, 0) {
+            batch.wake(waker);
+        }
+    }
+}

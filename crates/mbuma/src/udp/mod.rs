@@ -1,0 +1,67 @@
+//! UDP.
+//!
+//! ```text
+//!   input    header, checksum, which socket?  ->  its queue  ->  UdpSocket::recv
+//!   output   header, checksum left to a device  <-  UdpSocket::send
+//! ```
+//!
+//! Called by: ip4/input, icmp/input (errors), the sockets. Calls: ip4/output, icmp/output.
+//! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
+//! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use kern::Random;
+use mbuf::Chain;
+
+use crate::config::Config;
+use crate::icmp::Unreach;
+
+pub(crate) mod input;
+pub(crate) mod output;
+pub(crate) mod pcb;
+
+/// A datagram that arrived.
+#[derive(Debug)]
+pub struct Datagram {
+    /// Who sent it.
+    pub src: SocketAddrV4,
+    /// To whom it was sent.
+    pub dst: SocketAddrV4,
+    /// What it carries.
+    pub payload: Chain,
+    /// Hops that it had left.
+    pub ttl: u8,
+}
+
+/// What came back instead of an answer to a datagram that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpError {
+    /// The address that it was sent from.
+    pub src: SocketAddrV4,
+    /// The address that it did not reach.
+    pub dst: SocketAddrV4,
+    /// Why.
+    pub kind: Unreach,
+}
+
+/// UDP's part of a stack.
+#[derive(Debug)]
+pub(crate) struct UdpState {
+    pub(crate) table: pcb::Table,
+    queue_max: usize,
+}
+
+impl UdpState {
+    pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
+        Self { table: pcb::Table::new(random), queue_max: config.udp_queue_max }
+    }
+
+    /// A socket's state, not bound yet.
+    pub(crate) fn new_pcb(&self, local: SocketAddrV4, any: Option<crate::IfIndex>) -> pcb::UdpPcb {
+        pcb::UdpPcb::new(local, any, self.queue_max)
+    }
+}
+
+/// The address of a socket that is bound to none in particular.
+pub(crate) const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);

@@ -1,0 +1,137 @@
+//! UDP sockets, and which of them a datagram is for.
+//!
+//! Called by: udp/input, [`UdpSocket`](crate::UdpSocket). Calls: nothing.
+//!
+//! A datagram goes to the socket bound to its destination address and port; else, if the address is
+//! ours, to the one bound to the port on all our addresses; else to the interface's socket for
+//! everything (`any`), if there is one. No two sockets can be meant by one datagram.
+//!
+//! Locks: the table (UDP_TABLE); the queues have their own (UDP).
+//! Sources: RFC 768, RFC 6056 section 3.3.1 (random ports).
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use kern::{LockClass, Random, RwLock, SeededState, order};
+
+use super::{Datagram, UdpError};
+use crate::datagramq::Datagramq;
+use crate::ifnet::IfIndex;
+
+static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
+
+/// Errors that wait for a socket's owner at most; more say nothing new.
+const ERRORS_MAX: usize = 16;
+
+/// The ports that are given out where none is asked for (RFC 6335 section 6).
+const FIRST_FREE_PORT: u16 = 49_152;
+
+/// A socket's state.
+#[derive(Debug)]
+pub(crate) struct UdpPcb {
+    /// Where it is bound; the address may be unspecified.
+    pub(crate) local: SocketAddrV4,
+    /// Takes everything that nobody else takes on this interface.
+    pub(crate) any: Option<IfIndex>,
+    pub(crate) queue: Datagramq<Datagram>,
+    pub(crate) errors: Datagramq<UdpError>,
+}
+
+impl UdpPcb {
+    pub(super) fn new(local: SocketAddrV4, any: Option<IfIndex>, queue_max: usize) -> Self {
+        let (queue, errors) = (Datagramq::new(queue_max), Datagramq::new(ERRORS_MAX));
+        Self { local, any, queue, errors }
+    }
+}
+
+/// The sockets.
+#[derive(Debug)]
+pub(crate) struct Table(RwLock<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    by_port: HashMap<u16, Vec<Arc<UdpPcb>>, SeededState>,
+    any: Vec<Arc<UdpPcb>>,
+}
+
+/// Whose address a datagram was sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// One of ours, or one of many that we belong to.
+    Ours,
+    /// One that an interface answers for.
+    Foreign(IfIndex),
+}
+
+impl Table {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let by_port = HashMap::with_hasher(SeededState::new(random));
+        Self(RwLock::new(&TABLE, Inner { by_port, any: Vec::new() }))
+    }
+
+    /// Binds; false if the address is taken.
+    #[doc(alias = "in_pcbbind")]
+    pub(crate) fn insert(&self, pcb: &Arc<UdpPcb>) -> bool {
+        let mut inner = self.0.write();
+        let list = match pcb.any {
+            Some(_) => &mut inner.any,
+            None => inner.by_port.entry(pcb.local.port()).or_default(),
+        };
+        let free = !list.iter().any(|other| in_each_others_way(other, pcb));
+        if free {
+            list.push(Arc::clone(pcb));
+        }
+        free
+    }
+
+    /// Unbinds.
+    #[doc(alias = "in_pcbdetach")]
+    pub(crate) fn remove(&self, pcb: &Arc<UdpPcb>) {
+        let mut inner = self.0.write();
+        inner.any.retain(|p| !Arc::ptr_eq(p, pcb));
+        let port = pcb.local.port();
+        if let Some(list) = inner.by_port.get_mut(&port) {
+            list.retain(|p| !Arc::ptr_eq(p, pcb));
+            if list.is_empty() {
+                inner.by_port.remove(&port);
+            }
+        }
+    }
+
+    /// A port that is free on `addr`: the search begins anywhere (RFC 6056 3.3.1).
+    pub(crate) fn free_port(&self, addr: Ipv4Addr, random: &mut Random) -> Option<u16> {
+        let inner = self.0.read();
+        let count = u16::MAX - FIRST_FREE_PORT + 1;
+        let start = random.below(u64::from(count)) as u16;
+        (0..count).map(|i| FIRST_FREE_PORT + (start + i) % count).find(|port| {
+            let list = inner.by_port.get(port).map_or(&[][..], Vec::as_slice);
+            !list.iter().any(|p| overlap(*p.local.ip(), addr))
+        })
+    }
+
+    /// The socket that a datagram to `dst` is for.
+    #[doc(alias = "in_pcblookup")]
+    pub(super) fn lookup(&self, dst: SocketAddrV4, whose: Whose) -> Option<Arc<UdpPcb>> {
+        let inner = self.0.read();
+        let list = inner.by_port.get(&dst.port()).map_or(&[][..], Vec::as_slice);
+        let exact = list.iter().find(|p| p.local.ip() == dst.ip());
+        let found = exact.or_else(|| match whose {
+            Whose::Ours => list.iter().find(|p| p.local.ip().is_unspecified()),
+            Whose::Foreign(iface) => inner.any.iter().find(|p| p.any == Some(iface)),
+        });
+        found.map(Arc::clone)
+    }
+}
+
+/// Whether a datagram could be for both.
+fn in_each_others_way(a: &UdpPcb, b: &UdpPcb) -> bool {
+    a.any == b.any && (a.any.is_some() || overlap(*a.local.ip(), *b.local.ip()))
+}
+
+fn overlap(a: Ipv4Addr, b: Ipv4Addr) -> bool {
+    a == b || a.is_unspecified() || b.is_unspecified()
+}
+
+#[cfg(test)]
+mod tests;

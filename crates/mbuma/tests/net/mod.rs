@@ -1,0 +1,311 @@
+//! What the network tests share: a stack in virtual time, on a pipe whose other end is in our hands.
+//!
+//! Every test ends with [`Lab::done`]: what came in was delivered or dropped, and no buffer is left.
+
+#![allow(dead_code)] // each test binary uses its part
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Clock, Random, Time, VirtualClock};
+use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
+use mbuma::device::memory::Pipe;
+use mbuma::device::splinter::{Pattern, Splinter};
+use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::{Config, DropReason, IfAddr, IfConfig, IfIndex, Stack};
+use wire::{
+    ArpPacket, Checksum, EtherHeader, EtherType, IcmpHeader, IcmpMessage, IpProto, Ipv4Fields,
+    Ipv4Header, MacAddr, UdpHeader, pseudo_header_v4,
+};
+
+/// The stack under test.
+pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+pub const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Whom the test plays.
+pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
+pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 100]);
+/// Somebody who is not on the link.
+pub const FOREIGN: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+
+pub const ALL: Budget = Budget { frames: usize::MAX, bytes: usize::MAX };
+
+/// How to set a lab up.
+pub struct Setup {
+    pub caps: Capabilities,
+    pub accept_any: bool,
+    pub pattern: Option<Pattern>,
+    /// The peer's Ethernet address is known from the start.
+    pub introduced: bool,
+    pub tune: fn(&mut Config),
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            caps: Capabilities::plain(1500),
+            accept_any: false,
+            pattern: None,
+            introduced: true,
+            tune: |_| {},
+        }
+    }
+}
+
+pub struct Lab {
+    pub clock: Arc<VirtualClock>,
+    pub stack: Stack,
+    pub iface: IfIndex,
+    pub peer: Pipe,
+    /// The peer's own buffers.
+    pub pool: MbufPool,
+}
+
+impl Lab {
+    pub fn new(setup: Setup) -> Self {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let pool = MbufPool::new(PoolConfig::default()).unwrap();
+        let mut config = Config::new(Arc::clone(&clock) as Arc<dyn Clock>, Random::from_seed(7));
+        (setup.tune)(&mut config);
+        let stack = Stack::new(config).unwrap();
+        let (ours, peer) = Pipe::pair(setup.caps);
+        let device: Arc<dyn Device> = match setup.pattern {
+            Some(pattern) => Arc::new(Splinter::new(ours, &pool, pattern)),
+            None => Arc::new(ours),
+        };
+        let config = IfConfig {
+            name: "pipe0".into(),
+            mac: Some(OUR_MAC),
+            addrs: vec![IfAddr { addr: US, prefix_len: 24 }],
+            accept_any: setup.accept_any,
+        };
+        let iface = stack.attach(device, config);
+        let lab = Self { clock, stack, iface, peer, pool };
+        if setup.introduced {
+            lab.introduce();
+        }
+        lab
+    }
+
+    pub fn plain() -> Self {
+        Self::new(Setup::default())
+    }
+
+    /// A gateway that answers for every address.
+    pub fn gateway() -> Self {
+        Self::new(Setup { accept_any: true, ..Setup::default() })
+    }
+
+    /// The peer asks for our address, so that we know its own.
+    pub fn introduce(&self) {
+        let request = ArpPacket::request(PEER_MAC, PEER, US);
+        self.give(&arp_frame(&request));
+        assert_eq!(self.frames().len(), 1, "an answer to the ARP request");
+    }
+
+    /// Puts a frame on the wire to the stack.
+    pub fn put(&self, frame: &[u8]) {
+        let packet = Packet::from_slice(&self.pool, frame, 0).unwrap();
+        self.put_packet(packet);
+    }
+
+    pub fn put_packet(&self, packet: Packet) {
+        let mut tx = Mbufq::new();
+        tx.enqueue(packet);
+        self.peer.transmit(&mut tx).unwrap();
+        assert!(tx.is_empty());
+    }
+
+    /// Lets the stack take in everything on the wire.
+    pub fn poll(&self) {
+        while self.stack.poll_interface(self.iface, ALL).unwrap() {}
+        self.stack.poll();
+    }
+
+    pub fn give(&self, frame: &[u8]) {
+        self.put(frame);
+        self.poll();
+    }
+
+    /// The packets that the stack sent.
+    pub fn packets(&self) -> Vec<Packet> {
+        let mut rx = Mbufq::new();
+        self.peer.receive(&mut rx, ALL).unwrap();
+        rx.collect()
+    }
+
+    /// The same as bytes.
+    pub fn frames(&self) -> Vec<Vec<u8>> {
+        self.packets().iter().map(Packet::to_vec).collect()
+    }
+
+    /// The one frame that the stack sent.
+    pub fn frame(&self) -> Vec<u8> {
+        let mut frames = self.frames();
+        assert_eq!(frames.len(), 1, "exactly one frame");
+        frames.remove(0)
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        self.stack.poll();
+    }
+
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.stack.stats().dropped.iter().find(|(r, _)| *r == reason).map_or(0, |&(_, n)| n)
+    }
+
+    pub fn chain(&self, bytes: &[u8]) -> Chain {
+        Chain::from_slice(self.stack.pool(), bytes).unwrap()
+    }
+
+    /// Waits until nothing is under way, and checks the balance.
+    pub fn done(self) {
+        for _ in 0..8 {
+            self.advance(Duration::from_secs(60));
+            self.poll();
+            drop(self.packets());
+        }
+        self.check_balance();
+        let pool = self.stack.pool().clone();
+        let Self { stack, peer, pool: peer_pool, .. } = self;
+        drop((stack, peer));
+        assert_eq!(pool.live(), Live::NONE, "the stack's buffers");
+        assert_eq!(peer_pool.live(), Live::NONE, "the peer's buffers");
+    }
+
+    pub fn check_balance(&self) {
+        let stats = self.stack.stats();
+        let inward = stats.dropped.iter().filter(|(reason, _)| !reason.is_outward());
+        let dropped: u64 = inward.map(|&(_, n)| n).sum();
+        assert_eq!(stats.received, stats.delivered + dropped, "{:?}", stats.dropped);
+    }
+}
+
+/// An Ethernet frame.
+pub fn ether(dst: MacAddr, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; EtherHeader::LEN];
+    EtherHeader::new(dst, PEER_MAC, ethertype).emit(&mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+pub fn arp_frame(arp: &ArpPacket) -> Vec<u8> {
+    let mut bytes = [0; ArpPacket::LEN];
+    arp.emit(&mut bytes);
+    ether(MacAddr::BROADCAST, EtherType::ARP, &bytes)
+}
+
+/// An IP packet with a right length.
+pub fn ip(fields: &Ipv4Fields<'_>, payload: &[u8]) -> Vec<u8> {
+    let fields = Ipv4Fields { payload_len: payload.len() as u16, ..*fields };
+    let mut out = vec![0; fields.header_len()];
+    fields.emit(&mut out);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// The same in a frame to us.
+pub fn ip_frame(fields: &Ipv4Fields<'_>, payload: &[u8]) -> Vec<u8> {
+    ether(OUR_MAC, EtherType::IPV4, &ip(fields, payload))
+}
+
+pub fn from_peer(dst: Ipv4Addr, protocol: IpProto) -> Ipv4Fields<'static> {
+    Ipv4Fields { src: PEER, dst, protocol, ..Ipv4Fields::default() }
+}
+
+/// A UDP datagram with its checksum.
+pub fn udp(src: SocketAddrV4, dst: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let len = (UdpHeader::LEN + payload.len()) as u16;
+    let mut header = UdpHeader::new(src.port(), dst.port(), len);
+    let mut out = vec![0; UdpHeader::LEN];
+    header.emit(&mut out);
+    out.extend_from_slice(payload);
+    let mut sum = pseudo_header_v4(*src.ip(), *dst.ip(), IpProto::UDP, u32::from(len));
+    sum.add_bytes(&out);
+    header.set_checksum(sum.finish_nonzero());
+    header.emit(&mut out);
+    out
+}
+
+/// A frame with a UDP datagram from the peer.
+pub fn udp_frame(src_port: u16, dst: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let datagram = udp(SocketAddrV4::new(PEER, src_port), dst, payload);
+    ip_frame(&from_peer(*dst.ip(), IpProto::UDP), &datagram)
+}
+
+pub fn icmp(message: IcmpMessage, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; IcmpHeader::LEN];
+    message.emit(&mut out, [payload]);
+    out.extend_from_slice(payload);
+    out
+}
+
+pub fn ping_frame(dst: Ipv4Addr, id: u16, seq: u16, payload: &[u8]) -> Vec<u8> {
+    let message = icmp(IcmpMessage::EchoRequest { id, seq }, payload);
+    ip_frame(&from_peer(dst, IpProto::ICMP), &message)
+}
+
+/// What a frame that the stack sent says; its IP header is checked.
+pub struct Seen<'a> {
+    pub ether: EtherHeader,
+    pub src: Ipv4Addr,
+    pub dst: Ipv4Addr,
+    pub ttl: u8,
+    pub tos: u8,
+    pub proto: IpProto,
+    pub payload: &'a [u8],
+}
+
+pub fn parse(frame: &[u8]) -> Seen<'_> {
+    let (header, packet) = EtherHeader::parse(frame).unwrap();
+    assert_eq!(header.ethertype(), EtherType::IPV4);
+    let view = Ipv4Header::parse(packet).unwrap();
+    assert!(view.checksum_ok(), "IP header checksum");
+    assert_eq!(view.total_len(), packet.len(), "IP total length");
+    Seen {
+        ether: *header,
+        src: view.src(),
+        dst: view.dst(),
+        ttl: view.ttl(),
+        tos: view.tos(),
+        proto: view.protocol(),
+        payload: &packet[view.header_len()..],
+    }
+}
+
+/// The ICMP message in a frame, its checksum checked, and its payload.
+pub fn parse_icmp(frame: &[u8]) -> (IcmpMessage, Vec<u8>) {
+    let seen = parse(frame);
+    assert_eq!(seen.proto, IpProto::ICMP);
+    let (header, payload) = IcmpHeader::parse(seen.payload).unwrap();
+    assert!(header.checksum_ok([payload]), "ICMP checksum");
+    (header.message(), payload.to_vec())
+}
+
+/// The UDP datagram in a frame, its checksum checked.
+pub fn parse_udp(frame: &[u8]) -> (SocketAddrV4, SocketAddrV4, Vec<u8>) {
+    let seen = parse(frame);
+    assert_eq!(seen.proto, IpProto::UDP);
+    let (header, payload) = UdpHeader::parse(seen.payload).unwrap();
+    let mut sum = pseudo_header_v4(seen.src, seen.dst, IpProto::UDP, u32::from(header.len()));
+    sum.add_bytes(seen.payload);
+    assert!(sum.is_valid(), "UDP checksum");
+    let src = SocketAddrV4::new(seen.src, header.src_port());
+    (src, SocketAddrV4::new(seen.dst, header.dst_port()), payload.to_vec())
+}
+
+pub fn sum_of(pieces: &[&[u8]]) -> u16 {
+    let mut sum = Checksum::new();
+    pieces.iter().for_each(|p| sum.add_bytes(p));
+    sum.finish()
+}
+
+/// Bytes that tell where they were: no two places a power of two apart look alike.
+pub fn pattern_bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+pub fn at(addr: Ipv4Addr, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(addr, port)
+}

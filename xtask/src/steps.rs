@@ -17,18 +17,31 @@ pub(crate) struct Step {
 
 /// Every step, in the order of `ci`: what fails fastest comes first.
 pub(crate) fn all() -> Vec<Step> {
-    let step = |name, run| Step { name, in_ci: true, run };
+    let step = |name, run| Step {
+        name,
+        in_ci: true,
+        run,
+    };
     vec![
         step("fmt", || cargo("fmt --all --check", &[])),
         step("tidy", tidy::run),
-        step("clippy", || cargo("clippy -q --workspace --all-targets -- -D warnings", &[])),
+        step("clippy", || {
+            cargo("clippy -q --workspace --all-targets -- -D warnings", &[])
+        }),
         step("doc", || {
-            cargo("doc -q --workspace --no-deps", &[("RUSTDOCFLAGS", "-D warnings")])
+            cargo(
+                "doc -q --workspace --no-deps",
+                &[("RUSTDOCFLAGS", "-D warnings")],
+            )
         }),
         step("test", test),
         step("loom", loom),
         step("readme", readme),
-        Step { name: "asan", in_ci: false, run: asan },
+        Step {
+            name: "asan",
+            in_ci: false,
+            run: asan,
+        },
     ]
 }
 
@@ -38,7 +51,12 @@ pub(crate) fn run(steps: &[Step]) -> ExitCode {
         println!("== {}", step.name);
         let start = Instant::now();
         let ok = (step.run)();
-        println!("== {}: {} in {:.0?}", step.name, if ok { "ok" } else { "FAILED" }, start.elapsed());
+        println!(
+            "== {}: {} in {:.0?}",
+            step.name,
+            if ok { "ok" } else { "FAILED" },
+            start.elapsed()
+        );
         if !ok {
             return ExitCode::FAILURE;
         }
@@ -67,18 +85,27 @@ fn run_command(command: &mut Command) -> bool {
 fn test() -> bool {
     let skips = target_dir().join("skipped-tests");
     let _ = fs::remove_file(&skips);
-    let ok = cargo("test -q --workspace --no-fail-fast", &[("MBUMA_SKIPS", &skips.to_string_lossy())]);
+    let ok = cargo(
+        "test -q --workspace --no-fail-fast",
+        &[("MBUMA_SKIPS", &skips.to_string_lossy())],
+    );
     let text = fs::read_to_string(&skips).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
     lines.iter().for_each(|line| println!("skipped: {line}"));
-    println!("{} tests skipped because of what this machine lacks", lines.len());
+    println!(
+        "{} tests skipped because of what this machine lacks",
+        lines.len()
+    );
     ok
 }
 
 fn loom() -> bool {
     // A directory of its own: the flag rebuilds everything.
     let dir = target_dir().join("loom");
-    let vars = [("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", &*dir.to_string_lossy())];
+    let vars = [
+        ("RUSTFLAGS", "--cfg loom"),
+        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+    ];
     cargo("test -q -p kern --release --test loom_taskqueue", &vars)
 }
 
@@ -89,7 +116,10 @@ fn asan() -> bool {
         ("RUSTFLAGS", "-Zsanitizer=address"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
-    cargo("test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu", &vars)
+    cargo(
+        "test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu",
+        &vars,
+    )
 }
 
 /// The README's first command: a page from inside the stack.
@@ -104,7 +134,9 @@ fn readme() -> bool {
         Ok(out) if out.status.success() => String::from_utf8_lossy(&out.stdout).contains("mbuma"),
         Ok(out) => {
             let text = String::from_utf8_lossy(&out.stderr);
-            let unable = ["/dev/net/tun", "user namespace"].iter().any(|w| text.contains(w));
+            let unable = ["/dev/net/tun", "user namespace"]
+                .iter()
+                .any(|w| text.contains(w));
             println!("{text}");
             if unable {
                 println!("skipped: this machine does not let us make the guest's network");
@@ -116,7 +148,8 @@ fn readme() -> bool {
 }
 
 fn target_dir() -> PathBuf {
-    let dir = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let dir =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let _ = fs::create_dir_all(&dir);
     fs::canonicalize(&dir).unwrap_or(dir)
 }

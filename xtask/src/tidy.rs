@@ -8,12 +8,21 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&str; 7] = ["kern", "uma", "mbuf", "wire", "mbuma", "sim", "cli"];
 
 /// Where `unsafe` may be: whole crates, and the modules at the edge to the system.
-const UNSAFE_OK: [&str; 5] =
-    ["crates/kern/", "crates/uma/", "crates/mbuf/", "crates/mbuma/src/device/sys", "crates/cli/src/sys"];
+const UNSAFE_OK: [&str; 5] = [
+    "crates/kern/",
+    "crates/uma/",
+    "crates/mbuf/",
+    "crates/mbuma/src/device/sys",
+    "crates/cli/src/sys",
+];
 
 /// What a finished file does not contain, assembled so that this one does not either.
-const LEFTOVERS: [&str; 4] =
-    [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("XX", "X")];
+const LEFTOVERS: [&str; 4] = [
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
 
 pub(crate) fn run() -> bool {
     let mut complaints = Vec::new();
@@ -37,9 +46,13 @@ fn layer_order(complaints: &mut Vec<String>, layer: &str, later: &[&str]) {
     let path = format!("crates/{layer}/Cargo.toml");
     let text = fs::read_to_string(&path).unwrap_or_default();
     for other in later {
-        let used = text.lines().any(|l| l.starts_with(&format!("{other}.workspace")));
+        let used = text
+            .lines()
+            .any(|l| l.starts_with(&format!("{other}.workspace")));
         if used {
-            complaints.push(format!("{path}: {layer} is below {other} and must not use it"));
+            complaints.push(format!(
+                "{path}: {layer} is below {other} and must not use it"
+            ));
         }
     }
 }
@@ -60,9 +73,14 @@ fn check_file(complaints: &mut Vec<String>, file: &str, text: &str) {
     for (n, line) in text.lines().enumerate() {
         let at = || format!("{file}:{}", n + 1);
         let code = line.split("//").next().unwrap_or_default();
-        let uses_unsafe = code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe");
+        let uses_unsafe = code
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|w| w == "unsafe");
         if uses_unsafe && !unsafe_ok {
-            complaints.push(format!("{}: unsafe belongs in the modules that ARCHITECTURE names", at()));
+            complaints.push(format!(
+                "{}: unsafe belongs in the modules that ARCHITECTURE names",
+                at()
+            ));
         }
         if LEFTOVERS.iter().any(|w| line.contains(w)) {
             complaints.push(format!("{}: a leftover: {}", at(), line.trim()));

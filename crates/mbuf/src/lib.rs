@@ -42,8 +42,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read in this order: [`raw`](crate::MSIZE) (the layout), [`pool`](MbufPool), [`Packet`], [`Chain`],
-//! [`Mbufq`], [`Scatter`].
+//! Read in this order: `raw.rs` (the layout), `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is
+//! nearly all that is `unsafe`), `list.rs`, [`Packet`], [`Chain`], [`Mbufq`], [`Scatter`],
+//! [`MbufPool`].
 //!
 //! Sources: seed 004 (mbufs, clusters, the packet zone), seed 000 (shared clusters), seed 003 (the
 //! queue that is taken whole).
@@ -51,7 +52,11 @@
 mod chain;
 mod error;
 mod ext;
+mod list;
+mod mbuf;
 mod mbufq;
+#[cfg(doctest)]
+mod misuse;
 mod packet;
 mod pkthdr;
 mod pool;

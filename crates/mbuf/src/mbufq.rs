@@ -1,30 +1,32 @@
 //! A queue of packets, linked through the packets themselves: nothing is allocated to queue one,
 //! and the whole queue changes hands in O(1) (seed 003).
+//!
+//! Invariants: `tail` is the last packet's first mbuf; `len` counts the packets. Called by: devices,
+//! netisr. Calls: [`Packet`].
 
 use core::fmt;
 use core::mem;
-use core::ptr::{self, NonNull};
 
+use crate::mbuf::Mark;
 use crate::packet::Packet;
-use crate::raw::RawMbuf;
 
 /// First in, first out.
 #[doc(alias = "mbufq")]
+#[derive(Default)]
 pub struct Mbufq {
-    head: *mut RawMbuf,
-    tail: *mut RawMbuf,
+    head: Option<Packet>,
+    tail: Option<Mark>,
     len: usize,
 }
-
-// SAFETY: the queue owns its packets, which are Send.
-unsafe impl Send for Mbufq {}
-// SAFETY: `&Mbufq` offers nothing but its length.
-unsafe impl Sync for Mbufq {}
 
 impl Mbufq {
     /// An empty queue.
     pub const fn new() -> Self {
-        Self { head: ptr::null_mut(), tail: ptr::null_mut(), len: 0 }
+        Self {
+            head: None,
+            tail: None,
+            len: 0,
+        }
     }
 
     /// Packets in the queue.
@@ -42,34 +44,32 @@ impl Mbufq {
     /// Adds a packet at the end.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet) {
-        let m = packet.into_raw().as_ptr();
-        // SAFETY: `m` is ours now, and a non-null tail is the queue's last packet.
-        unsafe {
-            (*m).nextpkt = ptr::null_mut();
-            match self.tail.as_mut() {
-                Some(tail) => tail.nextpkt = m,
-                None => self.head = m,
-            }
-        }
-        self.tail = m;
+        let tail = Mark::of(packet.first());
+        self.link(packet, tail);
         self.len += 1;
+    }
+
+    /// Adds a row of packets, the last of which is at `tail`.
+    #[inline]
+    fn link(&mut self, head: Packet, tail: Mark) {
+        match &mut self.tail {
+            // SAFETY: our last packet's first mbuf, reached only through `self`, which is borrowed.
+            Some(last) => unsafe { last.get_mut() }.set_nextpkt(head),
+            None => self.head = Some(head),
+        }
+        self.tail = Some(tail);
     }
 
     /// Takes the packet at the front.
     #[inline]
     pub fn dequeue(&mut self) -> Option<Packet> {
-        let m = NonNull::new(self.head)?;
-        // SAFETY: `m` is the queue's first packet; it leaves the queue here and is owned by the
-        // handle that is returned.
-        unsafe {
-            self.head = (*m.as_ptr()).nextpkt;
-            (*m.as_ptr()).nextpkt = ptr::null_mut();
-            self.len -= 1;
-            if self.head.is_null() {
-                self.tail = ptr::null_mut();
-            }
-            Some(Packet::from_raw(m))
+        let mut packet = self.head.take()?;
+        self.head = packet.first_mut().take_nextpkt();
+        self.len -= 1;
+        if self.head.is_none() {
+            self.tail = None;
         }
+        Some(packet)
     }
 
     /// Takes every packet, in O(1).
@@ -81,37 +81,31 @@ impl Mbufq {
     /// Adds all of `other` at the end, in O(1).
     #[doc(alias = "mbufq_concat")]
     pub fn append(&mut self, other: &mut Self) {
-        let other = mem::take(other);
-        if other.head.is_null() {
-            return;
+        let (head, tail) = (other.head.take(), other.tail.take());
+        let len = mem::take(&mut other.len);
+        if let (Some(head), Some(tail)) = (head, tail) {
+            self.link(head, tail);
+            self.len += len;
         }
-        // SAFETY: a non-null tail is the queue's last packet.
-        match unsafe { self.tail.as_mut() } {
-            Some(tail) => tail.nextpkt = other.head,
-            None => self.head = other.head,
-        }
-        self.tail = other.tail;
-        self.len += other.len;
-        mem::forget(other);
-    }
-}
-
-impl Default for Mbufq {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
 impl Iterator for Mbufq {
     type Item = Packet;
 
+    #[inline]
     fn next(&mut self) -> Option<Packet> {
         self.dequeue()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len, Some(self.len))
     }
 }
 
 impl Drop for Mbufq {
     fn drop(&mut self) {
+        // One after the other: packets own the ones queued behind them, but do not drop them.
         while self.dequeue().is_some() {}
     }
 }

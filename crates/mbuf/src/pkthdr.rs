@@ -28,17 +28,17 @@ bitflags! {
     }
 }
 
-/// A packet's metadata.
+/// A packet's metadata, to be copied from packet to packet at will: the length is not part of it.
+///
+/// Without padding: an mbuf's data may come to lie where one was.
 #[doc(alias = "pkthdr")]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct PktHdr {
-    /// Bytes in the whole packet; kept by the operations.
-    pub(crate) len: u32,
-    /// A hash of the flow, or 0 where nobody computed one.
-    pub flow: u32,
     /// When the packet arrived, in nanoseconds of the stack's clock.
     pub stamp_ns: u64,
+    /// A hash of the flow, or 0 where nobody computed one.
+    pub flow: u32,
     /// The interface that the packet arrived on.
     #[doc(alias = "rcvif")]
     pub iface: u32,
@@ -52,8 +52,7 @@ pub struct PktHdr {
     pub l3_len: u8,
     /// Bytes of TCP or UDP header, options included.
     pub l4_len: u8,
-    pub(crate) _pad: [u8; 6],
-    pub(crate) _tags: usize,
+    _pad: [u8; 2],
 }
 
 impl PktHdr {

@@ -8,65 +8,31 @@
 //! ```
 //!
 //! An mbuf remembers its zones in eight bytes. They stay valid as long as any mbuf lives: a pool
-//! dropped with mbufs outstanding leaks its zones on purpose, and says so in
-//! [`uma::leaked_zones`].
+//! whose last handle goes with mbufs outstanding leaks its zones on purpose, and says so in
+//! [`uma::leaked_zones`]. The mbufs may be used and freed all the same.
+//!
+//! Called by: `mbuf.rs`, `ext.rs`, users. Calls: `uma`.
 //!
 //! Locks: those of `uma`. Source: seed 004, sections 2 and 5.4.
 
 use core::alloc::Layout;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use kern::Counter;
-use uma::{RawZone, RawZoneRef, ZoneError, ZoneStats};
+use uma::{RawZone, RawZoneRef, ZoneError};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
 
-/// The cluster sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum ClusterSize {
-    /// 2 KiB.
-    #[doc(alias = "MCLBYTES")]
-    K2,
-    /// 4 KiB.
-    #[doc(alias = "MJUMPAGESIZE")]
-    K4,
-    /// 16 KiB.
-    #[doc(alias = "MJUM16BYTES")]
-    K16,
-}
+mod cluster;
+mod stats;
 
-impl ClusterSize {
-    /// Every size, smallest first.
-    pub const ALL: [Self; 3] = [Self::K2, Self::K4, Self::K16];
-
-    /// Bytes in a cluster of this size.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::K2 => 2 << 10,
-            Self::K4 => 4 << 10,
-            Self::K16 => 16 << 10,
-        }
-    }
-
-    const fn zone_name(self) -> &'static str {
-        match self {
-            Self::K2 => "mbuf_cluster",
-            Self::K4 => "mbuf_jumbo_page",
-            Self::K16 => "mbuf_jumbo_16k",
-        }
-    }
-
-    /// The smallest size that holds `len` bytes, or the largest there is.
-    pub fn fitting(len: usize) -> Self {
-        Self::ALL.into_iter().find(|s| s.bytes() >= len).unwrap_or(Self::K16)
-    }
-}
+pub use cluster::ClusterSize;
+pub(crate) use stats::Stats;
+pub use stats::{Live, PoolStats};
 
 /// How much a pool may hold at most.
 #[derive(Debug, Clone, Copy)]
@@ -82,22 +48,19 @@ pub struct PoolConfig {
 impl Default for PoolConfig {
     /// 256 Ki mbufs (64 MiB) and 512 MiB of clusters a size.
     fn default() -> Self {
-        Self { mbufs_max: 256 << 10, cluster_bytes_max: 512 << 20 }
+        Self {
+            mbufs_max: 256 << 10,
+            cluster_bytes_max: 512 << 20,
+        }
     }
 }
 
-/// Calls of the buffer operations, after the table in the 2004 paper's section 4.
-#[derive(Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) pullups: Counter,
-    pub(crate) pullups_copied: Counter,
-    pub(crate) shares: Counter,
-    pub(crate) bytes_copied: Counter,
-}
-
 /// The zones behind a pool; what an mbuf points to.
+///
+/// It lives, and so do the zones it names, as long as a handle of the pool or an mbuf of its does.
 pub(crate) struct Zones {
-    mbufs: RawZoneRef,
+    /// For frees: to be copied out, since the free of the last mbuf may end `Zones`.
+    pub(crate) mbufs: RawZoneRef,
     clusters: [RawZoneRef; 3],
     pub(crate) stats: Stats,
 }
@@ -105,61 +68,66 @@ pub(crate) struct Zones {
 impl Zones {
     #[inline]
     pub(crate) fn alloc_mbuf(&self) -> Result<NonNull<u8>, NoBufs> {
-        // SAFETY: the zone lives as long as `self` (see `Inner`).
+        // SAFETY: the zone lives as long as `self`.
         Ok(unsafe { self.mbufs.alloc()? })
     }
 
-    /// # Safety
-    /// `m` came from `alloc_mbuf` of these zones and is not used again.
-    #[inline]
-    pub(crate) unsafe fn free_mbuf(&self, m: NonNull<u8>) {
-        // SAFETY: as the caller says; the zone lives as long as `self`.
-        unsafe { self.mbufs.free(m) }
-    }
-
-    /// A cluster and its count, which is 1.
+    /// A cluster, its count, which is 1, and the zone that it goes back to.
     #[inline]
     pub(crate) fn alloc_cluster(
         &self,
         size: ClusterSize,
-    ) -> Result<(NonNull<u8>, *const AtomicU32), NoBufs> {
-        let zone = &self.clusters[size as usize];
+    ) -> Result<(NonNull<u8>, NonNull<AtomicU32>, RawZoneRef), NoBufs> {
+        let zone = self.clusters[size as usize];
         // SAFETY: the zone lives as long as `self`.
         let buf = unsafe { zone.alloc()? };
         // SAFETY: `buf` is a live item of this zone, which was built with counts.
         let refs = unsafe { zone.refcount(buf) };
         // Relaxed: whoever gets a reference gets it through something that synchronises.
         refs.store(1, Ordering::Relaxed);
-        Ok((buf, refs))
-    }
-
-    /// # Safety
-    /// `buf` came from `alloc_cluster(size)` of these zones and its last reference is gone.
-    #[inline]
-    pub(crate) unsafe fn free_cluster(&self, size: ClusterSize, buf: NonNull<u8>) {
-        // SAFETY: as the caller says.
-        unsafe { self.clusters[size as usize].free(buf) }
+        Ok((buf, NonNull::from(refs), zone))
     }
 }
 
-/// Owns the zones; leaks `Zones` when mbufs still point to it.
+/// What the handles of a pool own.
 struct Inner {
-    zones: ManuallyDrop<Box<Zones>>,
+    /// From `Box::leak`: mbufs hold this address, which a moving Box would not allow.
+    zones: NonNull<Zones>,
     mbufs: RawZone,
-    clusters: [RawZone; 3],
+    clusters: ManuallyDrop<[RawZone; 3]>,
 }
 
-// SAFETY: `Zones` holds zone references whose operations are thread-safe, and counters.
+// SAFETY: zones are thread-safe, and `Zones` holds references to them, and counters.
 unsafe impl Send for Inner {}
 // SAFETY: as for Send.
 unsafe impl Sync for Inner {}
 
+impl Inner {
+    /// Whether an mbuf may be live, when no handle is left.
+    ///
+    /// Others may free mbufs meanwhile, and make new ones from those they have. A sum of live items
+    /// taken CPU by CPU could then come out as none while there is one. So the frees are counted
+    /// before the allocations: if even so they are as many, then none was live in between; and
+    /// where none is, there is nobody left to make one.
+    fn has_mbufs(&self) -> bool {
+        let frees = self.mbufs.stats().frees;
+        self.mbufs.stats().requests != frees
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.mbufs.live() == 0 {
-            // SAFETY: dropped once, here; no mbuf is left to point to it.
-            unsafe { ManuallyDrop::drop(&mut self.zones) }
+        // A live mbuf leads to `Zones`, and through it to the cluster zones, even to those of which
+        // no cluster is live. So all of that stays, and the mbuf zone, which keeps itself, is
+        // counted as leaked.
+        if self.has_mbufs() {
+            return;
         }
+        // SAFETY: from Box::leak, and nobody is left to use it: the last mbuf's free copied the
+        // zone's address out before it freed.
+        drop(unsafe { Box::from_raw(self.zones.as_ptr()) });
+        // SAFETY: dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.clusters) };
     }
 }
 
@@ -170,15 +138,21 @@ pub struct MbufPool(Arc<Inner>);
 impl MbufPool {
     /// Makes the zones. Nothing but address space is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
-        let mbufs = RawZone::builder("mbuf", layout(MSIZE)).limit(config.mbufs_max).build()?;
+        let mbufs = RawZone::builder("mbuf", layout(MSIZE))
+            .limit(config.mbufs_max)
+            .build()?;
         let zone = |size: ClusterSize| {
             RawZone::builder(size.zone_name(), layout(size.bytes()))
-                .limit((config.cluster_bytes_max / size.bytes()).max(1))
+                .limit(config.cluster_bytes_max / size.bytes())
                 .refcounts()
                 .build()
         };
-        let clusters = [zone(ClusterSize::K2)?, zone(ClusterSize::K4)?, zone(ClusterSize::K16)?];
-        let zones = ManuallyDrop::new(Box::new(Zones {
+        let clusters = [
+            zone(ClusterSize::K2)?,
+            zone(ClusterSize::K4)?,
+            zone(ClusterSize::K16)?,
+        ];
+        let zones = Box::leak(Box::new(Zones {
             mbufs: mbufs.as_ref_ptr(),
             clusters: [
                 clusters[0].as_ref_ptr(),
@@ -187,12 +161,18 @@ impl MbufPool {
             ],
             stats: Stats::default(),
         }));
-        Ok(Self(Arc::new(Inner { zones, mbufs, clusters })))
+        let (zones, clusters) = (NonNull::from(zones), ManuallyDrop::new(clusters));
+        Ok(Self(Arc::new(Inner {
+            zones,
+            mbufs,
+            clusters,
+        })))
     }
 
     #[inline]
     pub(crate) fn zones(&self) -> &Zones {
-        &self.0.zones
+        // SAFETY: it lives as long as the handle.
+        unsafe { self.0.zones.as_ref() }
     }
 
     /// Gives what is cached and free back to the system.
@@ -226,56 +206,12 @@ impl MbufPool {
 
 impl fmt::Debug for MbufPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MbufPool").field("live", &self.live()).finish()
+        f.debug_struct("MbufPool")
+            .field("live", &self.live())
+            .finish()
     }
 }
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, size).expect("sizes are powers of two")
-}
-
-/// Items in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Live {
-    /// Mbufs.
-    pub mbufs: usize,
-    /// Clusters of every size.
-    pub clusters: usize,
-}
-
-impl Live {
-    /// Nothing is in use.
-    pub const NONE: Self = Self { mbufs: 0, clusters: 0 };
-}
-
-/// A pool's figures.
-#[derive(Debug, Clone)]
-pub struct PoolStats {
-    /// The mbuf zone.
-    pub mbufs: ZoneStats,
-    /// The cluster zones, smallest size first.
-    pub clusters: Vec<ZoneStats>,
-    /// Calls of pullup that found the bytes not contiguous...
-    pub pullups: u64,
-    /// ...and the bytes they copied.
-    pub pullups_copied: u64,
-    /// Ranges shared instead of copied.
-    pub shares: u64,
-    /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, compaction.
-    pub bytes_copied: u64,
-}
-
-impl fmt::Display for PoolStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", ZoneStats::header())?;
-        writeln!(f, "{}", self.mbufs)?;
-        for c in &self.clusters {
-            writeln!(f, "{c}")?;
-        }
-        writeln!(
-            f,
-            "{} ranges shared, {} pullups ({} bytes), {} bytes copied between mbufs",
-            self.shares, self.pullups, self.pullups_copied, self.bytes_copied
-        )
-    }
 }

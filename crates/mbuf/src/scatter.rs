@@ -4,34 +4,43 @@
 //! A [`Scatter`] keeps a row of empty clusters, a small one first. A read of `n` bytes uses up the
 //! first few; [`Scatter::take`] hands those over as a chain and the rest wait for the next read. A
 //! short frame costs one 2 KiB cluster, a long one a few of 16 KiB.
+//!
+//! Invariant: the row is what is left of the plan's end. Called by: devices, the host side of
+//! sockets. Calls: [`Chain`].
 
-use core::slice;
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 
 use crate::chain::Chain;
 use crate::error::NoBufs;
+use crate::mbuf::Mbuf;
 use crate::pool::{ClusterSize, MbufPool};
-use crate::raw;
 
 /// A row of empty clusters to read into.
 #[derive(Debug)]
 pub struct Scatter {
-    pool: MbufPool,
-    plan: Vec<ClusterSize>,
-    /// One single-mbuf, empty chain a place of the plan, each over a cluster of its own.
+    /// One single-mbuf, empty chain a place of the plan, each over a cluster of its own. Dropped
+    /// before the pool: a pool that goes with mbufs outstanding leaks.
     row: VecDeque<Chain>,
+    plan: Vec<ClusterSize>,
+    pool: MbufPool,
 }
 
 impl Scatter {
     /// A row after `plan`: the sizes of its clusters in order.
     pub fn new(pool: &MbufPool, plan: &[ClusterSize]) -> Self {
-        Self { pool: pool.clone(), plan: plan.to_vec(), row: VecDeque::new() }
+        Self {
+            pool: pool.clone(),
+            plan: plan.to_vec(),
+            row: VecDeque::new(),
+        }
     }
 
     /// One 2 KiB cluster, then enough of 16 KiB that `len` bytes fit.
     pub fn for_len(pool: &MbufPool, len: usize) -> Self {
-        let big = len.saturating_sub(ClusterSize::K2.bytes()).div_ceil(ClusterSize::K16.bytes());
+        let big = len
+            .saturating_sub(ClusterSize::K2.bytes())
+            .div_ceil(ClusterSize::K16.bytes());
         let mut plan = vec![ClusterSize::K2];
         plan.resize(1 + big, ClusterSize::K16);
         Self::new(pool, &plan)
@@ -47,9 +56,8 @@ impl Scatter {
         // The row is what is left of the plan's end, so what is missing is the plan's front.
         while self.row.len() < self.plan.len() {
             let size = self.plan[self.plan.len() - self.row.len() - 1];
-            let m = raw::alloc_cluster(self.pool.zones(), 0, size)?;
-            // SAFETY: `m` is a fresh mbuf, ours alone.
-            self.row.push_front(unsafe { Chain::from_list(m.as_ptr()) });
+            let m = Mbuf::with_cluster(self.pool.zones(), 0, size)?;
+            self.row.push_front(Chain::from_list(m));
         }
         Ok(())
     }
@@ -60,12 +68,10 @@ impl Scatter {
             if max == 0 {
                 return;
             }
-            let (buf, size) = chain.tail_room();
-            let n = size.min(max);
+            let room = chain.room_mut();
+            let n = room.len().min(max);
             max -= n;
-            // SAFETY: the cluster is the row's alone while `self` is borrowed, and zones hand out
-            // initialised pages.
-            out.push(IoSliceMut::new(unsafe { slice::from_raw_parts_mut(buf, n) }));
+            out.push(IoSliceMut::new(&mut room[..n]));
         }
     }
 
@@ -75,9 +81,10 @@ impl Scatter {
     pub fn take(&mut self, mut n: usize) -> Chain {
         let mut out = Chain::new();
         while n > 0 {
-            let Some(mut chain) = self.row.pop_front() else { break };
-            let (_, size) = chain.tail_room();
-            let here = n.min(size);
+            let Some(mut chain) = self.row.pop_front() else {
+                break;
+            };
+            let here = n.min(chain.room_mut().len());
             chain.grow(here);
             n -= here;
             out.append(chain);

@@ -1,25 +1,27 @@
 //! Walking a chain: its pieces as slices, for checksums and for gathering system calls.
+//!
+//! Called by: checksums, devices, sockets. Calls: [`Mbuf`].
 
-use core::marker::PhantomData;
-use core::ptr;
 use std::io::IoSlice;
 
-use crate::raw::RawMbuf;
+use crate::mbuf::Mbuf;
 
 /// The pieces of a chain in order; empty ones are passed over.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Segments<'a> {
-    at: *const RawMbuf,
+    at: Option<&'a Mbuf>,
     skip: usize,
     left: usize,
-    _chain: PhantomData<&'a RawMbuf>,
 }
 
 impl<'a> Segments<'a> {
-    /// # Safety
-    /// `head` is null or a list that lives, unchanged, for `'a`.
-    pub(crate) unsafe fn new(head: *const RawMbuf, skip: usize, len: usize) -> Self {
-        Self { at: head, skip, left: len, _chain: PhantomData }
+    /// The pieces of `len` bytes behind the first `skip`.
+    pub(crate) fn new(head: Option<&'a Mbuf>, skip: usize, len: usize) -> Self {
+        Self {
+            at: head,
+            skip,
+            left: len,
+        }
     }
 
     /// Appends the pieces to `out` as `IoSlice`s for a gathering write.
@@ -28,28 +30,22 @@ impl<'a> Segments<'a> {
     }
 }
 
-// SAFETY: it only reads mbufs that it borrows.
-unsafe impl Send for Segments<'_> {}
-
 impl<'a> Iterator for Segments<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        while !self.at.is_null() && self.left > 0 {
-            // SAFETY: the chain lives unchanged for 'a, and `at` is one of its mbufs.
-            let m: &'a RawMbuf = unsafe { &*self.at };
-            self.at = m.next;
-            let bytes = m.bytes();
-            let from = self.skip.min(bytes.len());
+        while self.left > 0 {
+            let m = self.at?;
+            self.at = m.next();
+            let from = self.skip.min(m.len());
             self.skip -= from;
-            let piece = &bytes[from..];
+            let piece = &m.bytes()[from..];
             let piece = &piece[..piece.len().min(self.left)];
             self.left -= piece.len();
             if !piece.is_empty() {
                 return Some(piece);
             }
         }
-        self.at = ptr::null();
         None
     }
 }

@@ -29,7 +29,11 @@ fn main() -> Result<()> {
     let arg = |n: usize, default| args.get(n).map_or(default, String::as_str);
     let mtu: u16 = arg(1, "1500").parse()?;
     let time = Duration::from_secs_f64(arg(2, "2").parse()?);
-    let caps = if arg(3, "whole") == "plain" { Capabilities::plain(mtu) } else { Capabilities::whole(mtu) };
+    let caps = if arg(3, "whole") == "plain" {
+        Capabilities::plain(mtu)
+    } else {
+        Capabilities::whole(mtu)
+    };
     let pair = connect(caps)?;
     match arg(0, "stream") {
         "stream" => stream(&pair, mtu, time),
@@ -44,15 +48,27 @@ fn connect(caps: Capabilities) -> Result<Pair> {
     let mut ends = Vec::new();
     for (n, device) in [(1, a), (2, b)] {
         let stack = Stack::new(Config::new(clock.clone(), Random::from_os()))?;
-        let addr = IfAddr { addr: Ipv4Addr::new(192, 0, 2, n), prefix_len: 24 };
-        let config = IfConfig { name: "pipe0".into(), mac: None, addrs: vec![addr], accept_any: false };
+        let addr = IfAddr {
+            addr: Ipv4Addr::new(192, 0, 2, n),
+            prefix_len: 24,
+        };
+        let config = IfConfig {
+            name: "pipe0".into(),
+            mac: None,
+            addrs: vec![addr],
+            accept_any: false,
+        };
         let index = stack.attach(Arc::new(device), config);
         ends.push((stack, index));
     }
-    let Ok(ends) = <[_; 2]>::try_from(ends) else { return Err("two ends".into()) };
+    let Ok(ends) = <[_; 2]>::try_from(ends) else {
+        return Err("two ends".into());
+    };
     let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
     let listener = ends[1].0.tcp_listen(there, 8)?;
-    let client = ends[0].0.tcp_connect(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), there)?;
+    let client = ends[0]
+        .0
+        .tcp_connect(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), there)?;
     let mut server = None;
     while server.is_none() {
         turn(&ends)?;
@@ -61,12 +77,22 @@ fn connect(caps: Capabilities) -> Result<Pair> {
     let server = server.ok_or("accepted")?;
     client.set_nodelay(true);
     server.set_nodelay(true);
-    Ok(Pair { ends, client, server })
+    Ok(Pair {
+        ends,
+        client,
+        server,
+    })
 }
 
 fn turn(ends: &[(Stack, IfIndex); 2]) -> Result<()> {
     for (stack, index) in ends {
-        stack.poll_interface(*index, Budget { frames: 64, bytes: 1 << 20 })?;
+        stack.poll_interface(
+            *index,
+            Budget {
+                frames: 64,
+                bytes: 1 << 20,
+            },
+        )?;
         stack.poll();
     }
     Ok(())
@@ -94,7 +120,9 @@ fn stream(pair: &Pair, mtu: u16, time: Duration) -> Result<()> {
     }
     let s = start.elapsed().as_secs_f64();
     let gbit = bytes as f64 * 8.0 / s / 1e9;
-    println!("{{\"mode\":\"stream\",\"mtu\":{mtu},\"bytes\":{bytes},\"seconds\":{s:.3},\"gbit_s\":{gbit:.2}}}");
+    println!(
+        "{{\"mode\":\"stream\",\"mtu\":{mtu},\"bytes\":{bytes},\"seconds\":{s:.3},\"gbit_s\":{gbit:.2}}}"
+    );
     Ok(())
 }
 

@@ -84,7 +84,9 @@ impl<'s> Batch<'s> {
             if ip4::loopback::drain(&mut self) {
                 continue;
             }
-            let Some(ifp) = self.transmit.pop() else { break };
+            let Some(ifp) = self.transmit.pop() else {
+                break;
+            };
             witness::assert_none("a device's transmit");
             ifp.transmit(&mut self);
         }

@@ -97,6 +97,9 @@ pub struct TcpConfig {
     pub connections_max: usize,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
+    /// A bug to be switched on. Default none.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<crate::tcp::Planted>,
 }
 
 impl Default for TcpConfig {
@@ -118,6 +121,8 @@ impl Default for TcpConfig {
             fin_wait_2_timeout: Duration::from_secs(60),
             connections_max: 65_536,
             reass_ranges_max: 256,
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
         }
     }
 }

@@ -34,8 +34,15 @@ struct Inner<T> {
 
 impl<T> Datagramq<T> {
     pub(crate) const fn new(items_max: usize) -> Self {
-        let inner = Inner { items: VecDeque::new(), pinned: 0, waker: None };
-        Self { inner: Mutex::new(&QUEUE, inner), items_max }
+        let inner = Inner {
+            items: VecDeque::new(),
+            pinned: 0,
+            waker: None,
+        };
+        Self {
+            inner: Mutex::new(&QUEUE, inner),
+            items_max,
+        }
     }
 
     /// Adds an item that keeps `pinned` bytes from being reused. Hands back whom to wake; or the item,

@@ -118,7 +118,10 @@ impl Drops {
 
     /// The reasons that occurred, with their counts.
     pub(crate) fn nonzero(&self) -> Vec<(DropReason, u64)> {
-        let counts = DropReason::ALL.iter().zip(&self.0).map(|(&r, c)| (r, c.get()));
+        let counts = DropReason::ALL
+            .iter()
+            .zip(&self.0)
+            .map(|(&r, c)| (r, c.get()));
         counts.filter(|&(_, n)| n > 0).collect()
     }
 }

@@ -43,13 +43,17 @@ pub struct IfAddr {
 impl IfAddr {
     /// Whether `other` is in the same network.
     pub fn contains(&self, other: Ipv4Addr) -> bool {
-        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix_len.min(32))).unwrap_or(0);
+        let mask = u32::MAX
+            .checked_shl(32 - u32::from(self.prefix_len.min(32)))
+            .unwrap_or(0);
         (u32::from(self.addr) ^ u32::from(other)) & mask == 0
     }
 
     /// The network's own broadcast address; /31 and /32 have none (RFC 3021).
     pub fn broadcast(&self) -> Option<Ipv4Addr> {
-        let host = u32::MAX.checked_shr(u32::from(self.prefix_len)).unwrap_or(0);
+        let host = u32::MAX
+            .checked_shr(u32::from(self.prefix_len))
+            .unwrap_or(0);
         (self.prefix_len < 31).then(|| Ipv4Addr::from(u32::from(self.addr) | host))
     }
 }
@@ -155,7 +159,8 @@ impl Ifnet {
     /// else none (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, dst: Ipv4Addr) -> Ipv4Addr {
         let near = self.addrs.iter().find(|a| a.contains(dst));
-        near.or(self.addrs.first()).map_or(Ipv4Addr::UNSPECIFIED, |a| a.addr)
+        near.or(self.addrs.first())
+            .map_or(Ipv4Addr::UNSPECIFIED, |a| a.addr)
     }
 
     /// The largest IP packet that leaves in one frame.
@@ -207,7 +212,10 @@ impl Ifnet {
             return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
         }
         match self.device.transmit(&mut ready) {
-            Ok(refused) => batch.stack.drops.add(DropReason::DeviceError, refused as u64),
+            Ok(refused) => batch
+                .stack
+                .drops
+                .add(DropReason::DeviceError, refused as u64),
             Err(_) => self.mark_gone(),
         }
         // What a full device leaves is lost, as on a wire: TCP sends it again.

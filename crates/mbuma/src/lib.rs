@@ -90,4 +90,6 @@ pub use icmp::Unreach;
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
+#[cfg(feature = "planted-bugs")]
+pub use tcp::Planted;
 pub use tcp::{State, TcpStats};

@@ -66,21 +66,45 @@ impl Routes {
     /// Adds the interface's own addresses and the networks they are in.
     pub(crate) fn add_connected(&self, ifp: &Arc<Ifnet>) {
         for &addr in &ifp.addrs {
-            let host = IfAddr { addr: addr.addr, prefix_len: 32 };
-            self.add(Entry { net: host, ifp: Arc::clone(ifp), gateway: None, src: addr.addr, local: true });
+            let host = IfAddr {
+                addr: addr.addr,
+                prefix_len: 32,
+            };
+            self.add(Entry {
+                net: host,
+                ifp: Arc::clone(ifp),
+                gateway: None,
+                src: addr.addr,
+                local: true,
+            });
             if addr.prefix_len < 32 {
                 let ifp = Arc::clone(ifp);
-                self.add(Entry { net: addr, ifp, gateway: None, src: addr.addr, local: false });
+                self.add(Entry {
+                    net: addr,
+                    ifp,
+                    gateway: None,
+                    src: addr.addr,
+                    local: false,
+                });
             }
         }
     }
 
     /// Sends everything else to `gateway`, which is on the link of `ifp`.
     pub(crate) fn add_default(&self, ifp: &Arc<Ifnet>, gateway: Ipv4Addr) {
-        let net = IfAddr { addr: Ipv4Addr::UNSPECIFIED, prefix_len: 0 };
+        let net = IfAddr {
+            addr: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+        };
         let src = ifp.source_for(gateway);
         let gateway = Some(gateway);
-        self.add(Entry { net, ifp: Arc::clone(ifp), gateway, src, local: false });
+        self.add(Entry {
+            net,
+            ifp: Arc::clone(ifp),
+            gateway,
+            src,
+            local: false,
+        });
     }
 
     /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
@@ -99,7 +123,10 @@ impl Routes {
     #[doc(alias = "fib4_lookup")]
     pub(crate) fn lookup(&self, dst: Ipv4Addr) -> Option<Route> {
         let entries = self.0.read();
-        entries.iter().find(|e| e.net.contains(dst)).map(|e| e.route_to(dst))
+        entries
+            .iter()
+            .find(|e| e.net.contains(dst))
+            .map(|e| e.route_to(dst))
     }
 
     /// The way to a group or to the limited broadcast, which is on every link: the link of `src`, or
@@ -108,12 +135,20 @@ impl Routes {
         let entries = self.0.read();
         let own = entries.iter().find(|e| e.local && e.net.addr == src);
         let entry = own.or_else(|| entries.iter().find(|e| e.net.prefix_len == 0))?;
-        Some(Route { next_hop: dst, local: false, ..entry.route_to(dst) })
+        Some(Route {
+            next_hop: dst,
+            local: false,
+            ..entry.route_to(dst)
+        })
     }
 
     /// Whether `addr` is an address of this stack.
     pub(crate) fn is_local(&self, addr: Ipv4Addr) -> bool {
-        self.0.read().iter().take_while(|e| e.net.prefix_len == 32).any(|e| e.local && e.net.addr == addr)
+        self.0
+            .read()
+            .iter()
+            .take_while(|e| e.net.prefix_len == 32)
+            .any(|e| e.local && e.net.addr == addr)
     }
 }
 

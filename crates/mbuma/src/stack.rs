@@ -80,7 +80,11 @@ impl Inner {
     }
 
     pub(crate) fn interface(&self, index: IfIndex) -> Option<Arc<Ifnet>> {
-        self.interfaces.read().iter().find(|ifp| ifp.index == index).map(Arc::clone)
+        self.interfaces
+            .read()
+            .iter()
+            .find(|ifp| ifp.index == index)
+            .map(Arc::clone)
     }
 }
 
@@ -111,7 +115,10 @@ impl Stack {
 
     /// Attaches a device. Its connected networks become routes.
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
-        let mac = config.mac.or_else(|| device.mac()).unwrap_or_else(|| self.random_mac());
+        let mac = config
+            .mac
+            .or_else(|| device.mac())
+            .unwrap_or_else(|| self.random_mac());
         let mut interfaces = self.0.interfaces.write();
         let index = IfIndex(interfaces.last().map_or(1, |last| last.index.0 + 1));
         let neighbours = Neighbours::new(self.0.config.arp_queue_max);
@@ -125,7 +132,9 @@ impl Stack {
     /// Takes an interface away: its routes go, and what is queued on it is dropped and counted.
     pub fn detach(&self, index: IfIndex) {
         let mut interfaces = self.0.interfaces.write();
-        let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else { return };
+        let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else {
+            return;
+        };
         let ifp = interfaces.remove(at);
         drop(interfaces);
         ifp.mark_gone();
@@ -188,15 +197,26 @@ impl Stack {
             batch.stack.tcp.run_timers(batch);
             batch.stack.ip4.run_timers(batch);
             let interfaces = batch.stack.interfaces.read().clone();
-            interfaces.iter().for_each(|ifp| ifp.neighbours.run_timers(batch, ifp));
+            interfaces
+                .iter()
+                .for_each(|ifp| ifp.neighbours.run_timers(batch, ifp));
         });
         self.next_deadline()
     }
 
     /// When [`Stack::poll`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
-        let arp = self.0.interfaces.read().iter().filter_map(|i| i.neighbours.deadline()).min();
-        [self.0.tcp.deadline(), self.0.ip4.deadline(), arp].into_iter().flatten().min()
+        let arp = self
+            .0
+            .interfaces
+            .read()
+            .iter()
+            .filter_map(|i| i.neighbours.deadline())
+            .min();
+        [self.0.tcp.deadline(), self.0.ip4.deadline(), arp]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The stack's time now.
@@ -212,7 +232,9 @@ impl Stack {
     /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
     pub fn connections(&self) -> Vec<(SocketAddrV4, SocketAddrV4, TcpInfo)> {
         let all = self.0.tcp.table.all();
-        all.iter().map(|pcb| (pcb.key.local, pcb.key.peer, TcpInfo::of(&pcb.tcb.lock()))).collect()
+        all.iter()
+            .map(|pcb| (pcb.key.local, pcb.key.peer, TcpInfo::of(&pcb.tcb.lock())))
+            .collect()
     }
 
     /// What happened so far.
@@ -230,7 +252,9 @@ impl Stack {
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").field("pool", &self.0.pool).finish_non_exhaustive()
+        f.debug_struct("Stack")
+            .field("pool", &self.0.pool)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,10 @@ fn arp_in(frame: &[u8]) -> (EtherHeader, ArpPacket) {
 }
 
 fn strangers() -> Lab {
-    Lab::new(Setup { introduced: false, ..Setup::default() })
+    Lab::new(Setup {
+        introduced: false,
+        ..Setup::default()
+    })
 }
 
 /// Breaks if the stack does not answer for its address, or to the wrong station.
@@ -34,12 +37,28 @@ fn answers_for_its_own_address() {
 /// own address taken when it probes for it.
 #[test]
 fn answers_for_nobody_else() {
-    let lab = Lab::new(Setup { introduced: false, accept_any: true, ..Setup::default() });
-    lab.give(&arp_frame(&ArpPacket::request(PEER_MAC, Ipv4Addr::UNSPECIFIED, PEER)));
-    lab.give(&arp_frame(&ArpPacket::request(PEER_MAC, PEER, Ipv4Addr::new(10, 0, 2, 50))));
+    let lab = Lab::new(Setup {
+        introduced: false,
+        accept_any: true,
+        ..Setup::default()
+    });
+    lab.give(&arp_frame(&ArpPacket::request(
+        PEER_MAC,
+        Ipv4Addr::UNSPECIFIED,
+        PEER,
+    )));
+    lab.give(&arp_frame(&ArpPacket::request(
+        PEER_MAC,
+        PEER,
+        Ipv4Addr::new(10, 0, 2, 50),
+    )));
     assert!(lab.frames().is_empty());
     // A probe for our address is answered: the prober must not take it.
-    lab.give(&arp_frame(&ArpPacket::request(PEER_MAC, Ipv4Addr::UNSPECIFIED, US)));
+    lab.give(&arp_frame(&ArpPacket::request(
+        PEER_MAC,
+        Ipv4Addr::UNSPECIFIED,
+        US,
+    )));
     assert_eq!(arp_in(&lab.frame()).1.sender_ip, US);
     lab.done();
 }
@@ -70,7 +89,10 @@ fn gives_up_after_three_questions() {
     socket.send_to(lab.chain(b"anybody?"), at(PEER, 9)).unwrap();
     for question in 1..=3 {
         assert_eq!(lab.frames().len(), 1, "question {question}");
-        assert_eq!(lab.stack.next_deadline(), Some(lab.stack.now() + Duration::from_secs(1)));
+        assert_eq!(
+            lab.stack.next_deadline(),
+            Some(lab.stack.now() + Duration::from_secs(1))
+        );
         lab.advance(Duration::from_secs(1));
     }
     assert!(lab.frames().is_empty());
@@ -83,7 +105,11 @@ fn gives_up_after_three_questions() {
 /// Breaks if one silent neighbour can make the stack hold packets without limit.
 #[test]
 fn queue_is_bounded() {
-    let lab = Lab::new(Setup { introduced: false, tune: |c| c.arp_queue_max = 4, ..Setup::default() });
+    let lab = Lab::new(Setup {
+        introduced: false,
+        tune: |c| c.arp_queue_max = 4,
+        ..Setup::default()
+    });
     let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
     for _ in 0..10 {
         socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
@@ -103,11 +129,17 @@ fn checks_old_answers_without_stopping() {
     let lab = Lab::plain();
     let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
     lab.advance(Duration::from_secs(21 * 60));
-    socket.send_to(lab.chain(b"still there?"), at(PEER, 9)).unwrap();
+    socket
+        .send_to(lab.chain(b"still there?"), at(PEER, 9))
+        .unwrap();
     let frames = lab.frames();
     assert_eq!(frames.len(), 2, "a question and the datagram");
     let (header, request) = arp_in(&frames[0]);
-    assert_eq!((header.dst, request.op), (PEER_MAC, ArpOp::Request), "asked directly");
+    assert_eq!(
+        (header.dst, request.op),
+        (PEER_MAC, ArpOp::Request),
+        "asked directly"
+    );
     assert_eq!(parse_udp(&frames[1]).2, b"still there?");
     // It moved to another station: the next datagram goes there.
     let moved = MacAddr([2, 0, 0, 0, 0, 101]);
@@ -124,9 +156,21 @@ fn checks_old_answers_without_stopping() {
 fn believes_no_nonsense() {
     let lab = strangers();
     lab.give(&arp_frame(&ArpPacket::gratuitous(PEER_MAC, US)));
-    lab.give(&arp_frame(&ArpPacket::request(MacAddr::BROADCAST, PEER, US)));
-    lab.give(&arp_frame(&ArpPacket::request(PEER_MAC, Ipv4Addr::new(10, 0, 2, 255), US)));
-    lab.give(&arp_frame(&ArpPacket::request(PEER_MAC, Ipv4Addr::new(224, 0, 0, 1), US)));
+    lab.give(&arp_frame(&ArpPacket::request(
+        MacAddr::BROADCAST,
+        PEER,
+        US,
+    )));
+    lab.give(&arp_frame(&ArpPacket::request(
+        PEER_MAC,
+        Ipv4Addr::new(10, 0, 2, 255),
+        US,
+    )));
+    lab.give(&arp_frame(&ArpPacket::request(
+        PEER_MAC,
+        Ipv4Addr::new(224, 0, 0, 1),
+        US,
+    )));
     assert_eq!(lab.dropped(DropReason::BadArp), 4);
     assert!(lab.frames().is_empty());
     // An answer that nobody asked for teaches nothing: the next packet still asks.

@@ -16,7 +16,15 @@ fn fragments(payload: &[u8], each: usize, id: u16) -> Vec<Vec<u8>> {
     let piece = |(i, data): (usize, &[u8])| {
         let frag_offset = (i * each) as u16;
         let fields = from_peer(US, IpProto::UDP);
-        ip_frame(&Ipv4Fields { id, frag_offset, mf: i + 1 < count, ..fields }, data)
+        ip_frame(
+            &Ipv4Fields {
+                id,
+                frag_offset,
+                mf: i + 1 < count,
+                ..fields
+            },
+            data,
+        )
     };
     payload.chunks(each).enumerate().map(piece).collect()
 }
@@ -47,7 +55,10 @@ fn there_and_back() {
         assert_eq!(frames.len(), 60_008usize.div_ceil(1480));
 
         // Answer as the peer would: the same payload with the ends exchanged.
-        let sent: Vec<u8> = frames.iter().flat_map(|f| parse(f).payload.to_vec()).collect();
+        let sent: Vec<u8> = frames
+            .iter()
+            .flat_map(|f| parse(f).payload.to_vec())
+            .collect();
         assert_eq!(sent[8..], data);
         let mut back = fragments(&udp(at(PEER, 9), at(US, 7), &sent[8..]), 1480, 77);
         let again: Vec<_> = (0..5).map(|i| back[i * 7].clone()).collect();
@@ -67,12 +78,20 @@ fn there_and_back() {
 /// Breaks if the UDP checksum of a datagram that is cut is left to a device that sees only pieces.
 #[test]
 fn checksum_is_finished_before_cutting() {
-    let lab = Lab::new(Setup { caps: Capabilities::whole(1500), ..Setup::default() });
+    let lab = Lab::new(Setup {
+        caps: Capabilities::whole(1500),
+        ..Setup::default()
+    });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
-    socket.send_to(lab.chain(&pattern_bytes(5000)), at(PEER, 9)).unwrap();
+    socket
+        .send_to(lab.chain(&pattern_bytes(5000)), at(PEER, 9))
+        .unwrap();
     let packets = lab.packets();
     assert!(packets.iter().all(|p| p.header().csum.is_empty()));
-    let whole: Vec<u8> = packets.iter().flat_map(|p| p.to_vec()[34..].to_vec()).collect();
+    let whole: Vec<u8> = packets
+        .iter()
+        .flat_map(|p| p.to_vec()[34..].to_vec())
+        .collect();
     let sum = wire::pseudo_header_v4(US, PEER, IpProto::UDP, 5008);
     let mut sum = sum;
     sum.add_bytes(&whole);
@@ -91,10 +110,25 @@ fn large_ping() {
     for (i, piece) in message.chunks(1480).enumerate() {
         let frag_offset = (i * 1480) as u16;
         let mf = (i + 1) * 1480 < message.len();
-        lab.give(&ip_frame(&Ipv4Fields { id: 5, frag_offset, mf, ..fields }, piece));
+        lab.give(&ip_frame(
+            &Ipv4Fields {
+                id: 5,
+                frag_offset,
+                mf,
+                ..fields
+            },
+            piece,
+        ));
     }
-    let answer: Vec<u8> = lab.frames().iter().flat_map(|f| parse(f).payload.to_vec()).collect();
-    assert_eq!(answer, icmp(IcmpMessage::EchoReply { id: 3, seq: 4 }, &data));
+    let answer: Vec<u8> = lab
+        .frames()
+        .iter()
+        .flat_map(|f| parse(f).payload.to_vec())
+        .collect();
+    assert_eq!(
+        answer,
+        icmp(IcmpMessage::EchoReply { id: 3, seq: 4 }, &data)
+    );
     lab.done();
 }
 
@@ -108,7 +142,12 @@ fn overlap_spoils_the_datagram() {
         let (whole, _) = datagram(3000);
         let all = fragments(&whole, 1000, 9);
         lab.give(&all[0]);
-        let fields = Ipv4Fields { id: 9, frag_offset: start, mf: true, ..from_peer(US, IpProto::UDP) };
+        let fields = Ipv4Fields {
+            id: 9,
+            frag_offset: start,
+            mf: true,
+            ..from_peer(US, IpProto::UDP)
+        };
         lab.give(&ip_frame(&fields, &vec![0xee; len]));
         assert_eq!(lab.dropped(DropReason::FragmentOverlap), 2, "{start}+{len}");
         lab.give(&all[1]);
@@ -127,9 +166,19 @@ fn overlap_spoils_the_datagram() {
 #[test]
 fn bad_fragments() {
     let lab = Lab::plain();
-    let fields = Ipv4Fields { id: 1, ..from_peer(US, IpProto::UDP) };
+    let fields = Ipv4Fields {
+        id: 1,
+        ..from_peer(US, IpProto::UDP)
+    };
     let give = |mf, frag_offset, len| {
-        lab.give(&ip_frame(&Ipv4Fields { mf, frag_offset, ..fields }, &vec![0; len]));
+        lab.give(&ip_frame(
+            &Ipv4Fields {
+                mf,
+                frag_offset,
+                ..fields
+            },
+            &vec![0; len],
+        ));
         lab.dropped(DropReason::FragmentBad)
     };
     assert_eq!(give(true, 0, 0), 1, "empty");
@@ -170,19 +219,35 @@ fn timeout() {
 /// Breaks if a flood of fragments takes memory without limit, or locks honest ones out.
 #[test]
 fn limits() {
-    let lab = Lab::new(Setup { tune: |c| c.reass_max = (4, 3), ..Setup::default() });
+    let lab = Lab::new(Setup {
+        tune: |c| c.reass_max = (4, 3),
+        ..Setup::default()
+    });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     for id in 0..10 {
-        let fields = Ipv4Fields { id, mf: true, ..from_peer(US, IpProto::UDP) };
+        let fields = Ipv4Fields {
+            id,
+            mf: true,
+            ..from_peer(US, IpProto::UDP)
+        };
         lab.give(&ip_frame(&fields, &[0; 8]));
     }
-    assert_eq!(lab.dropped(DropReason::FragmentLimit), 6, "the oldest make room");
+    assert_eq!(
+        lab.dropped(DropReason::FragmentLimit),
+        6,
+        "the oldest make room"
+    );
     let (whole, data) = datagram(2000);
-    fragments(&whole, 1000, 100).iter().for_each(|f| lab.give(f));
+    fragments(&whole, 1000, 100)
+        .iter()
+        .for_each(|f| lab.give(f));
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
     // One more piece than a datagram may have takes all of them along.
     let before = lab.dropped(DropReason::FragmentLimit);
-    fragments(&whole, 400, 101).iter().take(4).for_each(|f| lab.give(f));
+    fragments(&whole, 400, 101)
+        .iter()
+        .take(4)
+        .for_each(|f| lab.give(f));
     assert_eq!(lab.dropped(DropReason::FragmentLimit) - before, 4);
     drop(socket);
     lab.done();
@@ -192,16 +257,80 @@ fn limits() {
 #[test]
 fn congestion_marks() {
     let (whole, _) = datagram(2000);
-    let cases = [([0b10, 0b11, 0b10], true), ([0b00, 0b11, 0b00], false), ([0b01, 0b01, 0b01], true)];
+    let cases = [
+        ([0b10, 0b11, 0b10], true),
+        ([0b00, 0b11, 0b00], false),
+        ([0b01, 0b01, 0b01], true),
+    ];
     for (marks, taken) in cases {
         let lab = Lab::plain();
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
         for (i, (piece, tos)) in whole.chunks(1000).zip(marks).enumerate() {
-            let fields = Ipv4Fields { tos, id: 3, ..from_peer(US, IpProto::UDP) };
+            let fields = Ipv4Fields {
+                tos,
+                id: 3,
+                ..from_peer(US, IpProto::UDP)
+            };
             let (frag_offset, mf) = ((i * 1000) as u16, i < 2);
-            lab.give(&ip_frame(&Ipv4Fields { frag_offset, mf, ..fields }, piece));
+            lab.give(&ip_frame(
+                &Ipv4Fields {
+                    frag_offset,
+                    mf,
+                    ..fields
+                },
+                piece,
+            ));
         }
         assert_eq!(socket.recv().is_some(), taken, "{marks:?}");
+        drop(socket);
+        lab.done();
+    }
+}
+
+/// A datagram's payload cut anywhere at multiples of 8, as offsets and lengths.
+fn random_cuts(len: usize, random: &mut Random) -> Vec<(usize, usize)> {
+    let mut cuts = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let piece = (8 * (1 + random.below(180) as usize)).min(len - at);
+        cuts.push((at, piece));
+        at += piece;
+    }
+    cuts
+}
+
+/// Breaks if there is any way to cut, order and repeat fragments that is put together wrongly.
+#[test]
+fn any_cut_in_any_order() {
+    for seed in 0..200 {
+        let mut random = Random::from_seed(seed);
+        let lab = Lab::new(Setup {
+            tune: |c| c.reass_max = (16, 10_000),
+            ..Setup::default()
+        });
+        let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+        let (whole, data) = datagram(1 + random.below(9000) as usize);
+        let mut cuts = random_cuts(whole.len(), &mut random);
+        let again = cuts[random.below(cuts.len() as u64) as usize];
+        if cuts.len() > 1 {
+            cuts.push(again);
+        }
+        shuffle(&mut cuts, &mut random);
+        for (at, len) in cuts {
+            let (frag_offset, mf) = (at as u16, at + len < whole.len());
+            let fields = Ipv4Fields {
+                id: 1,
+                frag_offset,
+                mf,
+                ..from_peer(US, IpProto::UDP)
+            };
+            lab.give(&ip_frame(&fields, &whole[at..at + len]));
+        }
+        assert_eq!(
+            socket.recv().expect("whole").payload.to_vec(),
+            data,
+            "seed {seed}"
+        );
         drop(socket);
         lab.done();
     }

@@ -19,7 +19,10 @@ fn answers_pings() {
         let frame = lab.frame();
         let seen = parse(&frame);
         assert_eq!((seen.src, seen.dst, seen.ttl), (US, PEER, 64));
-        assert_eq!(parse_icmp(&frame), (IcmpMessage::EchoReply { id: 77, seq: 3 }, data));
+        assert_eq!(
+            parse_icmp(&frame),
+            (IcmpMessage::EchoReply { id: 77, seq: 3 }, data)
+        );
         lab.done();
     }
 }
@@ -50,18 +53,30 @@ fn foreign_pings_go_to_the_interceptor() {
     assert_eq!(lab.dropped(DropReason::IcmpUnhandled), 1);
 
     let echoes = lab.stack.icmp_echo_any(lab.iface).unwrap();
-    assert!(lab.stack.icmp_echo_any(lab.iface).is_err(), "one an interface");
+    assert!(
+        lab.stack.icmp_echo_any(lab.iface).is_err(),
+        "one an interface"
+    );
     lab.give(&ping_frame(FOREIGN, 5, 2, b"answer me"));
     lab.give(&ping_frame(US, 5, 3, b"this one is yours"));
-    assert_eq!(parse_icmp(&lab.frame()).0, IcmpMessage::EchoReply { id: 5, seq: 3 });
+    assert_eq!(
+        parse_icmp(&lab.frame()).0,
+        IcmpMessage::EchoReply { id: 5, seq: 3 }
+    );
 
     let echo = echoes.recv().unwrap();
     assert!(echoes.recv().is_none());
-    assert_eq!((echo.src, echo.dst, echo.id, echo.seq, echo.ttl), (PEER, FOREIGN, 5, 2, 64));
+    assert_eq!(
+        (echo.src, echo.dst, echo.id, echo.seq, echo.ttl),
+        (PEER, FOREIGN, 5, 2, 64)
+    );
     echoes.reply(&echo, lab.chain(b"answer me"));
     let frame = lab.frame();
     assert_eq!((parse(&frame).src, parse(&frame).dst), (FOREIGN, PEER));
-    let answer = (IcmpMessage::EchoReply { id: 5, seq: 2 }, b"answer me".to_vec());
+    let answer = (
+        IcmpMessage::EchoReply { id: 5, seq: 2 },
+        b"answer me".to_vec(),
+    );
     assert_eq!(parse_icmp(&frame), answer);
 
     // Refused: the error comes from the gateway and quotes the ping, bit for bit.
@@ -69,7 +84,10 @@ fn foreign_pings_go_to_the_interceptor() {
     let frame = lab.frame();
     assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
     let (message, quote) = parse_icmp(&frame);
-    assert_eq!(message, IcmpMessage::DestUnreachable(Unreachable::HostUnreachable));
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::HostUnreachable)
+    );
     assert_eq!(quote, ping_frame(FOREIGN, 5, 2, b"answer me")[14..]);
 
     drop((echo, echoes));
@@ -89,7 +107,10 @@ fn port_unreachable_quotes_the_datagram() {
         let answer = lab.frame();
         assert_eq!((parse(&answer).src, parse(&answer).dst), (US, PEER));
         let (message, quote) = parse_icmp(&answer);
-        assert_eq!(message, IcmpMessage::DestUnreachable(Unreachable::PortUnreachable));
+        assert_eq!(
+            message,
+            IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
+        );
         let original = &frame[14..];
         assert_eq!(quote, original[..original.len().min(548)]);
         assert!(answer.len() - 14 <= 576);
@@ -106,40 +127,76 @@ fn errors_are_not_sent_about() {
     let datagram = udp(at(PEER, 1), to, b"closed");
     let fields = from_peer(US, IpProto::UDP);
     // ...a fragment other than the first: here one of an unknown protocol, whole but for that.
-    let unknown = Ipv4Fields { protocol: IpProto(200), ..fields };
+    let unknown = Ipv4Fields {
+        protocol: IpProto(200),
+        ..fields
+    };
     // ...an ICMP error,
-    let quote = ip(&Ipv4Fields { src: US, dst: PEER, ..fields }, &datagram);
-    let error = icmp(IcmpMessage::DestUnreachable(Unreachable::PortUnreachable), &quote);
+    let quote = ip(
+        &Ipv4Fields {
+            src: US,
+            dst: PEER,
+            ..fields
+        },
+        &datagram,
+    );
+    let error = icmp(
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable),
+        &quote,
+    );
     lab.give(&ip_frame(&from_peer(US, IpProto::ICMP), &error));
     // ...a broadcast, on the link or on the network,
     let everybody = Ipv4Addr::new(10, 0, 2, 255);
-    let many = ip(&Ipv4Fields { dst: everybody, ..fields }, &udp(at(PEER, 1), at(everybody, 9), b""));
+    let many = ip(
+        &Ipv4Fields {
+            dst: everybody,
+            ..fields
+        },
+        &udp(at(PEER, 1), at(everybody, 9), b""),
+    );
     lab.give(&ether(MacAddr::BROADCAST, wire::EtherType::IPV4, &many));
     let one = ip(&fields, &datagram);
     lab.give(&ether(MacAddr::BROADCAST, wire::EtherType::IPV4, &one));
     // ...a source that is not one host.
-    for src in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 1), everybody, US] {
-        lab.give(&ip_frame(&Ipv4Fields { src, ..fields }, &udp(at(src, 1), to, b"")));
+    for src in [
+        Ipv4Addr::UNSPECIFIED,
+        Ipv4Addr::new(127, 0, 0, 1),
+        everybody,
+        US,
+    ] {
+        lab.give(&ip_frame(
+            &Ipv4Fields { src, ..fields },
+            &udp(at(src, 1), to, b""),
+        ));
     }
     assert!(lab.frames().is_empty());
     // But a protocol that nobody speaks is answered.
     lab.give(&ip_frame(&unknown, b"12345678"));
     let (message, _) = parse_icmp(&lab.frame());
-    assert_eq!(message, IcmpMessage::DestUnreachable(Unreachable::ProtocolUnreachable));
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::ProtocolUnreachable)
+    );
     lab.done();
 }
 
 /// Breaks if a flood of bad packets becomes a flood of errors, or if errors stop for good after one.
 #[test]
 fn errors_are_limited() {
-    let lab = Lab::new(Setup { tune: |c| c.icmp_errors_per_s = 100, ..Setup::default() });
+    let lab = Lab::new(Setup {
+        tune: |c| c.icmp_errors_per_s = 100,
+        ..Setup::default()
+    });
     let frame = udp_frame(4000, at(US, 9), b"");
     for _ in 0..1000 {
         lab.give(&frame);
     }
     let first = lab.frames().len();
     assert!((1..=11).contains(&first), "{first} errors at once");
-    assert_eq!(lab.dropped(DropReason::IcmpRateLimited), 1000 - first as u64);
+    assert_eq!(
+        lab.dropped(DropReason::IcmpRateLimited),
+        1000 - first as u64
+    );
     let mut later = 0;
     for _ in 0..1000 {
         lab.advance(Duration::from_millis(1));
@@ -154,7 +211,10 @@ fn errors_are_limited() {
 #[test]
 fn hops_are_used_up_on_the_way_through() {
     let lab = Lab::gateway();
-    let fields = Ipv4Fields { ttl: 1, ..from_peer(FOREIGN, IpProto::UDP) };
+    let fields = Ipv4Fields {
+        ttl: 1,
+        ..from_peer(FOREIGN, IpProto::UDP)
+    };
     let frame = ip_frame(&fields, &udp(at(PEER, 1), at(FOREIGN, 33434), b"probe"));
     lab.give(&frame);
     let answer = lab.frame();
@@ -163,8 +223,17 @@ fn hops_are_used_up_on_the_way_through() {
     assert_eq!(message, IcmpMessage::TimeExceeded(TimeExceeded::Transit));
     assert_eq!(quote, frame[14..]);
     let message = icmp(IcmpMessage::EchoRequest { id: 1, seq: 1 }, b"");
-    lab.give(&ip_frame(&Ipv4Fields { ttl: 1, ..from_peer(US, IpProto::ICMP) }, &message));
-    assert_eq!(parse_icmp(&lab.frame()).0, IcmpMessage::EchoReply { id: 1, seq: 1 });
+    lab.give(&ip_frame(
+        &Ipv4Fields {
+            ttl: 1,
+            ..from_peer(US, IpProto::ICMP)
+        },
+        &message,
+    ));
+    assert_eq!(
+        parse_icmp(&lab.frame()).0,
+        IcmpMessage::EchoReply { id: 1, seq: 1 }
+    );
     lab.done();
 }
 
@@ -176,10 +245,16 @@ fn errors_reach_the_udp_socket() {
     socket.send_to(lab.chain(b"hello"), at(PEER, 9)).unwrap();
     let sent = lab.frame();
     let quote = &sent[14..14 + Ipv4Header::LEN + 8];
-    let error = icmp(IcmpMessage::DestUnreachable(Unreachable::PortUnreachable), quote);
+    let error = icmp(
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable),
+        quote,
+    );
     lab.give(&ip_frame(&from_peer(US, IpProto::ICMP), &error));
     let heard = socket.take_error().unwrap();
-    assert_eq!((heard.src, heard.dst, heard.kind), (at(US, 1000), at(PEER, 9), Unreach::Port));
+    assert_eq!(
+        (heard.src, heard.dst, heard.kind),
+        (at(US, 1000), at(PEER, 9), Unreach::Port)
+    );
     assert!(socket.take_error().is_none());
     drop(socket);
     lab.done();

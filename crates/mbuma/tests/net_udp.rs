@@ -32,9 +32,14 @@ fn echo_both_ways() {
         let data = pattern_bytes(len);
         lab.give(&udp_frame(4000, at(US, 7), &data));
         let datagram = socket.recv().unwrap();
-        assert_eq!((datagram.src, datagram.dst, datagram.ttl), (at(PEER, 4000), at(US, 7), 64));
+        assert_eq!(
+            (datagram.src, datagram.dst, datagram.ttl),
+            (at(PEER, 4000), at(US, 7), 64)
+        );
         assert_eq!(datagram.payload.to_vec(), data);
-        socket.send(datagram.payload, datagram.dst, datagram.src).unwrap();
+        socket
+            .send(datagram.payload, datagram.dst, datagram.src)
+            .unwrap();
         assert_eq!(parse_udp(&lab.frame()), (at(US, 7), at(PEER, 4000), data));
         assert!(socket.recv().is_none());
         drop(socket);
@@ -85,9 +90,18 @@ fn binding() {
     let lab = Lab::plain();
     let stack = &lab.stack;
     let all = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
-    assert_eq!(stack.udp_bind(at(US, 53)).unwrap_err(), BindError::AddrInUse);
-    assert_eq!(stack.udp_bind(at(FOREIGN, 53)).unwrap_err(), BindError::AddrNotAvailable);
-    let (a, b) = (stack.udp_bind(at(US, 0)).unwrap(), stack.udp_bind(at(US, 0)).unwrap());
+    assert_eq!(
+        stack.udp_bind(at(US, 53)).unwrap_err(),
+        BindError::AddrInUse
+    );
+    assert_eq!(
+        stack.udp_bind(at(FOREIGN, 53)).unwrap_err(),
+        BindError::AddrNotAvailable
+    );
+    let (a, b) = (
+        stack.udp_bind(at(US, 0)).unwrap(),
+        stack.udp_bind(at(US, 0)).unwrap(),
+    );
     assert!(a.local_addr().port() >= 49152);
     assert_ne!(a.local_addr(), b.local_addr());
     let clone = all.clone();
@@ -109,7 +123,10 @@ fn sending_is_checked() {
     assert_eq!(send(at(US, 8), at(PEER, 1)), Err(SendError::BadSource));
     assert_eq!(send(at(US, 7), at(PEER, 0)), Err(SendError::BadDestination));
     assert_eq!(send(at(US, 7), at(FOREIGN, 1)), Err(SendError::NoRoute));
-    assert_eq!(send(at(US, 7), at(Ipv4Addr::LOCALHOST, 1)), Err(SendError::NoRoute));
+    assert_eq!(
+        send(at(US, 7), at(Ipv4Addr::LOCALHOST, 1)),
+        Err(SendError::NoRoute)
+    );
     let large = lab.chain(&vec![0; 65_508]);
     assert_eq!(socket.send_to(large, at(PEER, 1)), Err(SendError::TooBig));
     assert!(lab.frames().is_empty());
@@ -123,21 +140,31 @@ fn sending_is_checked() {
 fn any_socket() {
     let lab = Lab::gateway();
     let any = lab.stack.udp_bind_any(lab.iface).unwrap();
-    assert_eq!(lab.stack.udp_bind_any(lab.iface).unwrap_err(), BindError::AddrInUse);
+    assert_eq!(
+        lab.stack.udp_bind_any(lab.iface).unwrap_err(),
+        BindError::AddrInUse
+    );
     let dns = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
     lab.give(&udp_frame(4000, at(FOREIGN, 53), b"to a foreign server"));
     lab.give(&udp_frame(4000, at(US, 53), b"to ours"));
     let everybody = Ipv4Addr::BROADCAST;
-    let many = ip(&from_peer(everybody, IpProto::UDP), &udp(at(PEER, 68), at(everybody, 67), b""));
+    let many = ip(
+        &from_peer(everybody, IpProto::UDP),
+        &udp(at(PEER, 68), at(everybody, 67), b""),
+    );
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &many));
     lab.give(&udp_frame(4000, at(US, 99), b"to a closed port of ours"));
-    assert_eq!(parse_icmp(&lab.frame()).0, IcmpMessage::DestUnreachable(Unreachable::PortUnreachable));
+    assert_eq!(
+        parse_icmp(&lab.frame()).0,
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
+    );
 
     assert_eq!(dns.recv().unwrap().payload.to_vec(), b"to ours");
     let datagram = any.recv().unwrap();
     assert_eq!(datagram.dst, at(FOREIGN, 53));
     assert!(any.recv().is_none() && dns.recv().is_none());
-    any.send(lab.chain(b"answer"), datagram.dst, datagram.src).unwrap();
+    any.send(lab.chain(b"answer"), datagram.dst, datagram.src)
+        .unwrap();
     let answer = (at(FOREIGN, 53), at(PEER, 4000), b"answer".to_vec());
     assert_eq!(parse_udp(&lab.frame()), answer);
 
@@ -145,8 +172,14 @@ fn any_socket() {
     let frame = lab.frame();
     assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
     let (message, quote) = parse_icmp(&frame);
-    assert_eq!(message, IcmpMessage::DestUnreachable(Unreachable::PortUnreachable));
-    assert_eq!(quote, udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]);
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
+    );
+    assert_eq!(
+        quote,
+        udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]
+    );
     drop((any, dns, datagram));
     lab.done();
 }
@@ -160,7 +193,10 @@ fn refusing_a_large_datagram() {
     lab.give(&frame);
     any.refuse(&any.recv().unwrap(), Unreach::AdminProhibited);
     let (message, quote) = parse_icmp(&lab.frame());
-    assert_eq!(message, IcmpMessage::DestUnreachable(Unreachable::AdminProhibited));
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::AdminProhibited)
+    );
     assert_eq!(quote, frame[14..][..548]);
     drop(any);
     lab.done();
@@ -172,18 +208,29 @@ fn from_no_address() {
     let lab = Lab::plain();
     let server = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 67)).unwrap();
     let (none, everybody) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
-    let fields = Ipv4Fields { src: none, ..from_peer(everybody, IpProto::UDP) };
+    let fields = Ipv4Fields {
+        src: none,
+        ..from_peer(everybody, IpProto::UDP)
+    };
     let packet = ip(&fields, &udp(at(none, 68), at(everybody, 67), b"discover"));
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
     assert_eq!(server.recv().unwrap().src, at(none, 68));
     let fields = Ipv4Fields { dst: US, ..fields };
-    lab.give(&ip_frame(&fields, &udp(at(none, 68), at(US, 67), b"directly")));
+    lab.give(&ip_frame(
+        &fields,
+        &udp(at(none, 68), at(US, 67), b"directly"),
+    ));
     assert_eq!(lab.dropped(DropReason::IpBadSource), 1);
     // The answer goes to everybody, in a frame to everybody.
-    server.send(lab.chain(b"offer"), at(US, 67), at(everybody, 68)).unwrap();
+    server
+        .send(lab.chain(b"offer"), at(US, 67), at(everybody, 68))
+        .unwrap();
     let frame = lab.frame();
     assert_eq!(parse(&frame).ether.dst, MacAddr::BROADCAST);
-    assert_eq!(parse_udp(&frame), (at(US, 67), at(everybody, 68), b"offer".to_vec()));
+    assert_eq!(
+        parse_udp(&frame),
+        (at(US, 67), at(everybody, 68), b"offer".to_vec())
+    );
     drop(server);
     lab.done();
 }
@@ -192,7 +239,10 @@ fn from_no_address() {
 /// woken for each.
 #[test]
 fn queue_and_waker() {
-    let lab = Lab::new(Setup { tune: |c| c.udp_queue_max = 3, ..Setup::default() });
+    let lab = Lab::new(Setup {
+        tune: |c| c.udp_queue_max = 3,
+        ..Setup::default()
+    });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     let count = Arc::new(Count::default());
     socket.set_waker(Waker::from(Arc::clone(&count)));
@@ -230,7 +280,10 @@ fn small_datagrams_pin_little() {
 #[test]
 fn to_ourselves() {
     let lab = Lab::plain();
-    let (a, b) = (lab.stack.udp_bind(at(US, 1)).unwrap(), lab.stack.udp_bind(at(US, 2)).unwrap());
+    let (a, b) = (
+        lab.stack.udp_bind(at(US, 1)).unwrap(),
+        lab.stack.udp_bind(at(US, 2)).unwrap(),
+    );
     let data = pattern_bytes(60_000);
     a.send_to(lab.chain(&data), at(US, 2)).unwrap();
     assert_eq!(b.recv().unwrap().payload.to_vec(), data);
@@ -245,7 +298,10 @@ fn to_ourselves() {
 /// other end does not trust what never left memory.
 #[test]
 fn checksum_offload() {
-    let lab = Lab::new(Setup { caps: Capabilities::whole(1500), ..Setup::default() });
+    let lab = Lab::new(Setup {
+        caps: Capabilities::whole(1500),
+        ..Setup::default()
+    });
     let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
     socket.send_to(lab.chain(b"payload"), at(PEER, 9)).unwrap();
     let packets = lab.packets();
@@ -254,7 +310,10 @@ fn checksum_offload() {
     assert_eq!((meta.l2_len, meta.l3_len, meta.l4_len), (14, 20, 8));
     let bytes = packets[0].to_vec();
     let partial = wire::pseudo_header_v4(US, PEER, IpProto::UDP, 15).partial();
-    assert_eq!(bytes[34 + UdpHeader::CHECKSUM_OFFSET..][..2], partial.to_be_bytes());
+    assert_eq!(
+        bytes[34 + UdpHeader::CHECKSUM_OFFSET..][..2],
+        partial.to_be_bytes()
+    );
     drop(packets);
     // Inward: a wrong sum passes if the device says that it is good.
     let mut frame = udp_frame(9, at(US, 7), b"trusted");

@@ -1,114 +1,88 @@
-//! Serving a guest: the place where the stack and its forwarding go.
+//! Serving a guest: a network stack at the other end of its TAP, and the host's sockets behind it.
 //!
-//! Until they do, the guest's frames are counted and dropped, and published ports are held.
+//! ```text
+//!                         .------------- the gateway, one thread ------------.
+//!   guest's kernel  TAP  | [Stack] -- connections -- splice -- host sockets  |  host's kernel
+//!        <==========>    |    |------ udp ---------- flows --- host sockets  |  <==========>
+//!                        |    |------ echo --------- pings --- host socket   |
+//!                        |    '------ http: the status page                  |
+//!                         '--------------------------------------------------'
+//! ```
 //!
-//! Called by: launch, attach. Calls: sys::fd, the TAP.
-//! Invariants: [`Until::up`] comes after everything that can fail at the start.
+//! A round of the loop: sleep until a descriptor is ready or a timer is due; remember what became
+//! ready; take frames in from the TAP; run timers; give everything on the ready list one turn. With
+//! nothing to do it sleeps, for ever if no timer is set.
+//!
+//! Called by: launch, attach. Calls: mbuma, and the files of this module.
+//! Invariants: [`Until::up`] comes after everything that can fail at the start; at the end all buffers
+//! are given back.
 //! Locks: none.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+mod connections;
+mod echo;
+mod flow;
+mod host;
+mod http;
+mod metrics;
+mod outgoing;
+mod ping;
+mod policy;
+mod poller;
+mod publish;
+mod question;
+mod ready;
+mod request;
+mod resolvers;
+mod rounds;
+mod shared;
+mod splice;
+mod start;
+mod summary;
+mod table;
+mod udp;
 
-use serde::Serialize;
+pub(crate) use summary::Summary;
 
-use crate::args::{NetOpts, Proto, Publish, StatsFormat};
+use std::time::Duration;
+
+use mbuf::Live;
+
+use crate::args::NetOpts;
 use crate::errors::Error;
-use crate::guest::{Guest, GuestEnd};
-use crate::sys::fd;
-use crate::sys::tap::Offloads;
-use crate::until::{Until, Verdict};
+use crate::guest::Guest;
+use crate::until::Until;
+use rounds::Gateway;
 
-/// The longest that one read of a TAP gives: a header and a packet of 64 KiB.
-const FRAME_LEN_MAX: usize = 10 + 14 + 65536;
+/// How long the guest may be silent, after its end, before its last bytes are taken to be over.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long connections that the guest left open are served after its end.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+/// How long a host that takes what the guest left behind may pause.
+const STALL_MAX: Duration = Duration::from_secs(10);
 
-/// What went through.
-#[derive(Debug, Serialize)]
-pub(crate) struct Summary {
-    guest: GuestEnd,
-    mtu: u16,
-    offloads: Offloads,
-    frames_in: u64,
-    bytes_in: u64,
-}
-
-/// Serves `guest` until `until` says stop.
+/// Serves `guest` until `until` says stop, and then for as long as it takes to deliver what it sent.
+///
+/// # Errors
+/// Something cannot be set up, or the TAP is gone.
 pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Result<Summary, Error> {
-    let _held = opts
-        .publish
-        .iter()
-        .map(hold)
-        .collect::<Result<Vec<_>, _>>()?;
-    let Guest {
-        tap,
-        offloads,
-        mtu,
-        ends,
-    } = guest;
-    let mut tap = File::from(tap);
-    let mut summary = Summary {
-        guest: ends,
-        mtu,
-        offloads,
-        frames_in: 0,
-        bytes_in: 0,
-    };
+    let mut gateway = Gateway::start(guest, opts)?;
+    gateway.watch(until)?;
     until.up()?;
-    loop {
-        let mut fds = until.fds();
-        fds.push(tap.as_fd());
-        let ready = fd::poll(&fds, None).map_err(Error::io("polling"))?;
-        if ready.last() == Some(&true) {
-            summary
-                .drain(&mut tap)
-                .map_err(Error::io("reading the TAP"))?;
-        }
-        if until.check()? == Verdict::Stop {
-            return Ok(summary);
-        }
-    }
-}
-
-/// Listens on a published port.
-fn hold(publish: &Publish) -> Result<OwnedFd, Error> {
-    let bound = match publish.proto {
-        Proto::Tcp => TcpListener::bind(publish.host).map(OwnedFd::from),
-        Proto::Udp => UdpSocket::bind(publish.host).map(OwnedFd::from),
-    };
-    bound.map_err(|source| Error::Publish {
-        publish: *publish,
-        source,
+    gateway.run(until)?;
+    gateway.linger(until)?;
+    let figures = gateway.figures();
+    let live = close(gateway);
+    debug_assert_eq!(live, Live::NONE, "buffers that nobody gave back");
+    Ok(Summary {
+        figures,
+        leaked: live.into(),
     })
 }
 
-impl Summary {
-    /// Counts what the guest sent.
-    fn drain(&mut self, tap: &mut File) -> io::Result<()> {
-        let mut frame = vec![0; FRAME_LEN_MAX];
-        loop {
-            match tap.read(&mut frame) {
-                Ok(len) => {
-                    self.frames_in += 1;
-                    self.bytes_in += len as u64;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Prints what `--stats` asked for, on standard error.
-    pub(crate) fn report(&self, format: Option<StatsFormat>) {
-        let text = match format {
-            None => return,
-            Some(StatsFormat::Text) => format!(
-                "{} frames, {} bytes from the guest",
-                self.frames_in, self.bytes_in
-            ),
-            Some(StatsFormat::Json) => serde_json::to_string(self).unwrap_or_default(),
-        };
-        // A closed standard error is no reason to fail.
-        let _ = writeln!(io::stderr(), "{text}");
-    }
+/// Ends everything, and says which buffers are in use then.
+fn close(mut gateway: Gateway) -> Live {
+    gateway.close();
+    let pool = gateway.stack().pool().clone();
+    drop(gateway);
+    pool.live()
 }

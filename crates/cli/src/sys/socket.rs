@@ -148,11 +148,7 @@ pub(crate) fn recv_from(
     Ok((n, sender))
 }
 
-fn recvmsg(
-    fd: BorrowedFd<'_>,
-    msg: &mut libc::msghdr,
-    flags: libc::c_int,
-) -> io::Result<usize> {
+fn recvmsg(fd: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: private to this module, whose callers point `msg` at buffers that are theirs alone and
     // outlive the call, with their true lengths. An IoSliceMut has the layout of an iovec.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), msg, flags) };

@@ -82,9 +82,18 @@ impl<D: Device> Capture<D> {
         };
         writer.write_pcapng_block(interface).map_err(to_io)?;
         writer.get_mut().flush()?;
-        let file = File { writer: Some(writer), frame: Vec::new() };
+        let file = File {
+            writer: Some(writer),
+            frame: Vec::new(),
+        };
         let file = Mutex::new(&FILE, file);
-        Ok(Self { device, clock, epoch, file, lost: Counter::new() })
+        Ok(Self {
+            device,
+            clock,
+            epoch,
+            file,
+            lost: Counter::new(),
+        })
     }
 
     /// Frames that passed but could not be written down, because the writer failed.
@@ -116,7 +125,9 @@ impl File {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         self.frame.clear();
-        frame.segments().for_each(|s| self.frame.extend_from_slice(s));
+        frame
+            .segments()
+            .for_each(|s| self.frame.extend_from_slice(s));
         let block = EnhancedPacketBlock {
             interface_id: 0,
             timestamp: stamp,
@@ -132,7 +143,11 @@ impl File {
     }
 
     fn flush(&mut self) {
-        if self.writer.as_mut().is_some_and(|w| w.get_mut().flush().is_err()) {
+        if self
+            .writer
+            .as_mut()
+            .is_some_and(|w| w.get_mut().flush().is_err())
+        {
             self.writer = None;
         }
     }
@@ -173,7 +188,9 @@ impl<D: Device> Device for Capture<D> {
 impl<D: fmt::Debug> fmt::Debug for Capture<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Capture");
-        out.field("device", &self.device).field("lost", &self.lost).finish_non_exhaustive()
+        out.field("device", &self.device)
+            .field("lost", &self.lost)
+            .finish_non_exhaustive()
     }
 }
 

@@ -66,8 +66,19 @@ impl Pipe {
     /// Two ends with the same capabilities.
     pub fn pair(caps: Capabilities) -> (Self, Self) {
         let (there, back) = (Direction::new(), Direction::new());
-        let a = Self { caps, inward: Arc::clone(&back), outward: Arc::clone(&there) };
-        (a, Self { caps, inward: there, outward: back })
+        let a = Self {
+            caps,
+            inward: Arc::clone(&back),
+            outward: Arc::clone(&there),
+        };
+        (
+            a,
+            Self {
+                caps,
+                inward: there,
+                outward: back,
+            },
+        )
     }
 
     /// Whom to wake when packets arrive and none were waiting, or the other end goes; at once, if
@@ -104,7 +115,9 @@ impl Device for Pipe {
             if bytes >= budget.bytes {
                 break;
             }
-            let Some(packet) = inner.queue.dequeue() else { break };
+            let Some(packet) = inner.queue.dequeue() else {
+                break;
+            };
             bytes += packet.len();
             rx.enqueue(packet);
         }
@@ -118,7 +131,9 @@ impl Device for Pipe {
         }
         let was_empty = inner.queue.is_empty();
         while inner.queue.len() < QUEUE_MAX {
-            let Some(mut packet) = tx.dequeue() else { break };
+            let Some(mut packet) = tx.dequeue() else {
+                break;
+            };
             packet.header_mut().turn_round();
             inner.queue.enqueue(packet);
         }

@@ -37,12 +37,20 @@ pub struct Capabilities {
 impl Capabilities {
     /// A plain device of this MTU: every frame complete.
     pub const fn plain(mtu: u16) -> Self {
-        Self { mtu, tx_checksum: false, tso4_max: 0 }
+        Self {
+            mtu,
+            tx_checksum: false,
+            tso4_max: 0,
+        }
     }
 
     /// A device in memory, which hands packets over whole.
     pub const fn whole(mtu: u16) -> Self {
-        Self { mtu, tx_checksum: true, tso4_max: u16::MAX }
+        Self {
+            mtu,
+            tx_checksum: true,
+            tso4_max: u16::MAX,
+        }
     }
 }
 

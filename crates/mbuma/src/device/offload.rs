@@ -84,7 +84,11 @@ pub(crate) fn finish_checksum(packet: &mut Packet, l3: usize) -> Result<(), Drop
     let l4 = l3 + usize::from(meta.l3_len);
     let mut sum = Checksum::new();
     packet.segments_from(l4).for_each(|s| sum.add_bytes(s));
-    let value = if is_udp { sum.finish_nonzero() } else { sum.finish() };
+    let value = if is_udp {
+        sum.finish_nonzero()
+    } else {
+        sum.finish()
+    };
     // The headers before shared payload are the packet's own.
     let written = packet.write_at(l4 + field, &value.to_be_bytes());
     written.map_err(|_| DropReason::DeviceError)?;
@@ -136,7 +140,18 @@ impl Cut {
         let (id, src, dst) = (ip.id(), ip.src(), ip.dst());
         let (seq, flags, headers_len) = (tcp.seq(), tcp.flags(), l4 + tcp.header_len());
         let segsz = usize::from(meta.tso_segsz);
-        Ok(Self { headers, headers_len, l3, l4, segsz, id, seq, flags, src, dst })
+        Ok(Self {
+            headers,
+            headers_len,
+            l3,
+            l4,
+            segsz,
+            id,
+            seq,
+            flags,
+            src,
+            dst,
+        })
     }
 
     /// Cuts the frame into segments. `tx_checksum`: the device finishes their checksums.
@@ -154,7 +169,12 @@ impl Cut {
         while !rest.is_empty() {
             let payload = rest.take_front(self.segsz).map_err(no_bufs)?;
             let len = payload.len();
-            let piece = Piece { index, offset, payload, last: rest.is_empty() };
+            let piece = Piece {
+                index,
+                offset,
+                payload,
+                last: rest.is_empty(),
+            };
             ready.enqueue(self.segment(pool, piece, &meta, tx_checksum)?);
             index += 1;
             offset += len;
@@ -172,15 +192,23 @@ impl Cut {
     ) -> Result<Packet, DropReason> {
         let mut headers = self.headers;
         let (headers, _) = headers.split_at_mut(self.headers_len);
-        self.fill(headers, &piece, tx_checksum).map_err(|_| DropReason::DeviceError)?;
+        self.fill(headers, &piece, tx_checksum)
+            .map_err(|_| DropReason::DeviceError)?;
         let no_bufs = |NoBufs| DropReason::TxNoBufs;
         let mut packet = Packet::before_chain(pool, piece.payload).map_err(no_bufs)?;
-        packet.prepend(headers.len()).map_err(no_bufs)?.copy_from_slice(headers);
+        packet
+            .prepend(headers.len())
+            .map_err(no_bufs)?
+            .copy_from_slice(headers);
         let to = packet.header_mut();
         (to.flow, to.stamp_ns, to.iface) = (meta.flow, meta.stamp_ns, meta.iface);
         (to.l2_len, to.l3_len) = (meta.l2_len, meta.l3_len);
         to.l4_len = (self.headers_len - self.l4) as u8;
-        to.csum = if tx_checksum { Csum::TCP } else { Csum::empty() };
+        to.csum = if tx_checksum {
+            Csum::TCP
+        } else {
+            Csum::empty()
+        };
         Ok(packet)
     }
 

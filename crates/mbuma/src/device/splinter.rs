@@ -76,7 +76,11 @@ pub struct Splinter<D> {
 impl<D: Device> Splinter<D> {
     /// Cuts what `device` receives, into mbufs of `pool`.
     pub fn new(device: D, pool: &MbufPool, pattern: Pattern) -> Self {
-        Self { device, pool: pool.clone(), pattern }
+        Self {
+            device,
+            pool: pool.clone(),
+            pattern,
+        }
     }
 }
 

@@ -94,7 +94,12 @@ impl Tap {
             spare: Vec::new(),
         };
         let rx = Mutex::new(&RX, rx);
-        Self { file: File::from(fd), options, rx, drops: RxDrops::default() }
+        Self {
+            file: File::from(fd),
+            options,
+            rx,
+            drops: RxDrops::default(),
+        }
     }
 
     /// Reads one frame into the row of clusters.
@@ -110,7 +115,9 @@ impl Tap {
         rx.row.io_slices(FRAME_MAX, &mut slices);
         let read = (&self.file).read_vectored(&mut slices);
         rx.slices = recycle(slices);
-        let Some(n) = nothing_is_none(read)? else { return Ok(Frame::None) };
+        let Some(n) = nothing_is_none(read)? else {
+            return Ok(Frame::None);
+        };
         let Some(len) = n.checked_sub(self.vnet_len()) else {
             return Ok(self.drops.bad_vnet());
         };
@@ -164,7 +171,11 @@ impl Tap {
     }
 
     fn vnet_len(&self) -> usize {
-        if self.options.vnet_hdr { VnetHeader::LEN } else { 0 }
+        if self.options.vnet_hdr {
+            VnetHeader::LEN
+        } else {
+            0
+        }
     }
 }
 
@@ -182,10 +193,19 @@ impl RxDrops {
 
 impl Device for Tap {
     fn capabilities(&self) -> Capabilities {
-        let TapOptions { mtu, vnet_hdr, csum, tso4 } = self.options;
+        let TapOptions {
+            mtu,
+            vnet_hdr,
+            csum,
+            tso4,
+        } = self.options;
         let tx_checksum = vnet_hdr && csum;
         let tso4_max = if tx_checksum && tso4 { u16::MAX } else { 0 };
-        Capabilities { mtu, tx_checksum, tso4_max }
+        Capabilities {
+            mtu,
+            tx_checksum,
+            tso4_max,
+        }
     }
 
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
@@ -262,8 +282,16 @@ fn nothing_is_none(read: io::Result<usize>) -> io::Result<Option<usize>> {
 /// Whether a write failed because there is no device any more. EIO is not such an error: it says that
 /// the interface is not up, which it may become.
 fn is_gone(error: &io::Error) -> bool {
-    let gone = [libc::EBADF, libc::EBADFD, libc::ENODEV, libc::ENXIO, libc::EPIPE];
-    error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
+    let gone = [
+        libc::EBADF,
+        libc::EBADFD,
+        libc::ENODEV,
+        libc::ENXIO,
+        libc::EPIPE,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| gone.contains(&errno))
 }
 
 fn put_back(tx: &mut Mbufq, packet: Packet) {
@@ -277,7 +305,10 @@ fn put_back(tx: &mut Mbufq, packet: Packet) {
 /// collecting what has the same layout happens in place.
 fn recycle(mut slices: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'static>> {
     slices.clear();
-    slices.into_iter().map(|_| IoSliceMut::new(&mut [])).collect()
+    slices
+        .into_iter()
+        .map(|_| IoSliceMut::new(&mut []))
+        .collect()
 }
 
 /// Pieces of a frame that are written without a copy, the vnet header included.

@@ -63,9 +63,20 @@ pub(crate) enum Resolution {
 
 #[derive(Debug)]
 enum Entry {
-    Asking { tries: u8, next: Time, waiting: Mbufq },
-    Known { mac: MacAddr, until: Time },
-    Checking { mac: MacAddr, tries: u8, next: Time },
+    Asking {
+        tries: u8,
+        next: Time,
+        waiting: Mbufq,
+    },
+    Known {
+        mac: MacAddr,
+        until: Time,
+    },
+    Checking {
+        mac: MacAddr,
+        tries: u8,
+        next: Time,
+    },
 }
 
 impl Entry {
@@ -87,7 +98,9 @@ impl Entry {
     fn retry(&mut self, now: Time) -> Retry {
         let mac = self.mac();
         match self {
-            Self::Asking { tries, next, .. } | Self::Checking { tries, next, .. } if *next <= now => {
+            Self::Asking { tries, next, .. } | Self::Checking { tries, next, .. }
+                if *next <= now =>
+            {
                 if *tries >= TRIES_MAX {
                     return Retry::GiveUp;
                 }
@@ -109,7 +122,10 @@ enum Retry {
 
 impl Neighbours {
     pub(crate) fn new(queue_max: usize) -> Self {
-        Self { table: Mutex::new(&TABLE, BTreeMap::new()), queue_max }
+        Self {
+            table: Mutex::new(&TABLE, BTreeMap::new()),
+            queue_max,
+        }
     }
 
     /// Finds out where a packet for `addr` goes, or keeps it until that is known.
@@ -129,7 +145,11 @@ impl Neighbours {
             Some(Entry::Checking { mac, .. }) => Resolution::Known(*mac, packet),
             Some(entry @ Entry::Known { .. }) => {
                 let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
-                *entry = Entry::Checking { mac, tries: 1, next: batch.now + RETRY };
+                *entry = Entry::Checking {
+                    mac,
+                    tries: 1,
+                    next: batch.now + RETRY,
+                };
                 drop(table);
                 ask(batch, ifp, addr, Some(mac));
                 Resolution::Known(mac, packet)
@@ -155,7 +175,10 @@ impl Neighbours {
     /// Takes in what a neighbour says of itself. `learn`: it speaks to us, so it is worth an entry.
     fn heard(&self, batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, who: &ArpPacket, learn: bool) {
         let mac = who.sender_mac;
-        let known = Entry::Known { mac, until: batch.now + LIFETIME };
+        let known = Entry::Known {
+            mac,
+            until: batch.now + LIFETIME,
+        };
         let mut table = self.table.lock();
         let (old, evicted) = if let Some(entry) = table.get_mut(&who.sender_ip) {
             (Some(std::mem::replace(entry, known)), None)
@@ -195,7 +218,9 @@ impl Neighbours {
         }
         let lost: Vec<_> = lost.iter().filter_map(|addr| table.remove(addr)).collect();
         drop(table);
-        again.into_iter().for_each(|(addr, mac)| ask(batch, ifp, addr, mac));
+        again
+            .into_iter()
+            .for_each(|(addr, mac)| ask(batch, ifp, addr, mac));
         for entry in lost {
             drop_waiting(batch, Some(entry), DropReason::ArpNoAnswer);
         }
@@ -226,7 +251,14 @@ fn start(
     let evicted = make_room(table);
     let mut waiting = Mbufq::new();
     waiting.enqueue(packet);
-    table.insert(addr, Entry::Asking { tries: 1, next: now + RETRY, waiting });
+    table.insert(
+        addr,
+        Entry::Asking {
+            tries: 1,
+            next: now + RETRY,
+            waiting,
+        },
+    );
     evicted
 }
 
@@ -241,7 +273,10 @@ fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Option<Entry> {
         Entry::Checking { next, .. } => (1, next),
         Entry::Asking { next, .. } => (2, next),
     };
-    let oldest = table.iter().min_by_key(|(_, e)| age(e)).map(|(&addr, _)| addr)?;
+    let oldest = table
+        .iter()
+        .min_by_key(|(_, e)| age(e))
+        .map(|(&addr, _)| addr)?;
     table.remove(&oldest)
 }
 
@@ -284,7 +319,8 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
     let for_us = ifp.owns(arp.target_ip);
     // A probe (RFC 5227) comes from somebody who has no address yet: nothing to learn from it.
     if !arp.sender_ip.is_unspecified() {
-        ifp.neighbours.heard(batch, ifp, &arp, for_us && arp.op == ArpOp::Request);
+        ifp.neighbours
+            .heard(batch, ifp, &arp, for_us && arp.op == ArpOp::Request);
     }
     if for_us && arp.op == ArpOp::Request {
         let answer = ArpPacket::reply(ifp.mac, arp.target_ip, arp.sender_mac, arp.sender_ip);

@@ -42,7 +42,10 @@ pub(crate) struct EchoPcb {
 
 impl EchoPcb {
     pub(crate) fn new(iface: IfIndex) -> Self {
-        Self { iface, queue: Datagramq::new(QUEUE_MAX) }
+        Self {
+            iface,
+            queue: Datagramq::new(QUEUE_MAX),
+        }
     }
 
     pub(super) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {

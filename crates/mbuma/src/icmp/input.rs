@@ -37,10 +37,12 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
 }
 
 fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReason> {
-    packet.pullup(header_len + IcmpHeader::LEN).map_err(|e| match e {
-        PullupError::TooShort => DropReason::IcmpTruncated,
-        PullupError::NoBufs => DropReason::NoBufs,
-    })?;
+    packet
+        .pullup(header_len + IcmpHeader::LEN)
+        .map_err(|e| match e {
+            PullupError::TooShort => DropReason::IcmpTruncated,
+            PullupError::NoBufs => DropReason::NoBufs,
+        })?;
     let bytes = packet.front().get(header_len..).unwrap_or(&[]);
     let (header, _) = IcmpHeader::parse(bytes).map_err(|_| DropReason::IcmpTruncated)?;
     if !header.checksum_ok(packet.segments_from(header_len + IcmpHeader::LEN)) {
@@ -64,13 +66,27 @@ fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u1
         return batch.drop(packet, DropReason::IcmpUnhandled);
     };
     let payload = packet.into_chain();
-    let echo = Echo { src: ip.src, dst: ip.dst, id, seq, payload, ttl: ip.ttl };
+    let echo = Echo {
+        src: ip.src,
+        dst: ip.dst,
+        id,
+        seq,
+        payload,
+        ttl: ip.ttl,
+    };
     pcb.deliver(batch, echo);
 }
 
 /// Back the way it came, with the type of service it asked for (RFC 1122 3.2.2.6).
 fn answer_to(ip: &Received<'_>) -> ip4::Send {
-    ip4::Send { src: ip.dst, dst: ip.src, proto: IpProto::ICMP, tos: ip.tos, ttl: 0, df: false }
+    ip4::Send {
+        src: ip.dst,
+        dst: ip.src,
+        proto: IpProto::ICMP,
+        tos: ip.tos,
+        ttl: 0,
+        df: false,
+    }
 }
 
 /// An error about a packet that we sent, which it quotes: the header and 8 bytes at least.

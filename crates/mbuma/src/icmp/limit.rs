@@ -29,9 +29,15 @@ pub(super) struct Limiter {
 
 impl Limiter {
     pub(super) fn new(per_s: u32) -> Self {
-        let interval_ns = 1_000_000_000_u64.checked_div(u64::from(per_s)).map_or(0, |ns| ns.max(1));
+        let interval_ns = 1_000_000_000_u64
+            .checked_div(u64::from(per_s))
+            .map_or(0, |ns| ns.max(1));
         let burst_ns = interval_ns.max(1_000_000_000 / BURST_PART);
-        Self { due_ns: AtomicU64::new(0), interval_ns, burst_ns }
+        Self {
+            due_ns: AtomicU64::new(0),
+            interval_ns,
+            burst_ns,
+        }
     }
 
     /// Whether one more may go out now.
@@ -43,7 +49,9 @@ impl Limiter {
             (self.interval_ns != 0 && early < self.burst_ns)
                 .then(|| due.saturating_add(self.interval_ns))
         };
-        self.due_ns.try_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+        self.due_ns
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .is_ok()
     }
 }
 

@@ -113,7 +113,11 @@ impl IcmpState {
     }
 
     fn interceptor(&self, iface: IfIndex) -> Option<Arc<EchoPcb>> {
-        self.interceptors.read().iter().find(|p| p.iface == iface).map(Arc::clone)
+        self.interceptors
+            .read()
+            .iter()
+            .find(|p| p.iface == iface)
+            .map(Arc::clone)
     }
 
     /// Whether one more error message, or reset to a closed port, may go out now.

@@ -39,7 +39,9 @@ pub(crate) fn time_exceeded(batch: &mut Batch<'_>, original: Packet, what: TimeE
 }
 
 fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
-    let Some((src, route)) = may_tell(batch, &mut original) else { return };
+    let Some((src, route)) = may_tell(batch, &mut original) else {
+        return;
+    };
     // Where our own address is what was asked for, the answer comes from there.
     let own = batch.stack.routes.is_local(src.dst);
     let from = if own { src.dst } else { route.src };
@@ -72,7 +74,10 @@ fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(Ends, Route)> {
     let fixed = original.pullup(Ipv4Header::LEN).ok()?;
     let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
     let view = Ipv4Header::parse(original.pullup(header_len).ok()?).ok()?;
-    let ends = Ends { src: view.src(), dst: view.dst() };
+    let ends = Ends {
+        src: view.src(),
+        dst: view.dst(),
+    };
     let (first, is_icmp) = (view.frag_offset() == 0, view.protocol() == IpProto::ICMP);
     if !first || (is_icmp && is_error(original, header_len)) {
         return None;
@@ -118,7 +123,18 @@ pub(crate) fn error_about(
 ) {
     let fields = Ipv4Fields::default();
     let len = header.len().min(QUOTE_MAX) as u16;
-    error_about_original(batch, &Original { src, dst, proto, ttl: fields.ttl, len, front: header }, kind);
+    error_about_original(
+        batch,
+        &Original {
+            src,
+            dst,
+            proto,
+            ttl: fields.ttl,
+            len,
+            front: header,
+        },
+        kind,
+    );
 }
 
 /// Tells the sender of a packet that was taken apart.

@@ -29,7 +29,10 @@ impl Idents {
     pub(super) fn new(random: &mut Random) -> Self {
         let hash = KeyedHash::new(random);
         let start = |_| AtomicU16::new(random.next_u32() as u16);
-        Self { hash, counters: (0..COUNTERS).map(start).collect() }
+        Self {
+            hash,
+            counters: (0..COUNTERS).map(start).collect(),
+        }
     }
 
     /// The next id from `src` to `dst`.

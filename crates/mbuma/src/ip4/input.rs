@@ -74,12 +74,7 @@ enum Verdict {
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "ip_input")]
-pub(crate) fn run(
-    batch: &mut Batch<'_>,
-    ifp: &Arc<Ifnet>,
-    mut packet: Packet,
-    arrival: Arrival,
-) {
+pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, arrival: Arrival) {
     let facts = match parse(&mut packet) {
         Ok(facts) => facts,
         Err(reason) => return batch.drop(packet, reason),
@@ -188,9 +183,11 @@ fn hand_on(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, facts: &
         IpProto::TCP => tcp::input::run(batch, packet, &ip),
         IpProto::UDP => udp::input::run(batch, packet, &ip),
         IpProto::ICMP => icmp::input::run(batch, packet, &ip),
-        _ => refuse(batch, packet, DropReason::IpUnknownProtocol, Unreach::Protocol),
+        _ => refuse(
+            batch,
+            packet,
+            DropReason::IpUnknownProtocol,
+            Unreach::Protocol,
+        ),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -35,7 +35,10 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     pub(super) fn new() -> Self {
-        Self { queue: Mutex::new(&QUEUE, Mbufq::new()), waiting: AtomicBool::new(false) }
+        Self {
+            queue: Mutex::new(&QUEUE, Mbufq::new()),
+            waiting: AtomicBool::new(false),
+        }
     }
 
     /// Queues an IP packet for the interface `iface`, which has its destination address.

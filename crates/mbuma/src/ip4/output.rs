@@ -56,7 +56,9 @@ fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
     if to.dst.is_broadcast() || to.dst.is_multicast() {
         return routes.lookup_group(to.src, to.dst);
     }
-    routes.lookup(to.dst).filter(|r| r.local || !is_martian_destination(to.dst))
+    routes
+        .lookup(to.dst)
+        .filter(|r| r.local || !is_martian_destination(to.dst))
 }
 
 fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static> {
@@ -74,8 +76,18 @@ fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static>
 }
 
 fn ident(batch: &Batch<'_>, to: &Send) -> u16 {
-    let Send { src, dst, proto, df, .. } = *to;
-    if df { 0 } else { batch.stack.ip4.idents.next(src, dst, proto) }
+    let Send {
+        src,
+        dst,
+        proto,
+        df,
+        ..
+    } = *to;
+    if df {
+        0
+    } else {
+        batch.stack.ip4.idents.next(src, dst, proto)
+    }
 }
 
 fn to_ourselves(
@@ -124,6 +136,3 @@ pub(super) fn refuse(
     batch.drop(packet, reason);
     Err(reason)
 }
-
-#[cfg(test)]
-mod tests;

@@ -138,7 +138,12 @@ impl Reassembly {
             batch.drop(packet, reason);
             return None;
         }
-        let key = Key { src: facts.src, dst: facts.dst, proto: facts.proto, id: facts.id };
+        let key = Key {
+            src: facts.src,
+            dst: facts.dst,
+            proto: facts.proto,
+            id: facts.id,
+        };
         let meta = *packet.header();
         let mut gone = Vec::new();
         let added = {
@@ -171,7 +176,9 @@ impl Reassembly {
             return;
         }
         while table.datagrams.len() >= self.datagrams_max {
-            let Some(oldest) = table.pop_oldest() else { break };
+            let Some(oldest) = table.pop_oldest() else {
+                break;
+            };
             gone.push(oldest);
         }
         table.datagrams.insert(key, Datagram::default());
@@ -183,7 +190,11 @@ impl Reassembly {
         let mut late = Vec::new();
         {
             let mut table = self.table.lock();
-            while table.order.front().is_some_and(|&(deadline, _)| deadline <= batch.now) {
+            while table
+                .order
+                .front()
+                .is_some_and(|&(deadline, _)| deadline <= batch.now)
+            {
                 late.extend(table.pop_oldest());
             }
         }
@@ -196,7 +207,11 @@ impl Reassembly {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.table.lock().order.front().map(|&(deadline, _)| deadline)
+        self.table
+            .lock()
+            .order
+            .front()
+            .map(|&(deadline, _)| deadline)
     }
 }
 
@@ -217,7 +232,9 @@ impl Table {
 
     fn keep_below(&mut self, pinned_max: usize, gone: &mut Vec<Datagram>) {
         while self.pinned > pinned_max {
-            let Some(oldest) = self.pop_oldest() else { return };
+            let Some(oldest) = self.pop_oldest() else {
+                return;
+            };
             gone.push(oldest);
         }
     }
@@ -343,11 +360,16 @@ impl FirstHeader {
         for (to, from) in bytes.iter_mut().zip(packet.front()).take(facts.header_len) {
             *to = *from;
         }
-        Self { bytes, facts: *facts }
+        Self {
+            bytes,
+            facts: *facts,
+        }
     }
 
     fn options(&self) -> &[u8] {
-        self.bytes.get(Ipv4Header::LEN..self.facts.header_len).unwrap_or(&[])
+        self.bytes
+            .get(Ipv4Header::LEN..self.facts.header_len)
+            .unwrap_or(&[])
     }
 }
 
@@ -363,11 +385,7 @@ fn check_fragment(facts: &Facts) -> Result<(), DropReason> {
     Ok(())
 }
 
-fn drop_all(
-    batch: &Batch<'_>,
-    datagrams: impl IntoIterator<Item = Datagram>,
-    reason: DropReason,
-) {
+fn drop_all(batch: &Batch<'_>, datagrams: impl IntoIterator<Item = Datagram>, reason: DropReason) {
     for datagram in datagrams {
         batch.stack.drops.add(reason, datagram.pieces.len() as u64);
     }
@@ -397,7 +415,9 @@ fn assemble(
 fn rebuild(pool: &MbufPool, datagram: &mut Datagram) -> Result<(Packet, Facts), DropReason> {
     let no_bufs = |_: NoBufs| DropReason::NoBufs;
     let first = datagram.first.ok_or(DropReason::FragmentBad)?;
-    let ecn = datagram.ecn(first.facts.tos).ok_or(DropReason::FragmentBad)?;
+    let ecn = datagram
+        .ecn(first.facts.tos)
+        .ok_or(DropReason::FragmentBad)?;
     let tos = first.facts.tos & !0b11 | ecn;
     let payload_len = datagram.total.unwrap_or(0);
     // The piece at 0 may have more options than the others, for which the limit was checked.
@@ -420,9 +440,12 @@ fn rebuild(pool: &MbufPool, datagram: &mut Datagram) -> Result<(Packet, Facts), 
         ..Ipv4Fields::default()
     };
     fields.emit(packet.prepend(fields.header_len()).map_err(no_bufs)?);
-    let facts = Facts { total_len, tos, mf: false, frag_offset: 0, ..first.facts };
+    let facts = Facts {
+        total_len,
+        tos,
+        mf: false,
+        frag_offset: 0,
+        ..first.facts
+    };
     Ok((packet, facts))
 }
-
-#[cfg(test)]
-mod tests;

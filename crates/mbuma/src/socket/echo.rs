@@ -52,7 +52,10 @@ impl Stack {
         if !self.0.icmp.intercept(&pcb) {
             return Err(BindError::AddrInUse);
         }
-        Ok(EchoSocket(Arc::new(Bound { stack: self.clone(), pcb })))
+        Ok(EchoSocket(Arc::new(Bound {
+            stack: self.clone(),
+            pcb,
+        })))
     }
 }
 
@@ -64,7 +67,10 @@ impl EchoSocket {
 
     /// Answers `echo` as the host that it asked: `payload` is what that host sent back.
     pub fn reply(&self, echo: &Echo, payload: Chain) {
-        let message = IcmpMessage::EchoReply { id: echo.id, seq: echo.seq };
+        let message = IcmpMessage::EchoReply {
+            id: echo.id,
+            seq: echo.seq,
+        };
         let to = ip4::Send {
             src: echo.dst,
             dst: echo.src,
@@ -73,7 +79,10 @@ impl EchoSocket {
             ttl: 0,
             df: false,
         };
-        self.0.stack.0.enter(|batch| icmp::output::send(batch, message, payload, &to));
+        self.0
+            .stack
+            .0
+            .enter(|batch| icmp::output::send(batch, message, payload, &to));
     }
 
     /// Tells the sender of `echo` that the host can't be reached, quoting it.
@@ -102,13 +111,18 @@ impl EchoSocket {
 
 impl fmt::Debug for EchoSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EchoSocket").field("iface", &self.0.pcb.iface).finish_non_exhaustive()
+        f.debug_struct("EchoSocket")
+            .field("iface", &self.0.pcb.iface)
+            .finish_non_exhaustive()
     }
 }
 
 /// The ping as it arrived, as far as an error quotes it, and its length with the header.
 fn quote(echo: &Echo) -> (Vec<u8>, u16) {
-    let message = IcmpMessage::EchoRequest { id: echo.id, seq: echo.seq };
+    let message = IcmpMessage::EchoRequest {
+        id: echo.id,
+        seq: echo.seq,
+    };
     let header = IcmpHeader::new(message, echo.payload.segments());
     // It arrived in one IP packet, so its length fits one.
     let len = (IcmpHeader::LEN + echo.payload.len()) as u16;

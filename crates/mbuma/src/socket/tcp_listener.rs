@@ -32,7 +32,9 @@ impl TcpListener {
 
     /// The next established connection, if there is one.
     pub fn accept(&self) -> Option<TcpStream> {
-        self.queue.pop().map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
+        self.queue
+            .pop()
+            .map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
     }
 
     /// Whom to call when there is one.
@@ -49,7 +51,9 @@ impl Drop for TcpListener {
 
 impl fmt::Debug for TcpListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener").field("addr", &self.addr).finish_non_exhaustive()
+        f.debug_struct("TcpListener")
+            .field("addr", &self.addr)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +73,10 @@ impl Interceptor {
     /// The next connection that somebody wants, if there is one.
     pub fn next(&self) -> Option<Incoming> {
         let pcb = self.queue.pop()?;
-        Some(Incoming { stack: Arc::clone(&self.stack), pcb: Some(pcb) })
+        Some(Incoming {
+            stack: Arc::clone(&self.stack),
+            pcb: Some(pcb),
+        })
     }
 
     /// Whom to call when there is one.
@@ -111,7 +118,9 @@ pub struct Incoming {
 impl Incoming {
     fn pcb(&self) -> &Arc<Inpcb> {
         // `pcb` is only taken by the two methods that consume `self`.
-        self.pcb.as_ref().unwrap_or_else(|| unreachable!("taken once, by value"))
+        self.pcb
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("taken once, by value"))
     }
 
     /// The address that the peer wants.
@@ -139,7 +148,9 @@ impl Incoming {
     /// # Errors
     /// The peer has given up meanwhile.
     pub fn accept(mut self) -> Result<TcpStream, SocketError> {
-        let Some(pcb) = self.pcb.take() else { return Err(SocketError::Closed) };
+        let Some(pcb) = self.pcb.take() else {
+            return Err(SocketError::Closed);
+        };
         let mut t = pcb.tcb.lock();
         let result = match t.state {
             State::SynHeld => {
@@ -184,12 +195,7 @@ fn refuse(stack: &Arc<Inner>, pcb: &Arc<Inpcb>, how: Refusal) {
 }
 
 /// The ICMP error quotes the SYN; what it quotes is known from the connection.
-fn unreachable_for(
-    batch: &mut crate::batch::Batch<'_>,
-    pcb: &Inpcb,
-    irs: SeqNum,
-    kind: Unreach,
-) {
+fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: Unreach) {
     let fields = wire::TcpFields {
         src_port: pcb.key.peer.port(),
         dst_port: pcb.key.local.port(),
@@ -228,7 +234,11 @@ impl Stack {
     ///
     /// # Errors
     /// The address is in use.
-    pub fn tcp_listen(&self, addr: SocketAddrV4, backlog: usize) -> Result<TcpListener, SocketError> {
+    pub fn tcp_listen(
+        &self,
+        addr: SocketAddrV4,
+        backlog: usize,
+    ) -> Result<TcpListener, SocketError> {
         if addr.port() == 0 {
             return Err(SocketError::AddrNotAvailable);
         }
@@ -236,7 +246,11 @@ impl Stack {
         if !self.0.tcp.listeners.add(addr, &queue) {
             return Err(SocketError::AddrInUse);
         }
-        Ok(TcpListener { stack: Arc::clone(&self.0), addr, queue })
+        Ok(TcpListener {
+            stack: Arc::clone(&self.0),
+            addr,
+            queue,
+        })
     }
 
     /// Decides about every connection that comes in on an `accept_any` interface and that no listener
@@ -244,11 +258,18 @@ impl Stack {
     ///
     /// # Errors
     /// The interface has an interceptor already.
-    pub fn tcp_intercept(&self, index: IfIndex, backlog: usize) -> Result<Interceptor, SocketError> {
+    pub fn tcp_intercept(
+        &self,
+        index: IfIndex,
+        backlog: usize,
+    ) -> Result<Interceptor, SocketError> {
         let queue = AcceptQueue::new(backlog);
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {
             return Err(SocketError::AddrInUse);
         }
-        Ok(Interceptor { stack: Arc::clone(&self.0), queue })
+        Ok(Interceptor {
+            stack: Arc::clone(&self.0),
+            queue,
+        })
     }
 }

@@ -151,7 +151,11 @@ impl TcpStream {
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
     pub fn send_space(&self) -> usize {
         let t = self.pcb.tcb.lock();
-        if may_send(&t).is_ok() { t.sndbuf.space() } else { 0 }
+        if may_send(&t).is_ok() {
+            t.sndbuf.space()
+        } else {
+            0
+        }
     }
 
     /// Moves `data` into the send buffer, all of it: the caller asks [`TcpStream::send_space`] first,
@@ -189,7 +193,10 @@ impl TcpStream {
                 return Err(SocketError::WouldBlock);
             }
             let fits = bytes.get(..n).unwrap_or_default();
-            t.sndbuf.chain.extend_from_slice(pool, fits).map_err(|_| SocketError::NoBufs)?;
+            t.sndbuf
+                .chain
+                .extend_from_slice(pool, fits)
+                .map_err(|_| SocketError::NoBufs)?;
             Ok(n)
         })
     }
@@ -212,7 +219,7 @@ impl TcpStream {
 pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
     let tell = !matches!(t.state, State::Closed | State::SynSent | State::TimeWait);
-    let (seq, ack) = (t.snd_nxt, t.rcv_nxt);
+    let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
     t.orphan = true;
     t.close(Some(SocketError::Closed));
     drop(t);
@@ -234,7 +241,10 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
             _ => Err(SocketError::WouldBlock),
         };
     }
-    t.rcvbuf.chain.take_front(max).map_err(|_| SocketError::NoBufs)
+    t.rcvbuf
+        .chain
+        .take_front(max)
+        .map_err(|_| SocketError::NoBufs)
 }
 
 fn may_send(t: &Tcb) -> Result<(), SocketError> {
@@ -257,9 +267,13 @@ fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
     match t.state {
         State::Established => t.state = State::FinWait1,
         State::CloseWait => t.state = State::LastAck,
+        State::SynHeld => return t.close(Some(SocketError::Closed)),
+        // Nobody has said anything yet, and now nobody will.
+        State::SynSent if t.orphan && t.sndbuf.chain.is_empty() => {
+            return t.close(Some(SocketError::Closed));
+        }
         // The handshake is not over: the FIN waits with the data.
-        State::SynReceived => {}
-        State::SynSent | State::SynHeld => return t.close(Some(SocketError::Closed)),
+        State::SynSent | State::SynReceived => {}
         _ => return,
     }
     t.fin_queued = true;
@@ -310,12 +324,22 @@ impl Stack {
         peer: SocketAddrV4,
     ) -> Result<TcpStream, SocketError> {
         let stack = &self.0;
-        let route = stack.routes.lookup(*peer.ip()).ok_or(SocketError::Unreachable)?;
-        let addr = if local.ip().is_unspecified() { route.src } else { *local.ip() };
+        let route = stack
+            .routes
+            .lookup(*peer.ip())
+            .ok_or(SocketError::Unreachable)?;
+        let addr = if local.ip().is_unspecified() {
+            route.src
+        } else {
+            *local.ip()
+        };
         if !stack.owns(addr) && !route.ifp.accept_any {
             return Err(SocketError::AddrNotAvailable);
         }
-        let key = Key { local: SocketAddrV4::new(addr, local.port()), peer };
+        let key = Key {
+            local: SocketAddrV4::new(addr, local.port()),
+            peer,
+        };
         let pcb = open(stack, key, route.ifp.mtu() as u32)?;
         stack.enter(|batch| batch.touch(&pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
@@ -329,9 +353,16 @@ fn open(stack: &Arc<Inner>, key: Key, mtu: u32) -> Result<Arc<Inpcb>, SocketErro
     // Another thread may take the port between the search and the insertion: search again.
     for _ in 0..16 {
         let ip: Ipv4Addr = *key.local.ip();
-        let port = if fixed { Some(key.local.port()) } else { tcp.free_port(ip, key.peer) };
+        let port = if fixed {
+            Some(key.local.port())
+        } else {
+            tcp.free_port(ip, key.peer)
+        };
         let port = port.ok_or(SocketError::AddrInUse)?;
-        let key = Key { local: SocketAddrV4::new(ip, port), peer: key.peer };
+        let key = Key {
+            local: SocketAddrV4::new(ip, port),
+            peer: key.peer,
+        };
         let iss = tcp.initial_sequence(&key, now);
         let mss = mtu.saturating_sub(40);
         let pcb = Inpcb::new(key, Tcb::new(&tcp.config, State::SynSent, iss, mss, now));

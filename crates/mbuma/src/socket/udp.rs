@@ -65,7 +65,10 @@ impl Stack {
         }
         // Somebody else may take the free port first; then there is another.
         for _ in 0..BIND_TRIES {
-            let port = stack.random(|r| stack.udp.table.free_port(*local.ip(), r));
+            let port = stack
+                .udp
+                .table
+                .free_port(*local.ip(), stack.random(|r| r.next_u32()));
             let port = port.ok_or(BindError::NoFreePort)?;
             if let Some(socket) = self.bind_pcb(SocketAddrV4::new(*local.ip(), port), None) {
                 return Ok(socket);
@@ -89,7 +92,12 @@ impl Stack {
     fn bind_pcb(&self, local: SocketAddrV4, any: Option<IfIndex>) -> Option<UdpSocket> {
         let pcb = Arc::new(self.0.udp.new_pcb(local, any));
         let bound = self.0.udp.table.insert(&pcb);
-        bound.then(|| UdpSocket(Arc::new(Bound { stack: self.clone(), pcb })))
+        bound.then(|| {
+            UdpSocket(Arc::new(Bound {
+                stack: self.clone(),
+                pcb,
+            }))
+        })
     }
 }
 
@@ -128,7 +136,11 @@ impl UdpSocket {
         if payload.len() > udp::output::PAYLOAD_MAX {
             return Err(SendError::TooBig);
         }
-        let sent = self.0.stack.0.enter(|batch| udp::output::run(batch, payload, src, dst));
+        let sent = self
+            .0
+            .stack
+            .0
+            .enter(|batch| udp::output::run(batch, payload, src, dst));
         sent.map_err(SendError::from)
     }
 
@@ -140,7 +152,11 @@ impl UdpSocket {
     #[doc(alias = "sendto")]
     pub fn send_to(&self, payload: Chain, dst: SocketAddrV4) -> Result<(), SendError> {
         let local = self.local_addr();
-        let ip = if local.ip().is_unspecified() { self.source_to(dst)? } else { *local.ip() };
+        let ip = if local.ip().is_unspecified() {
+            self.source_to(dst)?
+        } else {
+            *local.ip()
+        };
         self.send(payload, SocketAddrV4::new(ip, local.port()), dst)
     }
 
@@ -186,7 +202,10 @@ impl UdpSocket {
     /// waiting now. Stays until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
         let pcb = &self.0.pcb;
-        let now = [pcb.queue.set_waker(waker.clone()), pcb.errors.set_waker(waker)];
+        let now = [
+            pcb.queue.set_waker(waker.clone()),
+            pcb.errors.set_waker(waker),
+        ];
         if let Some(waker) = now.into_iter().flatten().next() {
             waker.wake();
         }
@@ -201,7 +220,9 @@ impl UdpSocket {
 
 impl fmt::Debug for UdpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UdpSocket").field("local", &self.local_addr()).finish_non_exhaustive()
+        f.debug_struct("UdpSocket")
+            .field("local", &self.local_addr())
+            .finish_non_exhaustive()
     }
 }
 

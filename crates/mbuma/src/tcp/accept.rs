@@ -39,7 +39,10 @@ struct Queue {
 impl AcceptQueue {
     pub(crate) fn new(backlog: usize) -> Arc<Self> {
         let queue = Mutex::new(&QUEUE, Queue::default());
-        Arc::new(Self { backlog: backlog.max(1), queue })
+        Arc::new(Self {
+            backlog: backlog.max(1),
+            queue,
+        })
     }
 
     /// Takes a place for a connection to come; false if the backlog is full.
@@ -95,21 +98,28 @@ pub(crate) struct Listeners {
 impl Listeners {
     pub(crate) fn new(random: &mut Random) -> Self {
         let by_addr = HashMap::with_hasher(SeededState::new(random));
-        Self { listeners: RwLock::new(&LISTENERS, (by_addr, Vec::new())) }
+        Self {
+            listeners: RwLock::new(&LISTENERS, (by_addr, Vec::new())),
+        }
     }
 
     /// The listener for `addr`, or one for its port on any of our addresses.
     pub(crate) fn find(&self, addr: SocketAddrV4, ours: bool) -> Option<Arc<AcceptQueue>> {
         let (by_addr, _) = &*self.listeners.read();
         let exact = by_addr.get(&(*addr.ip(), addr.port()));
-        let any = || ours.then(|| by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port()))).flatten();
+        let any = || {
+            ours.then(|| by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port())))
+                .flatten()
+        };
         exact.or_else(any).map(Arc::clone)
     }
 
     /// The interceptor of an interface.
     pub(crate) fn interceptor(&self, index: IfIndex) -> Option<Arc<AcceptQueue>> {
         let (_, any) = &*self.listeners.read();
-        any.iter().find(|(i, _)| *i == index).map(|(_, q)| Arc::clone(q))
+        any.iter()
+            .find(|(i, _)| *i == index)
+            .map(|(_, q)| Arc::clone(q))
     }
 
     /// Adds a listener; false if the address is taken.

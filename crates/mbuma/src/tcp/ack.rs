@@ -11,6 +11,7 @@ use wire::TcpFlags;
 use super::congestion::Recovery;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
+use super::planted::Planted;
 use super::segment::Segment;
 use super::steps::{Step, challenge};
 use super::time_wait;
@@ -20,12 +21,7 @@ use crate::drops::DropReason;
 /// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
 const DUPLICATES: u8 = 3;
 
-pub(crate) fn check(
-    batch: &mut Batch<'_>,
-    pcb: &Arc<Inpcb>,
-    t: &mut Tcb,
-    seg: &Segment,
-) -> Step {
+pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::ACK) {
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
@@ -49,7 +45,11 @@ pub(crate) fn check(
 fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.state == State::SynReceived {
         let ours = seg.ack.after(t.snd_una) && seg.ack.at_or_before(t.snd_max);
-        return if ours { Continue(()) } else { Break(Verdict::Reset(DropReason::TcpBadAck)) };
+        return if ours {
+            Continue(())
+        } else {
+            Break(Verdict::Reset(DropReason::TcpBadAck))
+        };
     }
     if seg.ack.after(t.snd_max) {
         challenge(batch, t);
@@ -65,7 +65,15 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
 
 /// The handshake is complete: the user hears of it, and a listener gets its connection.
 pub(crate) fn established(batch: &mut Batch<'_>, pcb: Option<&Arc<Inpcb>>, t: &mut Tcb) {
-    t.state = if t.fin_queued { State::FinWait1 } else { State::Established };
+    t.state = if t.fin_queued {
+        State::FinWait1
+    } else {
+        State::Established
+    };
+    if t.retransmits > 0 {
+        t.rtt.handshake_repeated();
+        t.retransmits = 0;
+    }
     batch.stack.tcp.counters.established.inc();
     t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
     t.notify();
@@ -96,7 +104,7 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     t.snd_nxt = t.snd_nxt.max(seg.ack);
     let data_acked = seg.ack.min(t.data_end());
     if data_acked.after(t.base) {
-        let was_full = t.sndbuf.space() == 0;
+        let was_full = t.sndbuf.space() == 0 && !config.has_bug(Planted::LostWakeup);
         t.sndbuf.chain.trim_front(data_acked.since(t.base) as usize);
         t.base = data_acked;
         // A writer is woken when there is room worth a write, not at each acknowledgement.
@@ -110,12 +118,15 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     t.timers.rexmit = outstanding.then(|| batch.now + timeout);
 }
 
-/// RFC 5681's definition of a duplicate: data outstanding, none in the segment, no FIN, the same
-/// window, the highest acknowledgement so far.
+/// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
+/// was cut off), no FIN, the same window, the highest acknowledgement so far. Answers to probes of a
+/// closed window look the same and mean nothing.
 fn duplicate(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let is = t.flight() > 0
         && seg.ack == t.snd_una
         && seg.len() == 0
+        && seg.start == seg.seq
+        && t.snd_wnd > 0
         && scaled_window(t, seg) == t.snd_wnd
         && t.state.sends_data();
     if !is {
@@ -135,17 +146,19 @@ fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {
     u32::from(seg.window) << t.snd_wscale
 }
 
-/// Only a segment that is not older than the last to do so may move the window.
+/// Only a segment that is not older than the last to do so may move the window. A peer's
+/// acknowledgements never go back, so the higher one is the newer; among equal ones the sequence
+/// number tells, as it was sent: a late duplicate must not pass for new once its data is cut off.
 fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    let newer = t.snd_wl1.before(seg.seq)
-        || (t.snd_wl1 == seg.seq && t.snd_wl2.at_or_before(seg.ack));
+    let newer =
+        seg.ack.after(t.snd_wl2) || (seg.ack == t.snd_wl2 && seg.start.at_or_after(t.snd_wl1));
     if !newer {
         return;
     }
     let was_closed = t.snd_wnd == 0;
     t.snd_wnd = scaled_window(t, seg);
     t.snd_wnd_max = t.snd_wnd_max.max(t.snd_wnd);
-    t.snd_wl1 = seg.seq;
+    t.snd_wl1 = seg.start;
     t.snd_wl2 = seg.ack;
     if t.snd_wnd > 0 {
         t.timers.persist = None;

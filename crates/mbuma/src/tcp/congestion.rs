@@ -35,7 +35,14 @@ pub(crate) enum Recovery {
 impl Congestion {
     /// RFC 6928: the initial window, in segments.
     pub(crate) fn new(mss: u32, segments: u32) -> Self {
-        Self { cwnd: mss * segments, ssthresh: u32::MAX, mss, acked: 0, recover: None, ignore_below: None }
+        Self {
+            cwnd: mss * segments,
+            ssthresh: u32::MAX,
+            mss,
+            acked: 0,
+            recover: None,
+            ignore_below: None,
+        }
     }
 
     pub(crate) fn in_recovery(&self) -> bool {

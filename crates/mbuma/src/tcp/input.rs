@@ -9,6 +9,7 @@ use mbuf::Packet;
 use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State};
+use super::planted::Planted;
 use super::segment::Segment;
 use super::{listen, reset, steps};
 use crate::batch::Batch;
@@ -31,7 +32,7 @@ pub(crate) enum Verdict {
 
 /// Takes in a packet that begins with its IP header.
 pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>) {
-    let mut seg = match Segment::parse(packet, ip) {
+    let mut seg = match Segment::parse(&batch.stack.tcp.config, packet, ip) {
         Ok(seg) => seg,
         Err((packet, reason)) => return batch.drop(packet, reason),
     };
@@ -44,6 +45,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>)
     };
     match verdict {
         Verdict::Delivered => batch.delivered(),
+        Verdict::Drop(_) if batch.stack.tcp.config.has_bug(Planted::UncountedDrop) => {}
         Verdict::Drop(reason) => batch.stack.drops.count(reason),
         Verdict::Reset(reason) => {
             batch.stack.drops.count(reason);
@@ -87,13 +89,19 @@ pub(crate) fn control(
     peer: SocketAddrV4,
     seq: SeqNum,
 ) {
-    let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else { return };
+    let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else {
+        return;
+    };
     let mut t = pcb.tcb.lock();
     if !seq.in_window(t.snd_una, t.flight().max(1)) {
         return;
     }
     match kind {
-        Unreach::FragNeeded { mtu } => path_mtu(&mut t, mtu),
+        Unreach::FragNeeded { mtu } => {
+            path_mtu(&mut t, mtu);
+            drop(t);
+            batch.touch(&pcb);
+        }
         Unreach::TimeExceeded => {}
         _ if matches!(t.state, State::SynSent | State::SynReceived) => {
             let error = match kind {

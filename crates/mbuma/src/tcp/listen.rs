@@ -25,7 +25,11 @@ pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) 
     let ours = ip.ifp.owns(ip.dst);
     let listener = tcp.listeners.find(seg.key.local, ours);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
-    let queue = if intercepted { tcp.listeners.interceptor(ip.ifp.index) } else { listener };
+    let queue = if intercepted {
+        tcp.listeners.interceptor(ip.ifp.index)
+    } else {
+        listener
+    };
     let Some(queue) = queue else {
         tcp.counters.refused.inc();
         return Verdict::Reset(DropReason::TcpNoConnection);
@@ -52,7 +56,11 @@ fn open(
     if !queue.reserve() {
         return Verdict::Drop(DropReason::TcpListenOverflow);
     }
-    let state = if intercepted { State::SynHeld } else { State::SynReceived };
+    let state = if intercepted {
+        State::SynHeld
+    } else {
+        State::SynReceived
+    };
     let iss = tcp.initial_sequence(&seg.key, batch.now);
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
     take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
@@ -97,5 +105,5 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32
     t.snd_wnd = u32::from(seg.window);
     t.snd_wnd_max = t.snd_wnd;
     t.snd_wl1 = seg.seq;
-    t.snd_wl2 = seg.ack;
+    t.snd_wl2 = t.snd_una;
 }

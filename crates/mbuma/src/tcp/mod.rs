@@ -38,6 +38,7 @@ pub(crate) mod input;
 mod listen;
 pub(crate) mod output;
 pub(crate) mod pcb;
+mod planted;
 mod reass;
 mod reset;
 mod rtt;
@@ -49,6 +50,10 @@ mod time_wait;
 mod timers;
 
 pub use pcb::State;
+#[cfg(feature = "planted-bugs")]
+pub use planted::Planted;
+#[cfg(not(feature = "planted-bugs"))]
+use planted::Planted;
 
 static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
 
@@ -94,13 +99,19 @@ impl TcpState {
     pub(crate) fn free_port(&self, local: Ipv4Addr, peer: SocketAddrV4) -> Option<u16> {
         const FIRST: usize = 49_152;
         const COUNT: usize = 65_536 - FIRST;
-        let probe = Key { local: SocketAddrV4::new(local, 0), peer };
+        let probe = Key {
+            local: SocketAddrV4::new(local, 0),
+            peer,
+        };
         let offset = self.port_secret.hash(&probe.to_bytes()) as usize;
         (0..COUNT).find_map(|_| {
             // Relaxed: only a place to begin; the table decides who gets the port.
             let n = self.port_next.fetch_add(1, Ordering::Relaxed);
             let port = (FIRST + offset.wrapping_add(n) % COUNT) as u16;
-            let key = Key { local: SocketAddrV4::new(local, port), peer };
+            let key = Key {
+                local: SocketAddrV4::new(local, port),
+                peer,
+            };
             self.table.lookup(&key).is_none().then_some(port)
         })
     }

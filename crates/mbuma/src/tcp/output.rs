@@ -87,26 +87,31 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
     if !t.resend_one {
         return None;
     }
-    let len = t.data_end().since(t.base).min(t.mss);
+    let len = t.data_end().min(t.snd_max).since(t.base).min(t.mss);
     let fin = t.fin_sent() && len == t.data_end().since(t.base);
     (len > 0 || fin).then_some(Plan {
         seq: t.base,
         len,
-        flags: if fin { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK },
+        flags: if fin {
+            TcpFlags::ACK | TcpFlags::FIN
+        } else {
+            TcpFlags::ACK
+        },
         kind: Kind::Repair,
     })
 }
 
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
-/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
+/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6). What was held back because the window is not
+/// worth it is sent as far as that goes (RFC 1122 4.2.3.4, the override timeout).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
     if !t.probe_now {
         return None;
     }
-    let data = t.data_end().since(t.base) > 0;
+    let waiting = t.data_end().since(t.base);
     Some(Plan {
-        seq: if data { t.base } else { t.snd_una - 1 },
-        len: u32::from(data),
+        seq: if waiting > 0 { t.base } else { t.snd_una - 1 },
+        len: waiting.min(t.snd_wnd.clamp(1, t.mss)),
         flags: TcpFlags::ACK,
         kind: Kind::Probe,
     })
@@ -118,7 +123,12 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
         State::SynReceived => TcpFlags::SYN | TcpFlags::ACK,
         _ => return None,
     };
-    (t.snd_nxt == t.iss).then_some(Plan { seq: t.iss, len: 0, flags, kind: Kind::Normal })
+    (t.snd_nxt == t.iss).then_some(Plan {
+        seq: t.iss,
+        len: 0,
+        flags,
+        kind: Kind::Normal,
+    })
 }
 
 fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
@@ -127,7 +137,11 @@ fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
     }
     let waiting = t.data_end().since(t.snd_nxt);
     let right = t.snd_una + t.snd_wnd.min(t.cc.cwnd);
-    let window = if right.after(t.snd_nxt) { right.since(t.snd_nxt) } else { 0 };
+    let window = if right.after(t.snd_nxt) {
+        right.since(t.snd_nxt)
+    } else {
+        0
+    };
     let len = whole_segments(t, waiting.min(window).min(payload_max(batch, t)), waiting);
     if len == 0 || !worth_sending(t, len, waiting) {
         return None;
@@ -136,7 +150,12 @@ fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, last);
     flags.set(TcpFlags::FIN, last && t.fin_queued);
-    Some(Plan { seq: t.snd_nxt, len, flags, kind: Kind::Normal })
+    Some(Plan {
+        seq: t.snd_nxt,
+        len,
+        flags,
+        kind: Kind::Normal,
+    })
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
@@ -146,7 +165,11 @@ fn payload_max(_batch: &Batch<'_>, t: &Tcb) -> u32 {
 
 /// More than one segment goes in whole ones; what is left over is judged by itself next time.
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
-    if len > t.mss && (len < waiting || !t.nodelay) { len - len % t.mss } else { len }
+    if len > t.mss && (len < waiting || !t.nodelay) {
+        len - len % t.mss
+    } else {
+        len
+    }
 }
 
 /// RFC 1122 4.2.3.4: not a small segment while another is under way, unless it is the last there is
@@ -163,12 +186,22 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
 fn plan_fin(t: &Tcb) -> Option<Plan> {
     let due = t.fin_queued && t.state.sends_data() && t.snd_nxt == t.data_end();
     let flags = TcpFlags::FIN | TcpFlags::ACK;
-    due.then_some(Plan { seq: t.snd_nxt, len: 0, flags, kind: Kind::Normal })
+    due.then_some(Plan {
+        seq: t.snd_nxt,
+        len: 0,
+        flags,
+        kind: Kind::Normal,
+    })
 }
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
     let due = t.state.is_synchronized() && (t.ack_now || window_grew(t));
-    due.then_some(Plan { seq: t.snd_max, len: 0, flags: TcpFlags::ACK, kind: Kind::Ack })
+    due.then_some(Plan {
+        seq: t.acceptable_seq(),
+        len: 0,
+        flags: TcpFlags::ACK,
+        kind: Kind::Ack,
+    })
 }
 
 /// The window could move by so much that the peer should know (RFC 9293 3.8.6.2.2), and it is small
@@ -177,32 +210,53 @@ fn window_grew(t: &Tcb) -> bool {
     if !t.state.receives_data() {
         return false;
     }
-    let (announced, space) = (t.rcv_wnd(), t.rcv_space());
-    let growth = space.saturating_sub(announced);
+    let growth = t.rcv_growth();
     let half = t.rcvbuf.hiwat as u32 / 2;
-    growth >= half || (growth >= 2 * t.mss.min(half / 2) && announced < half / 2)
+    growth >= half || (growth >= 2 * t.mss.min(half / 2) && t.rcv_wnd() < half / 2)
 }
 
 /// Sends it; false if it can't be sent now (the timers will try again).
-fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, plan: Plan) -> bool {
-    let off = plan.seq.since(t.base) as usize;
-    let data = match plan.len {
-        0 => Ok(Chain::new()),
-        len => t.sndbuf.chain.share(off, len as usize),
+fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) -> bool {
+    let Some(data) = share(t, &mut plan) else {
+        return false;
     };
-    let Ok(data) = data else { return false };
     let out = outgoing(pcb, t, plan);
     account(batch, t, plan);
     segment::send(batch, &out, data).is_ok()
 }
 
+/// The planned data, shared with the send buffer; less of it if buffers are short, because data that
+/// is under way is what frees some.
+fn share(t: &mut Tcb, plan: &mut Plan) -> Option<Chain> {
+    let off = plan.seq.since(t.base) as usize;
+    while plan.len > 0 {
+        if let Ok(data) = t.sndbuf.chain.share(off, plan.len as usize) {
+            return Some(data);
+        }
+        if plan.len == 1 {
+            return None;
+        }
+        plan.len /= 2;
+        plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
+    }
+    Some(Chain::new())
+}
+
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     let syn = plan.flags.contains(TcpFlags::SYN);
-    let (window, options) = if syn { syn_window(t) } else { (announce(t), TcpOptions::default()) };
+    let (window, options) = if syn {
+        syn_window(t)
+    } else {
+        (announce(t), TcpOptions::default())
+    };
     Outgoing {
         key: pcb.key,
         seq: plan.seq,
-        ack: if plan.flags.contains(TcpFlags::ACK) { t.rcv_nxt } else { SeqNum(0) },
+        ack: if plan.flags.contains(TcpFlags::ACK) {
+            t.rcv_nxt
+        } else {
+            SeqNum(0)
+        },
         flags: plan.flags,
         window,
         options,
@@ -222,12 +276,13 @@ fn syn_window(t: &mut Tcb) -> (u16, TcpOptions) {
     (window as u16, options)
 }
 
-/// The window field, and the promise that goes with it: the right edge never moves back.
+/// The window field, and the promise that goes with it: the right edge never moves back, and forward
+/// only by a segment or half the buffer, so that a slow reader does not invite small segments
+/// (RFC 9293 3.8.6.2.2).
 fn announce(t: &mut Tcb) -> u16 {
-    let scaled = t.rcv_space() >> t.rcv_wscale;
-    let edge = t.rcv_nxt + (scaled << t.rcv_wscale);
-    if edge.after(t.rcv_adv) {
-        t.rcv_adv = edge;
+    let growth = t.rcv_growth();
+    if growth >= t.mss.min(t.rcvbuf.hiwat as u32 / 2) {
+        t.rcv_adv += growth;
     }
     (t.rcv_wnd() >> t.rcv_wscale).min(65_535) as u16
 }
@@ -255,8 +310,12 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
         counters.retransmitted_segments.inc();
         counters.retransmitted_bytes.add(u64::from(plan.len));
         t.rtt.retransmitted();
-    } else if plan.kind == Kind::Normal {
-        counters.bytes_out.add(u64::from(plan.len));
+    }
+    if plan.kind == Kind::Normal && end.after(t.snd_max) {
+        // Only this sending can have brought its last byte, even if the first ones went before.
+        counters
+            .bytes_out
+            .add(u64::from(plan.len.min(end.since(t.snd_max))));
         t.rtt.sent(end, batch.now);
     }
     t.snd_max = t.snd_max.max(end);

@@ -90,7 +90,10 @@ impl State {
 
     /// Whether the handshake is behind us.
     pub(crate) fn is_synchronized(self) -> bool {
-        !matches!(self, Self::Closed | Self::SynHeld | Self::SynSent | Self::SynReceived)
+        !matches!(
+            self,
+            Self::Closed | Self::SynHeld | Self::SynSent | Self::SynReceived
+        )
     }
 }
 
@@ -104,13 +107,17 @@ pub(crate) struct Sockbuf {
 
 impl Sockbuf {
     fn new(hiwat: usize) -> Self {
-        Self { chain: Chain::new(), hiwat }
+        Self {
+            chain: Chain::new(),
+            hiwat,
+        }
     }
 
     /// Room left. What the data pins counts too, at a quarter: small segments in large clusters use
     /// up the buffer long before memory is short.
     pub(crate) fn space(&self) -> usize {
-        self.hiwat.saturating_sub(self.chain.len().max(self.chain.pinned() / 4))
+        self.hiwat
+            .saturating_sub(self.chain.len().max(self.chain.pinned() / 4))
     }
 }
 
@@ -129,15 +136,24 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn earliest(&self) -> Option<Time> {
-        [self.rexmit, self.persist, self.delayed_ack, self.keepalive, self.wait]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.rexmit,
+            self.persist,
+            self.delayed_ack,
+            self.keepalive,
+            self.wait,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Stops all but the wheel's entry, which finds nothing to do.
     pub(crate) fn stop(&mut self) {
-        *self = Self { armed: self.armed.take(), ..Self::default() };
+        *self = Self {
+            armed: self.armed.take(),
+            ..Self::default()
+        };
     }
 }
 
@@ -153,7 +169,11 @@ pub(crate) struct Inpcb {
 impl Inpcb {
     pub(crate) fn new(key: Key, tcb: Tcb) -> Arc<Self> {
         let tcb = Mutex::new(&CONN, tcb);
-        Arc::new(Self { key, tcb, touched: AtomicBool::new(false) })
+        Arc::new(Self {
+            key,
+            tcb,
+            touched: AtomicBool::new(false),
+        })
     }
 
     /// Sets the mark that the connection wants a turn to send; true if it was set.
@@ -216,7 +236,8 @@ pub(crate) struct Tcb {
     pub(crate) timers: Timers,
     pub(crate) retransmits: u8,
     pub(crate) persist_shift: u32,
-    pub(crate) keepalive_unanswered: u8,
+    /// Probes of a closed window, or keepalives, since the peer was last heard.
+    pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: (Time, u8),
 
     /// Our window scaling was offered or agreed on.
@@ -275,7 +296,7 @@ impl Tcb {
             timers: Timers::default(),
             retransmits: 0,
             persist_shift: 0,
-            keepalive_unanswered: 0,
+            probes_unanswered: 0,
             challenge_acks: (now, 0),
             wscale_on: true,
             ack_now: false,
@@ -303,6 +324,13 @@ impl Tcb {
         self.base + self.sndbuf.chain.len() as u32
     }
 
+    /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
+    /// window ends before that (a probe of a closed window lies beyond it). There the peer would not
+    /// look at it, not even at its acknowledgement.
+    pub(crate) fn acceptable_seq(&self) -> SeqNum {
+        self.snd_max.min(self.snd_una + self.snd_wnd)
+    }
+
     /// Whether our FIN was sent at least once.
     pub(crate) fn fin_sent(&self) -> bool {
         self.fin_queued && self.snd_max.after(self.data_end())
@@ -315,7 +343,11 @@ impl Tcb {
 
     /// Bytes that the peer may send from RCV.NXT on, as announced.
     pub(crate) fn rcv_wnd(&self) -> u32 {
-        if self.rcv_adv.after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
+        if self.rcv_adv.after(self.rcv_nxt) {
+            self.rcv_adv.since(self.rcv_nxt)
+        } else {
+            0
+        }
     }
 
     /// The window that could be announced now.
@@ -323,6 +355,16 @@ impl Tcb {
         let reserved = self.reass.pinned() / 4;
         let max = 65_535usize << if self.wscale_on { self.rcv_wscale } else { 0 };
         self.rcvbuf.space().saturating_sub(reserved).min(max) as u32
+    }
+
+    /// How far the announced window's right edge could move: in steps that its scale can say.
+    pub(crate) fn rcv_growth(&self) -> u32 {
+        let edge = self.rcv_nxt + (self.rcv_space() >> self.rcv_wscale << self.rcv_wscale);
+        if edge.after(self.rcv_adv) {
+            edge.since(self.rcv_adv)
+        } else {
+            0
+        }
     }
 
     /// Something changed that the user may care about: it is woken once, at the batch's end.
@@ -352,15 +394,20 @@ impl Tcb {
 
     /// Whether the send and receive variables agree with each other.
     pub(crate) fn is_valid(&self) -> bool {
+        if self.state == State::Closed {
+            return self.timers.earliest().is_none() && self.sndbuf.chain.is_empty();
+        }
         self.snd_una.at_or_before(self.snd_nxt)
             && self.snd_nxt.at_or_before(self.snd_max)
-            && self.snd_max.at_or_before(self.data_end() + u32::from(self.fin_queued))
-            && self.rcv_nxt.at_or_before(self.rcv_adv.max(self.rcv_nxt))
-            && (self.state != State::Closed || self.timers.earliest().is_none())
+            && self
+                .snd_max
+                .at_or_before(self.data_end() + u32::from(self.fin_queued))
     }
 }
 
 /// The smallest shift that lets 16 bits announce `buffer` bytes (RFC 7323 2.3: at most 14).
 fn window_scale(buffer: usize) -> u8 {
-    (0..14).find(|&shift| buffer >> shift <= 65_535).unwrap_or(14)
+    (0..14)
+        .find(|&shift| buffer >> shift <= 65_535)
+        .unwrap_or(14)
 }

@@ -1,11 +1,12 @@
 //! Data that arrived before its turn, kept until the gap is filled.
 //!
-//! Ranges are sorted, disjoint and all after `RCV.NXT`. What arrived first is kept where ranges
-//! overlap. The number of ranges is bounded; their bytes are bounded by the window.
+//! Ranges are sorted, with a gap between any two, and all after `RCV.NXT`. What arrived first is kept
+//! where ranges overlap. The number of ranges is bounded; their bytes are bounded by the window. Data
+//! at `RCV.NXT` itself never comes here: it must be taken however full this is.
 //!
 //! Called by: `text`.
 
-use mbuf::Chain;
+use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
 /// Out-of-order ranges of one connection.
@@ -37,44 +38,80 @@ impl Reassembly {
     }
 
     /// Keeps `data`, which begins at `seq`, as far as it is new.
-    pub(crate) fn insert(&mut self, seq: SeqNum, mut data: Chain, max: usize) -> Inserted {
+    pub(crate) fn insert(
+        &mut self,
+        pool: &MbufPool,
+        seq: SeqNum,
+        mut data: Chain,
+        max: usize,
+    ) -> Inserted {
         let mut start = seq;
-        // The first range that ends after our start: what is before it stays as it is.
-        let mut at = self.ranges.partition_point(|(s, c)| !start.before(end(*s, c)));
         let mut outcome = Inserted::Duplicate;
         while !data.is_empty() {
-            let Some((next, range)) = self.ranges.get(at) else {
-                return self.put(at, start, data, max, outcome);
+            // The first range that ends after our start: what is before it stays as it is.
+            let at = self
+                .ranges
+                .partition_point(|(s, c)| !start.before(end(*s, c)));
+            let gap = match self.ranges.get(at) {
+                Some((next, range)) if !start.before(*next) => {
+                    let covered = end(*next, range).since(start);
+                    data.trim_front(covered as usize);
+                    start += covered;
+                    continue;
+                }
+                Some((next, _)) => next.since(start) as usize,
+                None => data.len(),
             };
-            let (next, next_end) = (*next, end(*next, range));
-            if start.before(next) {
-                let gap = (next - start) as usize;
-                if data.len() <= gap {
-                    return self.put(at, start, data, max, outcome);
-                }
-                let Ok(front) = data.take_front(gap) else { return outcome };
-                if self.put(at, start, front, max, outcome) == Inserted::Full {
-                    return Inserted::Full;
-                }
-                outcome = Inserted::Kept;
-                at += 1;
-                start = next;
+            let Ok(piece) = data.take_front(gap) else {
+                return outcome;
+            };
+            let len = piece.len() as u32;
+            if !self.put(pool, at, start, piece, max) {
+                return if outcome == Inserted::Kept {
+                    outcome
+                } else {
+                    Inserted::Full
+                };
             }
-            let covered = (next_end - start) as usize;
-            data.trim_front(covered);
-            start = next_end;
-            at += 1;
+            outcome = Inserted::Kept;
+            start += len;
         }
         outcome
     }
 
-    fn put(&mut self, at: usize, seq: SeqNum, data: Chain, max: usize, so_far: Inserted) -> Inserted {
-        if self.ranges.len() >= max {
-            return if so_far == Inserted::Kept { so_far } else { Inserted::Full };
-        }
-        self.ranges.insert(at, (seq, data));
+    /// Puts new data before the range at `at`: as part of a neighbour that it touches, else as a
+    /// range of its own, if there may be one more. Small pieces are packed, so that what is kept
+    /// never pins much more than it shows.
+    fn put(&mut self, pool: &MbufPool, at: usize, seq: SeqNum, data: Chain, max: usize) -> bool {
+        let full = self.ranges.len() >= max;
+        let at = match at.checked_sub(1).and_then(|i| self.ranges.get_mut(i)) {
+            Some((start, chain)) if end(*start, chain) == seq => {
+                chain.append_compact(pool, data);
+                at - 1
+            }
+            _ if full => return false,
+            _ => {
+                let mut chain = Chain::new();
+                chain.append_compact(pool, data);
+                self.ranges.insert(at, (seq, chain));
+                at
+            }
+        };
+        self.join_next(at);
         debug_assert!(self.is_valid());
-        Inserted::Kept
+        true
+    }
+
+    /// Makes the range at `at` and the next one range if there is no gap between them.
+    fn join_next(&mut self, at: usize) {
+        let touches = match (self.ranges.get(at), self.ranges.get(at + 1)) {
+            (Some((seq, chain)), Some((next, _))) => end(*seq, chain) == *next,
+            _ => false,
+        };
+        if touches {
+            let (_, next) = self.ranges.remove(at + 1);
+            self.ranges[at].1.append(next);
+        }
     }
 
     /// Takes the first range if it begins at or before `next`, without what came before `next`.
@@ -92,9 +129,12 @@ impl Reassembly {
         self.ranges.clear();
     }
 
-    /// Sorted, disjoint, none empty.
+    /// Sorted, none empty, none touching the next.
     fn is_valid(&self) -> bool {
-        let ordered = self.ranges.windows(2).all(|w| !w[1].0.before(end(w[0].0, &w[0].1)));
+        let ordered = self
+            .ranges
+            .windows(2)
+            .all(|w| w[1].0.after(end(w[0].0, &w[0].1)));
         ordered && self.ranges.iter().all(|(_, c)| !c.is_empty())
     }
 }

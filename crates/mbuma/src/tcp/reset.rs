@@ -16,7 +16,11 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {
         (seg.ack, SeqNum(0), TcpFlags::RST)
     } else {
-        (SeqNum(0), seg.seq + seg.len(), TcpFlags::RST | TcpFlags::ACK)
+        (
+            SeqNum(0),
+            seg.seq + seg.len(),
+            TcpFlags::RST | TcpFlags::ACK,
+        )
     };
     let out = Outgoing {
         key: seg.key,

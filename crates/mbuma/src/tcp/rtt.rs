@@ -50,9 +50,17 @@ impl Rtt {
         self.timing = None;
     }
 
-    /// New data was acknowledged up to `ack`.
-    pub(crate) fn acked(&mut self, ack: SeqNum, now: Time) {
+    /// The handshake needed more than one try: nobody knows the round trip (RFC 6298 (5.7)).
+    pub(crate) fn handshake_repeated(&mut self) {
         self.backoff = 0;
+        if self.smoothed.is_none() {
+            self.rto = Duration::from_secs(3);
+        }
+    }
+
+    /// New data was acknowledged up to `ack`. A backed-off timeout stays until there is a sample
+    /// (RFC 6298 5): on a path that has become longer than the timeout there would never be one.
+    pub(crate) fn acked(&mut self, ack: SeqNum, now: Time) {
         if let Some((end, sent)) = self.timing
             && !ack.before(end)
         {
@@ -73,6 +81,7 @@ impl Rtt {
                 self.smoothed = Some((s * 7 + r) / 8);
             }
         }
+        self.backoff = 0;
         let s = self.smoothed.unwrap_or(r);
         self.rto = s + (self.variance * 4).max(GRANULARITY);
     }
@@ -85,6 +94,9 @@ impl Rtt {
 
     /// How long to wait now.
     pub(crate) fn timeout(&self, min: Duration, max: Duration) -> Duration {
-        self.rto.clamp(min, max).saturating_mul(1 << self.backoff).min(max)
+        self.rto
+            .clamp(min, max)
+            .saturating_mul(1 << self.backoff)
+            .min(max)
     }
 }

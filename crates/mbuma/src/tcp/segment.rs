@@ -5,10 +5,14 @@
 use std::net::SocketAddrV4;
 
 use mbuf::{Chain, Csum, Packet};
-use wire::{Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4};
+use wire::{
+    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4,
+};
 
 use super::pcb::Key;
+use super::planted::Planted;
 use crate::batch::Batch;
+use crate::config::TcpConfig;
 use crate::drops::DropReason;
 use crate::ip4;
 
@@ -16,7 +20,10 @@ use crate::ip4;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) key: Key,
+    /// Moves on when what is old is cut off.
     pub(crate) seq: SeqNum,
+    /// As it was sent.
+    pub(crate) start: SeqNum,
     pub(crate) ack: SeqNum,
     pub(crate) flags: TcpFlags,
     /// As in the header, not scaled.
@@ -28,10 +35,14 @@ pub(crate) struct Segment {
 impl Segment {
     /// Takes the headers off a packet. What does not verify is given back with the reason.
     pub(crate) fn parse(
+        config: &TcpConfig,
         mut packet: Packet,
         ip: &ip4::Received<'_>,
     ) -> Result<Self, (Packet, DropReason)> {
-        if let Err(reason) = verify_checksum(&packet, ip) {
+        let verified = verify_checksum(&packet, ip);
+        if let Err(reason) = verified
+            && !config.has_bug(Planted::UncheckedSum)
+        {
             return Err((packet, reason));
         }
         let Some((mut segment, header_len)) = Self::parse_header(&mut packet, ip) else {
@@ -53,7 +64,10 @@ impl Segment {
         if len < TcpHeader::LEN {
             return None;
         }
-        let bytes = packet.pullup(ip.header_len + len).ok()?.get(ip.header_len..)?;
+        let bytes = packet
+            .pullup(ip.header_len + len)
+            .ok()?
+            .get(ip.header_len..)?;
         let view = TcpHeader::parse(bytes).ok()?;
         let segment = Self {
             key: Key {
@@ -61,6 +75,7 @@ impl Segment {
                 peer: SocketAddrV4::new(ip.src, view.src_port()),
             },
             seq: view.seq(),
+            start: view.seq(),
             ack: view.ack(),
             flags: view.flags(),
             window: view.window(),
@@ -90,8 +105,14 @@ fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropRe
     }
     let len = packet.len().saturating_sub(ip.header_len);
     let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::TCP, len as u32);
-    packet.segments_from(ip.header_len).for_each(|s| sum.add_bytes(s));
-    if sum.is_valid() { Ok(()) } else { Err(DropReason::TcpBadChecksum) }
+    packet
+        .segments_from(ip.header_len)
+        .for_each(|s| sum.add_bytes(s));
+    if sum.is_valid() {
+        Ok(())
+    } else {
+        Err(DropReason::TcpBadChecksum)
+    }
 }
 
 /// A segment to be sent.
@@ -126,7 +147,8 @@ pub(crate) fn send(batch: &mut Batch<'_>, out: &Outgoing, data: Chain) -> Result
     fields.emit(header);
     // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.
     let partial = pseudo(out.key, len).partial();
-    if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2) {
+    if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2)
+    {
         field.copy_from_slice(&partial.to_be_bytes());
     }
     let h = packet.header_mut();

@@ -13,6 +13,7 @@ use wire::TcpFlags;
 use super::input::Verdict;
 use super::listen;
 use super::pcb::{Inpcb, State, Tcb};
+use super::planted::Planted;
 use super::segment::Segment;
 use super::{ack, text, time_wait};
 use crate::batch::Batch;
@@ -28,7 +29,7 @@ const CHALLENGES_MAX: u8 = 10;
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = pcb.tcb.lock();
     t.last_heard = batch.now;
-    t.keepalive_unanswered = 0;
+    t.probes_unanswered = 0;
     let step = match t.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer asks again, or gives up.
@@ -56,7 +57,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
 
 /// While the owner decides, only a reset from the peer matters: it does not wait any more.
 fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
-    if seg.has(TcpFlags::RST) && seg.seq.at_or_after(t.irs) {
+    if seg.has(TcpFlags::RST) && seg.seq == t.rcv_nxt {
         t.close(Some(SocketError::Reset));
         return Continue(());
     }
@@ -87,7 +88,6 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if acked {
         t.snd_una = seg.ack;
         t.rtt.acked(seg.ack, batch.now);
-        t.retransmits = 0;
         t.timers.rexmit = None;
         ack::established(batch, None, t);
     } else {
@@ -113,18 +113,25 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
         cut_old(batch, t, seg);
     }
     let beyond = seg.seq.since(t.rcv_nxt);
-    let in_window = if window == 0 { beyond == 0 } else { beyond < window };
-    if !in_window {
+    // What takes no room may lie at the right edge itself: acknowledgements of a peer that has used
+    // up the window do.
+    let at_edge = beyond == window && (window == 0 || seg.data.is_empty());
+    if beyond >= window && !at_edge {
+        if batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
+            std::mem::forget(std::mem::take(&mut seg.data));
+        }
         if !seg.has(TcpFlags::RST) {
             t.ack_now = true;
         }
         return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
     }
-    if beyond + seg.len() > window && seg.len() > 0 {
-        // Beyond what was announced (a probe of a closed window, for one): keep what fits.
+    let room = (window - beyond) as usize;
+    if seg.data.len() > room {
+        // Beyond what was announced (a probe of a closed window, for one): keep what fits. A FIN
+        // alone always fits: it takes no memory.
         t.ack_now = true;
         seg.flags -= TcpFlags::FIN;
-        seg.data.truncate((window - beyond) as usize);
+        seg.data.truncate(room);
     }
     Continue(())
 }
@@ -137,7 +144,12 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     if seg.has(TcpFlags::RST) {
         return;
     }
-    batch.stack.tcp.counters.duplicate_bytes.add(u64::from(old.min(seg.data.len() as u32)));
+    batch
+        .stack
+        .tcp
+        .counters
+        .duplicate_bytes
+        .add(u64::from(old.min(seg.data.len() as u32)));
     if old > seg.data.len() as u32 && seg.has(TcpFlags::FIN) {
         seg.flags -= TcpFlags::FIN;
         if t.state == State::TimeWait {
@@ -159,8 +171,13 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
     batch.stack.tcp.counters.reset_in.inc();
-    let error = if t.state == State::SynReceived { SocketError::Refused } else { SocketError::Reset };
-    t.close(Some(error));
+    let error = match t.state {
+        State::SynReceived => Some(SocketError::Refused),
+        // All was said and heard.
+        State::TimeWait => None,
+        _ => Some(SocketError::Reset),
+    };
+    t.close(error);
     t.notify();
     Break(Verdict::Delivered)
 }

@@ -30,7 +30,11 @@ impl Table {
     pub(crate) fn new(random: &mut Random) -> Self {
         let hash = SeededState::new(random);
         let shard = |_| RwLock::new(&TABLE, HashMap::with_hasher(SeededState::new(random)));
-        Self { shards: (0..SHARDS).map(shard).collect(), hash, len: AtomicUsize::new(0) }
+        Self {
+            shards: (0..SHARDS).map(shard).collect(),
+            hash,
+            len: AtomicUsize::new(0),
+        }
     }
 
     fn shard(&self, key: &Key) -> &Shard {
@@ -59,7 +63,9 @@ impl Table {
     /// Removes this very connection; a successor with the same key stays.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
         let mut shard = self.shard(&pcb.key).write();
-        let is_it = shard.get(&pcb.key).is_some_and(|found| Arc::ptr_eq(found, pcb));
+        let is_it = shard
+            .get(&pcb.key)
+            .is_some_and(|found| Arc::ptr_eq(found, pcb));
         if is_it {
             shard.remove(&pcb.key);
             self.len.fetch_sub(1, Ordering::Relaxed);
@@ -73,6 +79,9 @@ impl Table {
 
     /// Every connection now, for listings.
     pub(crate) fn all(&self) -> Vec<Arc<Inpcb>> {
-        self.shards.iter().flat_map(|s| s.read().values().cloned().collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|s| s.read().values().cloned().collect::<Vec<_>>())
+            .collect()
     }
 }

@@ -8,7 +8,9 @@ use mbuf::Chain;
 use wire::TcpFlags;
 
 use super::input::Verdict;
+use super::output;
 use super::pcb::{State, Tcb};
+use super::planted::Planted;
 use super::reass::Inserted;
 use super::segment::Segment;
 use super::steps::Step;
@@ -31,12 +33,21 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
     }
     if t.orphan {
         // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
+        let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
         t.close(Some(SocketError::Reset));
-        return Break(Verdict::Reset(DropReason::TcpAfterClose));
+        output::reset(batch, seg.key, seq, ack);
+        return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
-    if seg.seq == t.rcv_nxt && t.reass.is_empty() {
+    if seg.seq == t.rcv_nxt {
+        let filled_gap = !t.reass.is_empty();
         in_order(batch, t, data);
-        acknowledge_soon(batch, t);
+        while let Some(mut data) = t.reass.pop(t.rcv_nxt) {
+            if batch.stack.tcp.config.has_bug(Planted::SkippedByte) {
+                data.trim_front(1);
+            }
+            in_order(batch, t, data);
+        }
+        acknowledge_soon(batch, t, filled_gap);
         return Continue(());
     }
     out_of_order(batch, t, seg, data)
@@ -55,19 +66,21 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();
     t.ack_now = true;
-    let inserted = t.reass.insert(seg.seq, data, tcp.config.reass_ranges_max);
-    while let Some(data) = t.reass.pop(t.rcv_nxt) {
-        in_order(batch, t, data);
-    }
-    match inserted {
+    match t.reass.insert(
+        &batch.stack.pool,
+        seg.seq,
+        data,
+        tcp.config.reass_ranges_max,
+    ) {
         Inserted::Kept | Inserted::Duplicate => Continue(()),
         Inserted::Full => Break(Verdict::Drop(DropReason::TcpReassFull)),
     }
 }
 
-/// At least every second full segment is acknowledged at once, others within the delay.
-fn acknowledge_soon(batch: &mut Batch<'_>, t: &mut Tcb) {
-    if t.rcv_nxt.since(t.last_ack_sent) >= 2 * t.mss {
+/// At least every second full segment is acknowledged at once, and so is one that fills a gap
+/// (RFC 5681 4.2); others within the delay.
+fn acknowledge_soon(batch: &mut Batch<'_>, t: &mut Tcb, filled_gap: bool) {
+    if filled_gap || t.rcv_nxt.since(t.last_ack_sent) >= 2 * t.mss {
         t.ack_now = true;
     } else if t.timers.delayed_ack.is_none() {
         t.timers.delayed_ack = Some(batch.now + batch.stack.tcp.config.delayed_ack);

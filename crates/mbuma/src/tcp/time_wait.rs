@@ -15,6 +15,7 @@ use std::sync::Arc;
 use kern::{LockClass, Mutex, order};
 
 use super::pcb::{Inpcb, State, Tcb};
+use super::planted::Planted;
 use crate::batch::Batch;
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
@@ -26,7 +27,9 @@ pub(crate) struct TimeWait {
 
 impl TimeWait {
     pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::new(&WAITING, VecDeque::new()) }
+        Self {
+            waiting: Mutex::new(&WAITING, VecDeque::new()),
+        }
     }
 }
 
@@ -35,7 +38,9 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     t.entered_time_wait = t.state != State::TimeWait;
     t.state = State::TimeWait;
     t.timers.stop();
-    t.timers.wait = Some(batch.now + 2 * batch.stack.tcp.config.msl);
+    let config = &batch.stack.tcp.config;
+    t.timers.wait =
+        (!config.has_bug(Planted::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl);
     t.notify();
 }
 

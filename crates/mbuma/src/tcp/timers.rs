@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use kern::Time;
 
+use super::output;
 use super::pcb::{Inpcb, State, Tcb};
+use super::planted::Planted;
 use crate::batch::Batch;
 use crate::socket::SocketError;
 
@@ -20,9 +22,10 @@ pub(crate) fn expired(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
     t.timers.armed = None;
     delayed_ack(batch, &mut t);
-    retransmit(batch, &mut t);
-    persist(batch, &mut t);
-    keepalive(batch, &mut t);
+    let hopeless = retransmit(batch, &mut t) || persist(batch, &mut t) || keepalive(batch, &mut t);
+    if hopeless {
+        give_up(batch, pcb, &mut t);
+    }
     wait(batch, &mut t);
     if t.state == State::Closed {
         t.notify();
@@ -40,26 +43,45 @@ fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
     t.ack_now |= take_due(&mut t.timers.delayed_ack, batch.now);
 }
 
+/// The peer stayed silent for too long (RFC 9293 3.8.3, R2). It may live and hear better than it
+/// speaks, so it is told.
+fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    batch.stack.tcp.counters.timed_out.inc();
+    let tell = t.state.is_synchronized();
+    let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
+    t.close(Some(SocketError::TimedOut));
+    if tell {
+        output::reset(batch, pcb.key, seq, ack);
+    }
+}
+
 /// RFC 6298 (5.4) to (5.7): the earliest unacknowledged segment again, and all after it in turn.
-fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) {
+/// True if it was sent often enough.
+fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !take_due(&mut t.timers.rexmit, batch.now) {
-        return;
+        return false;
     }
     let tcp = &batch.stack.tcp;
     if t.snd_wnd == 0 && t.state.is_synchronized() && t.snd_una == t.base && !t.fin_sent() {
         // The peer closed its window over what was sent: that is not a loss.
         t.snd_nxt = t.snd_una;
         t.timers.persist = Some(batch.now);
-        return;
+        return false;
     }
     tcp.counters.timeouts.inc();
+    if t.snd_wnd == 0 && t.last_heard >= t.last_sent {
+        // A FIN at a closed window that not every peer takes: it answers, so it is not gone.
+        t.retransmits = 0;
+    }
     t.retransmits = t.retransmits.saturating_add(1);
     let syn = matches!(t.state, State::SynSent | State::SynReceived);
-    let max = if syn { tcp.config.syn_retransmits_max } else { tcp.config.retransmits_max };
+    let max = if syn {
+        tcp.config.syn_retransmits_max
+    } else {
+        tcp.config.retransmits_max
+    };
     if t.retransmits > max {
-        tcp.counters.timed_out.inc();
-        t.close(Some(SocketError::TimedOut));
-        return;
+        return true;
     }
     t.cc.timed_out(t.flight(), t.snd_max, t.retransmits == 1);
     t.rtt.back_off();
@@ -67,62 +89,65 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) {
     t.resend_one = false;
     t.snd_nxt = t.snd_una;
     t.timers.rexmit = Some(batch.now + t.rtt.timeout(tcp.config.rto_min, tcp.config.rto_max));
+    false
 }
 
 /// Asks whether a closed window has opened, less and less often, for as long as the peer answers.
-fn persist(batch: &mut Batch<'_>, t: &mut Tcb) {
+/// True if it does not.
+fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !take_due(&mut t.timers.persist, batch.now) {
-        return;
+        return false;
     }
     let tcp = &batch.stack.tcp;
-    let silent = batch.now - t.last_heard;
-    if silent > give_up_after(t, tcp.config.rto_max, tcp.config.retransmits_max) {
-        tcp.counters.timed_out.inc();
-        t.close(Some(SocketError::TimedOut));
-        return;
+    // An orphan has nobody who could decide to wait longer.
+    let max = if t.orphan {
+        tcp.config.retransmits_max.min(8)
+    } else {
+        tcp.config.retransmits_max
+    };
+    if t.probes_unanswered >= max {
+        return true;
     }
+    t.probes_unanswered += 1;
     tcp.counters.zero_window_probes.inc();
     t.probe_now = true;
     t.persist_shift = (t.persist_shift + 1).min(6);
     t.timers.persist = Some(batch.now + persist_interval(batch, t));
+    false
 }
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;
     let base = t.rtt.timeout(config.rto_min, config.rto_max);
-    base.saturating_mul(1 << t.persist_shift).min(config.rto_max)
+    base.saturating_mul(1 << t.persist_shift)
+        .min(config.rto_max)
 }
 
-/// How long a peer may be silent: about what the same number of retransmissions takes.
-fn give_up_after(t: &Tcb, rto_max: Duration, retransmits: u8) -> Duration {
-    let patience = if t.orphan { 2 } else { u32::from(retransmits) };
-    rto_max * patience
-}
-
-/// RFC 1122 4.2.3.6.
-fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) {
+/// RFC 1122 4.2.3.6. True if the peer did not answer often enough.
+fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !take_due(&mut t.timers.keepalive, batch.now) {
-        return;
+        return false;
     }
-    let (Some(idle), true) = (t.keepalive, t.state.is_synchronized()) else { return };
+    let (Some(idle), true) = (t.keepalive, t.state.is_synchronized()) else {
+        return false;
+    };
     let tcp = &batch.stack.tcp;
     let quiet = batch.now - t.last_heard;
     if quiet < idle {
         t.timers.keepalive = Some(t.last_heard + idle);
-        return;
+        return false;
     }
-    if t.keepalive_unanswered >= tcp.config.keepalive_probes {
-        tcp.counters.timed_out.inc();
-        t.close(Some(SocketError::TimedOut));
-        return;
+    if t.probes_unanswered >= tcp.config.keepalive_probes {
+        return true;
     }
     // With data under way, retransmission does the asking.
     if t.flight() == 0 {
         tcp.counters.keepalive_probes.inc();
-        t.keepalive_unanswered += 1;
+        t.probes_unanswered += 1;
         t.probe_now = true;
     }
     t.timers.keepalive = Some(batch.now + tcp.config.keepalive_interval);
+    false
 }
 
 /// TIME-WAIT is over, or an orphan waited long enough for the peer's FIN.
@@ -135,7 +160,12 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// After each turn to send: a closed window with data waiting needs a probe in time, and the wheel's
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    let config = &batch.stack.tcp.config;
     let waiting = t.state.sends_data() && t.data_end().after(t.snd_nxt);
+    let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
+    if t.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
+        t.timers.rexmit = None;
+    }
     if waiting && t.timers.rexmit.is_none() && t.timers.persist.is_none() {
         t.timers.persist = Some(batch.now + persist_interval(batch, t));
     }

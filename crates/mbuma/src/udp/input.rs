@@ -28,7 +28,11 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
     };
     let to_many = ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst);
     let ours = to_many || ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
-    let whose = if ours { Whose::Ours } else { Whose::Foreign(ip.ifp.index) };
+    let whose = if ours {
+        Whose::Ours
+    } else {
+        Whose::Foreign(ip.ifp.index)
+    };
     match batch.stack.udp.table.lookup(dst, whose) {
         Some(pcb) => deliver(batch, &pcb, packet, ip, src, dst),
         None => {
@@ -43,10 +47,12 @@ fn parse(
     packet: &mut Packet,
     ip: &Received<'_>,
 ) -> Result<(SocketAddrV4, SocketAddrV4), DropReason> {
-    packet.pullup(ip.header_len + UdpHeader::LEN).map_err(|e| match e {
-        PullupError::TooShort => DropReason::UdpBadHeader,
-        PullupError::NoBufs => DropReason::NoBufs,
-    })?;
+    packet
+        .pullup(ip.header_len + UdpHeader::LEN)
+        .map_err(|e| match e {
+            PullupError::TooShort => DropReason::UdpBadHeader,
+            PullupError::NoBufs => DropReason::NoBufs,
+        })?;
     let bytes = packet.front().get(ip.header_len..).unwrap_or(&[]);
     let (&header, _) = UdpHeader::parse(bytes).map_err(|_| DropReason::UdpBadHeader)?;
     let len = usize::from(header.len());
@@ -64,7 +70,9 @@ fn parse(
 
 fn checksum_ok(packet: &Packet, ip: &Received<'_>, len: u16) -> bool {
     let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::UDP, u32::from(len));
-    packet.segments_from(ip.header_len).for_each(|s| sum.add_bytes(s));
+    packet
+        .segments_from(ip.header_len)
+        .for_each(|s| sum.add_bytes(s));
     sum.is_valid()
 }
 
@@ -83,9 +91,22 @@ fn deliver(
     let mut taken = false;
     loop {
         let whole = each == 0 || rest.len() <= each;
-        let piece = if whole { Ok(std::mem::take(&mut rest)) } else { rest.take_front(each) };
+        let piece = if whole {
+            Ok(std::mem::take(&mut rest))
+        } else {
+            rest.take_front(each)
+        };
         let Ok(piece) = piece else { break };
-        taken |= push(batch, pcb, Datagram { src, dst, payload: piece, ttl: ip.ttl });
+        taken |= push(
+            batch,
+            pcb,
+            Datagram {
+                src,
+                dst,
+                payload: piece,
+                ttl: ip.ttl,
+            },
+        );
         if whole {
             break;
         }
@@ -115,12 +136,7 @@ fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
 /// An ICMP error about a datagram from `src`, which should be ours, to `dst`. RFC 1122 4.1.3.3 asks
 /// that whoever sent it can hear of it.
 #[doc(alias = "udp_ctlinput")]
-pub(crate) fn control(
-    batch: &mut Batch<'_>,
-    kind: Unreach,
-    src: SocketAddrV4,
-    dst: SocketAddrV4,
-) {
+pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, src: SocketAddrV4, dst: SocketAddrV4) {
     let routes = &batch.stack.routes;
     let whose = match routes.lookup(*dst.ip()) {
         // Sent from an address that the interface towards `dst` answers for.

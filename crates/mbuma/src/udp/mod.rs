@@ -54,7 +54,10 @@ pub(crate) struct UdpState {
 
 impl UdpState {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
-        Self { table: pcb::Table::new(random), queue_max: config.udp_queue_max }
+        Self {
+            table: pcb::Table::new(random),
+            queue_max: config.udp_queue_max,
+        }
     }
 
     /// A socket's state, not bound yet.

@@ -41,7 +41,12 @@ pub(crate) struct UdpPcb {
 impl UdpPcb {
     pub(super) fn new(local: SocketAddrV4, any: Option<IfIndex>, queue_max: usize) -> Self {
         let (queue, errors) = (Datagramq::new(queue_max), Datagramq::new(ERRORS_MAX));
-        Self { local, any, queue, errors }
+        Self {
+            local,
+            any,
+            queue,
+            errors,
+        }
     }
 }
 
@@ -67,7 +72,13 @@ pub(super) enum Whose {
 impl Table {
     pub(super) fn new(random: &mut Random) -> Self {
         let by_port = HashMap::with_hasher(SeededState::new(random));
-        Self(RwLock::new(&TABLE, Inner { by_port, any: Vec::new() }))
+        Self(RwLock::new(
+            &TABLE,
+            Inner {
+                by_port,
+                any: Vec::new(),
+            },
+        ))
     }
 
     /// Binds; false if the address is taken.
@@ -99,12 +110,13 @@ impl Table {
         }
     }
 
-    /// A port that is free on `addr`: the search begins anywhere (RFC 6056 3.3.1).
-    pub(crate) fn free_port(&self, addr: Ipv4Addr, random: &mut Random) -> Option<u16> {
+    /// A port that is free on `addr`: the search begins at a random place (RFC 6056 3.3.1), which
+    /// `random` chooses.
+    pub(crate) fn free_port(&self, addr: Ipv4Addr, random: u32) -> Option<u16> {
         let inner = self.0.read();
-        let count = u16::MAX - FIRST_FREE_PORT + 1;
-        let start = random.below(u64::from(count)) as u16;
-        (0..count).map(|i| FIRST_FREE_PORT + (start + i) % count).find(|port| {
+        let count = u32::from(u16::MAX - FIRST_FREE_PORT) + 1;
+        let port_at = |i| FIRST_FREE_PORT + ((random % count + i) % count) as u16;
+        (0..count).map(port_at).find(|port| {
             let list = inner.by_port.get(port).map_or(&[][..], Vec::as_slice);
             !list.iter().any(|p| overlap(*p.local.ip(), addr))
         })
@@ -114,7 +126,10 @@ impl Table {
     #[doc(alias = "in_pcblookup")]
     pub(super) fn lookup(&self, dst: SocketAddrV4, whose: Whose) -> Option<Arc<UdpPcb>> {
         let inner = self.0.read();
-        let list = inner.by_port.get(&dst.port()).map_or(&[][..], Vec::as_slice);
+        let list = inner
+            .by_port
+            .get(&dst.port())
+            .map_or(&[][..], Vec::as_slice);
         let exact = list.iter().find(|p| p.local.ip() == dst.ip());
         let found = exact.or_else(|| match whose {
             Whose::Ours => list.iter().find(|p| p.local.ip().is_unspecified()),

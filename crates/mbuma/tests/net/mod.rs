@@ -2,7 +2,7 @@
 //!
 //! Every test ends with [`Lab::done`]: what came in was delivered or dropped, and no buffer is left.
 
-#![allow(dead_code)] // each test binary uses its part
+#![allow(dead_code, unreachable_pub)] // each test binary uses its part
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -28,7 +28,10 @@ pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 100]);
 /// Somebody who is not on the link.
 pub const FOREIGN: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
-pub const ALL: Budget = Budget { frames: usize::MAX, bytes: usize::MAX };
+pub const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
 
 /// How to set a lab up.
 pub struct Setup {
@@ -76,11 +79,20 @@ impl Lab {
         let config = IfConfig {
             name: "pipe0".into(),
             mac: Some(OUR_MAC),
-            addrs: vec![IfAddr { addr: US, prefix_len: 24 }],
+            addrs: vec![IfAddr {
+                addr: US,
+                prefix_len: 24,
+            }],
             accept_any: setup.accept_any,
         };
         let iface = stack.attach(device, config);
-        let lab = Self { clock, stack, iface, peer, pool };
+        let lab = Self {
+            clock,
+            stack,
+            iface,
+            peer,
+            pool,
+        };
         if setup.introduced {
             lab.introduce();
         }
@@ -93,7 +105,10 @@ impl Lab {
 
     /// A gateway that answers for every address.
     pub fn gateway() -> Self {
-        Self::new(Setup { accept_any: true, ..Setup::default() })
+        Self::new(Setup {
+            accept_any: true,
+            ..Setup::default()
+        })
     }
 
     /// The peer asks for our address, so that we know its own.
@@ -152,7 +167,12 @@ impl Lab {
     }
 
     pub fn dropped(&self, reason: DropReason) -> u64 {
-        self.stack.stats().dropped.iter().find(|(r, _)| *r == reason).map_or(0, |&(_, n)| n)
+        self.stack
+            .stats()
+            .dropped
+            .iter()
+            .find(|(r, _)| *r == reason)
+            .map_or(0, |&(_, n)| n)
     }
 
     pub fn chain(&self, bytes: &[u8]) -> Chain {
@@ -168,17 +188,31 @@ impl Lab {
         }
         self.check_balance();
         let pool = self.stack.pool().clone();
-        let Self { stack, peer, pool: peer_pool, .. } = self;
+        let Self {
+            stack,
+            peer,
+            pool: peer_pool,
+            ..
+        } = self;
         drop((stack, peer));
         assert_eq!(pool.live(), Live::NONE, "the stack's buffers");
         assert_eq!(peer_pool.live(), Live::NONE, "the peer's buffers");
     }
 
-    pub fn check_balance(&self) {
+    /// Only true when no fragment waits for the others.
+    fn check_balance(&self) {
         let stats = self.stack.stats();
-        let inward = stats.dropped.iter().filter(|(reason, _)| !reason.is_outward());
+        let inward = stats
+            .dropped
+            .iter()
+            .filter(|(reason, _)| !reason.is_outward());
         let dropped: u64 = inward.map(|&(_, n)| n).sum();
-        assert_eq!(stats.received, stats.delivered + dropped, "{:?}", stats.dropped);
+        assert_eq!(
+            stats.received,
+            stats.delivered + dropped,
+            "{:?}",
+            stats.dropped
+        );
     }
 }
 
@@ -198,7 +232,10 @@ pub fn arp_frame(arp: &ArpPacket) -> Vec<u8> {
 
 /// An IP packet with a right length.
 pub fn ip(fields: &Ipv4Fields<'_>, payload: &[u8]) -> Vec<u8> {
-    let fields = Ipv4Fields { payload_len: payload.len() as u16, ..*fields };
+    let fields = Ipv4Fields {
+        payload_len: payload.len() as u16,
+        ..*fields
+    };
     let mut out = vec![0; fields.header_len()];
     fields.emit(&mut out);
     out.extend_from_slice(payload);
@@ -211,7 +248,12 @@ pub fn ip_frame(fields: &Ipv4Fields<'_>, payload: &[u8]) -> Vec<u8> {
 }
 
 pub fn from_peer(dst: Ipv4Addr, protocol: IpProto) -> Ipv4Fields<'static> {
-    Ipv4Fields { src: PEER, dst, protocol, ..Ipv4Fields::default() }
+    Ipv4Fields {
+        src: PEER,
+        dst,
+        protocol,
+        ..Ipv4Fields::default()
+    }
 }
 
 /// A UDP datagram with its checksum.
@@ -292,7 +334,11 @@ pub fn parse_udp(frame: &[u8]) -> (SocketAddrV4, SocketAddrV4, Vec<u8>) {
     sum.add_bytes(seen.payload);
     assert!(sum.is_valid(), "UDP checksum");
     let src = SocketAddrV4::new(seen.src, header.src_port());
-    (src, SocketAddrV4::new(seen.dst, header.dst_port()), payload.to_vec())
+    (
+        src,
+        SocketAddrV4::new(seen.dst, header.dst_port()),
+        payload.to_vec(),
+    )
 }
 
 pub fn sum_of(pieces: &[&[u8]]) -> u16 {

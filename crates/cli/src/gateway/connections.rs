@@ -1,0 +1,209 @@
+//! All TCP connections between guest and host, and their turns.
+//!
+//! Called by: the loop. Calls: outgoing, publish, splice.
+//! Invariants: each connection is in the table from its first event to its last, and its waker and its
+//! host socket carry its token.
+//! Locks: none.
+
+use std::sync::Arc;
+
+use mbuma::TcpStream;
+use mbuma::socket::{Incoming, Interceptor};
+
+use super::host::Host;
+use super::outgoing::{Outcome, Outgoing};
+use super::poller::Readiness;
+use super::publish::Listener;
+use super::ready::Wake;
+use super::shared::Shared;
+use super::splice::{Splice, Turn};
+use super::table::{Kind, Table, Token};
+
+/// New connections that are begun in a turn at most, before those there are have theirs.
+const BEGIN_MAX: usize = 64;
+
+/// The connections.
+pub(super) struct Connections {
+    table: Table<Connection>,
+    interceptor: Interceptor,
+    /// There are connections to intercept.
+    wake: Arc<Wake>,
+}
+
+/// One of them.
+struct Connection {
+    wake: Arc<Wake>,
+    state: State,
+}
+
+/// How far it is.
+enum State {
+    /// The guest waits for the host's side.
+    Outgoing(Outgoing),
+    /// Both sides are there.
+    Splice(Splice),
+    /// In the middle of a turn.
+    Turning,
+}
+
+impl Connections {
+    /// Takes what `interceptor` gives.
+    pub(super) fn new(shared: &Shared, interceptor: Interceptor) -> Connections {
+        let wake = shared.wake_for(Token::only(Kind::Interceptor));
+        interceptor.set_waker(Some(wake.waker()));
+        Connections {
+            table: Table::new(Kind::Connection),
+            interceptor,
+            wake,
+        }
+    }
+
+    /// Begins what the guest asked for since the last time.
+    pub(super) fn intercept(&mut self, shared: &mut Shared) {
+        for _ in 0..BEGIN_MAX {
+            let Some(incoming) = self.interceptor.next() else {
+                return;
+            };
+            self.begin(shared, incoming);
+        }
+        self.wake.wake();
+    }
+
+    fn begin(&mut self, shared: &mut Shared, incoming: Incoming) {
+        let token = self.table.next_token();
+        match Outgoing::begin(shared, incoming, token) {
+            Outcome::Joined(stream, host) => self.add_splice(shared, stream, host),
+            Outcome::Waiting(outgoing) => {
+                let wake = shared.wake_for(token);
+                outgoing.incoming().set_waker(Some(wake.waker()));
+                // It may have given up before there was a waker to tell.
+                wake.wake();
+                let state = State::Outgoing(outgoing);
+                self.table.insert(Connection { wake, state });
+            }
+            Outcome::Over => {}
+        }
+    }
+
+    /// Begins what clients of a published port ask for.
+    pub(super) fn accept(&mut self, shared: &mut Shared, listener: &Listener) {
+        for _ in 0..BEGIN_MAX {
+            let Some((stream, host)) = listener.accept(shared) else {
+                return;
+            };
+            if host.watch(&shared.poller, self.table.next_token()).is_ok() {
+                self.add_splice(shared, stream, host);
+            }
+        }
+        listener.wake();
+    }
+
+    /// Adds a connection whose host socket is watched already under the next token.
+    fn add_splice(&mut self, shared: &Shared, stream: TcpStream, host: Host) {
+        let token = self.table.next_token();
+        let wake = shared.wake_for(token);
+        stream.set_waker(Some(wake.waker()));
+        wake.wake();
+        let state = State::Splice(Splice::new(stream, host, token));
+        self.table.insert(Connection { wake, state });
+    }
+
+    /// An event of a host socket.
+    pub(super) fn note(&mut self, token: Token, readiness: Readiness) {
+        let Some(connection) = self.table.find(token) else {
+            return;
+        };
+        match &mut connection.state {
+            State::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
+            State::Splice(splice) => splice.note(readiness),
+            State::Turning => {}
+        }
+        connection.wake.wake();
+    }
+
+    /// Gives the connection another turn: a timer of its came.
+    pub(super) fn wake(&mut self, token: Token) {
+        if let Some(connection) = self.table.find(token) {
+            connection.wake.wake();
+        }
+    }
+
+    /// The connection's turn.
+    pub(super) fn turn(&mut self, shared: &mut Shared, token: Token) {
+        let Some(connection) = self.table.find(token) else {
+            return;
+        };
+        match &mut connection.state {
+            State::Splice(splice) => match splice.turn(shared) {
+                Turn::Wait => {}
+                Turn::Again => connection.wake.wake(),
+                Turn::Done => self.remove(token),
+            },
+            State::Outgoing(_) => self.turn_outgoing(shared, token),
+            State::Turning => {}
+        }
+    }
+
+    fn turn_outgoing(&mut self, shared: &mut Shared, token: Token) {
+        let Some(connection) = self.table.find(token) else {
+            return;
+        };
+        let state = std::mem::replace(&mut connection.state, State::Turning);
+        let State::Outgoing(outgoing) = state else {
+            connection.state = state;
+            return;
+        };
+        connection.state = match outgoing.turn(shared, token) {
+            Outcome::Joined(stream, host) => {
+                // The waker that the incoming connection had is the stream's.
+                connection.wake.wake();
+                State::Splice(Splice::new(stream, host, token))
+            }
+            Outcome::Waiting(outgoing) => State::Outgoing(outgoing),
+            Outcome::Over => return self.remove(token),
+        };
+    }
+
+    fn remove(&mut self, token: Token) {
+        if let Some(connection) = self.table.remove(token) {
+            connection.close();
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether the guest sent something that the host has not taken.
+    pub(super) fn any_owes_host(&self) -> bool {
+        self.splices().any(Splice::owes_host)
+    }
+
+    /// Whether the guest may still send something.
+    pub(super) fn any_open_upwards(&self) -> bool {
+        self.splices().any(|splice| !splice.guest_is_done())
+    }
+
+    fn splices(&self) -> impl Iterator<Item = &Splice> {
+        self.table.iter().filter_map(|(_, c)| match &c.state {
+            State::Splice(splice) => Some(splice),
+            State::Outgoing(_) | State::Turning => None,
+        })
+    }
+
+    /// Ends all of them.
+    pub(super) fn close(&mut self) {
+        self.table.drain().for_each(Connection::close);
+    }
+}
+
+impl Connection {
+    fn close(self) {
+        match self.state {
+            State::Splice(splice) => splice.close(),
+            // Dropping it refuses it.
+            State::Outgoing(_) | State::Turning => {}
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Pings: each goes on to the host that it asks for, and what comes back, comes back. Nothing is
+//! answered in another's name.
+//!
+//! Called by: the loop. Calls: policy, ping, [`EchoSocket`].
+//! Invariants: at most [`PINGS_MAX`] are under way, each for [`PATIENCE`] at most; each has a sequence
+//! number of ours of its own.
+//! Locks: none. Sources: RFC 792.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Chain;
+use mbuma::Unreach;
+use mbuma::socket::{Echo, EchoSocket};
+
+use super::ping::PingSocket;
+use super::policy;
+use super::ready::Wake;
+use super::shared::Shared;
+use super::table::{Kind, Token};
+use crate::sys::socket::SendError;
+
+/// Pings under way at most.
+const PINGS_MAX: usize = 4096;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pings, answers or errors that are handled in a turn at most.
+const TURN_MAX: usize = 64;
+
+/// The pings.
+pub(super) struct Pings {
+    socket: EchoSocket,
+    wake: Arc<Wake>,
+    host: Outside,
+    pending: HashMap<u16, Pending>,
+    seq_next: u16,
+}
+
+/// The way to the host's network.
+enum Outside {
+    /// Nobody has pinged yet.
+    Unopened,
+    /// There is one.
+    Open(PingSocket),
+    /// This process may not ping.
+    Denied,
+}
+
+/// A ping under way.
+struct Pending {
+    echo: Echo,
+    sent: Time,
+}
+
+impl Pings {
+    /// Serves what comes to `socket`.
+    pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
+        let wake = shared.wake_for(Token::only(Kind::Echoes));
+        socket.set_waker(wake.waker());
+        Pings {
+            socket,
+            wake,
+            host: Outside::Unopened,
+            pending: HashMap::new(),
+            seq_next: 0,
+        }
+    }
+
+    /// Sends on what the guest sent.
+    pub(super) fn from_guest(&mut self, shared: &mut Shared) {
+        for _ in 0..TURN_MAX {
+            let Some(echo) = self.socket.recv() else {
+                return;
+            };
+            shared.counters.pings += 1;
+            if let Err(kind) = self.send(shared, &echo) {
+                self.refuse(shared, &echo, kind);
+            } else if self.pending.len() < PINGS_MAX {
+                self.remember(shared, echo);
+            }
+        }
+        self.wake.wake();
+    }
+
+    fn send(&mut self, shared: &mut Shared, echo: &Echo) -> Result<(), Unreach> {
+        let decided = shared.policy.decide_host(echo.dst);
+        let dst = decided.map_err(|denial| denial.unreach())?;
+        // We are a hop on the way.
+        let ttl = echo.ttl.saturating_sub(1);
+        if ttl == 0 {
+            return Err(Unreach::TimeExceeded);
+        }
+        let seq = self.seq_next;
+        let host = self.host.open(shared).ok_or(Unreach::AdminProhibited)?;
+        match host.send(dst, seq, ttl, &echo.payload) {
+            // An error that was kept for an earlier ping shows here first; it is read in its turn.
+            Err(e) if policy::unreach(&e).is_some() => host
+                .send(dst, seq, ttl, &echo.payload)
+                .map_err(|e| policy::unreach(&e).unwrap_or(Unreach::Host)),
+            // A full queue loses pings, as networks do.
+            _ => Ok(()),
+        }
+    }
+
+    fn remember(&mut self, shared: &mut Shared, echo: Echo) {
+        let seq = self.seq_next;
+        self.seq_next = seq.wrapping_add(1);
+        let sent = shared.now();
+        self.pending.insert(seq, Pending { echo, sent });
+        shared.after(PATIENCE, Token::nth(Kind::Ping, u32::from(seq)));
+    }
+
+    fn refuse(&self, shared: &mut Shared, echo: &Echo, kind: Unreach) {
+        shared.counters.pings_refused += 1;
+        self.socket.refuse(echo, kind);
+    }
+
+    /// Hands the guest what came back.
+    pub(super) fn readable(&mut self, shared: &mut Shared) {
+        for _ in 0..TURN_MAX {
+            let Outside::Open(host) = &mut self.host else {
+                return;
+            };
+            match host.recv() {
+                Ok(Some(answer)) => {
+                    let (from, seq) = (answer.from, answer.seq);
+                    let payload = Chain::from_slice(shared.stack.pool(), answer.payload);
+                    self.answer(shared, from, seq, payload.unwrap_or_default());
+                }
+                Ok(None) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                // The error is told once; the queue of errors says what it is about.
+                Err(_) => {}
+            }
+        }
+        self.take_errors(shared);
+    }
+
+    fn answer(&mut self, shared: &mut Shared, from: Ipv4Addr, seq: u16, payload: Chain) {
+        let asked = self.pending.get(&seq).is_some_and(|p| p.echo.dst == from);
+        if let Some(pending) = self.pending.remove(&seq).filter(|_| asked) {
+            shared.counters.pings_answered += 1;
+            self.socket.reply(&pending.echo, payload);
+        }
+    }
+
+    fn take_errors(&mut self, shared: &mut Shared) {
+        for _ in 0..TURN_MAX {
+            let Outside::Open(host) = &mut self.host else {
+                return;
+            };
+            match host.take_error() {
+                Ok(Some((seq, error))) => {
+                    let pending = self.pending.remove(&seq);
+                    if let (Some(pending), Some(kind)) = (pending, kind(&error)) {
+                        self.refuse(shared, &pending.echo, kind);
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// A ping has waited long enough: silence is what its sender gets.
+    pub(super) fn timer(&mut self, shared: &Shared, token: Token) {
+        let Ok(seq) = u16::try_from(token.index()) else {
+            return;
+        };
+        let now = shared.now();
+        // The number may have come round and be another ping's, whose own timer is to come.
+        let old = self
+            .pending
+            .get(&seq)
+            .is_some_and(|p| p.sent + PATIENCE <= now);
+        if old {
+            self.pending.remove(&seq);
+        }
+    }
+
+    /// Forgets all of them.
+    pub(super) fn close(&mut self) {
+        self.pending.clear();
+        self.host = Outside::Denied;
+    }
+}
+
+impl Outside {
+    /// The socket, opened when it is first needed; none if this process may have none.
+    fn open(&mut self, shared: &Shared) -> Option<&mut PingSocket> {
+        if let Outside::Unopened = self {
+            // Two gateways of one host tell their pings apart by it.
+            let id = std::process::id() as u16;
+            let opened = PingSocket::open(id).and_then(|socket| {
+                let token = Token::only(Kind::PingSocket);
+                shared.poller.add_reader(&socket, token)?;
+                Ok(socket)
+            });
+            *self = opened.map_or(Outside::Denied, Outside::Open);
+        }
+        match self {
+            Outside::Open(socket) => Some(socket),
+            Outside::Unopened | Outside::Denied => None,
+        }
+    }
+}
+
+/// What an error of the host's network is to the guest; none if it says nothing that it should hear.
+fn kind(error: &SendError) -> Option<Unreach> {
+    /// Types of RFC 792.
+    const TIME_EXCEEDED: u8 = 11;
+    match (error.icmp, error.errno) {
+        (Some((TIME_EXCEEDED, _)), _) => Some(Unreach::TimeExceeded),
+        (_, libc::EMSGSIZE) => Some(Unreach::FragNeeded {
+            mtu: u16::try_from(error.info).unwrap_or(0),
+        }),
+        (_, libc::ECONNREFUSED) => Some(Unreach::Port),
+        (_, libc::ENOPROTOOPT) => Some(Unreach::Protocol),
+        (_, errno) => policy::unreach(&io::Error::from_raw_os_error(errno)),
+    }
+}

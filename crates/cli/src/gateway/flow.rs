@@ -1,0 +1,105 @@
+//! One UDP flow: its ends, its way out, and what it waits for.
+//!
+//! Called by: udp. Calls: question.
+//! Locks: none.
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::{Chain, MbufPool};
+use mbuma::socket::Datagram;
+
+use super::question::{ANSWER_WAIT, Question};
+
+/// How long a flow may be idle. RFC 4787 asks routers for two minutes; ours holds a descriptor.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long a flow lives on after a name server's answer: there may be a second question.
+const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a datagram that are kept for an error to quote, when keeping all of it is dear.
+const QUOTED_MAX: usize = 1024;
+/// Memory that keeping a whole datagram may cost.
+const KEPT_WHOLE_MAX: usize = 4096;
+
+/// The two ends of a flow, as the guest sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ends {
+    pub(super) guest: SocketAddrV4,
+    pub(super) remote: SocketAddrV4,
+}
+
+/// One flow.
+pub(super) struct Flow {
+    pub(super) ends: Ends,
+    pub(super) outlet: Outlet,
+    pub(super) last_used: Time,
+    /// What was sent last, until an answer comes: an error would be about it.
+    pub(super) unanswered: Option<Datagram>,
+}
+
+/// How a flow's datagrams leave.
+pub(super) enum Outlet {
+    /// By a socket that is connected to where they go.
+    Own(OwnedFd),
+    /// The same, to a name server.
+    Resolver(Question),
+    /// By the socket of a published port.
+    Inlet { index: usize, client: SocketAddr },
+}
+
+impl Flow {
+    /// A flow that is used for the first time now.
+    pub(super) fn new(ends: Ends, outlet: Outlet, now: Time) -> Flow {
+        Flow {
+            ends,
+            outlet,
+            last_used: now,
+            unanswered: None,
+        }
+    }
+
+    /// Keeps a datagram that was sent, or its head, for an error to be about.
+    pub(super) fn remember(&mut self, pool: &MbufPool, mut datagram: Datagram) {
+        if datagram.payload.pinned() > KEPT_WHOLE_MAX {
+            let mut head = [0; QUOTED_MAX];
+            let len = datagram.payload.len().min(QUOTED_MAX);
+            let (head, _) = head.split_at_mut(len);
+            datagram.payload.copy_to(0, head);
+            // An error without a quotation still names both ends.
+            datagram.payload = Chain::from_slice(pool, head).unwrap_or_default();
+        }
+        self.unanswered = Some(datagram);
+    }
+
+    /// When to look at it again: it is too old, or its question went unanswered.
+    pub(super) fn deadline(&self) -> Time {
+        match &self.outlet {
+            Outlet::Resolver(Question {
+                asked: Some(at), ..
+            }) => *at + ANSWER_WAIT,
+            Outlet::Resolver(_) => self.last_used + ANSWERED_IDLE_MAX,
+            Outlet::Own(_) | Outlet::Inlet { .. } => self.last_used + IDLE_MAX,
+        }
+    }
+
+    /// An answer came.
+    pub(super) fn answered(&mut self, now: Time) {
+        self.last_used = now;
+        self.unanswered = None;
+        if let Outlet::Resolver(question) = &mut self.outlet {
+            question.asked = None;
+        }
+    }
+}
+
+impl Outlet {
+    /// The flow's own socket.
+    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Outlet::Own(socket) => Some(socket.as_fd()),
+            Outlet::Resolver(question) => Some(question.socket.as_fd()),
+            Outlet::Inlet { .. } => None,
+        }
+    }
+}

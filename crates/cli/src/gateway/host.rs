@@ -1,0 +1,198 @@
+//! The host's end of a TCP connection: a non-blocking socket, read into mbufs and written from them.
+//!
+//! Called by: outgoing, publish, splice. Calls: sys::socket, the poller.
+//! Invariants: the descriptor is watched from when it is connected, or connecting, until it is dropped,
+//! which closes it; readiness is remembered between edges.
+//! Locks: none. Sources: epoll(7), "edge-triggered", questions 9 and 10.
+
+use std::io::{self, IoSlice};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+
+use mbuf::{Chain, Scatter};
+
+use super::poller::{Poller, Readiness};
+use super::table::Token;
+use crate::sys::socket::{self, Kind};
+
+/// Pieces that one write gathers at most: 64 KiB segments have five or six, so this is more than a
+/// send buffer takes.
+const PIECES_MAX: usize = 64;
+/// Pieces that a row of clusters usually has at most.
+const ROW_MAX: usize = 8;
+
+/// A host socket.
+pub(super) struct Host {
+    socket: TcpStream,
+    /// There may be something to read since the last time that there was nothing.
+    readable: bool,
+    /// There may be room since the last time that there was none.
+    writable: bool,
+    /// The peer's end is behind what can be read: no edge will tell of it again.
+    at_end: bool,
+}
+
+/// How far an attempt to connect is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It is connected.
+    Connected,
+    /// The peer has not answered.
+    Waiting,
+}
+
+/// What a read or write did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Moved<T> {
+    /// This much, and more may be possible at once.
+    Some(T),
+    /// This much, and no more until the next edge.
+    Last(T),
+    /// Nothing until the next edge.
+    Nothing,
+    /// The peer's end of file.
+    End,
+}
+
+impl Host {
+    /// Begins to connect to `peer`.
+    ///
+    /// A peer on this very host has answered by the time that connect(2) returns, and a second call
+    /// says so: no event is needed.
+    pub(super) fn connect(peer: SocketAddr) -> io::Result<(Host, Progress)> {
+        let fd = socket::open(Kind::Tcp, peer)?;
+        socket::no_delay(fd.as_fd())?;
+        let mut host = Host::new(TcpStream::from(fd));
+        let progress = match host.progress(peer)? {
+            Progress::Waiting => host.progress(peer)?,
+            connected => connected,
+        };
+        Ok((host, progress))
+    }
+
+    /// Takes over an accepted connection.
+    pub(super) fn accepted(socket: TcpStream) -> io::Result<Host> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Host::new(socket))
+    }
+
+    fn new(socket: TcpStream) -> Host {
+        Host {
+            socket,
+            readable: false,
+            writable: false,
+            at_end: false,
+        }
+    }
+
+    /// How far the attempt is, or why it failed.
+    pub(super) fn progress(&mut self, peer: SocketAddr) -> io::Result<Progress> {
+        let connected = socket::connect(self.socket.as_fd(), peer)?;
+        // A fresh connection takes what is first written. What there is to read, the poller tells.
+        self.writable |= connected;
+        Ok(if connected {
+            Progress::Connected
+        } else {
+            Progress::Waiting
+        })
+    }
+
+    /// Watches it from now on; what is ready already is reported too.
+    pub(super) fn watch(&self, poller: &Poller, token: Token) -> io::Result<()> {
+        poller.add_stream(&self.socket, token)
+    }
+
+    /// Remembers what an event said.
+    pub(super) fn note(&mut self, readiness: Readiness) {
+        self.readable |= readiness.readable();
+        self.writable |= readiness.writable();
+        self.at_end |= readiness.at_end();
+    }
+
+    /// Whether a read may give something.
+    pub(super) fn may_read(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether a write may do something.
+    pub(super) fn may_write(&self) -> bool {
+        self.writable
+    }
+
+    /// Writes from `chain`, gathering its pieces, and says how many bytes went.
+    pub(super) fn write(&mut self, chain: &Chain) -> io::Result<Moved<usize>> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let (mut count, mut offered) = (0, 0);
+        for (slot, piece) in pieces.iter_mut().zip(chain.segments()) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+            offered += piece.len();
+        }
+        let (pieces, _) = pieces.split_at(count);
+        match retry(|| socket::send(self.socket.as_fd(), pieces, None)) {
+            Ok(n) if n < offered => {
+                self.writable = false;
+                Ok(Moved::Last(n))
+            }
+            Ok(n) => Ok(Moved::Some(n)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.writable = false;
+                Ok(Moved::Nothing)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads up to `max` bytes into the row of clusters.
+    ///
+    /// A read that does not fill what it was offered has emptied the socket, so that the next edge
+    /// will tell of more; but for the end, which may have come with the last one.
+    pub(super) fn read(&mut self, row: &mut Scatter, max: usize) -> io::Result<Moved<Chain>> {
+        let mut pieces = Vec::with_capacity(ROW_MAX);
+        row.io_slices(max, &mut pieces);
+        let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let read = retry(|| socket::recv(self.socket.as_fd(), &mut pieces));
+        drop(pieces);
+        match read {
+            Ok(0) => Ok(Moved::End),
+            Ok(n) if n < offered && !self.at_end => {
+                self.readable = false;
+                Ok(Moved::Last(row.take(n)))
+            }
+            Ok(n) => Ok(Moved::Some(row.take(n))),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(Moved::Nothing)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Tells the peer that no more will come.
+    pub(super) fn shutdown_write(&self) {
+        // Fails only if the connection is over, which the next read finds out.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// The error that the connection ended with, if it did.
+    pub(super) fn take_error(&self) -> Option<io::Error> {
+        self.socket.take_error().unwrap_or_else(Some)
+    }
+
+    /// Ends the connection with a reset.
+    pub(super) fn reset(self) {
+        // Without the option it ends with a FIN, which also ends it.
+        let _ = socket::reset_on_close(self.socket.as_fd());
+    }
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}

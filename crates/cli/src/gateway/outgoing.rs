@@ -1,0 +1,150 @@
+//! A connection that the guest wants, until the host's side has answered.
+//!
+//! The guest's SYN stays unanswered meanwhile, so that the guest sees what it would see without us:
+//! an accepted connection, a refused one, an unreachable host, or a wait.
+//!
+//! Called by: connections. Calls: policy, resolvers, host.
+//! Invariants: a connection is accepted only after its host socket is connected.
+//! Locks: none.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mbuma::TcpStream;
+use mbuma::socket::{Incoming, Refusal};
+
+use super::host::{Host, Progress};
+use super::policy::{self, Destination};
+use super::shared::Shared;
+use super::table::Token;
+
+/// An attempt under way.
+pub(super) struct Outgoing {
+    incoming: Incoming,
+    host: Host,
+    peer: SocketAddr,
+    /// Other resolvers that are left to try.
+    others: usize,
+}
+
+/// How far a connection came.
+pub(super) enum Outcome {
+    /// Both sides are connected.
+    Joined(TcpStream, Host),
+    /// The host's side has not answered.
+    Waiting(Outgoing),
+    /// The guest was told that it cannot be, or has given up.
+    Over,
+}
+
+impl Outgoing {
+    /// Begins to connect to what `incoming` asks for. Events of the host socket are for `token`.
+    pub(super) fn begin(shared: &mut Shared, incoming: Incoming, token: Token) -> Outcome {
+        let (peer, others) = match shared.policy.decide(incoming.local_addr()) {
+            Ok(Destination::Host(peer)) => (Some(peer), 0),
+            Ok(Destination::Resolver) => {
+                let resolvers = &shared.resolvers;
+                (resolvers.current(), resolvers.len().saturating_sub(1))
+            }
+            Err(denial) => return refuse(shared, incoming, denial.refusal()),
+        };
+        match peer {
+            Some(peer) => connect(shared, incoming, peer, others, token),
+            None => refuse(shared, incoming, Refusal::Reset),
+        }
+    }
+
+    /// Looks how it went. Called when the host socket, or the guest's side, has news.
+    pub(super) fn turn(mut self, shared: &mut Shared, token: Token) -> Outcome {
+        if self.incoming.is_gone() {
+            return Outcome::Over;
+        }
+        match self.host.progress(self.peer) {
+            Ok(Progress::Waiting) => Outcome::Waiting(self),
+            Ok(Progress::Connected) => accept(shared, self.incoming, self.host),
+            Err(e) => {
+                let Outgoing {
+                    incoming,
+                    peer,
+                    others,
+                    ..
+                } = self;
+                failed(shared, incoming, peer, others, token, &e)
+            }
+        }
+    }
+
+    /// For whom it is.
+    pub(super) fn incoming(&self) -> &Incoming {
+        &self.incoming
+    }
+
+    /// The host's side, which events are about.
+    pub(super) fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+}
+
+fn connect(
+    shared: &mut Shared,
+    incoming: Incoming,
+    peer: SocketAddr,
+    others: usize,
+    token: Token,
+) -> Outcome {
+    let begun = Host::connect(peer).and_then(|(host, progress)| {
+        host.watch(&shared.poller, token)?;
+        Ok((host, progress))
+    });
+    match begun {
+        Ok((host, Progress::Connected)) => accept(shared, incoming, host),
+        Ok((host, Progress::Waiting)) => Outcome::Waiting(Outgoing {
+            incoming,
+            host,
+            peer,
+            others,
+        }),
+        Err(e) => failed(shared, incoming, peer, others, token, &e),
+    }
+}
+
+/// The host's side answered: so does ours.
+fn accept(shared: &mut Shared, incoming: Incoming, host: Host) -> Outcome {
+    match incoming.accept() {
+        Ok(stream) => {
+            shared.counters.connections_out += 1;
+            Outcome::Joined(stream, host)
+        }
+        // The guest gave up just now.
+        Err(_) => {
+            host.reset();
+            Outcome::Over
+        }
+    }
+}
+
+/// Tries the next resolver, if it was one; else tells the guest.
+fn failed(
+    shared: &mut Shared,
+    incoming: Incoming,
+    peer: SocketAddr,
+    others: usize,
+    token: Token,
+    error: &io::Error,
+) -> Outcome {
+    if policy::is_out_of_descriptors(error) {
+        shared.counters.descriptors_exhausted += 1;
+    } else if others > 0 {
+        shared.resolvers.failed(peer);
+        let next = shared.resolvers.current().unwrap_or(peer);
+        return connect(shared, incoming, next, others - 1, token);
+    }
+    let refusal = policy::unreach(error).map_or(Refusal::Reset, Refusal::Unreachable);
+    refuse(shared, incoming, refusal)
+}
+
+fn refuse(shared: &mut Shared, incoming: Incoming, how: Refusal) -> Outcome {
+    shared.counters.connections_refused += 1;
+    incoming.refuse(how);
+    Outcome::Over
+}

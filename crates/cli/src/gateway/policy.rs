@@ -1,0 +1,157 @@
+//! Where the guest's connections, datagrams and pings go: the address that it asks for, and the host's
+//! address that stands behind it, or why there is none.
+//!
+//! | the guest asks for | it gets |
+//! |---|---|
+//! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise nobody is there |
+//! | 10.0.2.3, port 53 | the host's resolvers; other ports: nobody is there |
+//! | the rest of 10.0.2.0/24 | no such host |
+//! | loopback, link-local, multicast, broadcast, reserved | prohibited |
+//! | anything else | the same address, as the host reaches it |
+//!
+//! Link-local addresses are the host's own links, and 169.254.169.254 hands out a cloud machine's
+//! credentials: the guest has no business there. The status page's port never comes here, since the
+//! stack itself listens on it.
+//!
+//! Called by: outgoing, udp, echo. Calls: nothing.
+//! Locks: none. Sources: RFC 6890 (special-purpose addresses).
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use mbuma::Unreach;
+use mbuma::socket::Refusal;
+
+use crate::guest::{GuestEnd, PREFIX_LEN};
+
+/// The port of name servers.
+pub(super) const DNS_PORT: u16 = 53;
+
+/// Decides where things go.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    gateway: Ipv4Addr,
+    dns: Ipv4Addr,
+    host_loopback: bool,
+}
+
+/// Where something goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// To this address, by a socket of the host.
+    Host(SocketAddr),
+    /// To whichever of the host's resolvers answers.
+    Resolver,
+}
+
+/// Why something goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// The address is there, and nobody listens.
+    Nobody,
+    /// The address is not there.
+    NoHost,
+    /// We do not let it.
+    Prohibited,
+}
+
+impl Policy {
+    /// The policy for a guest.
+    pub(super) fn new(ends: &GuestEnd, host_loopback: bool) -> Policy {
+        Policy {
+            gateway: ends.gateway,
+            dns: ends.dns,
+            host_loopback,
+        }
+    }
+
+    /// Where a connection or datagram to `asked` goes.
+    pub(super) fn decide(&self, asked: SocketAddrV4) -> Result<Destination, Denial> {
+        let ip = *asked.ip();
+        if ip == self.dns {
+            let resolves = asked.port() == DNS_PORT;
+            return resolves
+                .then_some(Destination::Resolver)
+                .ok_or(Denial::Nobody);
+        }
+        let host = if ip == self.gateway {
+            self.loopback().ok_or(Denial::Nobody)?
+        } else {
+            self.decide_host(ip)?
+        };
+        Ok(Destination::Host((host, asked.port()).into()))
+    }
+
+    /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
+    pub(super) fn decide_host(&self, asked: Ipv4Addr) -> Result<Ipv4Addr, Denial> {
+        if is_special(asked) {
+            return Err(Denial::Prohibited);
+        }
+        if wire::is_same_subnet(asked, self.gateway, PREFIX_LEN) {
+            return Err(Denial::NoHost);
+        }
+        Ok(asked)
+    }
+
+    fn loopback(&self) -> Option<Ipv4Addr> {
+        self.host_loopback.then_some(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The address that a client of the host shows to the guest: its own where the guest can answer
+    /// to it, else the gateway's.
+    pub(super) fn shown_address(&self, client: SocketAddr) -> Option<SocketAddrV4> {
+        let SocketAddr::V4(client) = client else {
+            return None;
+        };
+        self.decide_host(*client.ip()).is_ok().then_some(client)
+    }
+
+    /// The gateway's address.
+    pub(super) fn gateway(&self) -> Ipv4Addr {
+        self.gateway
+    }
+}
+
+/// Whether an address means something other than one host of some network.
+fn is_special(ip: Ipv4Addr) -> bool {
+    let [first, ..] = ip.octets();
+    // 0/8 is "this network", 240/4 is reserved and ends with the broadcast.
+    ip.is_loopback() || ip.is_link_local() || ip.is_multicast() || first == 0 || first >= 240
+}
+
+impl Denial {
+    /// As a TCP connection is told: nobody is a reset, the rest are ICMP errors.
+    pub(super) fn refusal(self) -> Refusal {
+        match self {
+            Denial::Nobody => Refusal::Reset,
+            Denial::NoHost | Denial::Prohibited => Refusal::Unreachable(self.unreach()),
+        }
+    }
+
+    /// As the sender of a datagram is told.
+    pub(super) fn unreach(self) -> Unreach {
+        match self {
+            Denial::Nobody => Unreach::Port,
+            Denial::NoHost => Unreach::Host,
+            Denial::Prohibited => Unreach::AdminProhibited,
+        }
+    }
+}
+
+/// What an error of a host socket means to the guest, if it is that there is no way to the peer.
+pub(super) fn unreach(error: &io::Error) -> Option<Unreach> {
+    match error.raw_os_error()? {
+        libc::ENETUNREACH | libc::ENETDOWN => Some(Unreach::Net),
+        libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ETIMEDOUT => Some(Unreach::Host),
+        libc::EACCES | libc::EPERM => Some(Unreach::AdminProhibited),
+        _ => None,
+    }
+}
+
+/// Whether a call failed because this process, or the system, is out of descriptors.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::{Denial, Destination, Policy};
+use crate::guest::GuestEnd;
+
+fn policy(host_loopback: bool) -> Policy {
+    Policy::new(&GuestEnd::new("tap0", [2; 6]), host_loopback)
+}
+
+fn asked(text: &str) -> SocketAddrV4 {
+    text.parse().expect("an address of the test")
+}
+
+#[test]
+fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
+    // Breaks when a guest reaches what listens on the host's 127.0.0.1 without --host-loopback.
+    let gateway = asked("10.0.2.2:5432");
+    assert_eq!(policy(false).decide(gateway), Err(Denial::Nobody));
+    let there = Destination::Host("127.0.0.1:5432".parse().expect("an address"));
+    assert_eq!(policy(true).decide(gateway), Ok(there));
+    for text in [
+        "127.0.0.1:80",
+        "127.255.255.254:1",
+        "0.0.0.0:80",
+        "0.1.2.3:80",
+    ] {
+        assert_eq!(
+            policy(true).decide(asked(text)),
+            Err(Denial::Prohibited),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_nobodys_is_prohibited() {
+    // Breaks when a guest reaches a cloud's metadata service, or makes the host send broadcasts.
+    for ip in [
+        "169.254.169.254",
+        "169.254.0.1",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+    ] {
+        let there = asked(&format!("{ip}:80"));
+        assert_eq!(policy(true).decide(there), Err(Denial::Prohibited), "{ip}");
+        assert_eq!(
+            policy(true).decide_host(*there.ip()),
+            Err(Denial::Prohibited),
+            "{ip}"
+        );
+    }
+}
+
+#[test]
+fn names_are_asked_at_one_port_of_one_address() {
+    // Breaks when names stop resolving, or another port of 10.0.2.3 leads somewhere.
+    let policy = policy(true);
+    assert_eq!(
+        policy.decide(asked("10.0.2.3:53")),
+        Ok(Destination::Resolver)
+    );
+    assert_eq!(policy.decide(asked("10.0.2.3:54")), Err(Denial::Nobody));
+    assert_eq!(policy.decide(asked("10.0.2.4:53")), Err(Denial::NoHost));
+    assert_eq!(policy.decide(asked("10.0.2.100:80")), Err(Denial::NoHost));
+    assert_eq!(policy.decide(asked("10.0.2.255:80")), Err(Denial::NoHost));
+}
+
+#[test]
+fn the_rest_is_the_hosts_network() {
+    // Breaks when an ordinary address is changed on the way, or refused.
+    for text in [
+        "192.0.2.1:443",
+        "10.0.3.2:80",
+        "10.0.1.255:9",
+        "8.8.8.8:53",
+        "239.0.0.0:0",
+    ] {
+        let there = asked(text);
+        let expected = if there.ip().is_multicast() {
+            Err(Denial::Prohibited)
+        } else {
+            Ok(Destination::Host(there.into()))
+        };
+        assert_eq!(policy(false).decide(there), expected, "{text}");
+    }
+}
+
+#[test]
+fn clients_show_an_address_that_can_be_answered() {
+    // Breaks when the guest sends its answer to itself, because the client's address is 127.0.0.1.
+    let shown = |text: &str| policy(false).shown_address(text.parse().expect("an address"));
+    assert_eq!(shown("192.0.2.7:1000"), Some(asked("192.0.2.7:1000")));
+    for text in [
+        "127.0.0.1:1000",
+        "10.0.2.100:1000",
+        "10.0.2.2:1",
+        "[2001:db8::1]:1000",
+    ] {
+        assert_eq!(shown(text), None, "{text}");
+    }
+    assert_eq!(policy(false).gateway(), Ipv4Addr::new(10, 0, 2, 2));
+}

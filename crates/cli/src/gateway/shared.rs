@@ -1,0 +1,86 @@
+//! What every turn of every flow uses: the stack, the descriptors, time, and the figures.
+//!
+//! Called by: everything in the gateway. Calls: the stack's clock, poller, ready.
+//! Locks: none; one thread has it.
+
+use kern::{Callout, CalloutId, Time};
+use mbuf::{NoBufs, Scatter};
+use mbuma::Stack;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::metrics::Counters;
+use super::policy::Policy;
+use super::poller::Poller;
+use super::ready::{Ready, Wake};
+use super::resolvers::Resolvers;
+use super::table::Token;
+
+/// Bytes that one read from a host socket takes at most: what one segment carries over the TAP.
+pub(super) const READ_MAX: usize = 64 << 10;
+
+/// What is shared.
+pub(super) struct Shared {
+    pub(super) stack: Stack,
+    pub(super) poller: Poller,
+    pub(super) ready: Ready,
+    pub(super) policy: Policy,
+    pub(super) resolvers: Resolvers,
+    pub(super) counters: Counters,
+    /// Each timer's token says whose it is.
+    pub(super) timers: Callout<Token>,
+    /// Clusters that host sockets are read into.
+    scatter: Scatter,
+}
+
+impl Shared {
+    /// For a stack, with nothing open yet.
+    pub(super) fn new(
+        stack: Stack,
+        poller: Poller,
+        policy: Policy,
+        resolvers: Resolvers,
+    ) -> Shared {
+        Shared {
+            scatter: Scatter::for_len(stack.pool(), READ_MAX),
+            timers: Callout::new(stack.now()),
+            ready: Ready::new(),
+            counters: Counters::default(),
+            stack,
+            poller,
+            policy,
+            resolvers,
+        }
+    }
+
+    /// The way onto the ready list for what `token` names.
+    pub(super) fn wake_for(&self, token: Token) -> Arc<Wake> {
+        self.ready.wake_for(token)
+    }
+
+    /// The time now.
+    pub(super) fn now(&self) -> Time {
+        self.stack.now()
+    }
+
+    /// Has `token` come up after `wait`.
+    pub(super) fn after(&mut self, wait: Duration, token: Token) -> CalloutId {
+        let at = self.now() + wait;
+        self.timers.schedule(at, token)
+    }
+
+    /// A full row of clusters to read into.
+    ///
+    /// # Errors
+    /// None are to be had now.
+    pub(super) fn scatter(&mut self) -> Result<&mut Scatter, NoBufs> {
+        self.scatter.refill()?;
+        Ok(&mut self.scatter)
+    }
+
+    /// Gives the clusters back: before a long sleep, and at the end.
+    pub(super) fn release_buffers(&mut self) {
+        self.scatter.clear();
+    }
+}

@@ -1,0 +1,232 @@
+//! One TCP connection that goes through: the guest's half in the stack, the host's half in a socket,
+//! and bytes from each to the other.
+//!
+//! ```text
+//!   guest ==> TAP ==> receive buffer --recv_chain--> pending --writev--> host socket       up
+//!   guest <== TAP <== send buffer <--send_chain-- clusters <--readv-- host socket          down
+//! ```
+//!
+//! Mbufs move; bytes are copied by the kernel only, once at each of its borders. Up, more is taken from
+//! the receive buffer only when `pending` is gone, so that its window tells the guest how slow the
+//! host is. Down, the socket is read only when the send buffer has room, so that the host's window
+//! tells the other side how slow the guest is.
+//!
+//! | a half is | until | then |
+//! |---|---|---|
+//! | `Open` | its source says end of file | all that came before was passed on; the end is too |
+//! | `Over` | the other half is over as well | the splice is done |
+//!
+//! An error is passed on as a reset, in both directions.
+//!
+//! Called by: the connections' turns. Calls: [`TcpStream`], [`Host`].
+//! Locks: none.
+
+use std::time::Duration;
+
+use mbuf::Chain;
+use mbuma::{SocketError, TcpStream};
+
+use super::host::{Host, Moved};
+use super::poller::Readiness;
+use super::shared::{READ_MAX, Shared};
+use super::table::Token;
+
+/// Bytes that one direction moves in a turn at most, before others have theirs.
+const TURN_MAX: usize = 256 << 10;
+/// Room in the send buffer that makes a read worth its system call. A send buffer that was emptied
+/// by half wakes us, so less than this is never waited with for ever.
+const SPACE_MIN: usize = 16 << 10;
+/// How long to wait for clusters when there are none.
+const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
+
+/// A connection that goes through.
+pub(super) struct Splice {
+    stream: TcpStream,
+    host: Host,
+    /// Taken from the guest, not yet taken by the host.
+    pending: Chain,
+    up: Half,
+    down: Half,
+    /// Whom the end of a wait is for.
+    token: Token,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Bytes flow, or may come.
+    Open,
+    /// The end was passed on.
+    Over,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Turn {
+    /// Nothing more to do until something changes.
+    Wait,
+    /// There is more: another turn, after the others.
+    Again,
+    /// The connection has ended.
+    Done,
+}
+
+/// Why a connection ended before both its ends did.
+enum Broken {
+    /// On the guest's side.
+    Guest(SocketError),
+    /// On the host's side.
+    Host,
+}
+
+impl Splice {
+    /// Joins the two halves. Both wake `token`.
+    pub(super) fn new(stream: TcpStream, host: Host, token: Token) -> Splice {
+        stream.set_nodelay(true);
+        Splice {
+            stream,
+            host,
+            pending: Chain::new(),
+            up: Half::Open,
+            down: Half::Open,
+            token,
+        }
+    }
+
+    /// Remembers what an event of the host socket said. True if that calls for a turn.
+    pub(super) fn note(&mut self, readiness: Readiness) {
+        self.host.note(readiness);
+        if readiness.failed() && self.down == Half::Over {
+            // No read will find the error: see to it that a look at the socket does.
+            self.host_failed();
+        }
+    }
+
+    /// The host's half ended behind our back, after its end of file.
+    fn host_failed(&mut self) {
+        if self.host.take_error().is_some() {
+            self.stream.abort();
+        }
+    }
+
+    /// Moves bytes both ways.
+    pub(super) fn turn(&mut self, shared: &mut Shared) -> Turn {
+        match self.step(shared) {
+            Ok(turn) => turn,
+            Err(broken) => {
+                if let Broken::Guest(SocketError::Refused) = broken {
+                    shared.counters.connections_refused += 1;
+                }
+                Turn::Done
+            }
+        }
+    }
+
+    fn step(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
+        if let Some(e) = self.stream.error() {
+            return Err(Broken::Guest(e));
+        }
+        let up = self.move_up(shared)?;
+        let down = self.move_down(shared)?;
+        Ok(match (self.up, self.down) {
+            (Half::Over, Half::Over) => Turn::Done,
+            _ if up == Turn::Again || down == Turn::Again => Turn::Again,
+            _ => Turn::Wait,
+        })
+    }
+
+    /// From the guest to the host.
+    fn move_up(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
+        let mut left = TURN_MAX;
+        while self.up == Half::Open && self.host.may_write() {
+            if self.pending.is_empty() && !self.take_from_guest()? {
+                return Ok(Turn::Wait);
+            }
+            if self.up == Half::Over {
+                break;
+            }
+            if left == 0 {
+                return Ok(Turn::Again);
+            }
+            match self.host.write(&self.pending) {
+                Ok(Moved::Some(n) | Moved::Last(n)) => {
+                    self.pending.trim_front(n);
+                    shared.counters.bytes_up += n as u64;
+                    left = left.saturating_sub(n);
+                }
+                Ok(Moved::Nothing | Moved::End) => {}
+                Err(_) => return Err(Broken::Host),
+            }
+        }
+        Ok(Turn::Wait)
+    }
+
+    /// Fills `pending`, or passes the guest's end of file on; false if there is neither yet.
+    fn take_from_guest(&mut self) -> Result<bool, Broken> {
+        match self.stream.recv_chain(TURN_MAX) {
+            Ok(chain) if chain.is_empty() => {
+                self.host.shutdown_write();
+                self.up = Half::Over;
+                Ok(true)
+            }
+            Ok(chain) => {
+                self.pending = chain;
+                Ok(true)
+            }
+            Err(SocketError::WouldBlock) => Ok(false),
+            Err(e) => Err(Broken::Guest(e)),
+        }
+    }
+
+    /// From the host to the guest.
+    fn move_down(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
+        let mut left = TURN_MAX;
+        while self.down == Half::Open && self.host.may_read() {
+            let space = self.stream.send_space();
+            if space < SPACE_MIN {
+                return Ok(Turn::Wait);
+            }
+            if left == 0 {
+                return Ok(Turn::Again);
+            }
+            let Ok(row) = shared.scatter() else {
+                shared.after(NO_BUFS_WAIT, self.token);
+                return Ok(Turn::Wait);
+            };
+            match self.host.read(row, space.min(READ_MAX)) {
+                Ok(Moved::Some(chain) | Moved::Last(chain)) => {
+                    shared.counters.bytes_down += chain.len() as u64;
+                    left = left.saturating_sub(chain.len());
+                    let sent = self.stream.send_chain(chain);
+                    sent.map_err(|(e, _lost)| Broken::Guest(e))?;
+                }
+                Ok(Moved::End) => {
+                    self.stream.shutdown_write();
+                    self.down = Half::Over;
+                }
+                Ok(Moved::Nothing) => {}
+                Err(_) => return Err(Broken::Host),
+            }
+        }
+        Ok(Turn::Wait)
+    }
+
+    /// Whether the guest sent something that the host has not taken, its end included.
+    pub(super) fn owes_host(&self) -> bool {
+        self.up == Half::Open && (!self.pending.is_empty() || self.stream.info().recv_queue > 0)
+    }
+
+    /// Whether the guest's end was passed on.
+    pub(super) fn guest_is_done(&self) -> bool {
+        self.up == Half::Over
+    }
+
+    /// Ends it: quietly if both ends did, else with a reset to both.
+    pub(super) fn close(self) {
+        if (self.up, self.down) != (Half::Over, Half::Over) {
+            self.stream.abort();
+            self.host.reset();
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! UDP: each pair of a guest's address and a remote one is a flow, with a way out of its own.
+//!
+//! ```text
+//!   guest:port <-> remote:port       a connected socket of the host, one a flow
+//!   guest:port <-> client:port       the socket of a published port, one for all its clients
+//! ```
+//!
+//! Answers come from the address that was asked, whatever stands behind it. A refusal (ICMP port
+//! unreachable, which a connected socket reports) goes to the guest about the datagram that caused
+//! it. Flows end when they were idle for a while, soon after its answer for a question to a name
+//! server; when there are too many, the one that was idle longest makes room.
+//!
+//! Called by: the loop. Calls: policy, resolvers, [`UdpSocket`], sys::socket.
+//! Invariants: a flow is found by its ends, and, if it came through a published port, by its client.
+//! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use mbuf::Chain;
+use mbuma::socket::Datagram;
+use mbuma::{UdpSocket, Unreach};
+
+use super::flow::{Ends, Flow, Outlet};
+use super::policy::{self, Destination};
+use super::question::{self, Question};
+use super::ready::Wake;
+use super::shared::Shared;
+use super::table::{Kind, Table, Token};
+use crate::args::Publish;
+use crate::errors::Error;
+use crate::sys::socket;
+
+/// Flows at most.
+const FLOWS_MAX: usize = 4096;
+/// Datagrams that one flow, or the guest, has handled in a turn at most.
+const TURN_MAX: usize = 64;
+/// Ports that are tried for a client whose own cannot be shown.
+const PORTS_TRIED: u16 = 256;
+/// The largest UDP datagram over IPv4.
+const DATAGRAM_MAX: usize = 65_507;
+
+/// The flows, and where they come from.
+pub(super) struct Flows {
+    socket: UdpSocket,
+    wake: Arc<Wake>,
+    inlets: Vec<Inlet>,
+    table: Table<Flow>,
+    by_ends: HashMap<Ends, Token>,
+    by_client: HashMap<(usize, SocketAddr), Token>,
+}
+
+/// A published port.
+struct Inlet {
+    socket: OwnedFd,
+    guest: SocketAddrV4,
+}
+
+impl Flows {
+    /// Serves what comes to `socket`.
+    pub(super) fn new(shared: &Shared, socket: UdpSocket) -> Flows {
+        let wake = shared.wake_for(Token::only(Kind::Datagrams));
+        socket.set_waker(wake.waker());
+        Flows {
+            socket,
+            wake,
+            inlets: Vec::new(),
+            table: Table::new(Kind::Flow),
+            by_ends: HashMap::new(),
+            by_client: HashMap::new(),
+        }
+    }
+
+    /// Publishes a port of `guest`.
+    pub(super) fn publish(
+        &mut self,
+        shared: &Shared,
+        publish: &Publish,
+        guest: SocketAddrV4,
+    ) -> Result<(), Error> {
+        let token = Token::nth(Kind::Inlet, self.inlets.len() as u32);
+        let bound = std::net::UdpSocket::bind(publish.host).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            shared.poller.add_reader(&socket, token)?;
+            Ok(socket.into())
+        });
+        let socket = bound.map_err(|source| Error::Publish {
+            publish: *publish,
+            source,
+        })?;
+        self.inlets.push(Inlet { socket, guest });
+        Ok(())
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Sends on what the guest sent.
+    pub(super) fn from_guest(&mut self, shared: &mut Shared) {
+        // Nobody behind a published port can be told of an error; it must be taken nevertheless.
+        while self.socket.take_error().is_some() {}
+        for _ in 0..TURN_MAX {
+            let Some(datagram) = self.socket.recv() else {
+                return;
+            };
+            let ends = Ends {
+                guest: datagram.src,
+                remote: datagram.dst,
+            };
+            match self.by_ends.get(&ends) {
+                Some(&token) => self.send(shared, token, datagram),
+                None => self.open(shared, ends, datagram),
+            }
+        }
+        self.wake.wake();
+    }
+
+    /// Opens the flow of a datagram that has none, and sends it.
+    fn open(&mut self, shared: &mut Shared, ends: Ends, datagram: Datagram) {
+        match self.outlet(shared, ends.remote) {
+            Ok(outlet) => match self.add(shared, ends, outlet) {
+                Ok(token) => self.send(shared, token, datagram),
+                Err(_) => shared.counters.datagrams_lost += 1,
+            },
+            Err(kind) => self.refuse(shared, &datagram, kind),
+        }
+    }
+
+    /// A new socket to what stands behind `remote`.
+    fn outlet(&self, shared: &mut Shared, remote: SocketAddrV4) -> Result<Outlet, Unreach> {
+        match shared.policy.decide(remote) {
+            Ok(Destination::Host(peer)) => {
+                let socket =
+                    question::connected(peer).map_err(|e| question::failure(shared, &e))?;
+                Ok(Outlet::Own(socket))
+            }
+            Ok(Destination::Resolver) => {
+                let others = shared.resolvers.len().saturating_sub(1);
+                Ok(Outlet::Resolver(Question::begin(shared, others)?))
+            }
+            Err(denial) => Err(denial.unreach()),
+        }
+    }
+
+    /// Puts a flow into the tables, and its socket among what is watched.
+    fn add(&mut self, shared: &mut Shared, ends: Ends, outlet: Outlet) -> io::Result<Token> {
+        if self.table.len() >= FLOWS_MAX {
+            self.evict();
+        }
+        let token = self.table.next_token();
+        match &outlet {
+            Outlet::Own(socket) => shared.poller.add_reader(socket, token)?,
+            Outlet::Resolver(question) => shared.poller.add_reader(&question.socket, token)?,
+            Outlet::Inlet { index, client } => {
+                self.by_client.insert((*index, *client), token);
+            }
+        }
+        let flow = Flow::new(ends, outlet, shared.now());
+        let deadline = flow.deadline();
+        self.table.insert(flow);
+        self.by_ends.insert(ends, token);
+        shared.timers.schedule(deadline, token);
+        shared.counters.flows += 1;
+        Ok(token)
+    }
+
+    /// Ends the flow that was idle longest.
+    fn evict(&mut self) {
+        let oldest = self.table.iter().min_by_key(|(_, flow)| flow.last_used);
+        if let Some((token, _)) = oldest {
+            self.remove(token);
+        }
+    }
+
+    fn remove(&mut self, token: Token) {
+        let Some(flow) = self.table.remove(token) else {
+            return;
+        };
+        self.by_ends.remove(&flow.ends);
+        if let Outlet::Inlet { index, client } = flow.outlet {
+            self.by_client.remove(&(index, client));
+        }
+    }
+
+    /// Sends a datagram of the guest on its way.
+    fn send(&mut self, shared: &mut Shared, token: Token, datagram: Datagram) {
+        let now = shared.now();
+        let Some(flow) = self.table.find(token) else {
+            return;
+        };
+        flow.last_used = now;
+        if let Outlet::Resolver(question) = &mut flow.outlet {
+            question.ask(shared, now, token);
+        }
+        let bytes = datagram.payload.len() as u64;
+        let sent = match self.transmit(token, &datagram.payload) {
+            // A connected socket first says what became of the datagram before.
+            Err(e) if is_refusal(&e) => {
+                self.refused(shared, token);
+                self.transmit(token, &datagram.payload)
+            }
+            sent => sent,
+        };
+        match sent {
+            Ok(_) => {
+                shared.counters.datagrams_up += 1;
+                shared.counters.datagram_bytes_up += bytes;
+                if let Some(flow) = self.table.find(token) {
+                    flow.remember(shared.stack.pool(), datagram);
+                }
+            }
+            Err(e) => match policy::unreach(&e) {
+                Some(kind) => self.refuse(shared, &datagram, kind),
+                None => shared.counters.datagrams_lost += 1,
+            },
+        }
+    }
+
+    fn transmit(&mut self, token: Token, payload: &Chain) -> io::Result<usize> {
+        let mut pieces: Vec<IoSlice<'_>> = Vec::new();
+        payload.segments().gather(&mut pieces);
+        let flow = self.table.find(token).ok_or(io::ErrorKind::NotFound)?;
+        match &flow.outlet {
+            Outlet::Inlet { index, client } => {
+                let inlet = self.inlets.get(*index).ok_or(io::ErrorKind::NotFound)?;
+                socket::send(inlet.socket.as_fd(), &pieces, Some(*client))
+            }
+            own => socket::send(own.socket().ok_or(io::ErrorKind::NotFound)?, &pieces, None),
+        }
+    }
+
+    /// The host behind a flow says that nobody listens.
+    fn refused(&mut self, shared: &mut Shared, token: Token) {
+        let Some(flow) = self.table.find(token) else {
+            return;
+        };
+        let Some(datagram) = flow.unanswered.take() else {
+            return;
+        };
+        if let Outlet::Resolver(question) = &mut flow.outlet
+            && question.ask_another(shared, token)
+        {
+            return self.send(shared, token, datagram);
+        }
+        self.refuse(shared, &datagram, Unreach::Port);
+    }
+
+    fn refuse(&self, shared: &mut Shared, datagram: &Datagram, kind: Unreach) {
+        shared.counters.datagrams_refused += 1;
+        self.socket.refuse(datagram, kind);
+    }
+
+    /// Hands the guest what came for a flow.
+    pub(super) fn readable(&mut self, shared: &mut Shared, token: Token) {
+        for _ in 0..TURN_MAX {
+            let Some(flow) = self.table.find(token) else {
+                return;
+            };
+            let Some(socket) = flow.outlet.socket() else {
+                return;
+            };
+            match receive(shared, |pieces| {
+                socket::recv(socket, pieces).map(|n| (n, ()))
+            }) {
+                Ok(Some((payload, ()))) => {
+                    flow.answered(shared.now());
+                    let ends = flow.ends;
+                    self.to_guest(shared, ends, payload);
+                }
+                Ok(None) => shared.counters.datagrams_lost += 1,
+                Err(e) if is_refusal(&e) => self.refused(shared, token),
+                // Nothing more, or an error that says nothing about one datagram.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Hands the guest what came to a published port.
+    pub(super) fn inlet_readable(&mut self, shared: &mut Shared, index: usize) {
+        for _ in 0..TURN_MAX {
+            let Some(inlet) = self.inlets.get(index) else {
+                return;
+            };
+            let socket = inlet.socket.as_fd();
+            match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
+                Ok(Some((payload, client))) => self.from_client(shared, index, client, payload),
+                Ok(None) => shared.counters.datagrams_lost += 1,
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn from_client(
+        &mut self,
+        shared: &mut Shared,
+        index: usize,
+        client: SocketAddr,
+        payload: Chain,
+    ) {
+        let token = match self.by_client.get(&(index, client)) {
+            Some(&token) => Some(token),
+            None => self.open_inward(shared, index, client),
+        };
+        match token.and_then(|token| self.table.find(token)) {
+            Some(flow) => {
+                flow.last_used = shared.now();
+                let ends = flow.ends;
+                self.to_guest(shared, ends, payload);
+            }
+            None => shared.counters.datagrams_lost += 1,
+        }
+    }
+
+    /// Opens the flow of a new client.
+    fn open_inward(
+        &mut self,
+        shared: &mut Shared,
+        index: usize,
+        client: SocketAddr,
+    ) -> Option<Token> {
+        let guest = self.inlets.get(index)?.guest;
+        let own = shared.policy.shown_address(client);
+        let ip = own.map_or(shared.policy.gateway(), |own| *own.ip());
+        let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
+        let shown = ports
+            .filter(|port| *port != 0)
+            .map(|port| SocketAddrV4::new(ip, port));
+        let ends = shown
+            .map(|remote| Ends { guest, remote })
+            .find(|ends| !self.by_ends.contains_key(ends))?;
+        self.add(shared, ends, Outlet::Inlet { index, client }).ok()
+    }
+
+    fn to_guest(&mut self, shared: &mut Shared, ends: Ends, payload: Chain) {
+        let bytes = payload.len() as u64;
+        match self.socket.send(payload, ends.remote, ends.guest) {
+            Ok(()) => {
+                shared.counters.datagrams_down += 1;
+                shared.counters.datagram_bytes_down += bytes;
+            }
+            Err(_) => shared.counters.datagrams_lost += 1,
+        }
+    }
+
+    /// A flow's timer came.
+    pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
+        let now = shared.now();
+        let Some(flow) = self.table.find(token) else {
+            return;
+        };
+        if flow.deadline() <= now {
+            match &mut flow.outlet {
+                Outlet::Resolver(question) if question.asked.is_some() => {
+                    question.give_up(shared);
+                }
+                _ => return self.remove(token),
+            }
+        }
+        let deadline = flow.deadline();
+        shared.timers.schedule(deadline, token);
+    }
+
+    /// Ends all of them.
+    pub(super) fn close(&mut self) {
+        self.table.drain().for_each(drop);
+        self.by_ends.clear();
+        self.by_client.clear();
+    }
+}
+
+/// Whether the error is a peer's "port unreachable".
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
+}
+
+/// Receives one datagram into clusters; `None` if there were none, and it is lost.
+fn receive<S>(
+    shared: &mut Shared,
+    recv: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<(usize, S)>,
+) -> io::Result<Option<(Chain, S)>> {
+    let Ok(row) = shared.scatter() else {
+        // Left in the socket it would be reported for ever.
+        recv(&mut [IoSliceMut::new(&mut [0])])?;
+        return Ok(None);
+    };
+    let mut pieces = Vec::with_capacity(8);
+    row.io_slices(DATAGRAM_MAX, &mut pieces);
+    let (n, sender) = recv(&mut pieces)?;
+    drop(pieces);
+    Ok(Some((row.take(n), sender)))
+}

@@ -1,0 +1,127 @@
+//! An island: a test in network, mount and process namespaces of its own.
+//!
+//! The test program starts itself again there, for this one test. So the host's side, servers of the
+//! test included, is what the test makes of it; nothing of the machine changes; and every process
+//! that is left at the end can be seen.
+
+use std::env;
+use std::fs;
+use std::process::Command;
+
+use super::needs::is_root;
+use super::{Running, program};
+
+/// Set for the test program that runs on an island.
+const MARK: &str = "MBUMA_E2E_ISLAND";
+
+/// What follows in the test happens in namespaces of its own.
+macro_rules! on_an_island {
+    () => {
+        if !$crate::common::island::is_here() {
+            return $crate::common::island::visit(here!());
+        }
+        $crate::common::island::arrive();
+    };
+}
+
+/// The start of a command line that goes on in new namespaces, which end with it.
+pub(crate) fn unshare() -> Command {
+    let mut command = program("unshare");
+    command.args(["-n", "-m", "-p", "-f", "--kill-child", "--mount-proc"]);
+    if !is_root() {
+        command.args(["-U", "-r"]);
+    }
+    command
+}
+
+/// Whether this is an island.
+pub(crate) fn is_here() -> bool {
+    env::var_os(MARK).is_some()
+}
+
+/// Runs one test of this program on an island.
+pub(crate) fn visit(test: &str) {
+    let mut command = unshare();
+    command
+        .arg(env::current_exe().expect("this program is a file"))
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(MARK, "1");
+    let ended = Running::start(command).finish();
+    let passed = ended.code == Some(0) && ended.out.contains("1 passed");
+    assert!(passed, "on the island:\n{}{}", ended.out, ended.err);
+    // A skip, if there was one, is for whoever reads this program's output.
+    let skips = ended.out.lines().filter(|line| line.contains("skipped:"));
+    skips.for_each(|line| println!("{line}"));
+}
+
+/// Makes the island fit to live on.
+pub(crate) fn arrive() {
+    ip("link set lo up");
+    // `ip netns` keeps its names in /run, which is the machine's.
+    shell("mount -t tmpfs none /run");
+}
+
+/// Runs `ip`.
+pub(crate) fn ip(line: &str) {
+    shell(&format!("ip {line}"));
+}
+
+/// Runs a script that has to succeed.
+pub(crate) fn shell(script: &str) {
+    let out = program("sh")
+        .args(["-ec", script])
+        .output()
+        .expect("sh is there");
+    assert!(out.status.success(), "{script}: {out:?}");
+}
+
+/// Puts a resolv.conf of the test's in place of the machine's.
+pub(crate) fn resolve_with(text: &str) {
+    fs::write("/run/resolv.conf", text).expect("the island's /run can be written");
+    shell("mount --bind /run/resolv.conf $(readlink -f /etc/resolv.conf)");
+}
+
+/// Makes a network with another host on it: this side is 198.51.100.1, the other, in the namespace
+/// `far`, is 198.51.100.2. Address 198.51.100.99 swallows what it is sent.
+pub(crate) fn make_neighbour() {
+    shell(
+        "ip netns add far
+         ip link add near0 type veth peer name far0 netns far
+         ip addr add 198.51.100.1/24 dev near0
+         ip link set near0 up
+         ip -n far addr add 198.51.100.2/24 dev far0
+         ip -n far link set far0 up
+         ip -n far link set lo up
+         ip neigh add 198.51.100.99 lladdr 02:00:00:00:00:63 dev near0",
+    );
+}
+
+/// Gives the island a /dev/net/tun of its own, with this mode. The machine's stays as it is.
+pub(crate) fn make_tun(mode: &str) -> Result<(), String> {
+    let script = format!(
+        "mount -t tmpfs -o mode=755 none /dev/net && mknod -m {mode} /dev/net/tun c 10 200"
+    );
+    let out = program("sh").args(["-c", &script]).output();
+    match out {
+        Ok(out) if out.status.success() => Ok(()),
+        _ => Err("no device nodes can be made here".into()),
+    }
+}
+
+/// The processes on this island besides this one and those that have ended, by name.
+pub(crate) fn processes() -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    let numbers = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.parse::<u32>().ok()
+    });
+    let others = numbers.filter(|&pid| pid != std::process::id());
+    others.filter_map(living).collect()
+}
+
+/// The name of a process that has not ended.
+fn living(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, rest) = stat.rsplit_once(") ")?;
+    (!rest.starts_with(['Z', 'X'])).then(|| format!("{name})"))
+}

@@ -1,0 +1,138 @@
+//! Servers on the host's side, each on a port that the system chose.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use super::PATIENCE;
+
+/// A TCP server that gives each connection a thread.
+pub(crate) struct TcpServer {
+    addr: SocketAddr,
+    accepted: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+}
+
+impl TcpServer {
+    /// Listens on 127.0.0.1.
+    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> TcpServer {
+        TcpServer::start_at("127.0.0.1:0", serve)
+    }
+
+    /// Listens on `addr`.
+    pub(crate) fn start_at(
+        addr: &str,
+        serve: impl Fn(TcpStream) + Send + Sync + 'static,
+    ) -> TcpServer {
+        let listener = TcpListener::bind(addr).unwrap_or_else(|e| panic!("{addr}: {e}"));
+        let server = TcpServer {
+            addr: listener.local_addr().expect("it is bound"),
+            accepted: Arc::default(),
+            over: Arc::default(),
+        };
+        let (accepted, over) = (Arc::clone(&server.accepted), Arc::clone(&server.over));
+        let serve = Arc::new(serve);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { continue };
+                if over.load(Ordering::Acquire) {
+                    break;
+                }
+                accepted.fetch_add(1, Ordering::AcqRel);
+                let serve = Arc::clone(&serve);
+                thread::spawn(move || serve(patient(stream)));
+            }
+        });
+        server
+    }
+
+    /// A server whose connections each give a value, and where these come out.
+    pub(crate) fn telling<T: Send + 'static>(
+        serve: impl Fn(TcpStream) -> T + Send + Sync + 'static,
+    ) -> (TcpServer, Receiver<T>) {
+        let (tell, told) = mpsc::channel();
+        let server = TcpServer::start(move |stream| {
+            // Nobody listens any more once the test has failed.
+            let _ = tell.send(serve(stream));
+        });
+        (server, told)
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.addr.port()
+    }
+
+    /// How many connections it had.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for TcpServer {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        // Wakes it, to see that it is over.
+        let _ = TcpStream::connect(self.addr);
+    }
+}
+
+/// A connection on which no read or write lasts for ever.
+pub(crate) fn patient(stream: TcpStream) -> TcpStream {
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a timeout can be set");
+    stream
+        .set_write_timeout(Some(PATIENCE))
+        .expect("a timeout can be set");
+    stream
+}
+
+/// What a server told about its next connection.
+pub(crate) fn next<T>(told: &Receiver<T>) -> T {
+    told.recv_timeout(PATIENCE)
+        .expect("a connection comes, and ends")
+}
+
+/// Waits for the first byte without taking it.
+pub(crate) fn wait_for_data(stream: &TcpStream) {
+    let peeked = stream.peek(&mut [0]);
+    assert!(matches!(peeked, Ok(1)), "no data: {peeked:?}");
+}
+
+/// Sends back each datagram, on a port of 127.0.0.1 that it gives.
+pub(crate) fn udp_echo() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let port = socket.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 16];
+        loop {
+            match socket.recv_from(&mut bytes) {
+                Ok((len, from)) => {
+                    let _ = socket.send_to(&bytes[..len], from);
+                }
+                // What an earlier reply met; the socket is as good as before.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                Err(_) => return,
+            }
+        }
+    });
+    port
+}
+
+/// A port of 127.0.0.1 where nobody listens.
+pub(crate) fn closed_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// Connects to a port of 127.0.0.1 that may not be listened on yet, or that leads where nobody does.
+pub(crate) fn connect(port: u16) -> TcpStream {
+    let addr = SocketAddr::from(([127, 0, 0, 1], port));
+    let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
+    patient(stream.unwrap_or_else(|e| panic!("{addr}: {e}")))
+}

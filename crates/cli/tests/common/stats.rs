@@ -1,0 +1,41 @@
+//! What `--stats=json` says at the end, and whether it can be.
+
+use serde_json::Value;
+
+/// The figures, which have to be the only thing that mbuma said.
+pub(crate) struct Stats(Value);
+
+impl Stats {
+    /// Reads them, and checks what has to hold of every run: no buffer stays behind, and every
+    /// packet that came in was delivered or dropped for a reason.
+    pub(crate) fn checked(said: &str) -> Stats {
+        let value = serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let stats = Stats(value);
+        let leaked = stats.0["leaked"].as_object().expect("what leaked");
+        assert!(
+            !leaked.is_empty() && leaked.values().all(|n| n.as_u64() == Some(0)),
+            "leaked: {leaked:?}"
+        );
+        let received = stats.number("packets_received");
+        assert!(received > 0, "{said}");
+        let accounted = stats.number("packets_delivered") + stats.dropped();
+        assert_eq!(received, accounted, "packets without an account: {said}");
+        stats
+    }
+
+    /// A figure by its name.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.0[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no figure {name} in {}", self.0))
+    }
+
+    /// Packets dropped, for whatever reason.
+    fn dropped(&self) -> u64 {
+        let drops = self.0["drops"].as_array().expect("a list of drops");
+        drops
+            .iter()
+            .map(|drop| drop["packets"].as_u64().expect("a count"))
+            .sum()
+    }
+}

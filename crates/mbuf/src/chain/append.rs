@@ -1,0 +1,87 @@
+//! A chain's end: joining chains, copying bytes to it, filling the room behind it.
+//!
+//! Called by: sockets, protocols, [`Scatter`](crate::Scatter). Calls: [`Mbuf`].
+
+use super::Chain;
+use crate::error::NoBufs;
+use crate::mbuf::Mbuf;
+use crate::pool::MbufPool;
+use crate::raw::{MLEN, MSIZE};
+
+impl Chain {
+    /// Joins `other` to the end, moving its mbufs.
+    #[doc(alias = "m_cat")]
+    pub fn append(&mut self, other: Chain) {
+        if other.head.is_none() {
+            return;
+        }
+        match self.tail_mut() {
+            Some(tail) => tail.set_next(other.head),
+            None => self.head = other.head,
+        }
+        self.tail = other.tail;
+        self.len += other.len;
+        self.pinned += other.pinned;
+        self.check();
+    }
+
+    /// Joins `other` to the end, copying it where that frees more memory than it costs: little data
+    /// in large storage goes into the room after the last byte.
+    #[doc(alias = "sbcompress")]
+    pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {
+        let wasteful = other.len <= MLEN && other.pinned > 4 * (other.len + MLEN);
+        if wasteful && (self.room() >= other.len || other.pinned > 2 * MSIZE) {
+            let mut small = [0; MLEN];
+            let bytes = &mut small[..other.len];
+            let whole = other.copy_to(0, bytes);
+            if whole && self.extend_from_slice(pool, bytes).is_ok() {
+                pool.zones().stats.bytes_copied.add(other.len as u64);
+                return;
+            }
+        }
+        self.append(other);
+    }
+
+    /// Writable room behind the last byte, in the last mbuf.
+    fn room(&self) -> usize {
+        self.tail().map_or(0, Mbuf::room)
+    }
+
+    /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
+    /// nothing has changed.
+    #[doc(alias = "m_append")]
+    pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
+        let (here, mut rest) = bytes.split_at(self.room().min(bytes.len()));
+        let mut more = Chain::new();
+        while !rest.is_empty() {
+            let mut m = Mbuf::with_room(pool.zones(), rest.len())?;
+            let (fits, others) = rest.split_at(m.room().min(rest.len()));
+            m.push(fits);
+            more.append(Self::from_list(m));
+            rest = others;
+        }
+        if let Some(tail) = self.tail_mut() {
+            tail.push(here);
+        }
+        self.len += here.len();
+        self.append(more);
+        Ok(())
+    }
+
+    /// The room behind the last byte, in the last mbuf, to be filled.
+    pub(crate) fn room_mut(&mut self) -> &mut [u8] {
+        self.tail_mut().map_or(&mut [], Mbuf::room_mut)
+    }
+
+    /// Shows `n` bytes more of the room behind the last byte, which somebody has filled.
+    ///
+    /// # Panics
+    /// If there is less.
+    pub(crate) fn grow(&mut self, n: usize) {
+        assert!(n <= self.room());
+        if let Some(tail) = self.tail_mut() {
+            tail.grow(n);
+        }
+        self.len += n;
+    }
+}

@@ -1,0 +1,89 @@
+//! A chain made shorter: its front dropped or taken, its end dropped.
+//!
+//! Called by: sockets, protocols. Calls: `list.rs`.
+
+use core::mem;
+
+use super::{Chain, Hint};
+use crate::error::NoBufs;
+use crate::list;
+use crate::mbuf::Mark;
+
+impl Chain {
+    /// Drops the first `n` bytes (all of them if there are fewer).
+    #[doc(alias = "sbdrop")]
+    pub fn trim_front(&mut self, n: usize) {
+        if n >= self.len {
+            // Dropping the old value frees the list.
+            *self = Self::new();
+            return;
+        }
+        self.len -= n;
+        self.forget_before(n);
+        let mut left = n;
+        while let (Some(m), 1..) = (&mut self.head, left) {
+            if left < m.len() {
+                m.advance(left);
+                break;
+            }
+            left -= m.len();
+            self.pinned -= m.pinned();
+            self.head = m.take_next();
+        }
+        self.check();
+    }
+
+    /// Keeps the hint true when `n` bytes leave the front.
+    fn forget_before(&mut self, n: usize) {
+        self.hint = self.hint.and_then(|h| {
+            Some(Hint {
+                base: h.base.checked_sub(n)?,
+                ..h
+            })
+        });
+    }
+
+    /// Drops what comes after the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        if len >= self.len {
+            return;
+        }
+        self.hint = None;
+        let list = self.head.take().filter(|_| len > 0).map(|mut head| {
+            let (m, at) = list::seek_left(&mut head, len);
+            m.cut(at);
+            drop(m.take_next());
+            head
+        });
+        *self = list.map_or_else(Self::new, Self::from_list);
+        self.check();
+    }
+
+    /// Takes the first `n` bytes (all if there are fewer) as a chain of their own, moving mbufs and
+    /// sharing at most one cluster. On failure nothing has changed.
+    #[doc(alias = "m_split")]
+    pub fn take_front(&mut self, n: usize) -> Result<Chain, NoBufs> {
+        if n >= self.len {
+            return Ok(mem::take(self));
+        }
+        let Some(head) = self.head.as_mut().filter(|_| n > 0) else {
+            return Ok(Chain::new());
+        };
+        let (m, at) = list::seek_left(head, n);
+        let inside = at < m.len();
+        let rest = list::split(m, at)?;
+        // Only the front is walked: what stays is found by subtraction.
+        let front = mem::replace(&mut self.head, rest).map_or_else(Self::new, Self::from_list);
+        self.pinned -= front.pinned;
+        if let Some(second) = self.head.as_ref().filter(|_| inside) {
+            self.pinned += second.pinned();
+            if front.tail == self.tail {
+                self.tail = Some(Mark::of(second));
+            }
+        }
+        self.len -= n;
+        self.forget_before(n);
+        self.check();
+        Ok(front)
+    }
+}

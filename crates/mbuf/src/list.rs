@@ -1,0 +1,165 @@
+//! Walks over a list of mbufs: what packets and chains do alike.
+//!
+//! Offsets are counted from the first byte of the list. A boundary between two mbufs is a place in
+//! the right one for reading ([`seek`]), and in the left one for cutting ([`seek_left`]), so that a
+//! cut leaves no mbuf behind that shows nothing. Empty mbufs may be anywhere.
+//!
+//! Called by: [`Packet`](crate::Packet), [`Chain`]. Calls: [`Mbuf`].
+
+use crate::chain::Chain;
+use crate::error::{NoBufs, WriteError};
+use crate::mbuf::Mbuf;
+
+/// The mbuf that holds byte `off`, and the offset within it. At the very end: the last mbuf and its
+/// length. The list has at least `off` bytes.
+pub(crate) fn seek(mut m: &Mbuf, mut off: usize) -> (&Mbuf, usize) {
+    while off >= m.len() {
+        let Some(next) = m.next() else { break };
+        off -= m.len();
+        m = next;
+    }
+    (m, off)
+}
+
+/// The first mbuf in which, or behind which, the list can be cut after `off` bytes, and the offset
+/// within it. The list has at least `off` bytes.
+pub(crate) fn seek_left(mut m: &mut Mbuf, mut off: usize) -> (&mut Mbuf, usize) {
+    while off > m.len() && m.next().is_some() {
+        off -= m.len();
+        let Some(next) = m.next_mut() else {
+            unreachable!("seen above")
+        };
+        m = next;
+    }
+    (m, off)
+}
+
+/// The last mbuf.
+pub(crate) fn last(mut m: &Mbuf) -> &Mbuf {
+    while let Some(next) = m.next() {
+        m = next;
+    }
+    m
+}
+
+/// The last mbuf.
+pub(crate) fn last_mut(mut m: &mut Mbuf) -> &mut Mbuf {
+    while m.next().is_some() {
+        let Some(next) = m.next_mut() else {
+            unreachable!("seen above")
+        };
+        m = next;
+    }
+    m
+}
+
+/// Copies `dst.len()` bytes from `off` on. The list has them.
+pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
+    let (mut m, mut at) = seek(head, off);
+    loop {
+        let src = &m.bytes()[at..];
+        let n = src.len().min(dst.len());
+        dst[..n].copy_from_slice(&src[..n]);
+        dst = &mut dst[n..];
+        at = 0;
+        match m.next() {
+            Some(next) if !dst.is_empty() => m = next,
+            _ => break,
+        }
+    }
+    debug_assert!(dst.is_empty());
+}
+
+/// Writes `src` over the bytes from `off` on, if nobody shares any of them. The list has them.
+pub(crate) fn write(head: &mut Mbuf, off: usize, src: &[u8]) -> Result<(), WriteError> {
+    if !is_writable(head, off, src.len()) {
+        return Err(WriteError::Shared);
+    }
+    copy_in(head, off, src);
+    Ok(())
+}
+
+/// Whether every mbuf that holds a byte of `off..off + len` may be written.
+fn is_writable(head: &Mbuf, mut off: usize, mut len: usize) -> bool {
+    for m in head.iter() {
+        let skip = off.min(m.len());
+        let n = (m.len() - skip).min(len);
+        if n > 0 && !m.is_writable() {
+            return false;
+        }
+        (off, len) = (off - skip, len - n);
+        if len == 0 {
+            break;
+        }
+    }
+    true
+}
+
+fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
+    let mut next = Some(head);
+    while let Some(m) = next {
+        let skip = off.min(m.len());
+        let n = (m.len() - skip).min(src.len());
+        if let Some(dst) = m.bytes_mut() {
+            dst[skip..skip + n].copy_from_slice(&src[..n]);
+        }
+        (off, src) = (off - skip, &src[n..]);
+        next = if src.is_empty() { None } else { m.next_mut() };
+    }
+}
+
+/// Cuts the list behind the first `at` bytes of `m`, and returns what follows.
+///
+/// Inside of `m`, the second part shares its cluster (or copies what is internal). On failure
+/// nothing has changed.
+pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
+    if at == m.len() {
+        return Ok(m.take_next());
+    }
+    let mut second = m.share(at, m.len() - at)?;
+    second.set_next(m.take_next());
+    m.cut(at);
+    Ok(Some(second))
+}
+
+/// Drops `n` bytes from the front (all if there are fewer), freeing emptied mbufs.
+pub(crate) fn trim_front(list: &mut Option<Mbuf>, mut n: usize) {
+    while n > 0 {
+        let Some(m) = list else { return };
+        if n < m.len() {
+            m.advance(n);
+            return;
+        }
+        n -= m.len();
+        *list = m.take_next();
+    }
+}
+
+/// What [`share`] made, and where the range ended.
+pub(crate) struct Shared<'a> {
+    pub(crate) chain: Chain,
+    pub(crate) last: &'a Mbuf,
+    /// Bytes of `last` up to the end of the range.
+    pub(crate) end: usize,
+}
+
+/// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them.
+pub(crate) fn share(m: &Mbuf, at: usize, len: usize) -> Result<Shared<'_>, NoBufs> {
+    let mut shared = Shared {
+        chain: Chain::new(),
+        last: m,
+        end: at,
+    };
+    let (mut m, mut at, mut left) = (Some(m), at, len);
+    while let (Some(from), 1..) = (m, left) {
+        let n = left.min(from.len() - at);
+        if n > 0 {
+            shared.chain.append(Chain::from_list(from.share(at, n)?));
+            (shared.last, shared.end) = (from, at + n);
+        }
+        left -= n;
+        (m, at) = (from.next(), 0);
+    }
+    shared.last.zones().stats.shares.inc();
+    Ok(shared)
+}

@@ -1,0 +1,225 @@
+//! One mbuf and those after it: the owned list that [`Packet`](crate::Packet) and
+//! [`Chain`](crate::Chain) are made of.
+//!
+//! An [`Mbuf`] owns like a `Box` of a node that owns the next node; dropping it frees the list. Its
+//! methods are about the one mbuf (see `list.rs` for walks over many) and are safe: they check what
+//! keeps `data..data + len` inside of the storage. All that touches the bytes of an mbuf is in this
+//! module: making one in `make.rs`, what it shows in `bytes.rs`; here is what it consists of.
+//!
+//! Invariants: the address is that of a live mbuf of its zone, reached through no other owner;
+//! `data..data + len` lies in the storage; with [`EXT`] `ext` holds a reference, with [`PKTHDR`]
+//! `pkt` is true. A live mbuf keeps its zones (see `pool.rs`).
+//!
+//! Called by: every handle type. Calls: the pool's zones, `ext.rs`.
+
+use core::fmt;
+use core::iter;
+use core::mem::offset_of;
+use core::ptr::{self, NonNull};
+
+use crate::ext::Ext;
+use crate::packet::Packet;
+use crate::pkthdr::PktHdr;
+use crate::pool::Zones;
+use crate::raw::{EXT, Head, MHLEN, MLEN, PKTHDR, Pkt, RawMbuf};
+
+mod bytes;
+mod make;
+mod mark;
+
+pub(crate) use mark::Mark;
+
+/// An owned mbuf, with its successors.
+#[repr(transparent)]
+pub(crate) struct Mbuf(NonNull<RawMbuf>);
+
+// SAFETY: it owns its memory; zones and reference counts are thread-safe.
+unsafe impl Send for Mbuf {}
+// SAFETY: `&Mbuf` only reads, and shares by atomic counts.
+unsafe impl Sync for Mbuf {}
+
+impl Mbuf {
+    /// The address `offset` bytes into the mbuf.
+    #[inline]
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.0.as_ptr().cast::<u8>().wrapping_add(offset)
+    }
+
+    #[inline]
+    fn head(&self) -> &Head {
+        // SAFETY: live by the invariant; `Head` is always valid, and no data lies in it.
+        unsafe { &(*self.0.as_ptr()).head }
+    }
+
+    #[inline]
+    fn head_mut(&mut self) -> &mut Head {
+        // SAFETY: as above, and reached through no other owner.
+        unsafe { &mut (*self.0.as_ptr()).head }
+    }
+
+    #[inline]
+    fn ext(&self) -> Option<&Ext> {
+        if !self.is(EXT) {
+            return None;
+        }
+        // SAFETY: EXT says that the field is valid; data is outside, so nothing writes it.
+        Some(unsafe { &(*self.0.as_ptr()).ext })
+    }
+
+    #[inline]
+    fn pkt(&self) -> &Pkt {
+        assert!(self.is(PKTHDR));
+        // SAFETY: PKTHDR says that the field is valid, and that no data lies in it.
+        unsafe { &(*self.0.as_ptr()).pkt }
+    }
+
+    #[inline]
+    fn pkt_mut(&mut self) -> &mut Pkt {
+        assert!(self.is(PKTHDR));
+        // SAFETY: as above, and reached through no other owner.
+        unsafe { &mut (*self.0.as_ptr()).pkt }
+    }
+
+    fn set_pkt(&mut self, pkt: Pkt) {
+        assert!(self.is(PKTHDR));
+        // SAFETY: the field is inside of our mbuf, and PKTHDR keeps data out of it. What was there
+        // needs no drop.
+        unsafe { (*self.0.as_ptr()).pkt = pkt };
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, flag: u8) -> bool {
+        self.head().flags & flag != 0
+    }
+
+    /// The zones that the mbuf came from.
+    #[inline]
+    pub(crate) fn zones(&self) -> &Zones {
+        // SAFETY: a live mbuf keeps its zones.
+        unsafe { self.head().zones.as_ref() }
+    }
+
+    /// The packet's metadata.
+    #[inline]
+    pub(crate) fn hdr(&self) -> &PktHdr {
+        &self.pkt().hdr
+    }
+
+    #[inline]
+    pub(crate) fn hdr_mut(&mut self) -> &mut PktHdr {
+        &mut self.pkt_mut().hdr
+    }
+
+    /// Bytes of the whole packet, as its header says.
+    #[inline]
+    pub(crate) fn pkt_len(&self) -> usize {
+        self.pkt().len as usize
+    }
+
+    #[inline]
+    pub(crate) fn set_pkt_len(&mut self, len: u32) {
+        self.pkt_mut().len = len;
+    }
+
+    /// Gives the packet header to `heir`, which has one too, and becomes a plain mbuf. Data stays
+    /// where it is: a plain mbuf's internal area includes that of one with a header.
+    pub(crate) fn pass_header_to(&mut self, heir: &mut Self) {
+        heir.set_pkt(*self.pkt());
+        self.clear_header();
+    }
+
+    pub(crate) fn clear_header(&mut self) {
+        self.head_mut().flags &= !PKTHDR;
+    }
+
+    /// Puts a fresh packet header into an mbuf whose data is outside.
+    pub(crate) fn set_header(&mut self) {
+        assert!(self.is(EXT));
+        self.head_mut().flags |= PKTHDR;
+        self.set_pkt(Pkt {
+            len: 0,
+            _spare: [0; 3],
+            hdr: PktHdr::default(),
+        });
+    }
+}
+
+/// Where a packet header's or a plain mbuf's internal area begins, and its size.
+const fn internal(flags: u8) -> (usize, usize) {
+    match flags & PKTHDR {
+        0 => (offset_of!(RawMbuf, pkt), MLEN),
+        _ => (offset_of!(RawMbuf, ext), MHLEN),
+    }
+}
+
+/// Its neighbours.
+impl Mbuf {
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&Self> {
+        self.head().next.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn next_mut(&mut self) -> Option<&mut Self> {
+        self.head_mut().next.as_mut()
+    }
+
+    /// Cuts the list behind this mbuf.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> Option<Self> {
+        self.head_mut().next.take()
+    }
+
+    /// Puts a list behind this mbuf, which is the last of its own.
+    #[inline]
+    pub(crate) fn set_next(&mut self, next: Option<Self>) {
+        debug_assert!(self.next().is_none());
+        self.head_mut().next = next;
+    }
+
+    #[inline]
+    pub(crate) fn take_nextpkt(&mut self) -> Option<Packet> {
+        self.head_mut().nextpkt.take()
+    }
+
+    #[inline]
+    pub(crate) fn set_nextpkt(&mut self, next: Packet) {
+        self.head_mut().nextpkt = Some(next);
+    }
+
+    /// This mbuf and those after it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Self> {
+        iter::successors(Some(self), |m| m.next())
+    }
+}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // One after the other: a drop that calls itself for the next would need a stack as deep as
+        // the list is long.
+        let mut rest = self.take_next();
+        while let Some(mut m) = rest {
+            rest = m.take_next();
+        }
+        if self.is(EXT) {
+            // SAFETY: EXT says that the field holds a reference; it is not looked at again.
+            unsafe { ptr::drop_in_place(self.at(offset_of!(RawMbuf, ext)).cast::<Ext>()) };
+        }
+        let zones = self.head().zones;
+        // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because nothing
+        // keeps them from the moment that the last mbuf is free.
+        let zone = unsafe { (*zones.as_ptr()).mbufs };
+        // SAFETY: our mbuf came from this zone, and its owner goes here.
+        unsafe { zone.free(self.0.cast()) };
+    }
+}
+
+impl fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mbuf")
+            .field("len", &self.len())
+            .field("flags", &self.head().flags)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! What an mbuf shows, and the room around it.
+//!
+//! ```text
+//!   storage  |  leading space  | data .. data + len |  trailing space  |
+//!                  grow_front <-|-> advance     cut <-|-> grow, push
+//! ```
+//!
+//! Room is space that may be written: shared storage has none. Called by: every handle type. Calls:
+//! `ext.rs`.
+
+use core::slice;
+
+use super::{Mbuf, internal};
+use crate::ext::Ext;
+use crate::raw::MSIZE;
+
+impl Mbuf {
+    /// Bytes shown.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.head().len as usize
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let head = self.head();
+        // SAFETY: the bytes lie in the storage, initialised, and nobody writes them while `self` is
+        // borrowed: writing takes a `&mut` to the only mbuf over them.
+        unsafe { slice::from_raw_parts(head.data, head.len as usize) }
+    }
+
+    /// The bytes for writing, if nobody shares them.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.is_writable() {
+            return None;
+        }
+        let head = self.head();
+        // SAFETY: as in `bytes`; nobody else sees the storage while `self` is borrowed.
+        Some(unsafe { slice::from_raw_parts_mut(head.data, head.len as usize) })
+    }
+
+    /// True if nobody else can see the storage and it may be written.
+    #[inline]
+    pub(crate) fn is_writable(&self) -> bool {
+        self.ext().is_none_or(Ext::is_writable)
+    }
+
+    /// First byte of the storage in use, and its size.
+    fn storage(&self) -> (*mut u8, usize) {
+        match self.ext() {
+            Some(ext) => (ext.buf(), ext.size()),
+            None => {
+                let (at, size) = internal(self.head().flags);
+                (self.at(at), size)
+            }
+        }
+    }
+
+    /// Room before the first byte, used or not.
+    fn leading_space(&self) -> usize {
+        self.head().data.addr() - self.storage().0.addr()
+    }
+
+    /// Room behind the last byte, used or not.
+    fn trailing_space(&self) -> usize {
+        self.storage().1 - self.leading_space() - self.len()
+    }
+
+    /// Bytes that can be put before the first.
+    #[inline]
+    pub(crate) fn front_room(&self) -> usize {
+        if self.is_writable() {
+            self.leading_space()
+        } else {
+            0
+        }
+    }
+
+    /// Bytes that can be put behind the last.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        if self.is_writable() {
+            self.trailing_space()
+        } else {
+            0
+        }
+    }
+
+    /// The room behind the last byte.
+    pub(crate) fn room_mut(&mut self) -> &mut [u8] {
+        let (end, room) = (self.head().data.wrapping_add(self.len()), self.room());
+        // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
+        // initialised: zones hand out initialised pages.
+        unsafe { slice::from_raw_parts_mut(end, room) }
+    }
+
+    /// Shows `n` bytes of the room behind the last.
+    ///
+    /// # Panics
+    /// If there is less.
+    pub(crate) fn grow(&mut self, n: usize) {
+        assert!(n <= self.room());
+        self.head_mut().len += n as u32;
+    }
+
+    /// Writes `bytes` behind the last.
+    ///
+    /// # Panics
+    /// If there is not that much room.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.room_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.grow(bytes.len());
+    }
+
+    /// Shows `n` bytes of the room before the first, and returns them.
+    ///
+    /// # Panics
+    /// If there is less.
+    #[inline]
+    pub(crate) fn grow_front(&mut self, n: usize) -> &mut [u8] {
+        assert!(n <= self.front_room());
+        let head = self.head_mut();
+        head.data = head.data.wrapping_sub(n);
+        head.len += n as u32;
+        // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
+        // initialised: zones hand out initialised pages.
+        unsafe { slice::from_raw_parts_mut(head.data, n) }
+    }
+
+    /// Moves an empty mbuf's start by `n` bytes into its room.
+    ///
+    /// # Panics
+    /// If there are bytes, or less room.
+    pub(crate) fn skip_room(&mut self, n: usize) {
+        assert!(self.len() == 0 && n <= self.trailing_space());
+        let head = self.head_mut();
+        head.data = head.data.wrapping_add(n);
+    }
+
+    /// Drops the first `n` bytes.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline]
+    pub(crate) fn advance(&mut self, n: usize) {
+        assert!(n <= self.len());
+        let head = self.head_mut();
+        head.data = head.data.wrapping_add(n);
+        head.len -= n as u32;
+    }
+
+    /// Drops the bytes behind the first `len`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub(crate) fn cut(&mut self, len: usize) {
+        assert!(len <= self.len());
+        self.head_mut().len = len as u32;
+    }
+
+    /// Bytes of memory that this mbuf keeps from being reused.
+    pub(crate) fn pinned(&self) -> usize {
+        MSIZE + self.ext().map_or(0, Ext::size)
+    }
+
+    /// Whether the fields agree with each other.
+    pub(crate) fn is_valid(&self) -> bool {
+        let (base, size) = self.storage();
+        let start = self.head().data.addr();
+        start >= base.addr()
+            && start + self.len() <= base.addr() + size
+            && self.head().nextpkt.is_none()
+    }
+}

@@ -1,0 +1,99 @@
+//! A packet's front: headers made contiguous, put before it, taken off.
+//!
+//! The common cases touch the first mbuf and nothing else.
+//!
+//! Called by: every protocol. Calls: `list.rs`.
+
+use core::mem;
+
+use super::Packet;
+use crate::error::{NoBufs, PullupError};
+use crate::list;
+use crate::mbuf::Mbuf;
+
+impl Packet {
+    /// Makes the first `n` bytes contiguous and returns them. On failure the packet is as it was.
+    ///
+    /// # Errors
+    /// [`PullupError::NoBufs`] also where `n` is more than the largest cluster holds.
+    #[doc(alias = "m_pullup")]
+    #[inline]
+    pub fn pullup(&mut self, n: usize) -> Result<&[u8], PullupError> {
+        if self.0.len() < n {
+            self.pullup_slow(n)?;
+        }
+        Ok(&self.0.bytes()[..n])
+    }
+
+    #[cold]
+    fn pullup_slow(&mut self, n: usize) -> Result<(), PullupError> {
+        if n > self.len() {
+            return Err(PullupError::TooShort);
+        }
+        if self.0.room() < n - self.0.len() {
+            // A fresh first mbuf takes the packet header, and all n bytes.
+            let mut first = Mbuf::with_end(self.0.zones(), n)?;
+            self.0.pass_header_to(&mut first);
+            let old = mem::replace(&mut self.0, first);
+            self.0.set_next(Some(old));
+        }
+        self.pull_into_first(n - self.0.len());
+        let stats = &self.0.zones().stats;
+        stats.pullups.inc();
+        stats.pullups_copied.add(n as u64);
+        self.check();
+        Ok(())
+    }
+
+    /// Moves `more` bytes from the following mbufs to behind the first one's, where there is room.
+    fn pull_into_first(&mut self, more: usize) {
+        let mut rest = self.0.take_next();
+        if let Some(from) = &rest {
+            list::copy_out(from, 0, &mut self.0.room_mut()[..more]);
+            self.0.grow(more);
+        }
+        list::trim_front(&mut rest, more);
+        self.0.set_next(rest);
+    }
+
+    /// Makes `n` bytes of room at the front and returns them, to be filled by the caller.
+    ///
+    /// # Errors
+    /// [`NoBufs`] also where `n` is more than the largest cluster holds.
+    #[doc(alias = "m_prepend")]
+    #[inline]
+    pub fn prepend(&mut self, n: usize) -> Result<&mut [u8], NoBufs> {
+        let len = self.grown(n).ok_or(NoBufs)?;
+        if self.0.front_room() < n {
+            self.prepend_mbuf(n)?;
+        }
+        self.0.set_pkt_len(len);
+        Ok(self.0.grow_front(n))
+    }
+
+    /// Puts an empty mbuf with at least `n` bytes of leading space before the first.
+    #[cold]
+    fn prepend_mbuf(&mut self, n: usize) -> Result<(), NoBufs> {
+        let mut first = Mbuf::with_end(self.0.zones(), n)?;
+        first.skip_room(n);
+        self.0.pass_header_to(&mut first);
+        let old = mem::replace(&mut self.0, first);
+        self.0.set_next(Some(old));
+        Ok(())
+    }
+
+    /// Drops the first `n` bytes (all if there are fewer).
+    #[doc(alias = "m_adj")]
+    pub fn trim_front(&mut self, n: usize) {
+        let n = n.min(self.len());
+        let here = n.min(self.0.len());
+        self.0.set_pkt_len((self.len() - n) as u32);
+        self.0.advance(here);
+        if n > here {
+            let mut rest = self.0.take_next();
+            list::trim_front(&mut rest, n - here);
+            self.0.set_next(rest);
+        }
+        self.check();
+    }
+}

@@ -1,0 +1,352 @@
+//! Every operation at every offset of every chain of up to three small mbufs: empty ones, internal
+//! ones, clusters, shared clusters, lent storage. Boundaries are where cutting goes wrong.
+
+mod common;
+
+use common::{Built, Kind, balanced, check_chain, check_packet, pattern};
+use mbuf::{Chain, ClusterSize, MHLEN, MbufPool, Packet, PullupError, WriteError};
+
+const K2: ClusterSize = ClusterSize::K2;
+
+const PIECES: [(Kind, usize); 8] = [
+    (Kind::Internal, 0),
+    (Kind::Internal, 1),
+    (Kind::Internal, 3),
+    (Kind::Cluster(K2, 0), 0),
+    (Kind::Cluster(K2, 5), 3),
+    (Kind::Shared(K2), 0),
+    (Kind::Shared(K2), 2),
+    (Kind::Lent, 2),
+];
+
+/// All sequences of up to three pieces (two under Miri), and the empty chain.
+fn shapes() -> Vec<Vec<(Kind, usize)>> {
+    let mut all = vec![vec![]];
+    let mut longest = all.clone();
+    for _ in 0..common::sized(3, 2) {
+        longest = longest
+            .iter()
+            .flat_map(|shape| PIECES.map(|piece| [shape.as_slice(), &[piece]].concat()))
+            .collect();
+        all.extend_from_slice(&longest);
+    }
+    all
+}
+
+fn build(pool: &MbufPool, shape: &[(Kind, usize)]) -> Built {
+    let mut built = Built::new();
+    for (i, &(kind, len)) in shape.iter().enumerate() {
+        let bytes = pattern(10 * i as u8 + 1, len);
+        built.push(pool, kind, &bytes).expect("the pool is large");
+    }
+    check_chain(&built.chain, &built.bytes);
+    assert_eq!(built.chain.mbufs(), shape.len());
+    built
+}
+
+/// Runs `op` on a chain of every shape, for every number up to two past its length.
+fn chains(op: impl Fn(&MbufPool, &mut Chain, &mut Vec<u8>, usize)) {
+    balanced(|pool| {
+        for shape in shapes() {
+            let len: usize = shape.iter().map(|(_, len)| len).sum();
+            for n in 0..=len + 2 {
+                let mut built = build(pool, &shape);
+                op(pool, &mut built.chain, &mut built.bytes, n);
+                check_chain(&built.chain, &built.bytes);
+                built.check_keepers();
+            }
+        }
+    });
+}
+
+/// The same on packets, with their header in the first mbuf where it has a cluster, and in one of
+/// its own.
+fn packets(op: impl Fn(&MbufPool, &mut Packet, &mut Vec<u8>, usize)) {
+    balanced(|pool| {
+        for shape in shapes() {
+            let len: usize = shape.iter().map(|(_, len)| len).sum();
+            for n in 0..=len + 2 {
+                for make in [Packet::from_chain, Packet::before_chain] {
+                    let mut built = build(pool, &shape);
+                    let chain = std::mem::take(&mut built.chain);
+                    let mut packet = make(pool, chain).expect("the pool is large");
+                    packet.header_mut().flow = 0x00c0_ffee;
+                    op(pool, &mut packet, &mut built.bytes, n);
+                    check_packet(&packet, &built.bytes);
+                    assert_eq!(packet.header().flow, 0x00c0_ffee, "lost the header");
+                    built.check_keepers();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn chain_trim_front_drops_exactly_the_front() {
+    // Breaks if an empty mbuf at the boundary is mistaken for the end.
+    chains(|_, chain, bytes, n| {
+        chain.trim_front(n);
+        bytes.drain(..n.min(bytes.len()));
+    });
+}
+
+#[test]
+fn chain_truncate_drops_exactly_the_end() {
+    // Breaks if the tail is not the last mbuf afterwards: what is appended would be lost.
+    chains(|pool, chain, bytes, n| {
+        chain.truncate(n);
+        bytes.truncate(n);
+        check_chain(chain, bytes);
+        chain
+            .extend_from_slice(pool, b"end")
+            .expect("the pool is large");
+        bytes.extend_from_slice(b"end");
+    });
+}
+
+#[test]
+fn chain_truncate_keeps_nothing_that_shows_nothing() {
+    // Breaks if a cut at a boundary leaves an empty mbuf, and pins its cluster.
+    balanced(|pool| {
+        let mut chain = Chain::from_slice(pool, &[1; 5]).expect("the pool is large");
+        let before = chain.pinned();
+        chain.append(Chain::from_slice(pool, &[2; 500]).expect("the pool is large"));
+        chain.truncate(5);
+        assert_eq!((chain.mbufs(), chain.pinned()), (1, before));
+        let mut packet = Packet::from_slice(pool, &[1; 5], 0).expect("the pool is large");
+        let before = packet.pinned();
+        packet.append_chain(Chain::from_slice(pool, &[2; 500]).expect("the pool is large"));
+        packet.truncate(5);
+        assert_eq!(packet.pinned(), before);
+        chain.truncate(0);
+        assert_eq!((chain.mbufs(), chain.pinned()), (0, 0));
+    });
+}
+
+#[test]
+fn chain_take_front_parts_the_bytes() {
+    // Breaks if the bookkeeping of either part (length, pinned, tail) is not of its own list.
+    chains(|pool, chain, bytes, n| {
+        let mut front = chain.take_front(n).expect("the pool is large");
+        let n = n.min(bytes.len());
+        check_chain(&front, &bytes[..n]);
+        bytes.drain(..n);
+        check_chain(chain, bytes);
+        // Both tails are where they say.
+        front
+            .extend_from_slice(pool, b"f")
+            .expect("the pool is large");
+        chain
+            .extend_from_slice(pool, b"rest")
+            .expect("the pool is large");
+        bytes.extend_from_slice(b"rest");
+        assert_eq!(front.to_vec().last(), Some(&b'f'));
+        assert!(front.is_valid());
+    });
+}
+
+#[test]
+fn chain_share_shows_any_range_after_any_other() {
+    // Breaks if the place that the last share remembers is not what it says.
+    chains(|_, chain, bytes, first| {
+        for len in 0..=bytes.len().saturating_sub(first) {
+            if first > bytes.len() {
+                break;
+            }
+            let shared = chain.share(first, len).expect("the pool is large");
+            check_chain(&shared, &bytes[first..first + len]);
+            for off in 0..=bytes.len() {
+                let rest = chain
+                    .share(off, bytes.len() - off)
+                    .expect("the pool is large");
+                check_chain(&rest, &bytes[off..]);
+            }
+        }
+    });
+}
+
+#[test]
+fn chain_write_changes_all_of_the_range_or_nothing() {
+    // Breaks if a range that is shared in part is written in part, or if empty mbufs or empty
+    // writes count as shared.
+    chains(|_, chain, bytes, off| {
+        for len in 0..4 {
+            let src = vec![0xaa; len];
+            match chain.write_at(off, &src) {
+                Ok(()) => bytes[off..off + len].fill(0xaa),
+                Err(WriteError::OutOfRange) => assert!(off + len > bytes.len()),
+                Err(WriteError::Shared) => assert!(len > 0 && off + len <= bytes.len()),
+            }
+            check_chain(chain, bytes);
+        }
+    });
+}
+
+#[test]
+fn chain_copy_to_copies_what_is_there() {
+    // Breaks if the last byte is out of reach, or one behind it within.
+    chains(|_, chain, bytes, off| {
+        for len in 0..=bytes.len() + 1 {
+            let mut dst = vec![0xdd; len];
+            let fits = chain.copy_to(off, &mut dst);
+            assert_eq!(fits, off + len <= bytes.len());
+            let want = bytes
+                .get(off..off + len)
+                .map_or(vec![0xdd; len], <[u8]>::to_vec);
+            assert_eq!(dst, want);
+        }
+        assert!(!chain.copy_to(usize::MAX, &mut [0; 2]));
+    });
+}
+
+#[test]
+fn chain_append_compact_shows_the_same_as_append() {
+    // Breaks if compaction loses the bytes that it moves, or the mbufs that it empties.
+    chains(|pool, chain, bytes, n| {
+        let mut sparse = Packet::with_cluster(pool, K2, 100).expect("the pool is large");
+        sparse
+            .append(pool, &pattern(99, n))
+            .expect("the pool is large");
+        chain.append_compact(pool, sparse.into_chain());
+        bytes.extend_from_slice(&pattern(99, n));
+    });
+}
+
+#[test]
+fn packet_trim_front_drops_exactly_the_front() {
+    // Breaks if the header's length and the list part ways.
+    packets(|_, packet, bytes, n| {
+        packet.trim_front(n);
+        bytes.drain(..n.min(bytes.len()));
+    });
+}
+
+#[test]
+fn packet_truncate_drops_exactly_the_end() {
+    // Breaks if the first mbuf goes, which holds the header.
+    packets(|pool, packet, bytes, n| {
+        packet.truncate(n);
+        bytes.truncate(n);
+        check_packet(packet, bytes);
+        packet.append(pool, b"end").expect("the pool is large");
+        bytes.extend_from_slice(b"end");
+    });
+}
+
+#[test]
+fn packet_split_off_parts_the_bytes() {
+    // Breaks if a cut at the very front takes the packet header away.
+    packets(|pool, packet, bytes, n| {
+        let mut rest = packet.split_off(n).expect("the pool is large");
+        let tail = bytes.split_off(n.min(bytes.len()));
+        check_chain(&rest, &tail);
+        check_packet(packet, bytes);
+        rest.extend_from_slice(pool, b"rest")
+            .expect("the pool is large");
+        assert_eq!(rest.to_vec(), [tail.as_slice(), b"rest"].concat());
+        packet.append(pool, b"front").expect("the pool is large");
+        bytes.extend_from_slice(b"front");
+    });
+}
+
+#[test]
+fn packet_pullup_gathers_exactly_the_front() {
+    // Breaks if bytes are lost where the first mbuf has no room, or is shared.
+    packets(|_, packet, bytes, n| {
+        match packet.pullup(n) {
+            Ok(front) => assert_eq!(front, &bytes[..n]),
+            Err(e) => {
+                assert_eq!(e, PullupError::TooShort);
+                assert!(n > bytes.len());
+            }
+        }
+        assert!(packet.front().len() >= n || n > bytes.len());
+    });
+}
+
+#[test]
+fn packet_prepend_makes_room_and_keeps_the_rest() {
+    // Breaks if room in shared storage is taken, or if a first mbuf without room is not left alone.
+    packets(|_, packet, bytes, n| {
+        for n in [n, 0, 40, MHLEN, MHLEN + 1, 2000] {
+            let front = pattern(77, n);
+            packet
+                .prepend(n)
+                .expect("the pool is large")
+                .copy_from_slice(&front);
+            bytes.splice(..0, front);
+            check_packet(packet, bytes);
+        }
+    });
+}
+
+#[test]
+fn packet_share_shows_any_range() {
+    // Breaks if a range past the end is not cut there.
+    packets(|_, packet, bytes, off| {
+        for len in 0..=bytes.len() + 1 {
+            let shared = packet.share(off, len).expect("the pool is large");
+            let (from, to) = (off.min(bytes.len()), (off + len).min(bytes.len()));
+            check_chain(&shared, &bytes[from..to]);
+            let pieces = packet
+                .segments_from(off)
+                .flatten()
+                .copied()
+                .collect::<Vec<u8>>();
+            assert_eq!(pieces, &bytes[from..]);
+        }
+        let all = packet.share(0, usize::MAX).expect("the pool is large");
+        check_chain(&all, bytes);
+        assert!(
+            packet
+                .share(usize::MAX, usize::MAX)
+                .expect("nothing is taken")
+                .is_empty()
+        );
+    });
+}
+
+#[test]
+fn packet_write_changes_all_of_the_range_or_nothing() {
+    // Breaks as for chains, and if the packet header is taken for data.
+    packets(|_, packet, bytes, off| {
+        for len in 0..4 {
+            let src = vec![0xaa; len];
+            match packet.write_at(off, &src) {
+                Ok(()) => bytes[off..off + len].fill(0xaa),
+                Err(WriteError::OutOfRange) => assert!(off + len > bytes.len()),
+                Err(WriteError::Shared) => assert!(len > 0 && off + len <= bytes.len()),
+            }
+            check_packet(packet, bytes);
+        }
+    });
+}
+
+#[test]
+fn packet_dup_shares_nothing() {
+    // Breaks if a copy can't be written, or if writing it changes the packet.
+    packets(|pool, packet, bytes, _| {
+        let mut copy = packet.dup(pool).expect("the pool is large");
+        check_packet(&copy, bytes);
+        assert_eq!(copy.header(), packet.header());
+        assert_eq!(copy.write_at(0, &vec![0xaa; bytes.len()]), Ok(()));
+    });
+}
+
+#[test]
+fn a_header_comes_and_goes_in_place() {
+    // Breaks if taking the header off moves the data, or putting one on forgets the cluster.
+    packets(|pool, packet, bytes, n| {
+        let mut turning = packet.dup(pool).expect("the pool is large");
+        std::mem::swap(packet, &mut turning);
+        for _ in 0..n {
+            let chain = turning.into_chain();
+            check_chain(&chain, bytes);
+            turning = chain.into_packet(pool).expect("the pool is large");
+            check_packet(&turning, bytes);
+            assert_eq!(turning.header().flow, 0, "a fresh header");
+        }
+        turning.header_mut().flow = packet.header().flow;
+        *packet = turning;
+    });
+}

@@ -1,0 +1,91 @@
+use super::*;
+use crate::device::memory::Pipe;
+use kern::VirtualClock;
+use mbuf::{Live, MbufPool, PoolConfig};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use std::sync::Mutex as StdMutex;
+
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+/// A file in memory that fails after so many bytes.
+#[derive(Clone)]
+struct Disk(Arc<StdMutex<Vec<u8>>>, usize);
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self.0.lock().unwrap();
+        if file.len() + bytes.len() > self.1 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn one(pool: &MbufPool, bytes: &[u8]) -> Mbufq {
+    let mut tx = Mbufq::new();
+    tx.enqueue(Packet::from_slice(pool, bytes, 0).unwrap());
+    tx
+}
+
+/// Breaks if a reader of the format can't read what was captured: bytes, direction, nanoseconds.
+#[test]
+fn both_directions_are_written_down() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    let clock = Arc::new(VirtualClock::new(Time::from_nanos(1_000_000_001)));
+    let disk = Disk(Arc::default(), usize::MAX);
+    let (inner, peer) = Pipe::pair(Capabilities::plain(1500));
+    let capture = Capture::new(inner, disk.clone(), clock.clone(), EPOCH).unwrap();
+    let long = vec![7; 60_001];
+    peer.transmit(&mut one(&pool, b"inward")).unwrap();
+    let mut rx = Mbufq::new();
+    capture.receive(&mut rx, ALL).unwrap();
+    assert_eq!(rx.len(), 1);
+    clock.advance(Duration::from_nanos(5));
+    capture.transmit(&mut one(&pool, &long)).unwrap();
+    assert_eq!(peer.pending(), 1);
+
+    // Without dropping it: what passed is in the file already.
+    let file = disk.0.lock().unwrap().clone();
+    let mut reader = PcapNgReader::new(file.as_slice()).unwrap();
+    let mut seen = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(p) = block.unwrap().into_owned() {
+            seen.push((p.timestamp, p.original_len, p.data.into_owned(), p.options));
+        }
+    }
+    let at = EPOCH + Duration::from_nanos(1_000_000_001);
+    let flags = |direction| vec![EnhancedPacketOption::Flags(direction)];
+    assert_eq!(seen[0], (at, 6, b"inward".to_vec(), flags(1)));
+    assert_eq!(
+        seen[1],
+        (at + Duration::from_nanos(5), 60_001, long, flags(2))
+    );
+    assert_eq!(seen.len(), 2);
+    assert_eq!(reader.interfaces()[0].linktype, DataLink::ETHERNET);
+    drop((capture, peer, rx));
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if a full disk stops the traffic, or goes unnoticed.
+#[test]
+fn full_disk_stops_only_the_capture() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    let clock = Arc::new(VirtualClock::new(Time::ZERO));
+    let (inner, peer) = Pipe::pair(Capabilities::plain(1500));
+    let disk = Disk(Arc::default(), 400);
+    let capture = Capture::new(inner, disk, clock, EPOCH).unwrap();
+    for _ in 0..10 {
+        capture.transmit(&mut one(&pool, &[1; 200])).unwrap();
+    }
+    assert_eq!(peer.pending(), 10);
+    assert!(capture.lost() >= 8, "{} lost", capture.lost());
+}

@@ -1,0 +1,226 @@
+//! A packet socket pair stands for the kernel: it keeps frames apart and does not block.
+
+use super::*;
+use mbuf::{Chain, Csum, Live, PoolConfig};
+use std::os::unix::net::UnixDatagram;
+
+const OPTIONS: TapOptions = TapOptions {
+    mtu: 1500,
+    vnet_hdr: true,
+    csum: true,
+    tso4: true,
+};
+const ALL: Budget = Budget {
+    frames: 1000,
+    bytes: usize::MAX,
+};
+
+fn pool() -> MbufPool {
+    MbufPool::new(PoolConfig::default()).unwrap()
+}
+
+fn tap(pool: &MbufPool, options: TapOptions) -> (Tap, UnixDatagram) {
+    let (ours, kernel) = UnixDatagram::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    kernel.set_nonblocking(true).unwrap();
+    (Tap::from_fd(ours.into(), options, pool), kernel)
+}
+
+fn frame(header: &[u8], bytes: &[u8]) -> Vec<u8> {
+    [header, bytes].concat()
+}
+
+fn received(tap: &Tap) -> Vec<Packet> {
+    let mut rx = Mbufq::new();
+    tap.receive(&mut rx, ALL).unwrap();
+    rx.collect()
+}
+
+/// Breaks if a frame of any length loses bytes on its way into clusters, or if the row of clusters
+/// is not whole again for the next.
+#[test]
+fn reads_every_length() {
+    let pool = pool();
+    let (tap, kernel) = tap(&pool, OPTIONS);
+    for len in [1, 14, 60, 1514, 2048, 2049, 18_432, 18_433, 40_000, 65_549] {
+        let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        kernel.send(&frame(&[0; 10], &bytes)).unwrap();
+        let packets = received(&tap);
+        assert_eq!(packets.len(), 1, "{len}");
+        assert_eq!(packets[0].to_vec(), bytes, "{len}");
+        assert!(packets[0].is_valid());
+    }
+    assert!(received(&tap).is_empty());
+    drop(tap);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if frames are written with other bytes, or without the header that the kernel expects.
+#[test]
+fn writes_headers_and_pieces() {
+    let pool = pool();
+    for vnet_hdr in [true, false] {
+        let (tap, kernel) = tap(
+            &pool,
+            TapOptions {
+                vnet_hdr,
+                ..OPTIONS
+            },
+        );
+        // One piece, some, exactly as many as fit the list, one more.
+        let most = IOV_MAX - usize::from(vnet_hdr);
+        for pieces in [1, 5, most - 1, most, most + 1, 200] {
+            let mut chain = Chain::new();
+            for n in 0..pieces {
+                chain.append(Chain::from_slice(&pool, &[n as u8; 3]).unwrap());
+            }
+            let mut packet = Packet::from_chain(&pool, chain).unwrap();
+            packet.header_mut().csum = Csum::UDP;
+            packet.header_mut().l2_len = 14;
+            packet.header_mut().l3_len = 20;
+            let mut expected = packet.to_vec();
+            if vnet_hdr {
+                expected = frame(&VnetHeader::of(&packet).to_bytes(), &expected);
+            }
+            let mut tx = Mbufq::new();
+            tx.enqueue(packet);
+            assert_eq!(tap.transmit(&mut tx).unwrap(), 0);
+            let mut buf = [0; 1000];
+            let n = kernel.recv(&mut buf).unwrap();
+            assert_eq!(buf[..n], expected, "{pieces} pieces");
+        }
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if a bad header gets through, stops the reading, or goes uncounted.
+#[test]
+fn bad_headers_are_dropped_and_counted() {
+    let pool = pool();
+    let (tap, kernel) = tap(&pool, OPTIONS);
+    let unknown_gso = VnetHeader {
+        gso_type: 9,
+        ..Default::default()
+    }
+    .to_bytes();
+    kernel.send(&frame(&unknown_gso, &[0; 60])).unwrap();
+    kernel.send(&[0; 4]).unwrap();
+    kernel.send(&frame(&[0; 10], &[5; 60])).unwrap();
+    assert_eq!(received(&tap).len(), 1);
+    assert_eq!(tap.take_drops(), [(DropReason::BadVnetHeader, 2)]);
+    assert!(tap.take_drops().is_empty());
+    drop(tap);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if an exhausted pool leaves frames in the kernel, where they would make the descriptor
+/// readable for ever, or ends the device.
+#[test]
+fn no_buffers_is_no_end() {
+    let pool = MbufPool::new(PoolConfig {
+        mbufs_max: 8,
+        cluster_bytes_max: 1 << 20,
+    })
+    .unwrap();
+    let (tap, kernel) = tap(&pool, OPTIONS);
+    let mut held = Vec::new();
+    for n in 0..20 {
+        kernel.send(&frame(&[0; 10], &[n; 60])).unwrap();
+        held.extend(received(&tap));
+    }
+    let lost = 20 - held.len() as u64;
+    assert!(lost > 0);
+    assert_eq!(tap.take_drops(), [(DropReason::NoBufs, lost)]);
+    held.clear();
+    kernel.send(&frame(&[0; 10], b"again")).unwrap();
+    assert_eq!(received(&tap)[0].to_vec(), b"again");
+    drop(tap);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if one poll takes in more than its share.
+#[test]
+fn budget() {
+    let pool = pool();
+    let (tap, kernel) = tap(&pool, OPTIONS);
+    for _ in 0..8 {
+        kernel.send(&frame(&[0; 10], &[0; 100])).unwrap();
+    }
+    let mut rx = Mbufq::new();
+    assert!(
+        tap.receive(
+            &mut rx,
+            Budget {
+                frames: 3,
+                bytes: usize::MAX
+            }
+        )
+        .unwrap()
+    );
+    assert_eq!(rx.len(), 3);
+    assert!(
+        tap.receive(
+            &mut rx,
+            Budget {
+                frames: 100,
+                bytes: 101
+            }
+        )
+        .unwrap()
+    );
+    assert_eq!(rx.len(), 5);
+    assert!(!tap.receive(&mut rx, ALL).unwrap());
+}
+
+/// Breaks if a full device loses frames or their order.
+#[test]
+fn full() {
+    let pool = pool();
+    let (tap, kernel) = tap(&pool, OPTIONS);
+    let mut tx = Mbufq::new();
+    for n in 0..=255 {
+        tx.enqueue(Packet::from_slice(&pool, &[n; 4000], 0).unwrap());
+    }
+    let (mut next, mut buf) = (0, [0; 5000]);
+    while !tx.is_empty() {
+        assert_eq!(tap.transmit(&mut tx).unwrap(), 0);
+        while let Ok(n) = kernel.recv(&mut buf) {
+            assert_eq!((n, usize::from(buf[10])), (4010, next));
+            next += 1;
+        }
+    }
+    assert_eq!(next, 256);
+    drop((tap, kernel));
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if offloads are promised that the descriptor is not set up for.
+#[test]
+fn capabilities() {
+    let pool = pool();
+    let caps = |options| tap(&pool, options).0.capabilities();
+    assert_eq!(caps(OPTIONS), Capabilities::whole(1500));
+    let no_csum = TapOptions {
+        csum: false,
+        ..OPTIONS
+    };
+    assert_eq!(caps(no_csum), Capabilities::plain(1500));
+    assert_eq!(
+        caps(TapOptions {
+            vnet_hdr: false,
+            ..OPTIONS
+        }),
+        Capabilities::plain(1500)
+    );
+    let no_tso = TapOptions {
+        tso4: false,
+        ..OPTIONS
+    };
+    assert_eq!(
+        caps(no_tso),
+        Capabilities {
+            tso4_max: 0,
+            ..Capabilities::whole(1500)
+        }
+    );
+}

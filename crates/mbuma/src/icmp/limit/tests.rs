@@ -1,0 +1,37 @@
+use super::*;
+use std::time::Duration;
+
+/// Breaks if more go out than the rate and one burst allow, or fewer than the rate.
+#[test]
+fn rate_holds() {
+    for rate in [1, 10, 1000, 1_000_000] {
+        let limiter = Limiter::new(rate);
+        let step = Duration::from_nanos(1_000_000_000 / u64::from(rate) / 2);
+        let mut now = Time::from_secs(1);
+        let mut admitted = 0;
+        for _ in 0..2 * rate {
+            admitted += u32::from(limiter.admit(now));
+            now += step;
+        }
+        assert!(
+            (rate..=rate + rate / 10 + 1).contains(&admitted),
+            "{admitted} of {rate}"
+        );
+    }
+}
+
+/// Breaks if silence saves up for a flood.
+#[test]
+fn silence_saves_one_burst() {
+    let limiter = Limiter::new(1000);
+    let now = Time::from_secs(3600);
+    let burst = (0..10_000).filter(|_| limiter.admit(now)).count();
+    assert_eq!(burst, 100);
+}
+
+/// Breaks if a rate of zero lets anything through.
+#[test]
+fn zero_is_never() {
+    let limiter = Limiter::new(0);
+    assert!((0..100).all(|s| !limiter.admit(Time::from_secs(s))));
+}

@@ -1,0 +1,40 @@
+//! Bugs on purpose, to be switched on one at a time: the simulator's checks must find each of them,
+//! or they check nothing.
+//!
+//! Without the feature `planted-bugs` there is no way to switch one on, and nothing of them is left
+//! in the code.
+
+use crate::config::TcpConfig;
+
+/// A bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planted {
+    /// The retransmission timer is not set again after it expired twice.
+    LostRetransmitTimer,
+    /// Nobody probes a closed window.
+    LostPersistTimer,
+    /// A TIME-WAIT has no end.
+    LostTimeWaitTimer,
+    /// A writer that filled the send buffer is not called when there is room again.
+    LostWakeup,
+    /// The first byte of what waited for a gap to be filled is skipped.
+    SkippedByte,
+    /// The checksum of a segment is not looked at.
+    UncheckedSum,
+    /// Data outside of the window is never freed.
+    LeakedMbuf,
+    /// A segment without a use is not counted.
+    UncountedDrop,
+}
+
+impl TcpConfig {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn has_bug(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) fn has_bug(&self, _: Planted) -> bool {
+        false
+    }
+}

@@ -1,0 +1,380 @@
+//! A stack on a real TAP device, in a network namespace of its own, against the kernel's stack.
+//!
+//! Needs /dev/net/tun and the right to make namespaces; where either is missing, each test says that
+//! it was skipped.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mbuf::{Chain, Live};
+use mbuma::device::tap::{Tap, TapOptions};
+use mbuma::device::{Budget, Device};
+use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
+
+const US: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// Set in the process that is inside of the namespace.
+const INSIDE: &str = "MBUMA_TEST_INSIDE_NAMESPACE";
+
+/// Runs the test `name` again, inside of a fresh network namespace, and there `body`.
+fn in_namespace(name: &str, body: fn()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let works = |way: &&&[&str]| {
+        let probe = Command::new("unshare")
+            .args(**way)
+            .args(["test", "-w", "/dev/net/tun"])
+            .output();
+        probe.is_ok_and(|out| out.status.success())
+    };
+    let Some(way) = ways.iter().find(works) else {
+        return println!("skipped {name}: no /dev/net/tun, or no right to make a namespace");
+    };
+    let exe = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(*way)
+        .arg(exe)
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, "1");
+    assert!(
+        command.status().unwrap().success(),
+        "{name}, inside of its namespace"
+    );
+}
+
+/// Makes a TAP device with or without offloads, and gives the kernel's end an address.
+fn make_tap(options: TapOptions) -> OwnedFd {
+    let mut open = File::options();
+    let file = open
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")
+        .unwrap();
+    let mut request = [0_u8; 40]; // struct ifreq: name, then the flags
+    request[..4].copy_from_slice(b"tap0");
+    let vnet = if options.vnet_hdr {
+        libc::IFF_VNET_HDR
+    } else {
+        0
+    };
+    let flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as u16;
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which is 40 bytes long on 64-bit Linux.
+    let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, request.as_mut_ptr()) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    let mut offloads = 0;
+    if options.csum {
+        offloads |= libc::TUN_F_CSUM;
+    }
+    if options.tso4 {
+        offloads |= libc::TUN_F_TSO4;
+    }
+    // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
+    let set = unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            libc::c_ulong::from(offloads),
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    let mtu = options.mtu.to_string();
+    for args in [
+        &["link", "set", "tap0", "mtu", &mtu][..],
+        &["addr", "add", "10.0.2.100/24", "dev", "tap0"],
+        &["link", "set", "tap0", "up"],
+    ] {
+        assert!(
+            Command::new("ip").args(args).status().unwrap().success(),
+            "ip {args:?}"
+        );
+    }
+    file.into()
+}
+
+/// A stack on a TAP device, driven by a thread of its own.
+struct Driven {
+    stack: Stack,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Driven {
+    fn new(options: TapOptions) -> Self {
+        let mut config = Config::from_system();
+        config.tcp.msl = Duration::from_millis(10);
+        let stack = Stack::new(config).unwrap();
+        let tap = Tap::from_fd(make_tap(options), options, stack.pool());
+        let device: Arc<dyn Device> = Arc::new(tap);
+        let addrs = vec![IfAddr {
+            addr: US,
+            prefix_len: 24,
+        }];
+        let config = IfConfig {
+            name: "tap0".into(),
+            mac: None,
+            addrs,
+            accept_any: false,
+        };
+        let index = stack.attach(device, config);
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = thread::spawn({
+            let (stack, stop) = (stack.clone(), Arc::clone(&stop));
+            move || drive(&stack, index, &stop)
+        });
+        Self {
+            stack,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Ends the thread, takes the device away, and checks that no buffer is left.
+    fn done(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        let stats = self.stack.stats();
+        let inward = stats
+            .dropped
+            .iter()
+            .filter(|(reason, _)| !reason.is_outward());
+        let dropped: u64 = inward.map(|&(_, n)| n).sum();
+        assert_eq!(
+            stats.received,
+            stats.delivered + dropped,
+            "{:?}",
+            stats.dropped
+        );
+        let pool = self.stack.pool().clone();
+        drop(self);
+        assert_eq!(pool.live(), Live::NONE);
+    }
+}
+
+fn drive(stack: &Stack, index: IfIndex, stop: &AtomicBool) {
+    let budget = Budget {
+        frames: 64,
+        bytes: 1 << 20,
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let more = stack.poll_interface(index, budget).unwrap();
+        stack.poll();
+        if !more {
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+    stack.detach(index);
+}
+
+const OFFLOADS: TapOptions = TapOptions {
+    mtu: 1500,
+    vnet_hdr: true,
+    csum: true,
+    tso4: true,
+};
+const PLAIN: TapOptions = TapOptions {
+    mtu: 1500,
+    vnet_hdr: false,
+    csum: false,
+    tso4: false,
+};
+const CSUM: TapOptions = TapOptions {
+    mtu: 1500,
+    vnet_hdr: true,
+    csum: true,
+    tso4: false,
+};
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn udp_echo(options: TapOptions) {
+    let driven = Driven::new(options);
+    let ours = driven.stack.udp_bind(SocketAddrV4::new(US, 7)).unwrap();
+    let theirs = UdpSocket::bind("10.0.2.100:0").unwrap();
+    theirs
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    let mut buf = vec![0; 65_536];
+    for len in [0, 1, 100, 1472, 1473, 9000, 60_000] {
+        theirs.send_to(&bytes(len), (US, 7)).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let datagram = loop {
+            if let Some(datagram) = ours.recv() {
+                break datagram;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{len} bytes did not arrive: {:?}",
+                driven.stack.stats()
+            );
+            thread::sleep(Duration::from_micros(100));
+        };
+        assert_eq!(datagram.payload.to_vec(), bytes(len));
+        ours.send(datagram.payload, datagram.dst, datagram.src)
+            .unwrap();
+        let (n, from) = theirs.recv_from(&mut buf).unwrap();
+        assert_eq!((n, from), (len, (US, 7).into()), "{options:?}");
+        assert_eq!(buf[..n], bytes(len));
+    }
+    // Nobody listens there: the kernel must understand the error.
+    theirs.connect((US, 8)).unwrap();
+    theirs.send(b"hello").unwrap();
+    let refused = theirs.recv(&mut buf).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    drop(ours);
+    driven.done();
+}
+
+/// Retries what would block.
+fn wait<T>(mut step: impl FnMut() -> Result<T, SocketError>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match step() {
+            Ok(value) => return value,
+            Err(SocketError::WouldBlock) => thread::sleep(Duration::from_micros(50)),
+            Err(e) => panic!("{e}"),
+        }
+        assert!(Instant::now() < deadline, "stalled");
+    }
+}
+
+/// The kernel sends a stream and gets it back.
+fn tcp_echo(options: TapOptions) {
+    const LEN: usize = 8 << 20;
+    let driven = Driven::new(options);
+    let listener = driven
+        .stack
+        .tcp_listen(SocketAddrV4::new(US, 80), 4)
+        .unwrap();
+    let echo = thread::spawn(move || {
+        let stream = wait(|| listener.accept().ok_or(SocketError::WouldBlock));
+        let mut buf = vec![0; 1 << 16];
+        loop {
+            let n = wait(|| stream.recv(&mut buf));
+            if n == 0 {
+                return;
+            }
+            let mut sent = 0;
+            while sent < n {
+                sent += wait(|| stream.send(&buf[sent..n]));
+            }
+        }
+    });
+    let mut theirs = TcpStream::connect((US, 80)).unwrap();
+    theirs
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    theirs
+        .set_write_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut reader = theirs.try_clone().unwrap();
+    let back = thread::spawn(move || {
+        let mut back = Vec::new();
+        reader.read_to_end(&mut back).unwrap();
+        back
+    });
+    theirs.write_all(&bytes(LEN)).unwrap();
+    theirs.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(back.join().unwrap() == bytes(LEN), "{options:?}");
+    echo.join().unwrap();
+    // Let TIME-WAIT pass.
+    thread::sleep(Duration::from_millis(200));
+    driven.done();
+}
+
+/// Breaks if datagrams, whole or in fragments, do not pass between the kernel's stack and ours, or if
+/// the kernel does not understand our checksums and errors.
+#[test]
+fn udp() {
+    in_namespace("udp", || udp_echo(OFFLOADS));
+}
+
+/// The same with checksums done here.
+#[test]
+fn udp_without_offloads() {
+    in_namespace("udp_without_offloads", || udp_echo(PLAIN));
+}
+
+/// Breaks if segments of 64 KiB do not pass, one way or the other.
+#[test]
+fn tcp() {
+    in_namespace("tcp", || tcp_echo(OFFLOADS));
+}
+
+/// Breaks if cut segments, whose checksums the kernel finishes, are not what it expects.
+#[test]
+fn tcp_with_checksum_offload() {
+    in_namespace("tcp_with_checksum_offload", || tcp_echo(CSUM));
+}
+
+/// Breaks if cut segments are not what the kernel expects.
+#[test]
+fn tcp_without_offloads() {
+    in_namespace("tcp_without_offloads", || tcp_echo(PLAIN));
+}
+
+/// Breaks if the kernel's ping gets no answer, or a wrong one.
+#[test]
+fn ping() {
+    in_namespace("ping", || {
+        let driven = Driven::new(OFFLOADS);
+        for size in ["0", "56", "20000"] {
+            let ping = Command::new("ping")
+                .args(["-c1", "-W2", "-s", size, "10.0.2.2"])
+                .output();
+            let Ok(ping) = ping else {
+                return println!("skipped ping: no such program");
+            };
+            assert!(
+                ping.status.success(),
+                "{}",
+                String::from_utf8_lossy(&ping.stdout)
+            );
+        }
+        driven.done();
+    });
+}
+
+/// Breaks if a frame for an interface that is not up yet ends the device for good, or if a device
+/// that was deleted is not noticed.
+#[test]
+fn down_and_gone() {
+    in_namespace("down_and_gone", || {
+        let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
+        let tap = Tap::from_fd(make_tap(OFFLOADS), OFFLOADS, &pool);
+        let ip = |args: &[&str]| assert!(Command::new("ip").args(args).status().unwrap().success());
+        ip(&["link", "set", "tap0", "down"]);
+        let mut tx = mbuf::Mbufq::new();
+        let frame = || {
+            let chain = Chain::from_slice(&pool, &[0xff; 60]).unwrap();
+            chain.into_packet(&pool).unwrap()
+        };
+        tx.enqueue(frame());
+        assert_eq!(tap.transmit(&mut tx).unwrap(), 1, "refused, and no more");
+        ip(&["link", "delete", "tap0"]);
+        tx.enqueue(frame());
+        assert!(tap.transmit(&mut tx).is_err());
+        let mut rx = mbuf::Mbufq::new();
+        let budget = Budget {
+            frames: 100,
+            bytes: usize::MAX,
+        };
+        let ended = (0..10).any(|_| tap.receive(&mut rx, budget).is_err());
+        assert!(ended, "a deleted device ends");
+        drop((tap, tx, rx));
+        assert_eq!(pool.live(), Live::NONE);
+    });
+}

@@ -1,0 +1,94 @@
+//! How one side of a connection behaves, and what it reports.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use kern::Time;
+use mbuma::SocketError;
+
+use crate::pattern::Pattern;
+
+/// How one side behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners {
+    /// What it sends, and how much.
+    pub sends: (Pattern, u64),
+    /// What it expects, and how much.
+    pub expects: (Pattern, u64),
+    /// It writes at most so much at a time.
+    pub write_max: usize,
+    /// It hands chains over instead of slices.
+    pub chains: bool,
+    /// It does not want small segments to wait.
+    pub nodelay: bool,
+    /// How it reads.
+    pub reading: Reading,
+    /// It sends only after the peer's end of file, as an answer to the whole request.
+    pub answers: bool,
+    /// How it goes.
+    pub leave: Leave,
+    /// Asks a silent peer.
+    pub keepalive: Option<Duration>,
+}
+
+/// How one side reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// At once.
+    Eager,
+    /// So many bytes each time that this passed.
+    Slow {
+        /// Bytes.
+        bytes: usize,
+        /// Time.
+        every: Duration,
+    },
+    /// Not at all from this place on, until this time.
+    Stops {
+        /// The place.
+        at: u64,
+        /// The time.
+        until: Time,
+    },
+}
+
+/// How one side goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It says that it has sent everything, and waits for the peer to say so too.
+    HalfClose,
+    /// It closes once it has sent and received everything, without waiting for the peer's end.
+    Close,
+    /// It resets the connection once it has sent and received so many bytes together.
+    Abort(u64),
+}
+
+/// How it ended for one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything sent, everything received.
+    Finished,
+    /// With this error.
+    Failed(SocketError),
+    /// By its own reset.
+    Aborted,
+}
+
+/// What one side reports.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// It was begun: connecting, or accepted.
+    pub started: bool,
+    /// Bytes handed to the socket.
+    pub sent: u64,
+    /// Bytes received and found right.
+    pub received: u64,
+    /// How it ended, if it did.
+    pub ending: Option<Ending>,
+    /// What must never happen, if it did.
+    pub violation: Option<String>,
+}
+
+/// A report, shared between the side that writes it and those who look at it.
+pub type SharedReport = Rc<RefCell<Report>>;

@@ -1,0 +1,55 @@
+//! Traffic: programs that send and check bytes that are a function of a seed and their place.
+//!
+//! An [`App`] is run by the net whenever one of its sockets' wakers was called or the time has come
+//! that it asked for. [`Endpoint`] is one side of a connection, [`Acceptor`] takes connections from a
+//! listener, [`Gate`] decides about those of an interceptor.
+
+use std::task::Waker;
+
+use kern::Time;
+
+mod acceptor;
+mod endpoint;
+mod gate;
+mod manners;
+
+pub use acceptor::Acceptor;
+pub use endpoint::{Connector, Endpoint};
+pub use gate::{Decision, Gate};
+pub use manners::{Ending, Leave, Manners, Reading, Report, SharedReport};
+
+/// A program on the net.
+pub trait App {
+    /// Does what can be done now. Returns when to be called at the latest, if no socket calls before.
+    fn run(&mut self, context: &mut Context) -> Option<Time>;
+}
+
+/// What a program gets from the net.
+pub struct Context {
+    /// The time.
+    pub now: Time,
+    /// Wakes this program.
+    pub waker: Waker,
+    pub(crate) started: Vec<Box<dyn App>>,
+    pub(crate) done: bool,
+}
+
+impl Context {
+    /// Starts another program.
+    pub fn start(&mut self, app: Box<dyn App>) {
+        self.started.push(app);
+    }
+
+    /// This program is over: it is dropped with its sockets.
+    pub fn finish(&mut self) {
+        self.done = true;
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}

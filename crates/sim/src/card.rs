@@ -1,0 +1,90 @@
+//! What a network card does for its stack on the way out: cut large TCP packets, fill in checksums.
+//!
+//! On purpose written over plain bytes and independent of the stack's own software path, so that each
+//! is a check of the other.
+//!
+//! Called by: port. Calls: wire. Sources: RFC 1071, RFC 9293; RFC 3168 6.1.2 for CWR.
+
+use std::collections::VecDeque;
+
+use mbuf::Csum;
+use wire::{IpProto, Ipv4Header, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4};
+
+use crate::frame::Frame;
+
+/// Appends what leaves for `frame`; `None` if its header says what its bytes do not bear out.
+pub(crate) fn finish(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
+    if frame.tso_segsz != 0 {
+        return cut(frame, out);
+    }
+    let mut bytes = frame.bytes.clone();
+    if frame.csum.intersects(Csum::TCP | Csum::UDP) {
+        complete(&mut bytes, frame)?;
+    }
+    out.push_back(Frame::new(bytes));
+    Some(())
+}
+
+/// Adds everything behind the IP header to the sum that is in the field already.
+fn complete(bytes: &mut [u8], frame: &Frame) -> Option<()> {
+    let l4 = usize::from(frame.l2_len) + usize::from(frame.l3_len);
+    let udp = frame.csum.contains(Csum::UDP);
+    let field = if udp {
+        UdpHeader::CHECKSUM_OFFSET
+    } else {
+        TcpHeader::CHECKSUM_OFFSET
+    };
+    let mut sum = wire::Checksum::new();
+    sum.add_bytes(bytes.get(l4..)?);
+    let sum = if udp {
+        sum.finish_nonzero()
+    } else {
+        sum.finish()
+    };
+    bytes
+        .get_mut(l4 + field..l4 + field + 2)?
+        .copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}
+
+/// One frame for every `tso_segsz` bytes of payload.
+fn cut(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
+    let (l2, l3) = (usize::from(frame.l2_len), usize::from(frame.l3_len));
+    let tcp = TcpHeader::parse(frame.bytes.get(l2 + l3..)?).ok()?;
+    let (seq, flags) = (tcp.seq(), tcp.flags());
+    let (headers, payload) = frame.bytes.split_at_checked(l2 + l3 + tcp.header_len())?;
+    let id = Ipv4Header::parse(headers.get(l2..)?).ok()?.id();
+    let pieces = payload.chunks(usize::from(frame.tso_segsz));
+    let last = pieces.len().checked_sub(1)?;
+    for (i, piece) in pieces.enumerate() {
+        let mut bytes = [headers, piece].concat();
+        let ip = Ipv4Header::parse_mut(bytes.get_mut(l2..)?).ok()?;
+        ip.set_total_len(u16::try_from(headers.len() - l2 + piece.len()).ok()?);
+        ip.set_id(id.wrapping_add(i as u16));
+        Ipv4Header::fill_checksum(bytes.get_mut(l2..)?).ok()?;
+        let tcp = TcpHeader::parse_mut(bytes.get_mut(l2 + l3..)?).ok()?;
+        tcp.set_seq(seq + (i * usize::from(frame.tso_segsz)) as u32);
+        let mut flags = flags;
+        flags.set(TcpFlags::CWR, i == 0 && flags.contains(TcpFlags::CWR));
+        if i != last {
+            flags -= TcpFlags::FIN | TcpFlags::PSH;
+        }
+        tcp.set_flags(flags);
+        tcp.set_checksum(0);
+        let sum = tcp_checksum(&bytes, l2, l3)?;
+        TcpHeader::parse_mut(bytes.get_mut(l2 + l3..)?)
+            .ok()?
+            .set_checksum(sum);
+        out.push_back(Frame::new(bytes));
+    }
+    Some(())
+}
+
+/// The checksum of a TCP segment whose field is zero.
+pub(crate) fn tcp_checksum(bytes: &[u8], l2: usize, l3: usize) -> Option<u16> {
+    let ip = Ipv4Header::parse(bytes.get(l2..)?).ok()?;
+    let segment = bytes.get(l2 + l3..)?;
+    let mut sum = pseudo_header_v4(ip.src(), ip.dst(), IpProto::TCP, segment.len() as u32);
+    sum.add_bytes(segment);
+    Some(sum.finish())
+}

@@ -1,0 +1,137 @@
+//! A frame on its way: its bytes, and what is left to do about them.
+//!
+//! Called by: port, wire, peer. Calls: mbuf.
+//!
+//! Frames between stacks are copies: what one stack does to its mbufs can't show in another, and no
+//! mbuf of a pool lives outside of its stack.
+
+use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
+use wire::EtherHeader;
+
+/// A frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Its bytes, from the Ethernet header on.
+    pub bytes: Vec<u8>,
+    pub(crate) csum: Csum,
+    pub(crate) l2_len: u8,
+    pub(crate) l3_len: u8,
+    pub(crate) l4_len: u8,
+    pub(crate) tso_segsz: u16,
+}
+
+impl Frame {
+    /// A complete frame.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            csum: Csum::empty(),
+            l2_len: 0,
+            l3_len: 0,
+            l4_len: 0,
+            tso_segsz: 0,
+        }
+    }
+
+    /// What a stack sends.
+    pub fn from_packet(packet: &Packet) -> Self {
+        let h = packet.header();
+        Self {
+            bytes: packet.to_vec(),
+            csum: h.csum,
+            l2_len: h.l2_len,
+            l3_len: h.l3_len,
+            l4_len: h.l4_len,
+            tso_segsz: h.tso_segsz,
+        }
+    }
+
+    /// Whether its checksum is missing or it is larger than the wire's frames: then it may only go
+    /// from memory to memory, and nothing would notice a damaged bit.
+    pub fn is_unfinished(&self) -> bool {
+        self.csum.intersects(Csum::TCP | Csum::UDP) || self.tso_segsz != 0
+    }
+
+    /// What a stack receives, in mbufs of the given shape.
+    ///
+    /// # Errors
+    /// The pool is exhausted.
+    pub fn to_packet(&self, pool: &MbufPool, shape: Shape) -> Result<Packet, NoBufs> {
+        let mut packet = shape.build(pool, &self.bytes)?;
+        let h = packet.header_mut();
+        h.csum = self.csum & (Csum::TCP | Csum::UDP);
+        h.l2_len = self.l2_len;
+        h.l3_len = self.l3_len;
+        h.l4_len = self.l4_len;
+        h.tso_segsz = self.tso_segsz;
+        h.turn_round();
+        Ok(packet)
+    }
+}
+
+/// How received bytes lie in mbufs. The stack must not care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// As from a device: in one cluster, or several for the largest frames.
+    Cluster,
+    /// An mbuf for every so many bytes, behind an empty first one.
+    Pieces(usize),
+    /// An mbuf for each header, and one for the rest.
+    Headers,
+}
+
+impl Shape {
+    /// The shapes in which every input test is repeated.
+    pub const ALL: [Self; 5] = [
+        Self::Cluster,
+        Self::Pieces(1),
+        Self::Pieces(2),
+        Self::Pieces(3),
+        Self::Headers,
+    ];
+
+    /// A packet of `bytes` in this shape.
+    fn build(self, pool: &MbufPool, bytes: &[u8]) -> Result<Packet, NoBufs> {
+        match self {
+            Self::Cluster => Packet::from_slice(pool, bytes, 0),
+            Self::Pieces(n) => pieces(pool, bytes, n.max(1))?.into_packet(pool),
+            Self::Headers => {
+                let mut chain = Chain::new();
+                let mut rest = bytes;
+                for len in header_lens(bytes) {
+                    let (header, behind) = rest.split_at(len.min(rest.len()));
+                    chain.append(Chain::from_slice(pool, header)?);
+                    rest = behind;
+                }
+                chain.append(Chain::from_slice(pool, rest)?);
+                chain.into_packet(pool)
+            }
+        }
+    }
+}
+
+/// Halves until what is left is one piece: joining two chains looks at both, so that adding one piece
+/// after the other would take quadratic time.
+fn pieces(pool: &MbufPool, bytes: &[u8], n: usize) -> Result<Chain, NoBufs> {
+    if bytes.len() <= n {
+        return Chain::from_slice(pool, bytes);
+    }
+    let half = bytes.len().div_ceil(n) / 2 * n;
+    let (front, back) = bytes.split_at(half);
+    let mut chain = pieces(pool, front, n)?;
+    chain.append(pieces(pool, back, n)?);
+    Ok(chain)
+}
+
+/// The lengths of a frame's headers, as far as it has them.
+fn header_lens(bytes: &[u8]) -> [usize; 3] {
+    const IPV4: usize = EtherHeader::LEN;
+    let ip = bytes.get(IPV4).map_or(0, |b| usize::from(b & 0x0f) * 4);
+    let l4 = bytes
+        .get(IPV4 + ip + 12)
+        .map_or(0, |b| usize::from(b >> 4) * 4);
+    [IPV4, ip, l4]
+}
+
+#[cfg(test)]
+mod tests;

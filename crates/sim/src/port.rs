@@ -1,0 +1,159 @@
+//! A port: the device by which a stack is plugged into a wire.
+//!
+//! It claims the offloads that it is told to claim. What the wire can't take as it is, the port
+//! finishes, as a network card would; a wire that is memory takes it whole.
+//!
+//! Called by: the stack (as a [`Device`]), the net. Calls: `card`.
+//! Locks: `state` (IFQUEUE); nothing is called with it but zones.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use kern::{LockClass, Mutex, order};
+use mbuf::{MbufPool, Mbufq};
+use mbuma::DropReason;
+use mbuma::device::{Budget, Capabilities, Device};
+
+use crate::card;
+use crate::frame::{Frame, Shape};
+
+static STATE: LockClass = LockClass::new("simulated port", order::IFQUEUE);
+
+/// How a port behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct PortConfig {
+    /// What it claims to its stack.
+    pub caps: Capabilities,
+    /// Frames go to the wire as the stack made them, unfinished: the other end is in memory too.
+    pub whole: bool,
+    /// How received frames lie in mbufs.
+    pub shape: Shape,
+    /// How long the first frame waits for others to come before the stack is told.
+    pub coalesce: Duration,
+}
+
+impl PortConfig {
+    /// A port that can do nothing for its stack.
+    pub const fn plain(mtu: u16) -> Self {
+        Self {
+            caps: Capabilities::plain(mtu),
+            whole: false,
+            shape: Shape::Cluster,
+            coalesce: Duration::ZERO,
+        }
+    }
+
+    /// A card that sums and cuts.
+    pub const fn offloading(mtu: u16) -> Self {
+        Self {
+            caps: Capabilities::whole(mtu),
+            ..Self::plain(mtu)
+        }
+    }
+
+    /// An end in memory: packets go over as they are.
+    pub const fn whole(mtu: u16) -> Self {
+        Self {
+            whole: true,
+            ..Self::offloading(mtu)
+        }
+    }
+
+    /// The same with another shape.
+    #[must_use]
+    pub const fn shaped(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: VecDeque<Frame>,
+    left: VecDeque<Frame>,
+    /// Frames that arrived and found no buffer.
+    no_bufs: u64,
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct Port {
+    config: PortConfig,
+    pool: MbufPool,
+    state: Mutex<State>,
+}
+
+impl Port {
+    /// A port that makes received packets from `pool`.
+    pub fn new(config: PortConfig, pool: &MbufPool) -> Self {
+        Self {
+            config,
+            pool: pool.clone(),
+            state: Mutex::new(&STATE, State::default()),
+        }
+    }
+
+    /// How long the stack may be kept in the dark about arrivals.
+    pub(crate) fn coalesce(&self) -> Duration {
+        self.config.coalesce
+    }
+
+    /// A frame comes from the wire.
+    pub(crate) fn arrive(&self, frame: Frame) {
+        self.state.lock().arrived.push_back(frame);
+    }
+
+    /// The next frame for the wire.
+    pub(crate) fn leave(&self) -> Option<Frame> {
+        self.state.lock().left.pop_front()
+    }
+
+    fn next_arrived(&self) -> Option<Frame> {
+        self.state.lock().arrived.pop_front()
+    }
+}
+
+impl Device for Port {
+    fn capabilities(&self) -> Capabilities {
+        self.config.caps
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut bytes = 0;
+        for _ in 0..budget.frames {
+            let Some(frame) = self.next_arrived() else {
+                return Ok(false);
+            };
+            bytes += frame.bytes.len();
+            match frame.to_packet(&self.pool, self.config.shape) {
+                Ok(packet) => rx.enqueue(packet),
+                Err(_) => self.state.lock().no_bufs += 1,
+            }
+            if bytes >= budget.bytes {
+                break;
+            }
+        }
+        Ok(!self.state.lock().arrived.is_empty())
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        match std::mem::take(&mut self.state.lock().no_bufs) {
+            0 => Vec::new(),
+            n => vec![(DropReason::NoBufs, n)],
+        }
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let mut out = VecDeque::new();
+        let mut refused = 0;
+        while let Some(packet) = tx.dequeue() {
+            let frame = Frame::from_packet(&packet);
+            match self.config.whole {
+                true => out.push_back(frame),
+                false => refused += usize::from(card::finish(&frame, &mut out).is_none()),
+            }
+        }
+        self.state.lock().left.append(&mut out);
+        Ok(refused)
+    }
+}

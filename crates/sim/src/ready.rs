@@ -1,0 +1,61 @@
+//! Who wants to run: filled by the wakers of sockets, emptied by the net.
+//!
+//! Wakers may be called from anywhere, so this is the one place with a lock, although nothing here
+//! has a second thread. Invariant: an app is in the list at most once.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// The list of apps that were woken, in the order in which they were.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ready(Arc<Mutex<VecDeque<Arc<Bell>>>>);
+
+/// What wakes one app.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    app: usize,
+    rung: AtomicBool,
+    ready: Ready,
+}
+
+impl Ready {
+    pub(crate) fn bell(&self, app: usize) -> Arc<Bell> {
+        Arc::new(Bell {
+            app,
+            rung: AtomicBool::new(false),
+            ready: self.clone(),
+        })
+    }
+
+    /// The next app that wants to run. It may be woken again from now on.
+    pub(crate) fn pop(&self) -> Option<usize> {
+        let bell = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()?;
+        bell.rung.store(false, Ordering::Release);
+        Some(bell.app)
+    }
+}
+
+impl Bell {
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+
+    pub(crate) fn ring(self: &Arc<Self>) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            let mut list = self.ready.0.lock().unwrap_or_else(PoisonError::into_inner);
+            list.push_back(Arc::clone(self));
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+}

@@ -1,0 +1,299 @@
+//! Draws a scenario: every choice from the seed's stream, in a fixed order.
+//!
+//! Each fault is left out of a good part of the scenarios, so that most combinations of two or three
+//! occur alone, where their effect is not drowned by the others.
+
+use std::time::Duration;
+
+use kern::{Random, Time};
+use mbuf::PoolConfig;
+use mbuma::socket::Refusal;
+use mbuma::{TcpConfig, Unreach};
+
+use super::{Answer, Connection, Scenario, Topology};
+use crate::app::{Decision, Leave, Manners, Reading};
+use crate::frame::Shape;
+use crate::net::START;
+use crate::pattern::Pattern;
+use crate::port::PortConfig;
+use crate::wire::{Faults, Link};
+
+pub(super) fn scenario(seed: u64) -> Scenario {
+    let mut r = Random::from_seed(seed);
+    let topology = pick(&mut r, &[Topology::Pair, Topology::Chain, Topology::Hub]);
+    let nodes = if topology == Topology::Hub { 3 } else { 2 };
+    let directions = if topology == Topology::Chain {
+        4
+    } else {
+        nodes
+    };
+    let mtu = pick(&mut r, &[576, 1280, 1500, 1500, 4000, 9000]);
+    let slow_bps = pick(
+        &mut r,
+        &[
+            0,
+            0,
+            256_000,
+            1_000_000,
+            10_000_000,
+            100_000_000,
+            1_000_000_000,
+        ],
+    );
+    let whole = r.chance(0.25);
+    // What a queue must hold at least, or nothing passes in a burst.
+    let largest = if whole { 1 << 16 } else { usize::from(mtu) };
+    let mut link = || Link {
+        mtu,
+        ..link(&mut r, slow_bps, 4 * largest)
+    };
+    let links: Vec<_> = (0..directions).map(|_| link()).collect();
+    let ports: Vec<_> = (0..nodes).map(|_| port(&mut r, mtu, whole)).collect();
+    let pools: Vec<_> = ports.iter().map(|port| pool(&mut r, port.shape)).collect();
+    let tcp: Vec<_> = (0..nodes).map(|_| tunables(&mut r)).collect();
+    let heal_at = Duration::from_millis(between(&mut r, 2_000, 30_000));
+    let budget = budget(&ports, slow_bps);
+    let mut connections = connections(&mut r, nodes, budget, heal_at);
+    if pools.iter().any(is_scarce) {
+        // Who gives up can't always say so: the other side must ask.
+        connections.iter_mut().for_each(Connection::keep_alive);
+    }
+    // One that holds buffers that others need may try for ten minutes before it gives them back.
+    let starved = if pools.iter().any(is_scarce) { 1200 } else { 0 };
+    let slowest = links.iter().map(|l| l.rate_bps).filter(|&r| r > 0).min();
+    let bytes: u64 = connections.iter().map(Connection::bytes).sum();
+    let transfer = slowest.map_or(0, |rate| 20 * 8 * bytes / rate);
+    // A window each round trip.
+    let trip: Duration = links.iter().map(|l| l.delay + l.jitter).sum();
+    let window = tcp
+        .iter()
+        .map(|t| t.recv_buffer.min(t.send_buffer) as u64)
+        .min()
+        .unwrap_or(1);
+    let windows = bytes / window * trip.as_millis() as u64 / 1000;
+    Scenario {
+        seed,
+        topology,
+        links,
+        ports,
+        tcp,
+        pools,
+        backlog: pick(&mut r, &[1, 4, 128, 128]),
+        patience: Duration::from_millis(between(&mut r, 0, 2_000)),
+        connections,
+        heal_at,
+        patience_after: Duration::from_secs(600 + transfer + 4 * windows + starved),
+        random: r.fork(),
+    }
+}
+
+fn pick<T: Copy>(r: &mut Random, from: &[T]) -> T {
+    from[r.below(from.len() as u64) as usize]
+}
+
+fn between(r: &mut Random, low: u64, high: u64) -> u64 {
+    low + r.below(high - low + 1)
+}
+
+/// A rate up to `max`, or none in half of the cases.
+fn rate(r: &mut Random, max: f64) -> f64 {
+    let share = r.below(1_000_000) as f64 / 1e6;
+    if r.chance(0.5) { share * max } else { 0.0 }
+}
+
+fn link(r: &mut Random, rate_bps: u64, queue_min: usize) -> Link {
+    let faults = Faults {
+        loss: rate(r, 0.2),
+        duplicate: rate(r, 0.1),
+        reorder: rate(r, 0.2),
+        reorder_by: Duration::from_millis(between(r, 1, 100)),
+        corrupt: rate(r, 0.05),
+        truncate: rate(r, 0.03),
+    };
+    let delay = pick(r, &[0, 1, 10, 50, 200]);
+    let jitter = pick(r, &[0, 0, 1, 20]);
+    Link {
+        faults,
+        delay: Duration::from_micros(r.below(delay * 1000 + 1)),
+        jitter: Duration::from_millis(jitter),
+        rate_bps,
+        queue_bytes: pick(r, &[16 << 10, 64 << 10, 256 << 10]).max(queue_min),
+        ..Link::PERFECT
+    }
+}
+
+fn port(r: &mut Random, link_mtu: u16, whole: bool) -> PortConfig {
+    let mtu = if r.chance(0.3) {
+        pick(r, &[576, 1006, 1500]).min(link_mtu)
+    } else {
+        link_mtu
+    };
+    let base = match (whole, r.below(3)) {
+        (true, _) => PortConfig::whole(mtu),
+        (false, 0) => PortConfig::plain(mtu),
+        (false, 1) => {
+            let mut p = PortConfig::offloading(mtu);
+            p.caps.tso4_max = 0;
+            p
+        }
+        (false, _) => PortConfig::offloading(mtu),
+    };
+    let shapes = [
+        Shape::Cluster,
+        Shape::Cluster,
+        Shape::Headers,
+        Shape::Pieces(1),
+        Shape::Pieces(100),
+    ];
+    let coalesce = Duration::from_micros(pick(r, &[0, 0, 100, 5_000]));
+    PortConfig {
+        shape: pick(r, &shapes),
+        coalesce,
+        ..base
+    }
+}
+
+/// Now and then so few buffers that allocations fail.
+fn pool(r: &mut Random, shape: Shape) -> PoolConfig {
+    let scarce = r.chance(0.1) && !matches!(shape, Shape::Pieces(1));
+    match scarce {
+        true => PoolConfig {
+            mbufs_max: 1024,
+            cluster_bytes_max: 1 << 20,
+        },
+        false => PoolConfig::default(),
+    }
+}
+
+pub(super) fn is_scarce(pool: &PoolConfig) -> bool {
+    pool.mbufs_max < PoolConfig::default().mbufs_max
+}
+
+fn tunables(r: &mut Random) -> TcpConfig {
+    let sizes = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+    TcpConfig {
+        recv_buffer: pick(r, &sizes),
+        send_buffer: pick(r, &sizes),
+        ..TcpConfig::default()
+    }
+}
+
+/// How many bytes a scenario moves at most: enough to go wrong in, and still fast to run.
+fn budget(ports: &[PortConfig], slow_bps: u64) -> u64 {
+    let tiny = ports.iter().any(|p| matches!(p.shape, Shape::Pieces(1)));
+    match (tiny, slow_bps) {
+        (true, _) => 200_000,
+        (false, 256_000) => 1_000_000,
+        (false, _) => 4_000_000,
+    }
+}
+
+impl Connection {
+    fn keep_alive(&mut self) {
+        let idle = Some(Duration::from_secs(10));
+        (self.client_manners.keepalive, self.server_manners.keepalive) = (idle, idle);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.client_manners.sends.1 + self.server_manners.sends.1
+    }
+}
+
+fn connections(r: &mut Random, nodes: usize, budget: u64, heal_at: Duration) -> Vec<Connection> {
+    let count = pick(r, &[1, 2, 5, 20, 50]);
+    (0..count)
+        .map(|i| {
+            let client = between(r, 1, nodes as u64 - 1) as usize;
+            connection(r, i, client, budget / count, heal_at)
+        })
+        .collect()
+}
+
+fn connection(r: &mut Random, i: u64, client: usize, budget: u64, heal_at: Duration) -> Connection {
+    let amount = |r: &mut Random| match r.below(4) {
+        0 => 0,
+        1 => r.below(100),
+        2 => r.below(10_000),
+        _ => r.below(budget),
+    };
+    let there = (Pattern::new(r.next_u64() ^ i), amount(r));
+    let back = (Pattern::new(r.next_u64() ^ i), amount(r));
+    let client_manners = manners(r, there, back, heal_at);
+    let mut server_manners = manners(r, back, there, heal_at);
+    // If both waited for the other's end, there would never be one.
+    server_manners.answers = r.chance(0.3);
+    let mut c = Connection {
+        client,
+        at: Duration::from_millis(r.below(heal_at.as_millis() as u64)),
+        answer: answer(r),
+        client_manners,
+        server_manners,
+    };
+    if r.chance(0.15) {
+        abort(r, &mut c, there.1 + back.1);
+    }
+    c
+}
+
+/// One side resets in the middle. The reset may be lost, so that the other side must ask.
+fn abort(r: &mut Random, c: &mut Connection, bytes: u64) {
+    let leave = Leave::Abort(r.below(bytes / 2 + 1));
+    c.keep_alive();
+    let (one, other) = (&mut c.client_manners, &mut c.server_manners);
+    let aborts = if r.chance(0.5) {
+        &mut *one
+    } else {
+        &mut *other
+    };
+    aborts.leave = leave;
+    // Who waits for the end of one that never says it would wait for ever.
+    (one.answers, other.answers) = (false, false);
+}
+
+fn answer(r: &mut Random) -> Answer {
+    match r.below(20) {
+        0 => Answer::Nobody,
+        1 => Answer::Gate(Decision::Refuse(Refusal::Reset)),
+        2 => Answer::Gate(Decision::Refuse(Refusal::Unreachable(Unreach::Host))),
+        3..6 => Answer::Gate(Decision::Accept),
+        _ => Answer::Listener,
+    }
+}
+
+fn manners(
+    r: &mut Random,
+    sends: (Pattern, u64),
+    expects: (Pattern, u64),
+    heal_at: Duration,
+) -> Manners {
+    let reading = match r.below(6) {
+        0 => Reading::Slow {
+            // A transfer takes half a minute at most.
+            bytes: (expects.1 / 300).max(1) as usize,
+            every: Duration::from_millis(100),
+        },
+        1 => {
+            let until = START + heal_at + Duration::from_millis(between(r, 0, 60_000));
+            Reading::Stops {
+                at: r.below(expects.1 + 1),
+                until: until.max(Time::ZERO),
+            }
+        }
+        _ => Reading::Eager,
+    };
+    Manners {
+        sends,
+        expects,
+        write_max: pick(r, &[1, 100, 1_000, 20_000, 200_000]).max(sends.1 as usize / 2_000),
+        chains: r.chance(0.5),
+        nodelay: r.chance(0.5),
+        reading,
+        answers: false,
+        leave: if r.chance(0.3) {
+            Leave::Close
+        } else {
+            Leave::HalfClose
+        },
+        keepalive: None,
+    }
+}

@@ -1,0 +1,281 @@
+//! A scenario: a network, its faults and its traffic, all drawn from one seed; and what must be true
+//! of it in the end.
+//!
+//! Two phases, as TigerBeetle's simulator has them. First the wires do their worst. Then they heal,
+//! and from there on every connection must come to its end within a bounded time: every byte once
+//! and in order, or a clear error where the scenario gives a reason for one. When all is closed and
+//! twice the segment lifetime has passed, every stack must be as empty as it began.
+//!
+//! ```
+//! use sim::scenario::Scenario;
+//!
+//! let outcome = Scenario::from_seed(7).run();
+//! assert!(outcome.violations.is_empty(), "{outcome}");
+//! ```
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+use std::time::Duration;
+
+use kern::Random;
+use mbuf::PoolConfig;
+use mbuma::{Config, IfAddr, IfConfig, TcpConfig};
+
+use crate::app::{Acceptor, Connector, Decision, Gate, Manners, SharedReport};
+use crate::event::{NodeId, WireId};
+use crate::net::Net;
+use crate::port::PortConfig;
+use crate::wire::Link;
+
+mod draw;
+mod verdict;
+
+pub use verdict::Outcome;
+
+/// How stacks are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topology {
+    /// Two stacks on one wire.
+    Pair,
+    /// Two stacks, and two wires joined end to end between them.
+    Chain,
+    /// Three stacks on one hub.
+    Hub,
+}
+
+/// How a connection is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// By a listener.
+    Listener,
+    /// By nobody.
+    Nobody,
+    /// By an interceptor, for an address that the server does not have.
+    Gate(Decision),
+}
+
+/// One connection.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The node that begins it; node 0 is the server.
+    pub client: usize,
+    /// When, from the start.
+    pub at: Duration,
+    /// How it is answered.
+    pub answer: Answer,
+    /// The client's manners.
+    pub client_manners: Manners,
+    /// The server's manners.
+    pub server_manners: Manners,
+}
+
+/// A scenario.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// How stacks are joined.
+    pub topology: Topology,
+    /// Each wire's direction, in the order in which ends are plugged.
+    pub links: Vec<Link>,
+    /// Each node's port.
+    pub ports: Vec<PortConfig>,
+    /// Each node's tunables.
+    pub tcp: Vec<TcpConfig>,
+    /// Each node's buffers.
+    pub pools: Vec<PoolConfig>,
+    /// Backlog of the listener and the interceptor.
+    pub backlog: usize,
+    /// How long the gate takes to decide.
+    pub patience: Duration,
+    /// The connections.
+    pub connections: Vec<Connection>,
+    /// When the wires heal.
+    pub heal_at: Duration,
+    /// How long everything may take after that.
+    pub patience_after: Duration,
+    random: Random,
+}
+
+/// Where the listener is.
+const PORT: u16 = 80;
+/// Where nobody is.
+const CLOSED_PORT: u16 = 81;
+/// The first client port.
+const CLIENT_PORT: u16 = 10_000;
+/// What the gate answers for.
+const BEYOND: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// A connection while it runs.
+#[derive(Debug)]
+struct Running {
+    plan: Connection,
+    client: SharedReport,
+    server: SharedReport,
+}
+
+impl Scenario {
+    /// Draws a scenario.
+    pub fn from_seed(seed: u64) -> Self {
+        draw::scenario(seed)
+    }
+
+    /// Runs it.
+    pub fn run(self) -> Outcome {
+        self.run_with(|_| {}, |_| {})
+    }
+
+    /// Runs it with stacks that `tune` changes, on a net that `prepare` may set up to be watched.
+    pub fn run_with(
+        mut self,
+        tune: impl Fn(&mut Config),
+        prepare: impl FnOnce(&mut Net),
+    ) -> Outcome {
+        let mut net = Net::from_random(self.random.fork());
+        prepare(&mut net);
+        let nodes = self.build(&mut net, &tune);
+        let running = self.start(&mut net, &nodes);
+        let healing = net.now() + self.heal_at;
+        net.run_until(healing);
+        net.heal();
+        let limit = net.now() + self.patience_after;
+        // The acceptor and the gate never end.
+        let servants = 2;
+        let ended = net.run_until_done(limit, |net| {
+            net.apps_running() <= servants && running.iter().all(Running::is_over)
+        });
+        if ended {
+            net.run_until(net.now() + self.quiet_time());
+        }
+        verdict::judge(&self, &mut net, &nodes, &running, ended)
+    }
+
+    /// After the last user has gone: an orphan's patience, a last retransmission after a long
+    /// back-off, then TIME-WAIT.
+    fn quiet_time(&self) -> Duration {
+        let longest = |t: &TcpConfig| t.fin_wait_2_timeout + t.rto_max + 2 * t.msl;
+        let slowest = self.tcp.iter().map(longest).max().unwrap_or_default();
+        slowest + Duration::from_secs(30)
+    }
+
+    fn addr(node: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, 1 + node as u8)
+    }
+
+    fn build(&self, net: &mut Net, tune: &impl Fn(&mut Config)) -> Vec<NodeId> {
+        let stack = |(tcp, pool): (&TcpConfig, &PoolConfig)| {
+            net.stack_with(|config| {
+                config.tcp = tcp.clone();
+                config.pool = *pool;
+                tune(config);
+            })
+        };
+        let nodes: Vec<_> = self.tcp.iter().zip(&self.pools).map(stack).collect();
+        let wire = |net: &mut Net| net.wire(Link::PERFECT);
+        let mut links = self.links.iter();
+        let mut set = |net: &mut Net, wire: WireId, end: usize| {
+            net.wire_mut(wire)
+                .set_link(end, *links.next().unwrap_or(&Link::PERFECT));
+        };
+        let first = wire(net);
+        let mut last = first;
+        if self.topology == Topology::Chain {
+            last = wire(net);
+            let (a, b) = net.join(first, last);
+            set(net, first, a);
+            set(net, last, b);
+        }
+        for (i, node) in nodes.iter().enumerate() {
+            let wire = if i == 0 { first } else { last };
+            let end = self.plug(net, *node, i, wire);
+            set(net, wire, end);
+        }
+        nodes
+    }
+
+    fn plug(&self, net: &mut Net, node: NodeId, i: usize, wire: WireId) -> usize {
+        let config = IfConfig {
+            name: "sim0".into(),
+            mac: None,
+            addrs: vec![IfAddr {
+                addr: Self::addr(i),
+                prefix_len: 24,
+            }],
+            accept_any: i == 0,
+        };
+        let (ifindex, end) = net.plug_with(node, wire, &self.ports[i], config);
+        if i != 0 {
+            net.at(node).add_default_route(ifindex, Self::addr(0));
+        }
+        end
+    }
+
+    fn start(&self, net: &mut Net, nodes: &[NodeId]) -> Vec<Running> {
+        let running: Vec<_> = self.connections.iter().map(Running::new).collect();
+        let server = net.at(nodes[0]).clone();
+        let listener = server
+            .tcp_listen(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT), self.backlog)
+            .expect("nothing listens yet");
+        let interceptor = server
+            .tcp_intercept(net.interface(nodes[0]), self.backlog)
+            .expect("there is no interceptor yet");
+        let (mut listened, mut gated) = (BTreeMap::new(), BTreeMap::new());
+        for (i, c) in running.iter().enumerate() {
+            let port = CLIENT_PORT + i as u16;
+            let (manners, report) = (c.plan.server_manners, c.server.clone());
+            match c.plan.answer {
+                Answer::Listener => drop(listened.insert(port, (manners, report))),
+                Answer::Gate(decision) => drop(gated.insert(port, (decision, manners, report))),
+                Answer::Nobody => {}
+            }
+        }
+        net.add_app(Box::new(Acceptor::new(server.clone(), listener, listened)));
+        net.add_app(Box::new(Gate::new(
+            server,
+            interceptor,
+            self.patience,
+            gated,
+        )));
+        for (i, c) in running.iter().enumerate() {
+            let connector = self.connector(net, nodes, CLIENT_PORT + i as u16, c);
+            net.add_app(Box::new(connector));
+        }
+        running
+    }
+
+    fn connector(&self, net: &Net, nodes: &[NodeId], port: u16, c: &Running) -> Connector {
+        let peer = match c.plan.answer {
+            Answer::Listener => SocketAddrV4::new(Self::addr(0), PORT),
+            // An address of its own: an interceptor would take any other.
+            Answer::Nobody => SocketAddrV4::new(Self::addr(0), CLOSED_PORT),
+            Answer::Gate(_) => SocketAddrV4::new(BEYOND, PORT),
+        };
+        Connector {
+            stack: net.at(nodes[c.plan.client]).clone(),
+            local: SocketAddrV4::new(Self::addr(c.plan.client), port),
+            peer,
+            at: net.now() + c.plan.at,
+            manners: c.plan.client_manners,
+            report: c.client.clone(),
+        }
+    }
+}
+
+impl Running {
+    fn new(plan: &Connection) -> Self {
+        let report = || Rc::new(RefCell::new(crate::app::Report::default()));
+        Self {
+            plan: plan.clone(),
+            client: report(),
+            server: report(),
+        }
+    }
+
+    /// The client ended, and so did the server if it ever began.
+    fn is_over(&self) -> bool {
+        let server = self.server.borrow();
+        self.client.borrow().ending.is_some() && (!server.started || server.ending.is_some())
+    }
+}

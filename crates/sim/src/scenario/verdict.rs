@@ -1,0 +1,225 @@
+//! What must be true when a scenario is over.
+//!
+//! | | rule |
+//! |---|---|
+//! | bytes | a prefix of what was sent arrives, in order; all of it unless somebody gave up |
+//! | endings | every connection ends in bounded time; errors only where the plan has a reason |
+//! | tables | no connection is left two segment lifetimes after the last close |
+//! | buffers | every mbuf and cluster is back in its zone |
+//! | packets | received = delivered + dropped inward |
+
+use std::fmt;
+use std::time::Duration;
+
+use mbuf::Live;
+use mbuma::SocketError;
+
+use super::draw::is_scarce;
+use super::{Answer, Running, Scenario};
+use crate::app::{Decision, Ending, Leave, Report};
+use crate::event::NodeId;
+use crate::net::Net;
+use crate::wire::{Deed, WireCounts};
+
+/// What became of a scenario.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// What must not be, if anything.
+    pub violations: Vec<String>,
+    /// The hash of every frame on every wire, with its time.
+    pub trace_hash: u64,
+    /// How long it was in its own time.
+    pub elapsed: Duration,
+    /// Connections that delivered everything both ways; that failed or were aborted as planned.
+    pub finished: usize,
+    /// See `finished`.
+    pub ended_early: usize,
+    /// Bytes that apps received.
+    pub bytes: u64,
+    /// Segments sent again, by all stacks.
+    pub retransmitted: u64,
+    /// What wires did.
+    pub wires: WireCounts,
+}
+
+pub(super) fn judge(
+    scenario: &Scenario,
+    net: &mut Net,
+    nodes: &[NodeId],
+    running: &[Running],
+    ended: bool,
+) -> Outcome {
+    let excuses = Excuses {
+        crowded: scenario.backlog < running.len(),
+        scarce: scenario.pools.iter().any(is_scarce),
+    };
+    let mut violations = Vec::new();
+    for (i, connection) in running.iter().enumerate() {
+        let found = connection.violations(excuses);
+        violations.extend(found.into_iter().map(|v| format!("connection {i}: {v}")));
+    }
+    for (i, node) in nodes.iter().enumerate() {
+        // While connections are open, what is left only helps to understand why.
+        let found = if ended || !violations.is_empty() {
+            leftovers(net, *node)
+        } else {
+            Vec::new()
+        };
+        violations.extend(found.into_iter().map(|v| format!("node {i}: {v}")));
+    }
+    let mut wires = WireCounts::default();
+    net.wires().for_each(|w| wires.add(&w.total()));
+    let finished = running.iter().filter(|c| c.is_finished()).count();
+    let received = |r: &Running| r.client.borrow().received + r.server.borrow().received;
+    Outcome {
+        seed: scenario.seed,
+        violations,
+        trace_hash: net.trace_hash(),
+        elapsed: net.elapsed(),
+        finished,
+        ended_early: running.len() - finished,
+        bytes: running.iter().map(received).sum(),
+        retransmitted: nodes
+            .iter()
+            .map(|n| net.at(*n).stats().tcp.retransmitted_segments)
+            .sum(),
+        wires,
+    }
+}
+
+/// Why a connection may fail although nobody broke it.
+#[derive(Debug, Clone, Copy)]
+struct Excuses {
+    /// The backlog is smaller than the number of clients. A full one does not answer, and half-open
+    /// connections that their clients have left may fill it for longer than a client tries.
+    crowded: bool,
+    /// The sockets may hold more than all buffers there are: then there is none left to send with.
+    scarce: bool,
+}
+
+/// What a stack should have given up.
+fn leftovers(net: &Net, node: NodeId) -> Vec<String> {
+    let stack = net.at(node);
+    let stats = stack.stats();
+    let mut found = Vec::new();
+    if stats.tcp.connections != 0 {
+        found.push(format!("{} connections are left", stats.tcp.connections));
+    }
+    let live = stack.pool().live();
+    if live != Live::NONE {
+        found.push(format!("buffers are left: {live:?}"));
+    }
+    let inward = stats
+        .dropped
+        .iter()
+        .filter(|(reason, _)| !reason.is_outward());
+    let dropped: u64 = inward.map(|(_, n)| n).sum();
+    if stats.received != stats.delivered + dropped {
+        found.push(format!(
+            "{} packets received, but {} delivered and {dropped} dropped: {:?}",
+            stats.received, stats.delivered, stats.dropped
+        ));
+    }
+    found
+}
+
+impl Running {
+    fn is_finished(&self) -> bool {
+        let finished = |r: &Report| r.ending == Some(Ending::Finished);
+        finished(&self.client.borrow()) && finished(&self.server.borrow())
+    }
+
+    fn violations(&self, excuses: Excuses) -> Vec<String> {
+        let (client, server) = (self.client.borrow(), self.server.borrow());
+        let mut found = Vec::new();
+        for (side, report) in [("client", &client), ("server", &server)] {
+            found.extend(report.violation.iter().map(|v| format!("{side}: {v}")));
+        }
+        if !self.is_over() {
+            found.push(format!("never ended: client {client:?}, server {server:?}"));
+        } else if let Err(why) = self.check_endings(&client, &server, excuses) {
+            found.push(format!("{why}: client {client:?}, server {server:?}"));
+        }
+        found
+    }
+
+    fn check_endings(
+        &self,
+        client: &Report,
+        server: &Report,
+        excuses: Excuses,
+    ) -> Result<(), &'static str> {
+        if excuses.scarce {
+            return Ok(());
+        }
+        let plan = &self.plan;
+        let aborts = |leave| matches!(leave, Leave::Abort(_));
+        let refused = match plan.answer {
+            Answer::Nobody => Some(SocketError::Refused),
+            Answer::Gate(Decision::Refuse(mbuma::socket::Refusal::Unreachable(_))) => {
+                Some(SocketError::Unreachable)
+            }
+            Answer::Gate(Decision::Refuse(_)) => Some(SocketError::Refused),
+            _ => None,
+        };
+        if let Some(error) = refused {
+            return match client.ending {
+                Some(Ending::Failed(e)) if e == error => Ok(()),
+                // It gave up before it could hear of it.
+                Some(Ending::Aborted) if aborts(plan.client_manners.leave) => Ok(()),
+                // It expected nothing and closed before it could hear of it.
+                Some(Ending::Finished) if plan.client_manners.leave == Leave::Close => Ok(()),
+                _ => Err("refused, but the client did not learn why"),
+            };
+        }
+        if aborts(plan.client_manners.leave) || aborts(plan.server_manners.leave) {
+            return Ok(());
+        }
+        // One that closed early does not hear of it.
+        let gave_up = client.ending == Some(Ending::Failed(SocketError::TimedOut))
+            || plan.client_manners.leave == Leave::Close;
+        if excuses.crowded && gave_up && !server.started {
+            return Ok(());
+        }
+        // The wires heal before a connection or an attempt may be given up.
+        if self.is_finished() {
+            Ok(())
+        } else {
+            Err("failed without a reason")
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let w = &self.wires;
+        writeln!(
+            f,
+            "seed {}: {} connections finished, {} ended early, {} bytes in {:.1} s; trace {:016x}",
+            self.seed,
+            self.finished,
+            self.ended_early,
+            self.bytes,
+            self.elapsed.as_secs_f64(),
+            self.trace_hash
+        )?;
+        write!(
+            f,
+            "  {} frames: {} lost, {} doubled, {} reordered, {} damaged, {} cut, {} overflowed; \
+             {} segments sent again",
+            w.sent,
+            w.of(Deed::Lost),
+            w.of(Deed::Duplicated),
+            w.of(Deed::Reordered),
+            w.of(Deed::Corrupted),
+            w.of(Deed::Truncated),
+            w.of(Deed::Overflowed),
+            self.retransmitted
+        )?;
+        self.violations
+            .iter()
+            .try_for_each(|v| write!(f, "\n  VIOLATION {v}"))
+    }
+}

@@ -1,0 +1,147 @@
+//! What went over the wires: a running hash that proves two runs equal, lines for people, a capture.
+//!
+//! Called by: the net, for every frame as its sender sent it.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Write};
+use std::time::Duration;
+
+use kern::{Random, SeededState, Time};
+
+use crate::frame::Frame;
+use crate::peer::Segment;
+use crate::wire::Deed;
+
+/// The record of a run.
+pub struct Trace {
+    hasher: <SeededState as BuildHasher>::Hasher,
+    frames: u64,
+    lines: Option<Box<dyn Write>>,
+    capture: Option<Box<dyn Write>>,
+    failed: Option<io::Error>,
+}
+
+impl Trace {
+    /// A record that keeps the hash only.
+    pub(crate) fn new() -> Self {
+        // The key never changes: hashes are compared from run to run.
+        let hasher = SeededState::new(&mut Random::from_seed(0)).build_hasher();
+        Self {
+            hasher,
+            frames: 0,
+            lines: None,
+            capture: None,
+            failed: None,
+        }
+    }
+
+    /// Writes a line for each frame.
+    pub fn write_lines(&mut self, to: Box<dyn Write>) {
+        self.lines = Some(to);
+    }
+
+    /// Writes each frame to a capture file (libpcap's format, nanoseconds).
+    ///
+    /// # Errors
+    /// The file's header could not be written.
+    pub fn write_capture(&mut self, mut to: Box<dyn Write>) -> io::Result<()> {
+        const NANOSECONDS: u32 = 0xa1b2_3c4d;
+        const ETHERNET: u32 = 1;
+        let (major, minor) = (2_u32, 4_u32);
+        let header = [
+            NANOSECONDS,
+            major | minor << 16,
+            0,
+            0,
+            u32::from(u16::MAX),
+            ETHERNET,
+        ];
+        header
+            .iter()
+            .try_for_each(|word| to.write_all(&word.to_le_bytes()))?;
+        self.capture = Some(to);
+        Ok(())
+    }
+
+    /// A hash of every frame so far, with its time, wire and sender.
+    pub fn hash(&self) -> u64 {
+        self.hasher.finish()
+    }
+
+    /// Frames so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// What went wrong with the outputs, now or before. The run itself is not disturbed by it.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.lines.as_mut().map_or(Ok(()), |w| w.flush())?;
+        self.capture.as_mut().map_or(Ok(()), |w| w.flush())
+    }
+
+    pub(crate) fn frame(
+        &mut self,
+        now: Time,
+        wire: usize,
+        from: usize,
+        frame: &Frame,
+        deeds: &[Deed],
+    ) {
+        self.frames += 1;
+        self.hasher.write(&now.as_nanos().to_le_bytes());
+        self.hasher.write(&[wire as u8, from as u8]);
+        self.hasher.write(&(frame.bytes.len() as u32).to_le_bytes());
+        self.hasher.write(&frame.bytes);
+        let mut result = Ok(());
+        if let Some(to) = &mut self.lines {
+            result = writeln!(to, "{now:?} wire {wire} end {from}: {}", line(frame, deeds));
+        }
+        if let Some(to) = &mut self.capture {
+            result = result.and_then(|()| capture(to, now, &frame.bytes));
+        }
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+            (self.lines, self.capture) = (None, None);
+        }
+    }
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace")
+            .field("hash", &self.hash())
+            .field("frames", &self.frames)
+            .finish()
+    }
+}
+
+fn line(frame: &Frame, deeds: &[Deed]) -> String {
+    let mut text = match Segment::parse(&frame.bytes) {
+        Some(segment) => segment.to_string(),
+        None => format!(
+            "{} bytes, {:02x?}",
+            frame.bytes.len(),
+            frame.bytes.get(12..14)
+        ),
+    };
+    if deeds != [Deed::Delivered] {
+        let _: Result<(), std::fmt::Error> = write!(text, "  {deeds:?}");
+    }
+    text
+}
+
+fn capture(to: &mut dyn Write, now: Time, bytes: &[u8]) -> io::Result<()> {
+    let since = Duration::from_nanos(now.as_nanos());
+    let len = bytes.len() as u32;
+    for word in [since.as_secs() as u32, since.subsec_nanos(), len, len] {
+        to.write_all(&word.to_le_bytes())?;
+    }
+    to.write_all(bytes)
+}

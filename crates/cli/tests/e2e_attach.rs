@@ -67,7 +67,7 @@ fn a_port_of_a_named_namespace_is_published() {
     );
     on_an_island!();
     ip("netns add blue");
-    let attached = attach("/run/netns/blue --publish 8080:80 --ready-fd 1");
+    let attached = attach("/run/netns/blue --publish 8080:80 --ready-fd 3 3>&1 1>&2");
     let web = Running::start(in_blue(
         "cd / && exec python3 -I -u -m http.server 80 2>/dev/null",
     ));
@@ -88,7 +88,7 @@ fn a_deleted_interface_ends_it() {
     needs!(guests(), root(), an_island());
     on_an_island!();
     ip("netns add blue");
-    let attached = attach("/run/netns/blue --ready-fd 1");
+    let attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
     attached.wait_for_end_of_output();
     ip("-n blue link delete tap0");
     let ended = attached.finish();

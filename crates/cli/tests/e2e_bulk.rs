@@ -125,7 +125,7 @@ fn five_hundred_short_connections_16_at_a_time() {
     let _alone = alone();
     let server = http::serve(b"short".to_vec());
     let script = format!(
-        "curl -sS -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
+        "curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
          -w '%{{http_code}} %{{num_connects}} %{{size_download}}\\n' 'http://10.0.2.2:{}/[1-500]'",
         server.port()
     );

@@ -119,6 +119,7 @@ l = socket.create_server(('0.0.0.0', 7))
 print('listening', flush=True)
 s, _ = l.accept()
 s.sendall(s.recv(100).upper())
+s.close()
 text, peer = u.recvfrom(100)
 u.sendto(text.upper(), peer)
 ";
@@ -131,7 +132,7 @@ u.sendto(text.upper(), peer)
     ];
     let running = user.start(&options, &format!("python3 -I -S -c \"{source}\""));
     running.wait_for("listening");
-    let mut stream = connect(tcp);
+    let mut stream = connect(tcp).expect("the port is bound");
     stream.write_all(b"tcp").expect("the guest reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("the guest's end");

@@ -31,7 +31,7 @@ use crate::error::NoBufs;
 use crate::pool::{ClusterSize, Zones};
 
 /// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
-const REFS_MAX: u32 = u32::MAX / 2;
+pub(crate) const REFS_MAX: u32 = u32::MAX / 2;
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///
@@ -139,7 +139,7 @@ impl Ext {
     }
 
     #[inline]
-    fn refs(&self) -> &AtomicU32 {
+    pub(crate) fn refs(&self) -> &AtomicU32 {
         // SAFETY: the count lives as long as the storage, of which `self` is a reference.
         unsafe { self.refs.as_ref() }
     }

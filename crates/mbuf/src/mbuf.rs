@@ -58,7 +58,7 @@ impl Mbuf {
     }
 
     #[inline]
-    fn ext(&self) -> Option<&Ext> {
+    pub(crate) fn ext(&self) -> Option<&Ext> {
         if !self.is(EXT) {
             return None;
         }

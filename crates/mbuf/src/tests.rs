@@ -1,1 +1,5 @@
+//! What only the inside can show. The rest is in `tests/`.
 
+mod ext;
+mod layout;
+mod limits;

@@ -3,7 +3,7 @@
 //! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
 //! a lock over a call outwards is collected here and done at the end, without any lock:
 //!
-//! 1. connections that input or a user touched get one [`tcp::output`](crate::tcp::output) each, so
+//! 1. connections that input or a user touched get one [`tcp::output`] each, so
 //!    that a batch of segments is answered by one acknowledgement;
 //! 2. interfaces with frames queued are told to transmit;
 //! 3. the wakers of sockets that became ready are called.

@@ -35,6 +35,7 @@ macro_rules! drop_reasons {
                         | Self::IpNoRoute
                         | Self::IpTooBig
                         | Self::IcmpRateLimited
+                        | Self::ResetRateLimited
                 )
             }
         }
@@ -78,6 +79,7 @@ drop_reasons! {
     IcmpUnhandled => "icmp_unhandled",
     EchoQueueFull => "echo_queue_full",
     IcmpRateLimited => "icmp_rate_limited",
+    ResetRateLimited => "reset_rate_limited",
     // UDP.
     UdpBadHeader => "udp_bad_header",
     UdpBadChecksum => "udp_bad_checksum",

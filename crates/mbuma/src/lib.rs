@@ -66,7 +66,7 @@
 //! `ether/input`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`, `ether/output`,
 //! `ifnet`.
 
-#![deny(unsafe_code)] // but for device/sys, which says why
+#![forbid(unsafe_code)]
 
 mod batch;
 mod config;

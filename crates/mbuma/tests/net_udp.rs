@@ -153,15 +153,17 @@ fn any_socket() {
         &udp(at(PEER, 68), at(everybody, 67), b""),
     );
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &many));
-    lab.give(&udp_frame(4000, at(US, 99), b"to a closed port of ours"));
-    assert_eq!(
-        parse_icmp(&lab.frame()).0,
-        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
-    );
+    lab.give(&udp_frame(
+        4000,
+        at(US, 99),
+        b"to a port of ours that nobody has",
+    ));
 
     assert_eq!(dns.recv().unwrap().payload.to_vec(), b"to ours");
     let datagram = any.recv().unwrap();
     assert_eq!(datagram.dst, at(FOREIGN, 53));
+    let ours = any.recv().unwrap();
+    assert_eq!(ours.dst, at(US, 99));
     assert!(any.recv().is_none() && dns.recv().is_none());
     any.send(lab.chain(b"answer"), datagram.dst, datagram.src)
         .unwrap();
@@ -180,7 +182,7 @@ fn any_socket() {
         quote,
         udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]
     );
-    drop((any, dns, datagram));
+    drop((any, dns, datagram, ours));
     lab.done();
 }
 
@@ -341,6 +343,33 @@ fn merged_datagrams_are_taken_apart() {
         assert_eq!(socket.recv().unwrap().payload.to_vec(), piece);
     }
     assert!(socket.recv().is_none());
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if datagrams to groups that we never joined are taken in, or those to every host are not;
+/// or if TCP listens to either (RFC 1122 4.2.3.10).
+#[test]
+fn groups() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 5353)).unwrap();
+    let (all, mdns) = (Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 251));
+    for (dst, taken) in [(all, true), (mdns, false)] {
+        let packet = ip(
+            &from_peer(dst, IpProto::UDP),
+            &udp(at(PEER, 5353), at(dst, 5353), b"hello"),
+        );
+        lab.give(&ether(
+            MacAddr::from_ipv4_multicast(dst),
+            EtherType::IPV4,
+            &packet,
+        ));
+        assert_eq!(socket.recv().is_some(), taken, "{dst}");
+    }
+    let packet = ip(&from_peer(Ipv4Addr::BROADCAST, IpProto::TCP), &[0; 20]);
+    lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 2);
+    assert!(lab.frames().is_empty());
     drop(socket);
     lab.done();
 }

@@ -18,6 +18,8 @@ pub struct Frame {
     pub(crate) l3_len: u8,
     pub(crate) l4_len: u8,
     pub(crate) tso_segsz: u16,
+    /// A wire has turned a bit already. A second one could hide the first from the checksum.
+    pub(crate) damaged: bool,
 }
 
 impl Frame {
@@ -30,6 +32,7 @@ impl Frame {
             l3_len: 0,
             l4_len: 0,
             tso_segsz: 0,
+            damaged: false,
         }
     }
 
@@ -43,6 +46,7 @@ impl Frame {
             l3_len: h.l3_len,
             l4_len: h.l4_len,
             tso_segsz: h.tso_segsz,
+            damaged: false,
         }
     }
 

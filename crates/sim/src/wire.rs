@@ -6,8 +6,9 @@
 //! Called by: the net. What happens to a frame, in order: too large; no room in the queue; then for
 //! each receiver on its own: lost, duplicated, damaged, cut short, held back.
 //!
-//! Two kinds of frame are never damaged but lost instead: those of ARP, which has no checksum of its
-//! own and relies on the link's, and those whose checksum is not computed yet.
+//! Three kinds of frame are never damaged but lost instead: those of ARP, which has no checksum of its
+//! own and relies on the link's; those whose checksum is not computed yet; and those that another
+//! wire has damaged before, because two turned bits can cancel each other in the checksum.
 
 use std::time::Duration;
 
@@ -343,9 +344,10 @@ impl Direction {
 fn damage(frame: &mut Frame, place: u64) -> bool {
     let arp =
         matches!(EtherHeader::parse(&frame.bytes), Ok((h, _)) if h.ethertype() == EtherType::ARP);
-    if arp || frame.is_unfinished() || frame.bytes.is_empty() {
+    if arp || frame.is_unfinished() || frame.bytes.is_empty() || frame.damaged {
         return false;
     }
+    frame.damaged = true;
     let bit = place % (frame.bytes.len() as u64 * 8);
     frame.bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
     true

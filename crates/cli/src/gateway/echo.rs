@@ -71,7 +71,7 @@ impl Pings {
     }
 
     /// Sends on what the guest sent.
-    pub(super) fn from_guest(&mut self, shared: &mut Shared) {
+    pub(super) fn forward(&mut self, shared: &mut Shared) {
         for _ in 0..TURN_MAX {
             let Some(echo) = self.socket.recv() else {
                 return;

@@ -227,8 +227,8 @@ impl Gateway {
                     self.connections.accept(shared, listener);
                 }
             }
-            Some(Kind::Datagrams) => self.flows.from_guest(shared),
-            Some(Kind::Echoes) => self.pings.from_guest(shared),
+            Some(Kind::Datagrams) => self.flows.forward(shared),
+            Some(Kind::Echoes) => self.pings.forward(shared),
             Some(Kind::StatusPage) => self.page.accept(shared),
             Some(Kind::Reader) => {
                 let gauges = gauges(&self.connections, &self.flows);

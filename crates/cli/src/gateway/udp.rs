@@ -101,7 +101,7 @@ impl Flows {
     }
 
     /// Sends on what the guest sent.
-    pub(super) fn from_guest(&mut self, shared: &mut Shared) {
+    pub(super) fn forward(&mut self, shared: &mut Shared) {
         // Nobody behind a published port can be told of an error; it must be taken nevertheless.
         while self.socket.take_error().is_some() {}
         for _ in 0..TURN_MAX {
@@ -270,7 +270,7 @@ impl Flows {
                 Ok(Some((payload, ()))) => {
                     flow.answered(shared.now());
                     let ends = flow.ends;
-                    self.to_guest(shared, ends, payload);
+                    self.deliver(shared, ends, payload);
                 }
                 Ok(None) => shared.counters.datagrams_lost += 1,
                 Err(e) if is_refusal(&e) => self.refused(shared, token),
@@ -288,14 +288,14 @@ impl Flows {
             };
             let socket = inlet.socket.as_fd();
             match receive(shared, |pieces| socket::recv_from(socket, pieces)) {
-                Ok(Some((payload, client))) => self.from_client(shared, index, client, payload),
+                Ok(Some((payload, client))) => self.serve_client(shared, index, client, payload),
                 Ok(None) => shared.counters.datagrams_lost += 1,
                 Err(_) => return,
             }
         }
     }
 
-    fn from_client(
+    fn serve_client(
         &mut self,
         shared: &mut Shared,
         index: usize,
@@ -310,7 +310,7 @@ impl Flows {
             Some(flow) => {
                 flow.last_used = shared.now();
                 let ends = flow.ends;
-                self.to_guest(shared, ends, payload);
+                self.deliver(shared, ends, payload);
             }
             None => shared.counters.datagrams_lost += 1,
         }
@@ -336,7 +336,7 @@ impl Flows {
         self.add(shared, ends, Outlet::Inlet { index, client }).ok()
     }
 
-    fn to_guest(&mut self, shared: &mut Shared, ends: Ends, payload: Chain) {
+    fn deliver(&mut self, shared: &mut Shared, ends: Ends, payload: Chain) {
         let bytes = payload.len() as u64;
         match self.socket.send(payload, ends.remote, ends.guest) {
             Ok(()) => {

@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use super::needs::is_root;
-use super::{Running, program};
+use super::{PATIENCE, Running, program};
 
 /// Set for the test program that runs on an island.
 const MARK: &str = "MBUMA_E2E_ISLAND";
@@ -46,7 +46,8 @@ pub(crate) fn visit(test: &str) {
         .arg(env::current_exe().expect("this program is a file"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(MARK, "1");
-    let ended = Running::start(command).finish();
+    // A hang is better found there, where there is more to say about it.
+    let ended = Running::start(command).with_patience(PATIENCE * 3).finish();
     let passed = ended.code == Some(0) && ended.out.contains("1 passed");
     assert!(passed, "on the island:\n{}{}", ended.out, ended.err);
     // A skip, if there was one, is for whoever reads this program's output.

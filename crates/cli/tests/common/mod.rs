@@ -104,9 +104,9 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     HEAVY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a signal by name to a process, or with a minus to its group.
+/// Sends a signal, by name, to a process.
 pub(crate) fn kill(signal: &str, whom: &str) {
-    let script = format!("kill -{signal} -- {whom}");
+    let script = format!("kill -s {signal} -- {whom}");
     let sent = program("sh")
         .args(["-c", &script])
         .output()

@@ -16,6 +16,7 @@ pub(crate) struct Running {
     out: Arc<Output>,
     err: Arc<Output>,
     line: String,
+    patience: Duration,
     reaped: bool,
 }
 
@@ -58,8 +59,15 @@ impl Running {
             err: Output::collect(child.stderr.take().expect("a pipe was asked for")),
             child,
             line,
+            patience: PATIENCE,
             reaped: false,
         }
+    }
+
+    /// Lets it take longer to its end than other programs may.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Running {
+        self.patience = patience;
+        self
     }
 
     /// Its process id.
@@ -121,7 +129,7 @@ impl Running {
             }
             let (out, err) = (&self.out, &self.err);
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < self.patience,
                 "{} is still running\nout: {}\nerr: {}",
                 self.line,
                 out.text(),
@@ -146,7 +154,7 @@ impl Drop for Running {
         if self.reaped && !thread::panicking() {
             return;
         }
-        let group = format!("kill -KILL -- -{} 2>/dev/null", self.child.id());
+        let group = format!("kill -s KILL -- -{} 2>/dev/null", self.child.id());
         let _ = Command::new("sh").args(["-c", &group]).status();
         let _ = self.child.kill();
         let _ = self.child.wait();

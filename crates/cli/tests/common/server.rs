@@ -1,12 +1,11 @@
 //! Servers on the host's side, each on a port that the system chose.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
 
 use super::PATIENCE;
 
@@ -130,9 +129,8 @@ pub(crate) fn closed_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-/// Connects to a port of 127.0.0.1 that may not be listened on yet, or that leads where nobody does.
-pub(crate) fn connect(port: u16) -> TcpStream {
+/// Connects to a port of 127.0.0.1.
+pub(crate) fn connect(port: u16) -> io::Result<TcpStream> {
     let addr = SocketAddr::from(([127, 0, 0, 1], port));
-    let stream = TcpStream::connect_timeout(&addr, Duration::from_secs(5));
-    patient(stream.unwrap_or_else(|e| panic!("{addr}: {e}")))
+    TcpStream::connect_timeout(&addr, PATIENCE).map(patient)
 }

@@ -10,7 +10,7 @@
 //! Packets change hands as they are: with the capabilities [`Capabilities::whole`] a 64 KiB segment
 //! and its unfinished checksum pass in one piece, and no byte is copied or looked at.
 //!
-//! Invariants: a queue holds at most [`QUEUE_MAX`] packets; when one end is gone, the other takes no
+//! Invariants: a queue holds at most 4096 packets; when one end is gone, the other takes no
 //! more and, once it has read what was sent, says so.
 //! Locks: each direction's queue (IFQUEUE); never both.
 

@@ -1,11 +1,11 @@
 //! Devices: where frames come from and go to, in batches of packets.
 //!
 //! Called by: whoever drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) for
-//! receiving, [`Ifnet`](crate::ifnet) for transmitting. Calls: the system, or another stack.
+//! receiving, the interface for transmitting. Calls: the system, or another stack.
 //!
 //! A frame begins with its Ethernet header. Its packet header says what is left to do: a device that
 //! offers an offload in its [`Capabilities`] gets packets with that work undone and finishes it (or
-//! passes it on); for the others [`offload`] does it in software first.
+//! passes it on); for the others the stack does it in software first.
 
 use std::fmt::Debug;
 use std::io;

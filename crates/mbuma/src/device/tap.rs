@@ -1,6 +1,6 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! Called by: whoever made the descriptor and attaches this. Calls: [`vnet`](super::vnet) for the
+//! Called by: whoever made the descriptor and attaches this. Calls: `vnet` for the
 //! header before each frame; `readv` and `writev`, one call a frame.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
@@ -16,7 +16,7 @@
 //! kernel it would keep the descriptor readable for ever.
 //!
 //! Invariants: nothing is allocated from the heap for a frame, but for one of more than
-//! [`IOV_MAX`] pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets in one at a time anyway.
+//! 64 pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets in one at a time anyway.
 //! Sources: linux/if_tun.h, linux/virtio_net.h.
 
 use std::fs::File;

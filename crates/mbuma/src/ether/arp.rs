@@ -7,7 +7,7 @@
 //!
 //! | state | operations | caveats |
 //! |---|---|---|
-//! | `Asking` | packets wait in it, up to `queue_max`; asked again each second, [`TRIES_MAX`] times | then it and its packets are dropped |
+//! | `Asking` | packets wait in it, up to `queue_max`; asked again each second, three times | then it and its packets are dropped |
 //! | `Known` | packets go straight out | past `until` the next packet starts a check |
 //! | `Checking` | as `Known`, while the neighbour is asked directly (RFC 1122 2.3.2.1) | without an answer it is forgotten |
 //!
@@ -32,15 +32,14 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
+use entry::{Entry, RETRY, Retry};
+
+mod entry;
 
 static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
 
 /// How long an answer is believed (RFC 1122 2.3.2.1 leaves it open; BSD's 20 minutes).
 const LIFETIME: Duration = Duration::from_secs(20 * 60);
-/// Between two requests for one address: RFC 1122 2.3.2.1 allows one a second.
-const RETRY: Duration = Duration::from_secs(1);
-/// Requests without an answer before we give up.
-const TRIES_MAX: u8 = 3;
 /// Entries in a table at most.
 const ENTRIES_MAX: usize = 1024;
 
@@ -59,65 +58,6 @@ pub(crate) enum Resolution {
     Known(MacAddr, Packet),
     /// It waits for an answer, or was dropped because too many do.
     Waits,
-}
-
-#[derive(Debug)]
-enum Entry {
-    Asking {
-        tries: u8,
-        next: Time,
-        waiting: Mbufq,
-    },
-    Known {
-        mac: MacAddr,
-        until: Time,
-    },
-    Checking {
-        mac: MacAddr,
-        tries: u8,
-        next: Time,
-    },
-}
-
-impl Entry {
-    fn mac(&self) -> Option<MacAddr> {
-        match *self {
-            Self::Asking { .. } => None,
-            Self::Known { mac, .. } | Self::Checking { mac, .. } => Some(mac),
-        }
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        match *self {
-            Self::Known { .. } => None,
-            Self::Asking { next, .. } | Self::Checking { next, .. } => Some(next),
-        }
-    }
-
-    /// One more request if one is due and allowed.
-    fn retry(&mut self, now: Time) -> Retry {
-        let mac = self.mac();
-        match self {
-            Self::Asking { tries, next, .. } | Self::Checking { tries, next, .. }
-                if *next <= now =>
-            {
-                if *tries >= TRIES_MAX {
-                    return Retry::GiveUp;
-                }
-                *tries += 1;
-                *next = now + RETRY;
-                Retry::Ask(mac)
-            }
-            _ => Retry::NotYet,
-        }
-    }
-}
-
-enum Retry {
-    NotYet,
-    /// Everybody, or the station that had the address so far.
-    Ask(Option<MacAddr>),
-    GiveUp,
 }
 
 impl Neighbours {

@@ -1,6 +1,6 @@
 //! A datagram too large for its link, cut into fragments.
 //!
-//! Called by: [`output`](super::output). Calls: [`offload`](crate::device::offload) for the
+//! Called by: [`output`]. Calls: [`offload`] for the
 //! checksum, which no device can finish over several frames; ether/output.
 //!
 //! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied.

@@ -28,6 +28,9 @@ use crate::ifnet::Ifnet;
 use crate::netisr::Arrival;
 use crate::{tcp, udp};
 
+/// The one group that every host is in (RFC 1112 section 4).
+const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+
 /// What the header of a received packet says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
@@ -127,11 +130,16 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
     if !may_send(batch, ifp, facts, arrival) {
         return Verdict::Drop(DropReason::IpBadSource);
     }
-    if facts.dst.is_multicast() || ifp.is_broadcast(facts.dst) {
-        return Verdict::Ours;
+    if ifp.is_broadcast(facts.dst) || facts.dst == ALL_SYSTEMS {
+        return match facts.proto {
+            // A connection has two ends (RFC 1122 4.2.3.10).
+            IpProto::TCP => Verdict::Drop(DropReason::IpNotForUs),
+            _ => Verdict::Ours,
+        };
     }
-    // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6).
-    if arrival == Arrival::Group || facts.dst.is_unspecified() {
+    // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6), and we join no groups.
+    let strays = arrival == Arrival::Group || facts.dst.is_multicast();
+    if strays || facts.dst.is_unspecified() {
         return Verdict::Drop(DropReason::IpNotForUs);
     }
     if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {

@@ -2,7 +2,7 @@
 //!
 //! Called by: [`output`](super::output), and [`Batch::finish`](crate::batch::Batch::finish), which drains
 //! the queue when no lock is held: output runs under a connection's lock, input takes it.
-//! Calls: [`input`](super::input).
+//! Calls: [`input`].
 //!
 //! Invariants: whoever queues a packet has a batch, and that batch's end drains the queue, unless
 //! another one did so before.

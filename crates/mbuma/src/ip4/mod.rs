@@ -20,6 +20,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::ifnet::Ifnet;
 
+mod datagram;
 mod fragment;
 mod ident;
 pub(crate) mod input;

@@ -4,7 +4,7 @@
 //! [`TcpStream::send_chain`] moves them into the send buffer. Nothing is copied unless the caller
 //! wants slices ([`TcpStream::recv`], [`TcpStream::send`]).
 //!
-//! Called by: programs. Calls: the connection's [`Tcb`](crate::tcp::pcb::Tcb), inside of a batch.
+//! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -11,7 +11,6 @@ use std::task::Waker;
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader, pseudo_header_v4};
 
-use crate::drops::DropReason;
 use crate::icmp::output::{Original, QUOTE_MAX};
 use crate::icmp::{self, Unreach};
 use crate::ifnet::IfIndex;
@@ -19,6 +18,9 @@ use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, ANY};
 
+mod error;
+
+pub use self::error::{BindError, SendError};
 pub use crate::udp::{Datagram, UdpError};
 
 /// A UDP socket. Clones are handles on the same socket; the last one to go unbinds it.
@@ -77,8 +79,8 @@ impl Stack {
         Err(BindError::NoFreePort)
     }
 
-    /// A socket for every datagram to a foreign address that comes in on `index`, an interface that
-    /// accepts any address. Broadcasts and groups are not among them.
+    /// A socket for every datagram that comes in on `index` and that no other socket takes, to whatever
+    /// address, if the interface accepts any. Broadcasts and groups are not among them.
     ///
     /// # Errors
     /// There is no such interface, or it has such a socket already.
@@ -244,73 +246,6 @@ fn quote(datagram: &Datagram) -> (Vec<u8>, u16) {
     datagram.payload.copy_to(0, data);
     (bytes, len)
 }
-
-/// Why a socket could not be bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BindError {
-    /// Another socket has this address and port.
-    AddrInUse,
-    /// No interface of this stack has this address.
-    AddrNotAvailable,
-    /// Every port that is given out by itself is taken.
-    NoFreePort,
-    /// There is no such interface.
-    NoInterface,
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AddrInUse => "another socket has this address and port",
-            Self::AddrNotAvailable => "no interface of this stack has this address",
-            Self::NoFreePort => "no free port is left",
-            Self::NoInterface => "there is no such interface",
-        })
-    }
-}
-
-impl std::error::Error for BindError {}
-
-/// Why a datagram could not be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SendError {
-    /// The socket may not send from this address.
-    BadSource,
-    /// The destination is no address and port.
-    BadDestination,
-    /// It does not fit an IP packet, or not the link of one that can't be cut.
-    TooBig,
-    /// There is no route to the destination.
-    NoRoute,
-    /// No buffers, or a full queue: try again later.
-    NoBufs,
-}
-
-impl From<DropReason> for SendError {
-    fn from(reason: DropReason) -> Self {
-        match reason {
-            DropReason::IpTooBig => Self::TooBig,
-            DropReason::IpNoRoute => Self::NoRoute,
-            _ => Self::NoBufs,
-        }
-    }
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadSource => "the socket may not send from this address",
-            Self::BadDestination => "the destination is not an address and a port",
-            Self::TooBig => "the datagram is too big",
-            Self::NoRoute => "there is no route to the destination",
-            Self::NoBufs => "out of network buffers",
-        })
-    }
-}
-
-impl std::error::Error for SendError {}
 
 /// Races for a free port that one bind may lose.
 const BIND_TRIES: usize = 16;

@@ -4,7 +4,7 @@
 //! Both are an [`AcceptQueue`]: a bounded row of connections that wait for their user. A listener's
 //! row holds established ones; an interceptor's holds those whose SYN nobody has answered yet.
 //!
-//! Locks: `listeners` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock).
+//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -90,25 +90,36 @@ impl AcceptQueue {
 
 type ByAddr = HashMap<(Ipv4Addr, u16), Arc<AcceptQueue>, SeededState>;
 
+/// Who listens where.
+struct Tables {
+    by_addr: ByAddr,
+    /// At most one an interface.
+    interceptors: Vec<(IfIndex, Arc<AcceptQueue>)>,
+}
+
 /// All listeners and interceptors.
 pub(crate) struct Listeners {
-    listeners: RwLock<(ByAddr, Vec<(IfIndex, Arc<AcceptQueue>)>)>,
+    tables: RwLock<Tables>,
 }
 
 impl Listeners {
     pub(crate) fn new(random: &mut Random) -> Self {
         let by_addr = HashMap::with_hasher(SeededState::new(random));
+        let tables = Tables {
+            by_addr,
+            interceptors: Vec::new(),
+        };
         Self {
-            listeners: RwLock::new(&LISTENERS, (by_addr, Vec::new())),
+            tables: RwLock::new(&LISTENERS, tables),
         }
     }
 
     /// The listener for `addr`, or one for its port on any of our addresses.
     pub(crate) fn find(&self, addr: SocketAddrV4, ours: bool) -> Option<Arc<AcceptQueue>> {
-        let (by_addr, _) = &*self.listeners.read();
-        let exact = by_addr.get(&(*addr.ip(), addr.port()));
+        let tables = self.tables.read();
+        let exact = tables.by_addr.get(&(*addr.ip(), addr.port()));
         let any = || {
-            ours.then(|| by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port())))
+            ours.then(|| tables.by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port())))
                 .flatten()
         };
         exact.or_else(any).map(Arc::clone)
@@ -116,37 +127,39 @@ impl Listeners {
 
     /// The interceptor of an interface.
     pub(crate) fn interceptor(&self, index: IfIndex) -> Option<Arc<AcceptQueue>> {
-        let (_, any) = &*self.listeners.read();
-        any.iter()
+        let tables = self.tables.read();
+        tables
+            .interceptors
+            .iter()
             .find(|(i, _)| *i == index)
             .map(|(_, q)| Arc::clone(q))
     }
 
     /// Adds a listener; false if the address is taken.
     pub(crate) fn add(&self, addr: SocketAddrV4, queue: &Arc<AcceptQueue>) -> bool {
-        let (by_addr, _) = &mut *self.listeners.write();
+        let mut tables = self.tables.write();
         let key = (*addr.ip(), addr.port());
-        if by_addr.contains_key(&key) {
+        if tables.by_addr.contains_key(&key) {
             return false;
         }
-        by_addr.insert(key, Arc::clone(queue));
+        tables.by_addr.insert(key, Arc::clone(queue));
         true
     }
 
     /// Adds an interceptor; false if the interface has one.
     pub(crate) fn add_interceptor(&self, index: IfIndex, queue: &Arc<AcceptQueue>) -> bool {
-        let (_, any) = &mut *self.listeners.write();
-        let free = any.iter().all(|(i, _)| *i != index);
+        let mut tables = self.tables.write();
+        let free = tables.interceptors.iter().all(|(i, _)| *i != index);
         if free {
-            any.push((index, Arc::clone(queue)));
+            tables.interceptors.push((index, Arc::clone(queue)));
         }
         free
     }
 
     /// Removes what `queue` was added for.
     pub(crate) fn remove(&self, queue: &Arc<AcceptQueue>) {
-        let (by_addr, any) = &mut *self.listeners.write();
-        by_addr.retain(|_, q| !Arc::ptr_eq(q, queue));
-        any.retain(|(_, q)| !Arc::ptr_eq(q, queue));
+        let mut tables = self.tables.write();
+        tables.by_addr.retain(|_, q| !Arc::ptr_eq(q, queue));
+        tables.interceptors.retain(|(_, q)| !Arc::ptr_eq(q, queue));
     }
 }

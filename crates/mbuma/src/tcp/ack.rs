@@ -104,11 +104,12 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     t.snd_nxt = t.snd_nxt.max(seg.ack);
     let data_acked = seg.ack.min(t.data_end());
     if data_acked.after(t.base) {
-        let was_full = t.sndbuf.space() == 0 && !config.has_bug(Planted::LostWakeup);
+        let was_full = t.sndbuf.space() == 0;
         t.sndbuf.chain.trim_front(data_acked.since(t.base) as usize);
         t.base = data_acked;
         // A writer is woken when there is room worth a write, not at each acknowledgement.
-        if was_full || t.sndbuf.space() >= t.sndbuf.hiwat / 2 {
+        let room = was_full || t.sndbuf.space() >= t.sndbuf.hiwat / 2;
+        if room && !config.has_bug(Planted::LostWakeup) {
             t.notify();
         }
     }

@@ -52,8 +52,6 @@ mod timers;
 pub use pcb::State;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Planted;
-#[cfg(not(feature = "planted-bugs"))]
-use planted::Planted;
 
 static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
 

@@ -7,6 +7,7 @@
 use crate::config::TcpConfig;
 
 /// A bug.
+#[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub))] // then nobody outside sees it
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     /// The retransmission timer is not set again after it expired twice.
@@ -15,13 +16,13 @@ pub enum Planted {
     LostPersistTimer,
     /// A TIME-WAIT has no end.
     LostTimeWaitTimer,
-    /// A writer that filled the send buffer is not called when there is room again.
+    /// A writer is not called when there is room again.
     LostWakeup,
     /// The first byte of what waited for a gap to be filled is skipped.
     SkippedByte,
     /// The checksum of a segment is not looked at.
     UncheckedSum,
-    /// Data outside of the window is never freed.
+    /// Data that was received before is never freed.
     LeakedMbuf,
     /// A segment without a use is not counted.
     UncountedDrop,

@@ -1,4 +1,5 @@
-//! Resets for segments that belong to no connection (RFC 9293 3.5.2).
+//! Resets for segments that belong to no connection (RFC 9293 3.5.2). They share their limit with ICMP
+//! errors: both answer what nobody asked for.
 
 use mbuf::Chain;
 use wire::{SeqNum, TcpFlags, TcpOptions};
@@ -12,6 +13,9 @@ use crate::drops::DropReason;
 pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     if seg.has(TcpFlags::RST) {
         return;
+    }
+    if !batch.stack.icmp.may_complain(batch.now) {
+        return batch.stack.drops.count(DropReason::ResetRateLimited);
     }
     let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {
         (seg.ack, SeqNum(0), TcpFlags::RST)

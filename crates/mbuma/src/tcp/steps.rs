@@ -117,9 +117,6 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     // up the window do.
     let at_edge = beyond == window && (window == 0 || seg.data.is_empty());
     if beyond >= window && !at_edge {
-        if batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
-            std::mem::forget(std::mem::take(&mut seg.data));
-        }
         if !seg.has(TcpFlags::RST) {
             t.ack_now = true;
         }
@@ -156,6 +153,9 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
             // The acknowledgement of its FIN was lost: again, and wait anew.
             time_wait::enter(batch, t);
         }
+    }
+    if batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
+        std::mem::forget(std::mem::take(&mut seg.data));
     }
     seg.data.trim_front(old as usize);
     seg.seq = t.rcv_nxt;

@@ -27,9 +27,11 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
         Err(reason) => return batch.drop(packet, reason),
     };
     let to_many = ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst);
-    let ours = to_many || ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
-    let whose = if ours {
-        Whose::Ours
+    let ours = ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
+    let whose = if to_many {
+        Whose::Many
+    } else if ours {
+        Whose::Ours(ip.ifp.index)
     } else {
         Whose::Foreign(ip.ifp.index)
     };
@@ -141,7 +143,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, src: SocketAddrV4, d
     let whose = match routes.lookup(*dst.ip()) {
         // Sent from an address that the interface towards `dst` answers for.
         Some(route) if !routes.is_local(*src.ip()) => Whose::Foreign(route.ifp.index),
-        _ => Whose::Ours,
+        Some(route) => Whose::Ours(route.ifp.index),
+        None => Whose::Many,
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
         // If the queue is full, its owner has enough to read already.

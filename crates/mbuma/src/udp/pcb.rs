@@ -3,8 +3,9 @@
 //! Called by: udp/input, [`UdpSocket`](crate::UdpSocket). Calls: nothing.
 //!
 //! A datagram goes to the socket bound to its destination address and port; else, if the address is
-//! ours, to the one bound to the port on all our addresses; else to the interface's socket for
-//! everything (`any`), if there is one. No two sockets can be meant by one datagram.
+//! ours, to the one bound to the port on all our addresses; else, unless it is for many, to the
+//! interface's socket for everything (`any`), if there is one. So a gateway can carry on what is sent
+//! to its own address, as it does with connections. No two sockets can be meant by one datagram.
 //!
 //! Locks: the table (UDP_TABLE); the queues have their own (UDP).
 //! Sources: RFC 768, RFC 6056 section 3.3.1 (random ports).
@@ -63,8 +64,10 @@ struct Inner {
 /// Whose address a datagram was sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// One of ours, or one of many that we belong to.
-    Ours,
+    /// One of many that we belong to: a group's, or everybody's.
+    Many,
+    /// One of ours; the datagram is this interface's.
+    Ours(IfIndex),
     /// One that an interface answers for.
     Foreign(IfIndex),
 }
@@ -131,9 +134,12 @@ impl Table {
             .get(&dst.port())
             .map_or(&[][..], Vec::as_slice);
         let exact = list.iter().find(|p| p.local.ip() == dst.ip());
+        let on_all = || list.iter().find(|p| p.local.ip().is_unspecified());
+        let any = |iface| inner.any.iter().find(|p| p.any == Some(iface));
         let found = exact.or_else(|| match whose {
-            Whose::Ours => list.iter().find(|p| p.local.ip().is_unspecified()),
-            Whose::Foreign(iface) => inner.any.iter().find(|p| p.any == Some(iface)),
+            Whose::Many => on_all(),
+            Whose::Ours(iface) => on_all().or_else(|| any(iface)),
+            Whose::Foreign(iface) => any(iface),
         });
         found.map(Arc::clone)
     }

@@ -84,7 +84,7 @@ fn faults_happen_as_often_as_they_should_and_are_counted() {
             .bytes
             .get(14..18)
             .map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
-        f.bytes.len() == 100 && *f != frame(n, 100)
+        f.bytes.len() == 100 && f.bytes != frame(n, 100).bytes
     });
     assert!(damaged.count() > 0);
     assert_eq!(w.counts(1).sent, 0);

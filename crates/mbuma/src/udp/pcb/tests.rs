@@ -23,9 +23,15 @@ fn the_closest_socket_is_meant() {
     let any = bind(&table, ANY, Some(IF1)).unwrap();
     let find = |addr, port, whose| table.lookup(SocketAddrV4::new(addr, port), whose);
     let is = |found: Option<Arc<UdpPcb>>, pcb| found.is_some_and(|p| Arc::ptr_eq(&p, pcb));
-    assert!(is(find(A, 1, Whose::Ours), &a));
-    assert!(is(find(B, 2, Whose::Ours), &all));
-    assert!(find(B, 1, Whose::Ours).is_none());
+    assert!(is(find(A, 1, Whose::Ours(IF1)), &a));
+    assert!(is(find(B, 2, Whose::Ours(IF1)), &all));
+    assert!(is(find(B, 2, Whose::Many), &all));
+    assert!(is(find(B, 1, Whose::Ours(IF1)), &any));
+    assert!(find(B, 1, Whose::Ours(IfIndex(2))).is_none());
+    assert!(
+        find(B, 1, Whose::Many).is_none(),
+        "what is for many is not for a gateway"
+    );
     assert!(
         is(find(B, 2, Whose::Foreign(IF1)), &any),
         "a foreign address is not one of all ours"

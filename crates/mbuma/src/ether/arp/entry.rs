@@ -1,0 +1,78 @@
+//! What is known of one neighbour, and what time does to it.
+//!
+//! Called by: [`arp`](super), under its lock. Calls: nothing. Locks: none.
+//! Sources: RFC 1122 section 2.3.2.1.
+
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Mbufq;
+use wire::MacAddr;
+
+/// Between two requests for one address: RFC 1122 2.3.2.1 allows one a second.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+/// Requests without an answer before we give up.
+pub(super) const TRIES_MAX: u8 = 3;
+
+/// What is known of one neighbour; its life is in the table of [`arp`](super).
+#[derive(Debug)]
+pub(super) enum Entry {
+    Asking {
+        tries: u8,
+        next: Time,
+        waiting: Mbufq,
+    },
+    Known {
+        mac: MacAddr,
+        until: Time,
+    },
+    Checking {
+        mac: MacAddr,
+        tries: u8,
+        next: Time,
+    },
+}
+
+impl Entry {
+    /// Its Ethernet address, as far as we know.
+    pub(super) fn mac(&self) -> Option<MacAddr> {
+        match *self {
+            Self::Asking { .. } => None,
+            Self::Known { mac, .. } | Self::Checking { mac, .. } => Some(mac),
+        }
+    }
+
+    /// When there is something to do about it.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match *self {
+            Self::Known { .. } => None,
+            Self::Asking { next, .. } | Self::Checking { next, .. } => Some(next),
+        }
+    }
+
+    /// One more request if one is due and allowed.
+    pub(super) fn retry(&mut self, now: Time) -> Retry {
+        let mac = self.mac();
+        match self {
+            Self::Asking { tries, next, .. } | Self::Checking { tries, next, .. }
+                if *next <= now =>
+            {
+                if *tries >= TRIES_MAX {
+                    return Retry::GiveUp;
+                }
+                *tries += 1;
+                *next = now + RETRY;
+                Retry::Ask(mac)
+            }
+            _ => Retry::NotYet,
+        }
+    }
+}
+
+/// What time asks of an entry.
+pub(super) enum Retry {
+    NotYet,
+    /// Everybody, or the station that had the address so far.
+    Ask(Option<MacAddr>),
+    GiveUp,
+}

@@ -1,0 +1,74 @@
+//! The ways in which an operation on a UDP socket can fail.
+//!
+//! Called by: [`udp`](super). Calls: nothing. Invariants, locks: none. Sources: none.
+
+use std::fmt;
+
+use crate::drops::DropReason;
+
+/// Why a socket could not be bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket has this address and port.
+    AddrInUse,
+    /// No interface of this stack has this address.
+    AddrNotAvailable,
+    /// Every port that is given out by itself is taken.
+    NoFreePort,
+    /// There is no such interface.
+    NoInterface,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AddrInUse => "another socket has this address and port",
+            Self::AddrNotAvailable => "no interface of this stack has this address",
+            Self::NoFreePort => "no free port is left",
+            Self::NoInterface => "there is no such interface",
+        })
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// Why a datagram could not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The socket may not send from this address.
+    BadSource,
+    /// The destination is no address and port.
+    BadDestination,
+    /// It does not fit an IP packet, or not the link of one that can't be cut.
+    TooBig,
+    /// There is no route to the destination.
+    NoRoute,
+    /// No buffers, or a full queue: try again later.
+    NoBufs,
+}
+
+impl From<DropReason> for SendError {
+    fn from(reason: DropReason) -> Self {
+        match reason {
+            DropReason::IpTooBig => Self::TooBig,
+            DropReason::IpNoRoute => Self::NoRoute,
+            _ => Self::NoBufs,
+        }
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadSource => "the socket may not send from this address",
+            Self::BadDestination => "the destination is not an address and a port",
+            Self::TooBig => "the datagram is too big",
+            Self::NoRoute => "there is no route to the destination",
+            Self::NoBufs => "out of network buffers",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}

@@ -1,0 +1,300 @@
+//! One stack, and a station that a test drives by hand, on a perfect wire of no length.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Live;
+use mbuma::{Config, Stack, TcpStream};
+use sim::{Link, Net, NodeId, PeerId, PortConfig, Segment, Shape, WireId};
+use wire::{SeqNum, TcpFlags, TcpOptions};
+
+pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const THEM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub const PORT: u16 = 80;
+pub const MTU: u16 = 1500;
+pub const MSS: usize = 1460;
+
+pub const SYN: TcpFlags = TcpFlags::SYN;
+pub const ACK: TcpFlags = TcpFlags::ACK;
+pub const FIN: TcpFlags = TcpFlags::FIN;
+pub const RST: TcpFlags = TcpFlags::RST;
+pub const PSH: TcpFlags = TcpFlags::PSH;
+
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// The stack and the station.
+pub struct Bench {
+    pub net: Net,
+    pub node: NodeId,
+    pub peer: PeerId,
+    pub wire: WireId,
+}
+
+/// Runs a test once for each shape in which received frames may lie in mbufs.
+pub fn each_shape(test: impl Fn(Bench)) {
+    for shape in Shape::ALL {
+        println!("{shape:?}");
+        test(Bench::with(&PortConfig::plain(MTU).shaped(shape), |_| {}));
+    }
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::with(&PortConfig::plain(MTU), |_| {})
+    }
+
+    pub fn tuned(tune: impl FnOnce(&mut Config)) -> Self {
+        Self::with(&PortConfig::plain(MTU), tune)
+    }
+
+    pub fn with(port: &PortConfig, tune: impl FnOnce(&mut Config)) -> Self {
+        let mut net = Net::new(1);
+        let wire = net.wire(Link::PERFECT);
+        let node = net.stack_with(tune);
+        net.plug(node, wire, US, port);
+        let peer = net.peer(wire, THEM);
+        net.announce(peer, US);
+        net.run_for(ms(10));
+        Self {
+            net,
+            node,
+            peer,
+            wire,
+        }
+    }
+
+    pub fn stack(&self) -> Stack {
+        self.net.at(self.node).clone()
+    }
+
+    pub fn run(&mut self, by: Duration) {
+        self.net.run_for(by);
+    }
+
+    /// What the station saw since the last call.
+    pub fn seen(&mut self) -> Vec<Segment> {
+        self.net.peer_mut(self.peer).take_segments()
+    }
+
+    /// The only segment that the station saw since the last call.
+    #[track_caller]
+    pub fn one(&mut self) -> Segment {
+        let seen = self.seen();
+        assert_eq!(seen.len(), 1, "one segment was expected: {}", show(&seen));
+        seen.into_iter().next().expect("there is one")
+    }
+
+    #[track_caller]
+    pub fn nothing(&mut self) {
+        let seen = self.seen();
+        assert!(seen.is_empty(), "nothing was expected: {}", show(&seen));
+    }
+
+    /// Says it, and lets everything happen that follows at once.
+    pub fn say(&mut self, segment: &Segment) {
+        self.net.say(self.peer, segment);
+        self.run(Duration::ZERO);
+    }
+
+    /// Connects from the stack to the station; nothing is answered yet.
+    pub fn connect(&mut self) -> TcpStream {
+        let them = SocketAddrV4::new(THEM, PORT);
+        let local = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let stream = self
+            .stack()
+            .tcp_connect(local, them)
+            .expect("a port is free");
+        self.run(Duration::ZERO);
+        stream
+    }
+
+    /// A connection that the stack began.
+    pub fn active(&mut self) -> (Hand, TcpStream) {
+        self.active_with(
+            65_535,
+            TcpOptions {
+                mss: Some(MSS as u16),
+                ..TcpOptions::default()
+            },
+        )
+    }
+
+    pub fn active_with(&mut self, window: u16, options: TcpOptions) -> (Hand, TcpStream) {
+        let stream = self.connect();
+        let syn = self.one();
+        let mut hand = Hand::answering(&syn);
+        hand.window = window;
+        let syn_ack = Segment {
+            options,
+            ..hand.segment(SYN | ACK)
+        };
+        self.say(&syn_ack);
+        hand.snd += 1;
+        let ack = self.one();
+        assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, hand.rcv, hand.snd));
+        (hand, stream)
+    }
+
+    /// A connection that the station began.
+    pub fn passive(&mut self) -> (Hand, TcpStream) {
+        let listener = self
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("the port is free");
+        let options = TcpOptions {
+            mss: Some(MSS as u16),
+            ..TcpOptions::default()
+        };
+        let hand = self.dial(5000, options);
+        let stream = listener.accept().expect("the handshake is complete");
+        (hand, stream)
+    }
+
+    /// The station connects to the listener that is there.
+    pub fn dial(&mut self, port: u16, options: TcpOptions) -> Hand {
+        let mut hand = Hand::from_port(port);
+        let syn = Segment {
+            options,
+            ..hand.segment(SYN)
+        };
+        self.say(&syn);
+        hand.snd += 1;
+        let syn_ack = self.one();
+        assert_eq!((syn_ack.flags, syn_ack.ack), (SYN | ACK, hand.snd));
+        hand.rcv = syn_ack.seq + 1;
+        self.say(&hand.segment(ACK));
+        self.nothing();
+        hand
+    }
+
+    /// Ends the test: once nobody holds anything any more, nothing is left.
+    #[track_caller]
+    pub fn finish(mut self) {
+        // Longer than any connection is kept whose peer is silent.
+        self.run(secs(3600));
+        let stats = self.stack().stats();
+        assert_eq!(stats.tcp.connections, 0, "connections are left");
+        assert_eq!(self.stack().pool().live(), Live::NONE, "buffers are left");
+        let inward = stats
+            .dropped
+            .iter()
+            .filter(|(reason, _)| !reason.is_outward());
+        let dropped: u64 = inward.map(|(_, n)| n).sum();
+        assert_eq!(
+            stats.received,
+            stats.delivered + dropped,
+            "{:?}",
+            stats.dropped
+        );
+    }
+}
+
+/// The station's side of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Hand {
+    pub us: SocketAddrV4,
+    pub them: SocketAddrV4,
+    /// The next sequence number that the station sends.
+    pub snd: SeqNum,
+    /// The next one that it expects.
+    pub rcv: SeqNum,
+    pub window: u16,
+}
+
+impl Hand {
+    /// A connection from the station's `port`.
+    pub fn from_port(port: u16) -> Self {
+        Self {
+            us: SocketAddrV4::new(US, PORT),
+            them: SocketAddrV4::new(THEM, port),
+            snd: SeqNum(u32::MAX - 2000),
+            rcv: SeqNum(0),
+            window: 65_535,
+        }
+    }
+
+    /// A connection that the stack asked for with `syn`.
+    pub fn answering(syn: &Segment) -> Self {
+        assert_eq!(syn.flags, SYN);
+        Self {
+            us: syn.src,
+            them: syn.dst,
+            snd: SeqNum(u32::MAX - 2000),
+            rcv: syn.seq + 1,
+            window: 65_535,
+        }
+    }
+
+    /// A segment with the station's numbers.
+    pub fn segment(&self, flags: TcpFlags) -> Segment {
+        let ack = if flags.contains(ACK) {
+            self.rcv
+        } else {
+            SeqNum(0)
+        };
+        Segment {
+            ack,
+            window: self.window,
+            ..Segment::new(self.them, self.us, flags, self.snd)
+        }
+    }
+
+    /// Data, which takes its place in the sequence.
+    pub fn data(&mut self, bytes: &[u8]) -> Segment {
+        let segment = Segment {
+            data: bytes.to_vec(),
+            ..self.segment(ACK | PSH)
+        };
+        self.snd += bytes.len() as u32;
+        segment
+    }
+
+    pub fn fin(&mut self) -> Segment {
+        let segment = self.segment(FIN | ACK);
+        self.snd += 1;
+        segment
+    }
+
+    /// Acknowledges everything up to `segment`'s end.
+    pub fn ack(&mut self, segment: &Segment) -> Segment {
+        self.rcv = segment.end();
+        self.segment(ACK)
+    }
+}
+
+/// Everything that is there to read now.
+pub fn read(stream: &TcpStream) -> Vec<u8> {
+    stream
+        .recv_chain(usize::MAX)
+        .map(|chain| chain.to_vec())
+        .unwrap_or_default()
+}
+
+/// `n` bytes that are not all the same.
+pub fn bytes(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i % 251) as u8).collect()
+}
+
+pub fn show(segments: &[Segment]) -> String {
+    segments
+        .iter()
+        .map(|s| format!("\n  {:?} {s}", s.at))
+        .collect()
+}
+
+/// When each was seen, from `start`, in milliseconds.
+pub fn times_ms(segments: &[Segment], start: Time) -> Vec<u64> {
+    segments
+        .iter()
+        .map(|s| (s.at - start).as_millis() as u64)
+        .collect()
+}

@@ -1,0 +1,79 @@
+//! Bugs on purpose: each is found by some of the first seeds, or the checks check nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use mbuma::Planted;
+use sim::scenario::Scenario;
+
+/// Seeds that a bug may stay hidden in.
+const SEEDS_MAX: u64 = 60;
+
+/// The first seed that shows the bug, and what is said of it. An assertion of the stack's own counts
+/// too.
+fn find(bug: Planted) -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| {
+        let run = || Scenario::from_seed(seed).run_with(|c| c.tcp.planted = Some(bug), |_| {});
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(outcome) => outcome.violations.first().map(|v| (seed, v.clone())),
+            Err(_) => Some((seed, "an assertion failed".into())),
+        }
+    })
+}
+
+/// Finds it, and finds it saying the right thing.
+fn found(bug: Planted, words: &str) {
+    let Some((seed, what)) = find(bug) else {
+        panic!("{bug:?} was not found in {SEEDS_MAX} seeds");
+    };
+    println!("{bug:?}: seed {seed}: {what}");
+    assert!(
+        what.contains(words),
+        "{bug:?} in seed {seed} shows as: {what}"
+    );
+}
+
+#[test]
+fn a_lost_retransmission_timer_is_found() {
+    // Breaks when a connection that hangs is not noticed.
+    found(Planted::LostRetransmitTimer, "never ended");
+}
+
+#[test]
+fn a_lost_persist_timer_is_found() {
+    found(Planted::LostPersistTimer, "never ended");
+}
+
+#[test]
+fn a_lost_time_wait_timer_is_found() {
+    // Breaks when nobody looks whether connections go away.
+    found(Planted::LostTimeWaitTimer, "connections are left");
+}
+
+#[test]
+fn a_lost_wakeup_is_found() {
+    found(Planted::LostWakeup, "never ended");
+}
+
+#[test]
+fn a_skipped_byte_is_found() {
+    // Breaks when received bytes are not compared with what was sent.
+    found(Planted::SkippedByte, "");
+}
+
+#[test]
+fn an_unchecked_checksum_is_found() {
+    // Breaks when wires do not damage frames.
+    found(Planted::UncheckedSum, "is wrong");
+}
+
+#[test]
+fn a_leaked_mbuf_is_found() {
+    // Breaks when zones are not balanced at the end.
+    found(Planted::LeakedMbuf, "buffers are left");
+}
+
+#[test]
+fn an_uncounted_packet_is_found() {
+    // Breaks when received = delivered + dropped is not checked.
+    found(Planted::UncountedDrop, "packets received");
+}

@@ -9,20 +9,26 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use common::http::Endless;
 use common::island::{make_neighbour, shell};
 use common::needs::{an_island, guests, programs, root};
 use common::scratch::noise;
 use common::server::{self, TcpServer, closed_port};
-use common::{Running, alone, http, mbuma_python, number, output_of, output_of_python, wait_until};
+use common::{
+    Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, wait_until,
+};
 
 /// Prints, for each address:port among its arguments, the error of connecting and the milliseconds.
+/// The first argument is the seconds that it waits at most.
 const CONNECT: &str = "
 import errno, socket, sys, time
-for where in sys.argv[1:]:
+for where in sys.argv[2:]:
     host, port = where.split(':')
     s = socket.socket()
-    s.settimeout(1)
+    s.settimeout(int(sys.argv[1]))
     begun = time.monotonic()
     try:
         s.connect((host, int(port)))
@@ -49,7 +55,7 @@ fn a_closed_port_is_refused_in_50_ms() {
     let _alone = alone();
     let at = format!("10.0.2.2:{}", closed_port());
     let fast = || {
-        let out = output_of_python(&["--host-loopback"], CONNECT, &[&at]);
+        let out = output_of_python(&["--host-loopback"], CONNECT, &["9", &at]);
         let (name, ms) = outcome(&out);
         assert_eq!(name, "ECONNREFUSED");
         ms < 50
@@ -64,10 +70,10 @@ fn loopback_is_out_of_reach_unless_asked_for() {
     needs!(guests(), programs(&["python3"]));
     let server = TcpServer::start(|_| ());
     let at = format!("10.0.2.2:{}", server.port());
-    let out = output_of_python(&[], CONNECT, &[&at]);
+    let out = output_of_python(&[], CONNECT, &["9", &at]);
     assert_eq!(outcome(&out).0, "ECONNREFUSED");
     assert_eq!(server.accepted(), 0);
-    let out = output_of_python(&["--host-loopback"], CONNECT, &[&at]);
+    let out = output_of_python(&["--host-loopback"], CONNECT, &["9", &at]);
     assert_eq!(outcome(&out).0, "CONNECTED");
 }
 
@@ -89,13 +95,18 @@ fn unreachable_is_told_as_the_host_was_told() {
         ("169.254.169.254:80", "EHOSTUNREACH"),
         ("10.0.2.3:80", "ECONNREFUSED"),
     ];
-    let out = output_of_python(&["--host-loopback"], CONNECT, &wants.map(|(at, _)| at));
-    assert_eq!(out.lines().count(), wants.len());
-    for (line, (at, want)) in out.lines().zip(wants) {
-        let (name, ms) = outcome(line);
-        assert_eq!(name, want, "{at}");
-        assert!(ms < 500, "{at}: {name} after {ms} ms");
-    }
+    let args: Vec<_> = std::iter::once("9")
+        .chain(wants.map(|(at, _)| at))
+        .collect();
+    let fast = || {
+        let out = output_of_python(&["--host-loopback"], CONNECT, &args);
+        let outcomes: Vec<_> = out.lines().map(outcome).collect();
+        let names = outcomes.iter().map(|&(name, _)| name);
+        assert!(names.eq(wants.map(|(_, want)| want)), "{out}");
+        outcomes.iter().all(|&(_, ms)| ms < 200)
+    };
+    // The kernel forgets an error that comes while connect(2) is not through, and tries again.
+    assert!(fast() || fast(), "told, but slowly, twice");
 }
 
 #[test]
@@ -107,7 +118,13 @@ fn silence_stays_silence_and_a_neighbour_answers() {
     let server = TcpServer::start_at("198.51.100.1:0", |_| ());
     let near = format!("198.51.100.1:{}", server.port());
     // The last is on the guest's own network, and nobody is there.
-    let ats = ["198.51.100.99:80", "198.51.100.2:80", &near, "10.0.2.77:80"];
+    let ats = [
+        "1",
+        "198.51.100.99:80",
+        "198.51.100.2:80",
+        &near,
+        "10.0.2.77:80",
+    ];
     let out = output_of_python(&[], CONNECT, &ats);
     let names: Vec<_> = out.lines().map(|line| outcome(line).0).collect();
     assert_eq!(
@@ -136,7 +153,7 @@ for step in steps if sys.argv[1] == 'first' else reversed(steps):
 ";
 /// What [`HALF_CLOSE`] sends.
 const FROM_GUEST_LEN: usize = 15 * 50_000;
-const FROM_HOST: [u8; 700_000] = [b'h'; 700_000];
+static FROM_HOST: [u8; 700_000] = [b'h'; 700_000];
 
 #[test]
 fn either_side_may_end_first() {
@@ -297,6 +314,114 @@ fn no_descriptor_stays_behind() {
     wait_until("mbuma to close what ended", || open() == before);
     assert_eq!(server.accepted(), 200);
     running.finish().good();
+}
+
+/// Four processes of [`HELD_EACH`] connections each, held until all have theirs; then one more. Prints
+/// how many of all there were, and that the last was.
+const HOLD: &str = "
+import os, socket, sys, time
+def connect():
+    s = socket.socket()
+    try:
+        s.connect(('10.0.2.2', int(sys.argv[1])))
+        return s
+    except ConnectionError:
+        return None
+(told, tell), (go, let_go) = os.pipe(), os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.close(let_go)
+        held = [connect() for _ in range(int(sys.argv[2]))]
+        os.write(tell, bytes([sum(s is not None for s in held)]))
+        os.read(go, 1)
+        os._exit(0)
+print('held', sum(os.read(told, 1)[0] for _ in range(4)))
+os.close(let_go)
+for _ in range(4):
+    os.wait()
+for _ in range(1000):
+    if s := connect():
+        print('again')
+        break
+    time.sleep(0.01)
+";
+const HELD_EACH: u64 = 20;
+
+#[test]
+fn without_descriptors_connections_are_refused_for_a_while() {
+    // Breaks when running out of descriptors stalls mbuma, ends it, or lasts.
+    needs!(guests(), programs(&["python3"]));
+    let server = TcpServer::start(|mut stream| {
+        // Held open until the guest ends it.
+        let _ = stream.read(&mut [0]);
+    });
+    let mbuma = mbuma_python(
+        &["--host-loopback", "--stats=json"],
+        HOLD,
+        &[&server.port().to_string(), &HELD_EACH.to_string()],
+    );
+    let mut limited = common::program("sh");
+    limited
+        .args(["-c", "ulimit -n 48; exec \"$@\"", "sh"])
+        .arg(mbuma.get_program())
+        .args(mbuma.get_args());
+    let running = Running::start(limited);
+    let held = number(&running.wait_for("held"));
+    assert!(held > 0 && held < 4 * HELD_EACH, "{held} connections held");
+    running.wait_for("again");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let stats = Stats::checked(&ended.err);
+    assert!(stats.number("descriptors_exhausted") > 0);
+}
+
+/// Asks for a body without end, and reads nothing of it until told; then some, and ends.
+const LAZY: &str = "
+import socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
+print('asked')
+sys.stdin.readline()
+n = 0
+while n < 100_000_000:
+    n += len(s.recv(1 << 20))
+print('read')
+sys.stdin.readline()
+";
+
+#[test]
+fn a_guest_that_does_not_read_stops_the_host() {
+    // Breaks when mbuma's memory takes what the guest does not, or does not go on when it does.
+    needs!(guests(), programs(&["python3"]));
+    let server = Endless::start();
+    let port = server.port().to_string();
+    let mut running = Running::start(mbuma_python(&["--host-loopback"], LAZY, &[&port]));
+    running.wait_for("asked");
+    let mut sent = 0;
+    wait_until("the server to stop", || {
+        // Longer than any pause of a transfer that goes on.
+        thread::sleep(Duration::from_millis(300));
+        let before = std::mem::replace(&mut sent, server.sent());
+        sent > 0 && sent == before
+    });
+    assert!(
+        sent < 50_000_000,
+        "{sent} bytes for a guest that reads none"
+    );
+    let resident = resident_kb(running.id());
+    assert!(resident < 50_000, "{resident} kB in memory");
+    running.say("");
+    running.wait_for("read");
+    running.say("");
+    running.finish().good();
+}
+
+/// The memory that a process has in use, in kB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number(kb.expect("a figure"))
 }
 
 #[test]

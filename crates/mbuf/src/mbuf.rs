@@ -1,4 +1,4 @@
-//! One mbuf and those after it: the owned list that [`Packet`](crate::Packet) and
+//! One mbuf and those after it: the owned list that [`Packet`] and
 //! [`Chain`](crate::Chain) are made of.
 //!
 //! An [`Mbuf`] owns like a `Box` of a node that owns the next node; dropping it frees the list. Its

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use common::{balanced, sized};
-use mbuf::{Chain, MbufPool, Mbufq, Packet, PoolConfig, Scatter, Segments};
+use mbuf::{Chain, MbufPool, Mbufq, Packet, Scatter, Segments};
 
 const ROUNDS: usize = sized(20_000, 30);
 
@@ -140,25 +140,4 @@ fn lent_storage_goes_once() {
         }
         assert_eq!(drops.load(Ordering::Relaxed), rounds);
     });
-}
-
-#[test]
-fn a_pool_goes_while_its_last_packets_do() {
-    // Breaks if the free of the last packet looks at what the end of the pool has freed.
-    for _ in 0..sized(100, 10) {
-        let pool = MbufPool::new(PoolConfig::default()).expect("there is address space");
-        let packet = Packet::from_slice(&pool, &[1; 1000], 0).expect("the pool is large");
-        let start = Barrier::new(2);
-        thread::scope(|s| {
-            s.spawn(|| {
-                start.wait();
-                drop(pool);
-            });
-            start.wait();
-            // A new one from the old: the pool must not take a moment between for its end.
-            let part = packet.share(0, 500).expect("the pool is large");
-            drop(packet);
-            assert_eq!(part.to_vec(), [1; 500]);
-        });
-    }
 }

@@ -43,8 +43,10 @@
 
 pub mod app;
 mod card;
+mod deed;
 mod event;
 mod frame;
+mod link;
 mod net;
 mod pattern;
 mod peer;
@@ -54,9 +56,11 @@ pub mod scenario;
 mod trace;
 mod wire;
 
-pub use crate::wire::{Deed, Faults, Link, Wire, WireCounts};
+pub use crate::wire::Wire;
+pub use deed::{Deed, WireCounts};
 pub use event::{AppId, NodeId, PeerId, WireId};
 pub use frame::{Frame, Shape};
+pub use link::{Faults, Link};
 pub use net::Net;
 pub use pattern::Pattern;
 pub use peer::{IcmpSeen, Peer, Segment};

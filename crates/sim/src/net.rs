@@ -11,26 +11,26 @@
 //! Invariants: events of one instant happen in the order in which they were planned, and everything
 //! else in the order of ids, so that the same seed and the same calls give the same trace.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::wire::MacAddr;
 use kern::{Clock, Random, Time, VirtualClock};
 use mbuma::device::Budget;
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{IfIndex, Stack};
 
 use crate::app::{App, Context};
-use crate::event::{AppId, NodeId, PeerId, Queue, What, WireId};
+use crate::event::{AppId, Queue, What};
 use crate::frame::Frame;
-use crate::peer::{Peer, Segment, quote};
-use crate::port::{Port, PortConfig};
+use crate::peer::Peer;
+use crate::port::Port;
 use crate::ready::{Bell, Ready};
 use crate::trace::Trace;
-use crate::wire::{Link, Wire};
+use crate::wire::Wire;
 
-/// When a net begins: not at zero, and not far before sequence numbers of RFC 6528's clock and 32-bit
-/// milliseconds wrap, so that both do so within a run of some hours.
+mod build;
+
+/// When a net begins: not at zero, and half an hour before 32 bits of milliseconds wrap, so that longer
+/// runs go over that too.
 pub(crate) const START: Time = Time::from_millis((1 << 32) - 1_800_000);
 
 /// Turns within one instant that mean that time stands still.
@@ -104,177 +104,6 @@ impl Net {
             ready: Ready::default(),
             trace: Trace::new(),
         }
-    }
-
-    /// A stack with default tunables.
-    pub fn stack(&mut self) -> NodeId {
-        self.stack_with(|_| {})
-    }
-
-    /// A stack whose tunables `tune` may change.
-    ///
-    /// # Panics
-    /// There is no address space for its buffers.
-    pub fn stack_with(&mut self, tune: impl FnOnce(&mut Config)) -> NodeId {
-        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        let mut config = Config::new(clock, self.random.fork());
-        tune(&mut config);
-        let stack = Stack::new(config).expect("address space for buffers");
-        self.nodes.push(Node { stack });
-        NodeId(self.nodes.len() - 1)
-    }
-
-    /// A stack's handle.
-    pub fn at(&self, node: NodeId) -> &Stack {
-        &self.nodes[node.0].stack
-    }
-
-    /// The first interface of a stack.
-    ///
-    /// # Panics
-    /// It is not plugged in anywhere.
-    pub fn interface(&self, node: NodeId) -> IfIndex {
-        self.slots
-            .iter()
-            .find(|s| s.node == node.0)
-            .expect("the stack is plugged in")
-            .ifindex
-    }
-
-    /// A wire whose directions all are `link` until they are changed.
-    pub fn wire(&mut self, link: Link) -> WireId {
-        let random = self.random.fork();
-        self.wires.push((Wire::new(link, random), Vec::new()));
-        WireId(self.wires.len() - 1)
-    }
-
-    /// A wire, to look at or to change.
-    pub fn wire_mut(&mut self, wire: WireId) -> &mut Wire {
-        &mut self.wires[wire.0].0
-    }
-
-    /// All wires.
-    pub fn wires(&self) -> impl Iterator<Item = &Wire> {
-        self.wires.iter().map(|(wire, _)| wire)
-    }
-
-    /// No faults on any wire from now on.
-    pub fn heal(&mut self) {
-        self.wires.iter_mut().for_each(|(wire, _)| wire.heal());
-    }
-
-    fn add_end(&mut self, wire: usize, end: End) -> usize {
-        let (wire, ends) = &mut self.wires[wire];
-        ends.push(end);
-        wire.add_end()
-    }
-
-    /// Plugs a stack into a wire, with an address in a /24. Returns the number of the wire's end.
-    pub fn plug(&mut self, node: NodeId, wire: WireId, addr: Ipv4Addr, port: &PortConfig) -> usize {
-        let addrs = vec![IfAddr {
-            addr,
-            prefix_len: 24,
-        }];
-        let config = IfConfig {
-            name: format!("sim{}", wire.0),
-            mac: None,
-            addrs,
-            accept_any: false,
-        };
-        self.plug_with(node, wire, port, config).1
-    }
-
-    /// The same with everything about the interface chosen by the caller. A MAC address is drawn.
-    pub fn plug_with(
-        &mut self,
-        node: NodeId,
-        wire: WireId,
-        port: &PortConfig,
-        config: IfConfig,
-    ) -> (IfIndex, usize) {
-        let stack = self.nodes[node.0].stack.clone();
-        let port = Arc::new(Port::new(*port, stack.pool()));
-        let mac = Some(config.mac.unwrap_or_else(|| self.draw_mac()));
-        let ifindex = stack.attach(Arc::clone(&port) as _, IfConfig { mac, ..config });
-        let end = self.add_end(wire.0, End::Port(self.slots.len()));
-        self.slots.push(Slot {
-            node: node.0,
-            ifindex,
-            port,
-            wire: wire.0,
-            end,
-            interrupt_planned: false,
-        });
-        (ifindex, end)
-    }
-
-    /// Joins two wires: what comes out of one goes into the other.
-    pub fn join(&mut self, a: WireId, b: WireId) -> (usize, usize) {
-        let (to_a, to_b) = (
-            self.wires[a.0].0.total_ends(),
-            self.wires[b.0].0.total_ends(),
-        );
-        let a_end = self.add_end(
-            a.0,
-            End::Repeater {
-                wire: b.0,
-                end: to_b,
-            },
-        );
-        let b_end = self.add_end(
-            b.0,
-            End::Repeater {
-                wire: a.0,
-                end: to_a,
-            },
-        );
-        (a_end, b_end)
-    }
-
-    /// A station at `ip` that is driven by hand.
-    pub fn peer(&mut self, wire: WireId, ip: Ipv4Addr) -> PeerId {
-        let mac = self.draw_mac();
-        let id = self.peers.len();
-        let end = self.add_end(wire.0, End::Peer(id));
-        self.peers.push((Peer::new(mac, ip), wire.0, end));
-        PeerId(id)
-    }
-
-    /// That station.
-    pub fn peer_mut(&mut self, peer: PeerId) -> &mut Peer {
-        &mut self.peers[peer.0].0
-    }
-
-    /// The station tells `to` its Ethernet address.
-    pub fn announce(&mut self, peer: PeerId, to: Ipv4Addr) {
-        let frame = self.peers[peer.0].0.announcement(to);
-        self.send_from_peer(peer, frame);
-    }
-
-    /// The station says a segment.
-    pub fn say(&mut self, peer: PeerId, segment: &Segment) {
-        let frame = self.peers[peer.0].0.segment(segment);
-        self.send_from_peer(peer, frame);
-    }
-
-    /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word.
-    pub fn complain(&mut self, peer: PeerId, about: &Segment, kind: (u8, u8), rest: [u8; 4]) {
-        let frame = self.peers[peer.0]
-            .0
-            .icmp(*about.src.ip(), kind, rest, &quote(about));
-        self.send_from_peer(peer, frame);
-    }
-
-    fn send_from_peer(&mut self, peer: PeerId, bytes: Vec<u8>) {
-        let (_, wire, end) = self.peers[peer.0];
-        self.transmit(wire, end, &Frame::new(bytes));
-    }
-
-    fn draw_mac(&mut self) -> MacAddr {
-        let mut bytes = [0; 6];
-        self.random.fill(&mut bytes);
-        bytes[0] = (bytes[0] & 0xfc) | 0x02;
-        MacAddr(bytes)
     }
 
     /// Adds an app, which runs at once and then whenever it is woken.

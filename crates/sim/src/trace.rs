@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use kern::{Random, SeededState, Time};
 
+use crate::deed::Deed;
 use crate::frame::Frame;
 use crate::peer::Segment;
-use crate::wire::Deed;
 
 /// The record of a run.
 pub struct Trace {

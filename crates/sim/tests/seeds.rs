@@ -13,11 +13,18 @@ const SEEDS: u64 = 200;
 #[test]
 fn every_seed_keeps_the_rules() {
     let began = Instant::now();
-    let mut virtually = Duration::ZERO;
+    let (mut virtually, mut slowest) = (Duration::ZERO, (f64::MAX, 0));
     let mut failed = Vec::new();
     for seed in 0..SEEDS {
+        let begins = Instant::now();
         let outcome = Scenario::from_seed(seed).run();
         virtually += outcome.elapsed;
+        let ratio = outcome.elapsed.as_secs_f64() / begins.elapsed().as_secs_f64();
+        slowest = if ratio < slowest.0 {
+            (ratio, seed)
+        } else {
+            slowest
+        };
         if !outcome.violations.is_empty() {
             println!("{outcome}\n  replay: cargo run -p sim --release -- --seed {seed}");
             failed.push(seed);
@@ -26,6 +33,7 @@ fn every_seed_keeps_the_rules() {
     let real = began.elapsed().as_secs_f64();
     let (virtually, ratio) = (virtually.as_secs_f64(), virtually.as_secs_f64() / real);
     println!("{virtually:.0} s of virtual time in {real:.1} s: {ratio:.0} times as fast");
+    println!("the slowest, seed {}, {:.0} times", slowest.1, slowest.0);
     assert_eq!(failed, [0; 0], "these seeds failed");
 }
 

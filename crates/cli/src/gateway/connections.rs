@@ -16,7 +16,7 @@ use super::poller::Readiness;
 use super::publish::Listener;
 use super::ready::Wake;
 use super::shared::Shared;
-use super::splice::{Splice, Turn};
+use super::splice::{Remainder, Splice, Turn};
 use super::table::{Kind, Table, Token};
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
@@ -175,14 +175,10 @@ impl Connections {
         self.table.len()
     }
 
-    /// Whether the guest sent something that the host has not taken.
-    pub(super) fn any_owes_host(&self) -> bool {
-        self.splices().any(Splice::owes_host)
-    }
-
-    /// Whether the guest may still send something.
-    pub(super) fn any_open_upwards(&self) -> bool {
-        self.splices().any(|splice| !splice.guest_is_done())
+    /// What the guest has still to say on any of them.
+    pub(super) fn remainder(&self) -> Remainder {
+        let all = self.splices().map(Splice::remainder);
+        all.max().unwrap_or(Remainder::Nothing)
     }
 
     fn splices(&self) -> impl Iterator<Item = &Splice> {

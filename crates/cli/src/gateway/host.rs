@@ -120,14 +120,17 @@ impl Host {
         self.writable
     }
 
-    /// Writes from `chain`, gathering its pieces, and says how many bytes went.
-    pub(super) fn write(&mut self, chain: &Chain) -> io::Result<Moved<usize>> {
+    /// Writes from `chain`, gathering pieces until they are `enough` bytes, and says how many went.
+    pub(super) fn write(&mut self, chain: &Chain, enough: usize) -> io::Result<Moved<usize>> {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut offered) = (0, 0);
         for (slot, piece) in pieces.iter_mut().zip(chain.segments()) {
             *slot = IoSlice::new(piece);
             count += 1;
             offered += piece.len();
+            if offered >= enough {
+                break;
+            }
         }
         let (pieces, _) = pieces.split_at(count);
         match retry(|| socket::send(self.socket.as_fd(), pieces, None)) {

@@ -53,12 +53,13 @@ use crate::guest::Guest;
 use crate::until::Until;
 use rounds::Gateway;
 
-/// How long the guest may be silent, after its end, before its last bytes are taken to be over.
-const QUIET: Duration = Duration::from_millis(50);
-/// How long connections that the guest left open are served after its end.
-const LINGER_MAX: Duration = Duration::from_secs(2);
+/// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
+/// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
+const QUIET: Duration = Duration::from_millis(250);
+/// How long connections whose end has not come are served after the guest's end, while bytes come.
+const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.
-const STALL_MAX: Duration = Duration::from_secs(10);
+const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// Serves `guest` until `until` says stop, and then for as long as it takes to deliver what it sent.
 ///

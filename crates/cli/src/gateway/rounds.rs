@@ -21,6 +21,7 @@ use super::poller::Readiness;
 use super::publish::Listener;
 use super::ready::Wake;
 use super::shared::Shared;
+use super::splice::Remainder;
 use super::table::{Kind, Token};
 use super::udp::Flows;
 use super::{LINGER_MAX, QUIET, STALL_MAX};
@@ -30,7 +31,7 @@ use crate::until::{Until, Verdict};
 /// What is taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
     frames: 64,
-    bytes: 512 << 10,
+    bytes: 256 << 10,
 };
 
 /// Everything that serves one guest.
@@ -93,8 +94,8 @@ impl Gateway {
         };
         let start = self.shared.now();
         let (mut moved, mut moved_at) = (self.moved(), start);
-        loop {
-            self.round(&mut round, Some(QUIET))?;
+        // A TAP that is gone now has nothing more to say.
+        while self.round(&mut round, Some(QUIET)).is_ok() {
             if std::mem::take(&mut round.until_ready) {
                 // More ends, and is to be reaped.
                 let _stop = until.check()?;
@@ -103,20 +104,23 @@ impl Gateway {
             if self.moved() != moved {
                 (moved, moved_at) = (self.moved(), now);
             }
-            if self.is_settled(now - start, now - moved_at) {
-                return Ok(());
+            let idle = !round.tap_ready && self.shared.ready.is_empty();
+            if idle && self.is_settled(now - start, now - moved_at) {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Whether nothing is to be waited for any more, `since` the guest's end, `still` since anything
     /// moved.
     fn is_settled(&self, since: Duration, still: Duration) -> bool {
-        if self.connections.any_owes_host() {
-            return still >= STALL_MAX;
+        match self.connections.remainder() {
+            Remainder::Nothing => true,
+            Remainder::Unknown => still >= QUIET || since >= LINGER_MAX,
+            Remainder::Part => still >= STALL_MAX || since >= LINGER_MAX,
+            Remainder::Whole => still >= STALL_MAX,
         }
-        let open = self.connections.any_open_upwards();
-        !open || still >= QUIET || since >= LINGER_MAX
     }
 
     /// Bytes of the guest that went on to the host.

@@ -24,15 +24,19 @@
 use std::time::Duration;
 
 use mbuf::Chain;
-use mbuma::{SocketError, TcpStream};
+use mbuma::{SocketError, State, TcpStream};
 
 use super::host::{Host, Moved};
 use super::poller::Readiness;
 use super::shared::{READ_MAX, Shared};
 use super::table::Token;
 
-/// Bytes that one direction moves in a turn at most, before others have theirs.
-const TURN_MAX: usize = 256 << 10;
+/// Bytes that go up in a turn at most, before others have theirs. They come in segments of 64 KiB, and
+/// a few of those are written at once: larger writes wake the reader less often.
+const UP_MAX: usize = 256 << 10;
+/// Bytes that go down in a turn at most. Each read is its own segment, so nothing is gained by more
+/// than one, and a connection that says little waits no longer than that for each that says much.
+const DOWN_MAX: usize = READ_MAX;
 /// Room in the send buffer that makes a read worth its system call. A send buffer that was emptied
 /// by half wakes us, so less than this is never waited with for ever.
 const SPACE_MIN: usize = 16 << 10;
@@ -70,6 +74,19 @@ pub(super) enum Turn {
     Again,
     /// The connection has ended.
     Done,
+}
+
+/// What a guest that has ended may have left unsaid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Remainder {
+    /// The host has it all.
+    Nothing,
+    /// More may come, or never.
+    Unknown,
+    /// Some is here, and the host has not taken it; more may come behind it.
+    Part,
+    /// All of it is here, its end too, and the host has not taken it.
+    Whole,
 }
 
 /// Why a connection ended before both its ends did.
@@ -138,7 +155,7 @@ impl Splice {
 
     /// From the guest to the host.
     fn move_up(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
-        let mut left = TURN_MAX;
+        let mut left = UP_MAX;
         while self.up == Half::Open && self.host.may_write() {
             if self.pending.is_empty() && !self.take_from_guest()? {
                 return Ok(Turn::Wait);
@@ -149,7 +166,7 @@ impl Splice {
             if left == 0 {
                 return Ok(Turn::Again);
             }
-            match self.host.write(&self.pending) {
+            match self.host.write(&self.pending, left) {
                 Ok(Moved::Some(n) | Moved::Last(n)) => {
                     self.pending.trim_front(n);
                     shared.counters.bytes_up += n as u64;
@@ -164,7 +181,7 @@ impl Splice {
 
     /// Fills `pending`, or passes the guest's end of file on; false if there is neither yet.
     fn take_from_guest(&mut self) -> Result<bool, Broken> {
-        match self.stream.recv_chain(TURN_MAX) {
+        match self.stream.recv_chain(UP_MAX) {
             Ok(chain) if chain.is_empty() => {
                 self.host.shutdown_write();
                 self.up = Half::Over;
@@ -181,7 +198,7 @@ impl Splice {
 
     /// From the host to the guest.
     fn move_down(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
-        let mut left = TURN_MAX;
+        let mut left = DOWN_MAX;
         while self.down == Half::Open && self.host.may_read() {
             let space = self.stream.send_space();
             if space < SPACE_MIN {
@@ -212,20 +229,25 @@ impl Splice {
         Ok(Turn::Wait)
     }
 
-    /// Whether the guest sent something that the host has not taken, its end included.
-    pub(super) fn owes_host(&self) -> bool {
-        self.up == Half::Open && (!self.pending.is_empty() || self.stream.info().recv_queue > 0)
+    /// What the guest still has to say.
+    pub(super) fn remainder(&self) -> Remainder {
+        use State::{CloseWait, Closed, Closing, LastAck, TimeWait};
+        match (self.up, self.stream.state()) {
+            (Half::Over, _) => Remainder::Nothing,
+            (Half::Open, CloseWait | Closing | LastAck | TimeWait | Closed) => Remainder::Whole,
+            (Half::Open, _) if self.pending.is_empty() => Remainder::Unknown,
+            (Half::Open, _) => Remainder::Part,
+        }
     }
 
-    /// Whether the guest's end was passed on.
-    pub(super) fn guest_is_done(&self) -> bool {
-        self.up == Half::Over
-    }
-
-    /// Ends it: quietly if both ends did, else with a reset to both.
+    /// Ends it: quietly if both ends did, else with a reset.
     pub(super) fn close(self) {
         if (self.up, self.down) != (Half::Over, Half::Over) {
             self.stream.abort();
+        }
+        // A reset would also end what the host's kernel has still to deliver, so it is not for a
+        // guest that has said all it had to say.
+        if self.up == Half::Open {
             self.host.reset();
         }
     }

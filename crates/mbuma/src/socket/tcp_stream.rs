@@ -172,7 +172,7 @@ impl TcpStream {
             };
             match verdict {
                 Ok(()) => {
-                    t.sndbuf.chain.append(data);
+                    t.sndbuf.append(&self.stack.pool, data);
                     Ok(())
                 }
                 Err(e) => Err((e, data)),

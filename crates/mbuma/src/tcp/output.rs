@@ -54,6 +54,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
             break;
         }
     }
+    t.probe_now = false;
     timers::after_output(batch, pcb, &mut t);
     debug_assert!(t.is_valid(), "{t:?}");
     let closed = t.state == State::Closed;
@@ -102,16 +103,16 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
 }
 
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
-/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6). What was held back because the window is not
-/// worth it is sent as far as that goes (RFC 1122 4.2.3.4, the override timeout).
+/// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
-    if !t.probe_now {
+    let data = t.data_end().since(t.base) > 0;
+    // With data to send and a window to send it into, that is the better probe.
+    if !t.probe_now || (data && t.snd_wnd > 0) {
         return None;
     }
-    let waiting = t.data_end().since(t.base);
     Some(Plan {
-        seq: if waiting > 0 { t.base } else { t.snd_una - 1 },
-        len: waiting.min(t.snd_wnd.clamp(1, t.mss)),
+        seq: if data { t.base } else { t.snd_una - 1 },
+        len: u32::from(data),
         flags: TcpFlags::ACK,
         kind: Kind::Probe,
     })
@@ -173,11 +174,13 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 }
 
 /// RFC 1122 4.2.3.4: not a small segment while another is under way, unless it is the last there is
-/// and nobody waits for more, or fills half of the largest window that the peer ever had.
+/// and nobody waits for more, or fills half of the largest window that the peer ever had; or unless
+/// it has waited for long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = t.snd_una == t.snd_max;
     let last = len == waiting;
     len >= t.mss
+        || t.probe_now
         || t.snd_nxt.before(t.snd_max)
         || (last && (idle || t.nodelay || t.fin_queued))
         || (t.snd_wnd_max > 1 && len >= t.snd_wnd_max / 2)
@@ -195,7 +198,8 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
-    let due = t.state.is_synchronized() && (t.ack_now || window_grew(t));
+    let asked = t.ack_now || t.dup_acks_owed > 0;
+    let due = t.state.is_synchronized() && (asked || window_grew(t));
     due.then_some(Plan {
         seq: t.acceptable_seq(),
         len: 0,
@@ -300,23 +304,30 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
     let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
     let end = plan.seq + (plan.len + syn + fin);
     match plan.kind {
-        Kind::Ack => return,
+        Kind::Ack => {
+            t.dup_acks_owed = t.dup_acks_owed.saturating_sub(1);
+            return;
+        }
         Kind::Repair => t.resend_one = false,
-        Kind::Probe => t.probe_now = false,
+        Kind::Probe => {}
         Kind::Normal => t.snd_nxt = end,
     }
+    t.probe_now = false;
     t.last_sent = batch.now;
     if plan.seq.before(t.snd_max) {
         counters.retransmitted_segments.inc();
         counters.retransmitted_bytes.add(u64::from(plan.len));
         t.rtt.retransmitted();
+        t.resent_below = t.snd_max;
     }
     if plan.kind == Kind::Normal && end.after(t.snd_max) {
         // Only this sending can have brought its last byte, even if the first ones went before.
         counters
             .bytes_out
             .add(u64::from(plan.len.min(end.since(t.snd_max))));
-        t.rtt.sent(end, batch.now);
+        if t.snd_una.at_or_after(t.resent_below) {
+            t.rtt.sent(end, batch.now);
+        }
     }
     t.snd_max = t.snd_max.max(end);
     let timed = plan.kind != Kind::Probe && t.timers.rexmit.is_none() && end != plan.seq;

@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use kern::{CalloutId, LockClass, Mutex, Time, order};
-use mbuf::Chain;
+use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
 use super::accept::AcceptQueue;
@@ -113,12 +113,32 @@ impl Sockbuf {
         }
     }
 
+    /// Takes data over.
+    pub(crate) fn append(&mut self, pool: &MbufPool, data: Chain) {
+        pack(&mut self.chain, pool, data);
+    }
+
     /// Room left. What the data pins counts too, at a quarter: small segments in large clusters use
     /// up the buffer long before memory is short.
     pub(crate) fn space(&self) -> usize {
         self.hiwat
             .saturating_sub(self.chain.len().max(self.chain.pinned() / 4))
     }
+}
+
+/// Joins `data` to `chain`, moving its mbufs; a few bytes are copied instead, to behind the last one:
+/// their mbuf alone would pin many times as much as they are.
+#[doc(alias = "sbcompress")]
+pub(crate) fn pack(chain: &mut Chain, pool: &MbufPool, data: Chain) {
+    const FEW: usize = 64;
+    let mut bytes = [0; FEW];
+    if let Some(bytes) = bytes.get_mut(..data.len())
+        && data.copy_to(0, bytes)
+        && chain.extend_from_slice(pool, bytes).is_ok()
+    {
+        return;
+    }
+    chain.append_compact(pool, data);
 }
 
 /// When each of a connection's timers expires.
@@ -211,6 +231,8 @@ pub(crate) struct Tcb {
     pub(crate) snd_wscale: u8,
     /// Payload bytes a segment.
     pub(crate) mss: u32,
+    /// Below this, something was sent again: what is acknowledged with it can't be timed.
+    pub(crate) resent_below: SeqNum,
     pub(crate) dup_acks: u8,
     /// When something was last sent.
     pub(crate) last_sent: Time,
@@ -243,6 +265,8 @@ pub(crate) struct Tcb {
     /// Our window scaling was offered or agreed on.
     pub(crate) wscale_on: bool,
     pub(crate) ack_now: bool,
+    /// Segments that came before their turn and were not answered yet, one by one.
+    pub(crate) dup_acks_owed: u8,
     /// Send one segment from SND.UNA at the next turn: a loss was noticed.
     pub(crate) resend_one: bool,
     /// Send a byte (or an old one) into a closed window at the next turn.
@@ -279,6 +303,7 @@ impl Tcb {
             snd_wl2: SeqNum(0),
             snd_wscale: 0,
             mss,
+            resent_below: iss,
             dup_acks: 0,
             last_sent: now,
             irs: SeqNum(0),
@@ -300,6 +325,7 @@ impl Tcb {
             challenge_acks: (now, 0),
             wscale_on: true,
             ack_now: false,
+            dup_acks_owed: 0,
             resend_one: false,
             probe_now: false,
             nodelay: false,
@@ -388,6 +414,7 @@ impl Tcb {
             queue.forget_embryo();
         }
         self.ack_now = false;
+        self.dup_acks_owed = 0;
         self.resend_one = false;
         self.probe_now = false;
     }

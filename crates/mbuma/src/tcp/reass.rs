@@ -9,6 +9,8 @@
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
+use super::pcb::pack;
+
 /// Out-of-order ranges of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
@@ -86,13 +88,13 @@ impl Reassembly {
         let full = self.ranges.len() >= max;
         let at = match at.checked_sub(1).and_then(|i| self.ranges.get_mut(i)) {
             Some((start, chain)) if end(*start, chain) == seq => {
-                chain.append_compact(pool, data);
+                pack(chain, pool, data);
                 at - 1
             }
             _ if full => return false,
             _ => {
                 let mut chain = Chain::new();
-                chain.append_compact(pool, data);
+                pack(&mut chain, pool, data);
                 self.ranges.insert(at, (seq, chain));
                 at
             }

@@ -1,7 +1,8 @@
 //! How long a round trip takes, and how long to wait for an acknowledgement (RFC 6298).
 //!
-//! One segment at a time is timed; after a retransmission none is, until new data is acknowledged
-//! (Karn's algorithm).
+//! One segment at a time is timed. After a retransmission none is, until all that was under way then is
+//! acknowledged (Karn's algorithm): an acknowledgement that waited for a gap to be filled would say
+//! that the path is as slow as the repair.
 
 use std::time::Duration;
 

@@ -29,7 +29,9 @@ const CHALLENGES_MAX: u8 = 10;
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = pcb.tcb.lock();
     t.last_heard = batch.now;
-    t.probes_unanswered = 0;
+    if std::mem::take(&mut t.probes_unanswered) > 0 && t.timers.keepalive.is_some() {
+        t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
+    }
     let step = match t.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer asks again, or gives up.
@@ -135,26 +137,28 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
 
 /// Cuts off what was received before.
 fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
-    let old = t.rcv_nxt.since(seg.seq);
-    // A zero-length segment below the window is a keepalive probe: it wants an answer.
-    t.ack_now |= seg.data.is_empty() || old > 0;
     if seg.has(TcpFlags::RST) {
         return;
     }
+    let old = t.rcv_nxt.since(seg.seq);
+    // A zero-length segment below the window is a keepalive probe: it wants an answer.
+    t.ack_now = true;
     batch
         .stack
         .tcp
         .counters
         .duplicate_bytes
         .add(u64::from(old.min(seg.data.len() as u32)));
-    if old > seg.data.len() as u32 && seg.has(TcpFlags::FIN) {
-        seg.flags -= TcpFlags::FIN;
-        if t.state == State::TimeWait {
-            // The acknowledgement of its FIN was lost: again, and wait anew.
-            time_wait::enter(batch, t);
-        }
+    if t.state == State::TimeWait && seg.len() > 0 {
+        // Our last acknowledgement was lost, for the peer sends again: wait anew. RFC 9293 says so of
+        // its FIN only; a peer whose timeout has grown beyond 2 MSL repeats the data first.
+        time_wait::enter(batch, t);
     }
-    if batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
+    if old > seg.data.len() as u32 {
+        seg.flags -= TcpFlags::FIN;
+    }
+    let nothing_new = old as usize >= seg.data.len();
+    if nothing_new && batch.stack.tcp.config.has_bug(Planted::LeakedMbuf) {
         std::mem::forget(std::mem::take(&mut seg.data));
     }
     seg.data.trim_front(old as usize);

@@ -57,7 +57,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
 fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
     batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
     t.rcv_nxt += data.len() as u32;
-    t.rcvbuf.chain.append_compact(&batch.stack.pool, data);
+    t.rcvbuf.append(&batch.stack.pool, data);
     t.notify();
 }
 
@@ -65,7 +65,8 @@ fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
 fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) -> Step {
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();
-    t.ack_now = true;
+    // One by one, whatever else the batch brings: the peer counts them.
+    t.dup_acks_owed = t.dup_acks_owed.saturating_add(1);
     match t.reass.insert(
         &batch.stack.pool,
         seg.seq,

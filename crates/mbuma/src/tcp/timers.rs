@@ -111,10 +111,13 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     t.probes_unanswered += 1;
     tcp.counters.zero_window_probes.inc();
     t.probe_now = true;
-    t.persist_shift = (t.persist_shift + 1).min(6);
+    t.persist_shift = (t.persist_shift + 1).min(PERSIST_SHIFT_MAX);
     t.timers.persist = Some(batch.now + persist_interval(batch, t));
     false
 }
+
+/// Far enough for any timeout to reach its upper bound.
+const PERSIST_SHIFT_MAX: u32 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;

@@ -13,10 +13,10 @@ use mbuma::{TcpConfig, Unreach};
 use super::{Answer, Connection, Scenario, Topology};
 use crate::app::{Decision, Leave, Manners, Reading};
 use crate::frame::Shape;
+use crate::link::{Faults, Link};
 use crate::net::START;
 use crate::pattern::Pattern;
 use crate::port::PortConfig;
-use crate::wire::{Faults, Link};
 
 pub(super) fn scenario(seed: u64) -> Scenario {
     let mut r = Random::from_seed(seed);

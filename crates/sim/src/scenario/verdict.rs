@@ -17,9 +17,9 @@ use mbuma::SocketError;
 use super::draw::is_scarce;
 use super::{Answer, Running, Scenario};
 use crate::app::{Decision, Ending, Leave, Report};
+use crate::deed::{Deed, WireCounts};
 use crate::event::NodeId;
 use crate::net::Net;
-use crate::wire::{Deed, WireCounts};
 
 /// What became of a scenario.
 #[derive(Debug, Clone)]

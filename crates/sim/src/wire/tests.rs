@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use kern::{Random, Time};
 
-use super::{Deed, Faults, Link, Wire};
+use super::Wire;
+use crate::deed::Deed;
 use crate::frame::Frame;
+use crate::link::{Faults, Link};
 
 fn wire(link: Link, seed: u64) -> Wire {
     let mut wire = Wire::new(link, Random::from_seed(seed));

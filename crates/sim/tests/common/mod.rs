@@ -1,6 +1,6 @@
 //! One stack, and a station that a test drives by hand, on a perfect wire of no length.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, unreachable_pub)] // each test file is a crate that uses its part
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;

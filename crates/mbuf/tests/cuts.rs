@@ -166,6 +166,35 @@ fn chain_share_shows_any_range_after_any_other() {
 }
 
 #[test]
+fn chain_share_forgets_what_has_gone() {
+    // Breaks if the place that the last share remembers is in an mbuf that was cut off since.
+    let cuts: [fn(&mut Chain, usize); 3] = [Chain::trim_front, Chain::truncate, |chain, n| {
+        drop(chain.take_front(n).expect("the pool is large"));
+    }];
+    chains(|pool, chain, bytes, n| {
+        for at in 0..bytes.len() {
+            for (i, cut) in cuts.iter().enumerate() {
+                // The same mbufs again: a chain that is shared whole has as many.
+                let mut copy = chain.share(0, bytes.len()).expect("the pool is large");
+                drop(copy.share(at, 1).expect("the pool is large"));
+                cut(&mut copy, n);
+                let n = n.min(bytes.len());
+                let rest = if i == 1 { &bytes[..n] } else { &bytes[n..] };
+                check_chain(&copy, rest);
+                for off in 0..rest.len() {
+                    let part = copy
+                        .share(off, rest.len() - off)
+                        .expect("the pool is large");
+                    check_chain(&part, &rest[off..]);
+                }
+                copy.append(Chain::from_slice(pool, b"end").expect("the pool is large"));
+                check_chain(&copy, &[rest, b"end"].concat());
+            }
+        }
+    });
+}
+
+#[test]
 fn chain_write_changes_all_of_the_range_or_nothing() {
     // Breaks if a range that is shared in part is written in part, or if empty mbufs or empty
     // writes count as shared.

@@ -103,3 +103,6 @@ impl Outlet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

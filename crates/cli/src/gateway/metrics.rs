@@ -235,83 +235,91 @@ impl Figures {
 
     fn expose_gateway(&self, out: &mut Exposition) {
         let (c, g) = (&self.counters, &self.gauges);
-        out.gauge(
-            "uptime_seconds",
-            "Time since the start.",
-            &[("", self.uptime_s)],
-        );
-        out.counter(
-            "connections_total",
-            "TCP connections between guest and host, by who began them.",
-            &[
-                ("by=\"guest\"", c.connections_out),
-                ("by=\"client\"", c.connections_in),
-            ],
-        );
-        let help = "TCP connections that were refused, in either direction.";
-        out.counter(
-            "connections_refused_total",
-            help,
-            &[("", c.connections_refused)],
-        );
-        let help = "TCP connections between guest and host right now.";
-        out.gauge("connections", help, &[("", g.connections_active as f64)]);
-        out.counter(
-            "tcp_payload_bytes_total",
-            "TCP payload that went through; up is from guest to host.",
-            &[
-                ("direction=\"up\"", c.bytes_up),
-                ("direction=\"down\"", c.bytes_down),
-            ],
-        );
-        out.counter(
-            "udp_flows_total",
-            "UDP flows that were opened.",
-            &[("", c.flows)],
-        );
-        out.gauge(
-            "udp_flows",
-            "UDP flows right now.",
-            &[("", g.flows_active as f64)],
-        );
-        out.counter(
-            "udp_datagrams_total",
-            "UDP datagrams that went through.",
-            &[
-                ("direction=\"up\"", c.datagrams_up),
-                ("direction=\"down\"", c.datagrams_down),
-            ],
-        );
-        out.counter(
-            "udp_payload_bytes_total",
-            "UDP payload that went through.",
-            &[
-                ("direction=\"up\"", c.datagram_bytes_up),
-                ("direction=\"down\"", c.datagram_bytes_down),
-            ],
-        );
-        let help = "UDP datagrams of the guest that were answered with an ICMP error.";
-        out.counter("udp_refused_total", help, &[("", c.datagrams_refused)]);
-        let help = "UDP datagrams that full queues or a lack of buffers cost.";
-        out.counter("udp_lost_total", help, &[("", c.datagrams_lost)]);
-        let help = "Pings of the guest to other hosts, by how they ended; sent counts all.";
-        out.counter(
-            "pings_total",
-            help,
-            &[
-                ("is=\"sent\"", c.pings),
-                ("is=\"answered\"", c.pings_answered),
-                ("is=\"refused\"", c.pings_refused),
-            ],
-        );
-        let help = "Requests for the status page.";
-        out.counter("status_requests_total", help, &[("", c.status_requests)]);
-        let help = "Times that no descriptor was left for a socket.";
-        out.counter(
-            "descriptors_exhausted_total",
-            help,
-            &[("", c.descriptors_exhausted)],
-        );
+        let up_down = |up, down| [("direction=\"up\"", up), ("direction=\"down\"", down)];
+        for (name, help, now) in [
+            ("uptime_seconds", "Time since the start.", self.uptime_s),
+            (
+                "connections",
+                "TCP connections right now.",
+                g.connections_active as f64,
+            ),
+            ("udp_flows", "UDP flows right now.", g.flows_active as f64),
+        ] {
+            out.gauge(name, help, &[("", now)]);
+        }
+        for (name, help, samples) in [
+            (
+                "connections_total",
+                "TCP connections between guest and host, by who began them.",
+                [
+                    ("by=\"guest\"", c.connections_out),
+                    ("by=\"client\"", c.connections_in),
+                ],
+            ),
+            (
+                "tcp_payload_bytes_total",
+                "TCP payload that went through; up is from guest to host.",
+                up_down(c.bytes_up, c.bytes_down),
+            ),
+            (
+                "udp_datagrams_total",
+                "UDP datagrams that went through.",
+                up_down(c.datagrams_up, c.datagrams_down),
+            ),
+            (
+                "udp_payload_bytes_total",
+                "UDP payload that went through.",
+                up_down(c.datagram_bytes_up, c.datagram_bytes_down),
+            ),
+        ] {
+            out.counter(name, help, &samples);
+        }
+        self.expose_events(out);
+    }
+
+    fn expose_events(&self, out: &mut Exposition) {
+        let c = &self.counters;
+        for (name, help, n) in [
+            (
+                "connections_refused_total",
+                "TCP connections refused, either way.",
+                c.connections_refused,
+            ),
+            ("udp_flows_total", "UDP flows that were opened.", c.flows),
+            (
+                "udp_refused_total",
+                "Datagrams answered with an ICMP error.",
+                c.datagrams_refused,
+            ),
+            (
+                "udp_lost_total",
+                "Datagrams lost to full queues or a lack of buffers.",
+                c.datagrams_lost,
+            ),
+            ("pings_total", "Pings of the guest to other hosts.", c.pings),
+            (
+                "pings_answered_total",
+                "Pings that the other host answered.",
+                c.pings_answered,
+            ),
+            (
+                "pings_refused_total",
+                "Pings answered with an ICMP error.",
+                c.pings_refused,
+            ),
+            (
+                "status_requests_total",
+                "Requests for the status page.",
+                c.status_requests,
+            ),
+            (
+                "descriptors_exhausted_total",
+                "Times that no descriptor was left for a socket.",
+                c.descriptors_exhausted,
+            ),
+        ] {
+            out.counter(name, help, &[("", n)]);
+        }
     }
 
     fn expose_stack(&self, out: &mut Exposition) {

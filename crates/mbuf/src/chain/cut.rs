@@ -48,7 +48,6 @@ impl Chain {
         if len >= self.len {
             return;
         }
-        self.hint = None;
         let list = self.head.take().filter(|_| len > 0).map(|mut head| {
             let (m, at) = list::seek_left(&mut head, len);
             m.cut(at);

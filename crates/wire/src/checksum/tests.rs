@@ -121,7 +121,12 @@ proptest! {
     }
 
     #[test]
-    fn a_filled_in_checksum_verifies(mut bytes in bytes(), at: prop::sample::Index, flip: prop::sample::Index, bit in 0u8..8) {
+    fn a_filled_in_checksum_verifies(
+        mut bytes in bytes(),
+        at: prop::sample::Index,
+        flip: prop::sample::Index,
+        bit in 0u8..8,
+    ) {
         // Breaks if the verifying sum is not zero over good bytes, or is over bytes with one bit wrong.
         prop_assume!(bytes.len() >= 4);
         let at = at.index(bytes.len() / 2) * 2;

@@ -1,6 +1,10 @@
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{Denial, Destination, Policy};
+use mbuma::Unreach;
+use mbuma::socket::Refusal;
+
+use super::{Denial, Destination, Policy, is_out_of_descriptors, unreach};
 use crate::guest::GuestEnd;
 
 fn policy(host_loopback: bool) -> Policy {
@@ -101,4 +105,24 @@ fn clients_show_an_address_that_can_be_answered() {
         assert_eq!(shown(text), None, "{text}");
     }
     assert_eq!(policy(false).gateway(), Ipv4Addr::new(10, 0, 2, 2));
+}
+
+#[test]
+fn errors_of_the_host_keep_their_meaning() {
+    // Breaks when a guest is told "refused" about a host that is not there, or the other way round.
+    let told = |errno| unreach(&io::Error::from_raw_os_error(errno));
+    assert_eq!(told(libc::ENETUNREACH), Some(Unreach::Net));
+    assert_eq!(told(libc::EHOSTUNREACH), Some(Unreach::Host));
+    assert_eq!(told(libc::ETIMEDOUT), Some(Unreach::Host));
+    assert_eq!(told(libc::EPERM), Some(Unreach::AdminProhibited));
+    assert_eq!(told(libc::ECONNREFUSED), None);
+    assert_eq!(told(libc::EMFILE), None);
+    let out = |errno| is_out_of_descriptors(&io::Error::from_raw_os_error(errno));
+    assert!(out(libc::EMFILE) && out(libc::ENFILE) && !out(libc::ECONNREFUSED));
+    assert_eq!(Denial::Nobody.refusal(), Refusal::Reset);
+    assert_eq!(
+        Denial::NoHost.refusal(),
+        Refusal::Unreachable(Unreach::Host)
+    );
+    assert_eq!(Denial::Nobody.unreach(), Unreach::Port);
 }

@@ -1,0 +1,62 @@
+use std::net::UdpSocket;
+
+use kern::Time;
+use mbuf::{Chain, Live, MbufPool, PoolConfig};
+use mbuma::socket::Datagram;
+
+use super::super::question::{ANSWER_WAIT, Question};
+use super::{ANSWERED_IDLE_MAX, Ends, Flow, IDLE_MAX, KEPT_WHOLE_MAX, Outlet, QUOTED_MAX};
+
+const ENDS: Ends = Ends {
+    guest: std::net::SocketAddrV4::new(crate::guest::GUEST, 1000),
+    remote: std::net::SocketAddrV4::new(crate::guest::DNS, 53),
+};
+
+fn question(asked: Option<Time>) -> Outlet {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    Outlet::Resolver(Question {
+        resolver: socket.local_addr().expect("its own address"),
+        socket: socket.into(),
+        asked,
+        others: 0,
+    })
+}
+
+#[test]
+fn flows_end_when_they_should() {
+    // Breaks when a name server's silence is waited for as long as a game's, or descriptors pile up.
+    let (start, later) = (Time::from_secs(100), Time::from_secs(101));
+    let own = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let flow = Flow::new(ENDS, Outlet::Own(own.into()), start);
+    assert_eq!(flow.deadline(), start + IDLE_MAX);
+    let mut flow = Flow::new(ENDS, question(Some(start)), start);
+    assert_eq!(flow.deadline(), start + ANSWER_WAIT);
+    flow.answered(later);
+    assert_eq!(flow.deadline(), later + ANSWERED_IDLE_MAX);
+}
+
+#[test]
+fn large_datagrams_are_not_kept() {
+    // Breaks when thousands of idle flows keep all clusters from being used.
+    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+    for len in [0, 100, 1400, 60_000] {
+        let bytes = vec![7; len];
+        let payload = Chain::from_slice(&pool, &bytes).expect("buffers");
+        let (src, dst, ttl) = (ENDS.guest, ENDS.remote, 64);
+        let mut flow = Flow::new(ENDS, question(None), Time::ZERO);
+        flow.remember(
+            &pool,
+            Datagram {
+                src,
+                dst,
+                payload,
+                ttl,
+            },
+        );
+        let kept = flow.unanswered.take().expect("it was just remembered");
+        assert!(kept.payload.pinned() <= KEPT_WHOLE_MAX, "{len}");
+        assert_eq!(kept.payload.to_vec(), vec![7; kept.payload.len()]);
+        assert!(kept.payload.len() == len || kept.payload.len() == QUOTED_MAX);
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}

@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
 use common::{balanced, sized};
 use mbuf::{MbufPool, Mbufq, Packet};
 
@@ -88,6 +86,7 @@ fn dropping_a_queue_frees_its_packets() {
 #[test]
 #[cfg(not(miri))]
 fn taking_and_joining_do_not_walk() {
+    use std::time::{Duration, Instant};
     // Breaks if taking or joining visits the packets: 10,000 of them 100,000 times take minutes.
     balanced(|pool| {
         let mut queue = filled(pool, 0..10_000);

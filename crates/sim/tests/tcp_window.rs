@@ -80,6 +80,40 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
 }
 
 #[test]
+fn a_window_that_closes_over_data_and_fin_is_probed() {
+    // RFC 9293 3.8.6.1: breaks when what is under way is neither sent again nor asked for, because the
+    // window is closed and the FIN behind it is sent already.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    b.run(secs(1));
+    stream.send(&bytes(500)).expect("room");
+    stream.shutdown_write();
+    b.run(ms(0));
+    assert!(b.seen().iter().any(|s| s.has(FIN)));
+    // The peer has no room: it took nothing.
+    hand.window = 0;
+    b.say(&hand.segment(ACK));
+    drop(stream);
+    for _ in 0..60 {
+        b.run(secs(10));
+        for probe in b.seen() {
+            assert_eq!((probe.seq, probe.data.len()), (hand.rcv, 1));
+            b.say(&hand.segment(ACK));
+        }
+    }
+    assert!(b.stack().stats().tcp.zero_window_probes > 10);
+    hand.window = 65_535;
+    b.say(&hand.segment(ACK));
+    let again = b.seen();
+    let data: Vec<u8> = again.iter().flat_map(|s| s.data.clone()).collect();
+    assert_eq!(data, bytes(500));
+    let fin = again.last().expect("data").clone();
+    assert!(fin.has(FIN));
+    b.say(&hand.ack(&fin));
+    b.finish();
+}
+
+#[test]
 fn a_window_that_closes_after_a_long_silence_is_probed() {
     // Breaks when the silence before the first probe counts against the peer.
     let mut b = Bench::new();

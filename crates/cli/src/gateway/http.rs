@@ -8,7 +8,7 @@
 //! GET and HEAD, one request after the other on a connection. What is not that is told so, and the
 //! connection ends.
 //!
-//! Called by: the loop. Calls: request (what is asked), metrics (what is said), [`TcpListener`].
+//! Called by: the loop. Calls: request (what is asked), figures, page and metrics (what is said), [`TcpListener`].
 //! Invariants: a request has 8 KiB and 10 s at most; at most [`READERS_MAX`] connections.
 //! Locks: none. Sources: RFC 9110, RFC 9112.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use kern::Time;
 use mbuma::{SocketError, TcpListener, TcpStream};
 
-use super::metrics::Figures;
+use super::figures::Figures;
 use super::request::{self, REQUEST_MAX, Request, Status};
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};

@@ -20,11 +20,13 @@
 
 mod connections;
 mod echo;
+mod figures;
 mod flow;
 mod host;
 mod http;
 mod metrics;
 mod outgoing;
+mod page;
 mod ping;
 mod policy;
 mod poller;

@@ -15,8 +15,8 @@ use mbuma::{IfIndex, Stack};
 
 use super::connections::Connections;
 use super::echo::Pings;
+use super::figures::{Figures, Fixed, Gauges};
 use super::http::StatusPage;
-use super::metrics::{Figures, Fixed, Gauges};
 use super::poller::Readiness;
 use super::publish::Listener;
 use super::ready::Wake;

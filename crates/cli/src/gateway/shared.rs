@@ -10,7 +10,7 @@ use mbuma::Stack;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::metrics::Counters;
+use super::figures::Counters;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::ready::{Ready, Wake};

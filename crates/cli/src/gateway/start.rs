@@ -19,8 +19,8 @@ use wire::MacAddr;
 
 use super::connections::Connections;
 use super::echo::Pings;
+use super::figures::Fixed;
 use super::http::StatusPage;
-use super::metrics::Fixed;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::publish::Listener;

@@ -1,6 +1,6 @@
 //! What `--stats` prints at the end.
 //!
-//! Called by: launch, attach. Calls: metrics.
+//! Called by: launch, attach. Calls: figures, page.
 //! Locks: none.
 
 use std::fmt;
@@ -9,7 +9,8 @@ use std::io::{self, Write};
 use mbuf::Live;
 use serde::Serialize;
 
-use super::metrics::{Figures, size, span};
+use super::figures::Figures;
+use super::page::{size, span};
 use crate::args::StatsFormat;
 
 /// What went through, and what is left of it.

@@ -62,7 +62,8 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    if t.snd_wnd == 0 && t.state.is_synchronized() && t.snd_una == t.base && !t.fin_sent() {
+    let unsent_or_lost = t.data_end().after(t.snd_una);
+    if t.snd_wnd == 0 && t.state.is_synchronized() && unsent_or_lost {
         // The peer closed its window over what was sent: that is not a loss.
         t.snd_nxt = t.snd_una;
         t.timers.persist = Some(batch.now);

@@ -69,6 +69,9 @@ pub(super) fn judge(
         };
         violations.extend(found.into_iter().map(|v| format!("node {i}: {v}")));
     }
+    if let Err(error) = net.trace().finish() {
+        violations.push(format!("the trace could not be written: {error}"));
+    }
     let mut wires = WireCounts::default();
     net.wires().for_each(|w| wires.add(&w.total()));
     let finished = running.iter().filter(|c| c.is_finished()).count();

@@ -1,0 +1,224 @@
+//! What went through, counted, and all that can be said of it at a moment.
+//!
+//! Called by: everything in the gateway (counting); metrics, page and summary (showing).
+//! Calls: the stack's statistics.
+//! Locks: none; one thread counts.
+
+use std::time::Duration;
+
+use mbuf::PoolStats;
+use mbuma::{StackStats, TcpStats};
+use serde::Serialize;
+
+use crate::guest::GuestEnd;
+use crate::sys::tap::Offloads;
+
+/// What the gateway itself counts.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Counters {
+    /// TCP connections from the guest that were joined with the host's side.
+    pub(super) connections_out: u64,
+    /// TCP connections of clients of published ports that were begun into the guest.
+    pub(super) connections_in: u64,
+    /// TCP connections in either direction that were refused.
+    pub(super) connections_refused: u64,
+    /// TCP payload bytes, guest to host.
+    pub(super) bytes_up: u64,
+    /// TCP payload bytes, host to guest.
+    pub(super) bytes_down: u64,
+    /// UDP flows that were opened.
+    pub(super) flows: u64,
+    /// Datagrams and their payload bytes, guest to host.
+    pub(super) datagrams_up: u64,
+    pub(super) datagram_bytes_up: u64,
+    /// Datagrams and their payload bytes, host to guest.
+    pub(super) datagrams_down: u64,
+    pub(super) datagram_bytes_down: u64,
+    /// Datagrams of the guest that were answered with an ICMP error.
+    pub(super) datagrams_refused: u64,
+    /// Datagrams that a full queue or the lack of buffers cost.
+    pub(super) datagrams_lost: u64,
+    /// Pings of the guest to other hosts.
+    pub(super) pings: u64,
+    /// Pings that the other host answered.
+    pub(super) pings_answered: u64,
+    /// Pings that were answered with an ICMP error.
+    pub(super) pings_refused: u64,
+    /// Requests for the status page.
+    pub(super) status_requests: u64,
+    /// Times that no descriptor was left for a socket.
+    pub(super) descriptors_exhausted: u64,
+}
+
+/// What there is right now.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Gauges {
+    /// TCP connections between guest and host.
+    pub(super) connections_active: usize,
+    /// UDP flows.
+    pub(super) flows_active: usize,
+}
+
+/// All that can be said at a moment.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figures {
+    pub(super) guest: GuestEnd,
+    pub(super) mtu: u16,
+    pub(super) offloads: Offloads,
+    pub(super) uptime_s: f64,
+    #[serde(flatten)]
+    pub(super) counters: Counters,
+    #[serde(flatten)]
+    pub(super) gauges: Gauges,
+    /// Packets that the stack took in, and those of them that reached whom they were for.
+    pub(super) packets_received: u64,
+    pub(super) packets_delivered: u64,
+    /// Packets that were dropped, by reason.
+    pub(super) drops: Vec<Drop>,
+    /// Frames on the TAP, before a device cuts them.
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) tcp: Tcp,
+    pub(super) zones: Vec<Zone>,
+    #[serde(skip)]
+    pub(super) pool: PoolStats,
+}
+
+/// Packets dropped for one reason.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Drop {
+    pub(super) reason: &'static str,
+    pub(super) packets: u64,
+}
+
+/// Traffic of an interface.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) frames_in: u64,
+    pub(super) bytes_in: u64,
+    pub(super) frames_out: u64,
+    pub(super) bytes_out: u64,
+}
+
+/// A zone that buffers come from.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Zone {
+    pub(super) name: &'static str,
+    pub(super) item_bytes: usize,
+    pub(super) used: usize,
+    pub(super) free: usize,
+    pub(super) limit: Option<usize>,
+    pub(super) requests: u64,
+    pub(super) failures: u64,
+    pub(super) bytes: usize,
+    pub(super) bytes_peak: usize,
+}
+
+/// TCP on the guest's side.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Tcp {
+    /// In any state, those that linger included.
+    pub(super) connections: usize,
+    pub(super) segments_in: u64,
+    pub(super) segments_out: u64,
+    pub(super) retransmitted_segments: u64,
+    pub(super) retransmitted_bytes: u64,
+    pub(super) timeouts: u64,
+    pub(super) fast_retransmits: u64,
+    pub(super) duplicate_acks: u64,
+    pub(super) out_of_order: u64,
+    pub(super) resets_in: u64,
+    pub(super) resets_out: u64,
+}
+
+impl Tcp {
+    fn of(stats: &TcpStats) -> Tcp {
+        Tcp {
+            connections: stats.connections,
+            segments_in: stats.segments_in,
+            segments_out: stats.segments_out,
+            retransmitted_segments: stats.retransmitted_segments,
+            retransmitted_bytes: stats.retransmitted_bytes,
+            timeouts: stats.timeouts,
+            fast_retransmits: stats.fast_retransmits,
+            duplicate_acks: stats.duplicate_acks,
+            out_of_order: stats.out_of_order,
+            resets_in: stats.reset_in,
+            resets_out: stats.reset_out,
+        }
+    }
+}
+
+/// What does not change while a guest is served.
+#[derive(Clone, Debug)]
+pub(super) struct Fixed {
+    pub(super) guest: GuestEnd,
+    pub(super) mtu: u16,
+    pub(super) offloads: Offloads,
+}
+
+impl Figures {
+    /// Puts together what is known from all sides.
+    pub(super) fn new(
+        fixed: &Fixed,
+        uptime: Duration,
+        counters: Counters,
+        gauges: Gauges,
+        stack: StackStats,
+    ) -> Figures {
+        Figures {
+            guest: fixed.guest.clone(),
+            mtu: fixed.mtu,
+            offloads: fixed.offloads,
+            uptime_s: uptime.as_secs_f64(),
+            counters,
+            gauges,
+            packets_received: stack.received,
+            packets_delivered: stack.delivered,
+            drops: drops(&stack),
+            interfaces: interfaces(&stack),
+            tcp: Tcp::of(&stack.tcp),
+            zones: zones(&stack.pool),
+            pool: stack.pool,
+        }
+    }
+}
+
+fn drops(stack: &StackStats) -> Vec<Drop> {
+    let reasons = stack.dropped.iter();
+    let named = reasons.map(|&(reason, packets)| Drop {
+        reason: reason.name(),
+        packets,
+    });
+    named.collect()
+}
+
+fn interfaces(stack: &StackStats) -> Vec<Interface> {
+    let all = stack.interfaces.iter().map(|i| Interface {
+        name: i.name.clone(),
+        frames_in: i.in_packets,
+        bytes_in: i.in_bytes,
+        frames_out: i.out_packets,
+        bytes_out: i.out_bytes,
+    });
+    all.collect()
+}
+
+fn zones(pool: &PoolStats) -> Vec<Zone> {
+    let all = std::iter::once(&pool.mbufs).chain(&pool.clusters);
+    let all = all.map(|z| Zone {
+        name: z.name,
+        item_bytes: z.size,
+        used: z.used,
+        free: z.cached + z.free_in_slabs,
+        limit: z.limit,
+        requests: z.requests,
+        failures: z.failures,
+        bytes: z.bytes,
+        bytes_peak: z.bytes_peak,
+    });
+    all.collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests;

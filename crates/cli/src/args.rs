@@ -13,9 +13,10 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-/// The interface MTU unless `--mtu` says otherwise: that of the Ethernet which programs expect.
-/// Large segments cross the TAP whole in any case.
-pub(crate) const MTU_DEFAULT: u16 = 1500;
+/// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
+/// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
+/// guest to make and merge), and datagrams of up to 64 KiB cross without fragments.
+pub(crate) const MTU_DEFAULT: u16 = 65_520;
 /// The smallest that every IPv4 host must take (RFC 791, 3.1).
 const MTU_MIN: i64 = 576;
 /// The largest that a TAP takes: 65535 less the Ethernet header.

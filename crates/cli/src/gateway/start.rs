@@ -39,6 +39,10 @@ use crate::sys::limits;
 const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// The port of the status page.
 const STATUS_PORT: u16 = 80;
+/// What a guest's connection may have under way to us. The guest is one hop away and a round takes in no
+/// more; a larger window fills the TAP's queue in front of other connections' packets (measured: 1 MiB
+/// moves no more and doubles the p99 of a small request beside a bulk stream).
+const RECV_BUFFER: usize = 256 << 10;
 /// Connections to the status page that wait at most.
 const STATUS_BACKLOG: usize = 16;
 /// Connections of the guest that wait for their turn at most.
@@ -50,7 +54,8 @@ impl Gateway {
         // A lower limit only means that connections are refused earlier.
         let _ = limits::raise_descriptors();
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
-        let config = Config::new(Arc::clone(&clock), Random::from_os());
+        let mut config = Config::new(Arc::clone(&clock), Random::from_os());
+        config.tcp.recv_buffer = RECV_BUFFER;
         let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
         let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
         let policy = Policy::new(&guest.ends, opts.host_loopback);

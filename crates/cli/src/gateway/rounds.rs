@@ -31,7 +31,7 @@ use crate::until::{Until, Verdict};
 /// What is taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
     frames: 64,
-    bytes: 256 << 10,
+    bytes: 128 << 10,
 };
 
 /// Everything that serves one guest.

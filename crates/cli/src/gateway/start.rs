@@ -39,8 +39,8 @@ use crate::sys::limits;
 const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// The port of the status page.
 const STATUS_PORT: u16 = 80;
-/// What a guest's connection may have under way to us. The guest is one hop away and a round takes in no
-/// more; a larger window fills the TAP's queue in front of other connections' packets (measured: 1 MiB
+/// What a guest's connection may have under way to us. The guest is one hop away, so two rounds' worth
+/// keeps it busy; a larger window fills the TAP's queue in front of other connections' packets (measured: 1 MiB
 /// moves no more and doubles the p99 of a small request beside a bulk stream).
 const RECV_BUFFER: usize = 256 << 10;
 /// Connections to the status page that wait at most.

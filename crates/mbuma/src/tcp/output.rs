@@ -49,7 +49,7 @@ enum Kind {
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
     restart_after_idle(batch, &mut t);
-    while let Some(plan) = next(batch, &t) {
+    while let Some(plan) = next(&t) {
         if !send(batch, pcb, &mut t, plan) {
             break;
         }
@@ -71,14 +71,14 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     }
 }
 
-fn next(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
+fn next(t: &Tcb) -> Option<Plan> {
     if matches!(t.state, State::Closed | State::SynHeld) {
         return None;
     }
     plan_repair(t)
         .or_else(|| plan_probe(t))
         .or_else(|| plan_syn(t))
-        .or_else(|| plan_data(batch, t))
+        .or_else(|| plan_data(t))
         .or_else(|| plan_fin(t))
         .or_else(|| plan_ack(t))
 }
@@ -132,7 +132,7 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
     })
 }
 
-fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
+fn plan_data(t: &Tcb) -> Option<Plan> {
     if !t.state.sends_data() || t.snd_nxt.after(t.data_end()) {
         return None;
     }
@@ -143,7 +143,7 @@ fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
     } else {
         0
     };
-    let len = whole_segments(t, waiting.min(window).min(payload_max(batch, t)), waiting);
+    let len = whole_segments(t, waiting.min(window).min(payload_max(t)), waiting);
     if len == 0 || !worth_sending(t, len, waiting) {
         return None;
     }
@@ -160,7 +160,7 @@ fn plan_data(batch: &Batch<'_>, t: &Tcb) -> Option<Plan> {
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
-fn payload_max(_batch: &Batch<'_>, t: &Tcb) -> u32 {
+fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.mss).max(t.mss)
 }
 

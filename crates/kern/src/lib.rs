@@ -13,9 +13,11 @@
 //! | [`random`] | seeded streams and keyed hashes: a seed replays a run |
 //! | [`order`] | the one table of lock ranks |
 //! | [`lock`] | mutexes and read-write locks that name their class |
+//! | [`condvar`] | sleeping under a mutex until another thread changes what it protects |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
 //! | [`counter`] | event counters |
 //! | [`cpu`] | which CPU this is, and how many there are |
+//! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
@@ -25,6 +27,7 @@
 
 pub mod callout;
 pub mod clock;
+pub mod condvar;
 pub mod counter;
 #[allow(unsafe_code)] // two system calls
 pub mod cpu;
@@ -33,12 +36,15 @@ pub mod order;
 pub mod prim;
 #[allow(unsafe_code)] // getrandom
 pub mod random;
+#[allow(unsafe_code)] // membarrier, and two variables of libc
+pub mod rseq;
 pub mod taskqueue;
 pub mod time;
 pub mod witness;
 
 pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use condvar::Condvar;
 pub use counter::Counter;
 pub use lock::{LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use random::{KeyedHash, Random, SeededState};

@@ -136,6 +136,20 @@ pub struct MutexGuard<'a, T: ?Sized> {
     _held: Held,
 }
 
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// Lets std's guard go through `wait`, which gives the lock up and takes it again.
+    pub(crate) fn map_inner(
+        self,
+        wait: impl FnOnce(sync::MutexGuard<'a, T>) -> sync::MutexGuard<'a, T>,
+    ) -> Self {
+        let Self { inner, _held } = self;
+        Self {
+            inner: wait(inner),
+            _held,
+        }
+    }
+}
+
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 

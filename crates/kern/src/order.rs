@@ -61,8 +61,8 @@ pub const CALLOUT: u16 = 800;
 pub const TASKQUEUE: u16 = 850;
 /// The random stream.
 pub const RANDOM: u16 = 870;
-/// One CPU's cache of a zone; taken before its zone.
-pub const ZONE_CPU: u16 = 880;
+/// Who shares a keg: held while caches are taken back from other CPUs.
+pub const KEG_MEMBERS: u16 = 880;
 /// A zone and its depot.
 pub const ZONE: u16 = 900;
 /// A keg and its slabs.
@@ -88,7 +88,7 @@ const _: () = {
         CALLOUT,
         TASKQUEUE,
         RANDOM,
-        ZONE_CPU,
+        KEG_MEMBERS,
         ZONE,
         KEG,
         STATS,

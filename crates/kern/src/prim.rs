@@ -15,9 +15,10 @@ pub use self::modelled::*;
 #[cfg(not(loom))]
 mod real {
     pub use std::sync::atomic::{
-        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
+    pub use crate::condvar::Condvar;
     pub use crate::lock::{Mutex, MutexGuard};
 }
 
@@ -25,7 +26,7 @@ mod real {
 mod modelled {
     pub use loom::sync::MutexGuard;
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
     use crate::lock::LockClass;
@@ -43,6 +44,43 @@ mod modelled {
         /// Waits for the lock and holds it until the guard is dropped.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("loom stops at the first panic")
+        }
+
+        /// Takes the lock if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// loom's condition variable behind the methods of ours. Time does not pass in a model: a
+    /// wait with a timeout ends only when notified.
+    #[derive(Debug, Default)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        /// Nobody waits yet.
+        #[must_use]
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Gives the lock up, sleeps until notified, takes it again.
+        pub fn wait<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _timeout: Option<core::time::Duration>,
+        ) -> MutexGuard<'a, T> {
+            self.0.wait(guard).expect("loom stops at the first panic")
+        }
+
+        /// Wakes one who waits.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all who wait.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
         }
     }
 }

@@ -209,7 +209,7 @@ impl Drop for Mbuf {
         let zones = self.head().zones;
         // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because nothing
         // keeps them from the moment that the last mbuf is free.
-        let zone = unsafe { (*zones.as_ptr()).mbufs };
+        let zone = unsafe { zones.as_ref() }.mbufs();
         // SAFETY: our mbuf came from this zone, and its owner goes here.
         unsafe { zone.free(self.0.cast()) };
     }

@@ -7,9 +7,9 @@
 //!   mbuf_jumbo_16k   16 KiB    bulk: four hold one 64 KiB segment
 //! ```
 //!
-//! An mbuf remembers its zones in eight bytes. They stay valid as long as any mbuf lives: a pool
-//! whose last handle goes with mbufs outstanding leaks its zones on purpose, and says so in
-//! [`uma::leaked_zones`]. The mbufs may be used and freed all the same.
+//! An mbuf remembers its zones in eight bytes. They stay valid as long as any mbuf lives, even if
+//! the pool's last handle goes before: the zones belong to the mbuf zone, which ends with its last
+//! item. ([`uma::leaked_zones`] counts such zones meanwhile.)
 //!
 //! Called by: `mbuf.rs`, `ext.rs`, users. Calls: `uma`.
 //!
@@ -17,12 +17,11 @@
 
 use core::alloc::Layout;
 use core::fmt;
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use uma::{RawZone, RawZoneRef, ZoneError};
+use uma::{Hooks, RawZone, RawZoneRef, ZoneError};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
@@ -57,19 +56,31 @@ impl Default for PoolConfig {
 
 /// The zones behind a pool; what an mbuf points to.
 ///
-/// It lives, and so do the zones it names, as long as a handle of the pool or an mbuf of its does.
+/// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
+/// of the pool or an mbuf does.
 pub(crate) struct Zones {
     /// For frees: to be copied out, since the free of the last mbuf may end `Zones`.
-    pub(crate) mbufs: RawZoneRef,
-    clusters: [RawZoneRef; 3],
+    mbufs: OnceLock<RawZoneRef<Zones>>,
+    clusters: [RawZone; 3],
     pub(crate) stats: Stats,
 }
 
+impl Hooks for Zones {}
+
 impl Zones {
+    /// The zone that mbufs come from.
+    #[inline]
+    pub(crate) fn mbufs(&self) -> RawZoneRef<Zones> {
+        match self.mbufs.get() {
+            Some(&zone) => zone,
+            None => unreachable!("a pool is not shown to anybody before this is set"),
+        }
+    }
+
     #[inline]
     pub(crate) fn alloc_mbuf(&self) -> Result<NonNull<u8>, NoBufs> {
         // SAFETY: the zone lives as long as `self`.
-        Ok(unsafe { self.mbufs.alloc()? })
+        Ok(unsafe { self.mbufs().alloc()? })
     }
 
     /// A cluster, its count, which is 1, and the zone that it goes back to.
@@ -78,114 +89,65 @@ impl Zones {
         &self,
         size: ClusterSize,
     ) -> Result<(NonNull<u8>, NonNull<AtomicU32>, RawZoneRef), NoBufs> {
-        let zone = self.clusters[size as usize];
-        // SAFETY: the zone lives as long as `self`.
-        let buf = unsafe { zone.alloc()? };
+        let zone = &self.clusters[size as usize];
+        let buf = zone.alloc()?;
         // SAFETY: `buf` is a live item of this zone, which was built with counts.
         let refs = unsafe { zone.refcount(buf) };
         // Relaxed: whoever gets a reference gets it through something that synchronises.
         refs.store(1, Ordering::Relaxed);
-        Ok((buf, NonNull::from(refs), zone))
-    }
-}
-
-/// What the handles of a pool own.
-struct Inner {
-    /// From `Box::leak`: mbufs hold this address, which a moving Box would not allow.
-    zones: NonNull<Zones>,
-    mbufs: RawZone,
-    clusters: ManuallyDrop<[RawZone; 3]>,
-}
-
-// SAFETY: zones are thread-safe, and `Zones` holds references to them, and counters.
-unsafe impl Send for Inner {}
-// SAFETY: as for Send.
-unsafe impl Sync for Inner {}
-
-impl Inner {
-    /// Whether an mbuf may be live, when no handle is left.
-    ///
-    /// Others may free mbufs meanwhile, and make new ones from those they have. A sum of live items
-    /// taken CPU by CPU could then come out as none while there is one. So the frees are counted
-    /// before the allocations: if even so they are as many, then none was live in between; and
-    /// where none is, there is nobody left to make one.
-    fn has_mbufs(&self) -> bool {
-        let frees = self.mbufs.stats().frees;
-        self.mbufs.stats().requests != frees
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // A live mbuf leads to `Zones`, and through it to the cluster zones, even to those of which
-        // no cluster is live. So all of that stays, and the mbuf zone, which keeps itself, is
-        // counted as leaked.
-        if self.has_mbufs() {
-            return;
-        }
-        // SAFETY: from Box::leak, and nobody is left to use it: the last mbuf's free copied the
-        // zone's address out before it freed.
-        drop(unsafe { Box::from_raw(self.zones.as_ptr()) });
-        // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut self.clusters) };
+        Ok((buf, NonNull::from(refs), zone.as_ref_ptr()))
     }
 }
 
 /// A set of zones to take mbufs and clusters from: a cheap handle, to be cloned freely.
 #[derive(Clone)]
-pub struct MbufPool(Arc<Inner>);
+pub struct MbufPool(RawZone<Zones>);
 
 impl MbufPool {
     /// Makes the zones. Nothing but address space is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
-        let mbufs = RawZone::builder("mbuf", layout(MSIZE))
-            .limit(config.mbufs_max)
-            .build()?;
         let zone = |size: ClusterSize| {
             RawZone::builder(size.zone_name(), layout(size.bytes()))
                 .limit(config.cluster_bytes_max / size.bytes())
                 .refcounts()
                 .build()
         };
-        let clusters = [
-            zone(ClusterSize::K2)?,
-            zone(ClusterSize::K4)?,
-            zone(ClusterSize::K16)?,
-        ];
-        let zones = Box::leak(Box::new(Zones {
-            mbufs: mbufs.as_ref_ptr(),
+        let zones = Zones {
+            mbufs: OnceLock::new(),
             clusters: [
-                clusters[0].as_ref_ptr(),
-                clusters[1].as_ref_ptr(),
-                clusters[2].as_ref_ptr(),
+                zone(ClusterSize::K2)?,
+                zone(ClusterSize::K4)?,
+                zone(ClusterSize::K16)?,
             ],
             stats: Stats::default(),
-        }));
-        let (zones, clusters) = (NonNull::from(zones), ManuallyDrop::new(clusters));
-        Ok(Self(Arc::new(Inner {
-            zones,
-            mbufs,
-            clusters,
-        })))
+        };
+        let mbufs = RawZone::builder("mbuf", layout(MSIZE))
+            .limit(config.mbufs_max)
+            .hooks(zones)
+            .build()?;
+        let itself = mbufs.hooks().mbufs.set(mbufs.as_ref_ptr());
+        debug_assert!(itself.is_ok(), "nobody else has set it");
+        Ok(Self(mbufs))
     }
 
     #[inline]
     pub(crate) fn zones(&self) -> &Zones {
-        // SAFETY: it lives as long as the handle.
-        unsafe { self.0.zones.as_ref() }
+        self.0.hooks()
     }
 
     /// Gives what is cached and free back to the system.
     pub fn drain(&self) {
-        self.0.mbufs.drain();
-        self.0.clusters.iter().for_each(RawZone::drain);
+        self.0.drain();
+        for zone in &self.zones().clusters {
+            zone.drain();
+        }
     }
 
     /// Mbufs and clusters in use: both zero once everything was freed (zone balance).
     pub fn live(&self) -> Live {
         Live {
-            mbufs: self.0.mbufs.live(),
-            clusters: self.0.clusters.iter().map(RawZone::live).sum(),
+            mbufs: self.0.live(),
+            clusters: self.zones().clusters.iter().map(RawZone::live).sum(),
         }
     }
 
@@ -194,8 +156,8 @@ impl MbufPool {
     pub fn stats(&self) -> PoolStats {
         let s = &self.zones().stats;
         PoolStats {
-            mbufs: self.0.mbufs.stats(),
-            clusters: self.0.clusters.iter().map(RawZone::stats).collect(),
+            mbufs: self.0.stats(),
+            clusters: self.zones().clusters.iter().map(RawZone::stats).collect(),
             pullups: s.pullups.get(),
             pullups_copied: s.pullups_copied.get(),
             shares: s.shares.get(),

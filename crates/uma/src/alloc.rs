@@ -1,290 +1,232 @@
-//! The way out: an item from this CPU's cache, or the depot, or a slab, or another CPU.
+//! The way out: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
 //!
-//! Called by: `raw.rs`. Calls: `cache.rs`, `depot.rs`, `keg.rs`, the hooks.
+//! Called by: `raw.rs`, `local.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `init` hooks.
 //!
 //! ```text
-//!   alloc: lock this CPU's cache, pop                                      (nearly always)
-//!          + lock the depot, trade an empty bucket for a filled one        (once a bucket)
-//!   alloc_slow: take a bucket's worth from the keg, init each              (working set grew)
-//!               rob another CPU's cache or the depot                       (memory has run out)
+//!   take             the top of this CPU's loaded bucket: nearly always the end of the story
+//!   take_slow        1. this CPU's previous bucket
+//!                    2. a filled bucket of the depot, for our empty one
+//!                    3. a bucket filled from the slabs, through `init`
+//!   take_from_all    4. close the keg (other CPUs' and zones' caches come back), take from it
+//!   wait             5. sleep until something comes back
 //! ```
 //!
-//! The common case takes one lock, that of a cache which this CPU alone uses, and writes only
-//! what that lock covers.
+//! In 1 to 3 the bucket is in this thread's hands alone: the caller's item is taken from it first,
+//! and then it is put where the CPU finds it. Losing the CPU in between does no harm: the bucket
+//! lands in the cache of another, or in the depot.
 
 use crate::AllocError;
-use crate::bucket::Bucket;
-use crate::cache::Cache;
-use crate::inner::{Inner, NO_LIMIT, Transit};
+use crate::bucket::Owned;
+use crate::depot::Refill;
+use crate::inner::Inner;
+use crate::keg::{Last, Urgency};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
-/// How often to wait for items that are in another thread's hands before giving up: a few turns
-/// of the scheduler, then about 0.1 s in all. They come long before that; the bound is for an
-/// `init` hook that allocates from its own, exhausted zone.
-const WAITS_MAX: usize = 1000;
+/// How often to look again for items that are in other threads' hands before giving up: a few
+/// turns of the scheduler, then about 0.1 s in all. They come long before that; the bound is for
+/// an `init` hook that allocates from its own, exhausted zone.
+const LOOKS_MAX: usize = 1000;
 const YIELDS_MAX: usize = 50;
 const NAP: Duration = Duration::from_micros(50);
 
-/// What a cache had to say.
-#[must_use]
-enum Taken {
-    Item(NonNull<u8>),
-    /// No free item on this CPU nor in the depot.
-    Empty,
-    /// As many are live as may be.
-    Limit,
-}
-
-/// Why no item was found anywhere.
-#[must_use]
-enum Shortage {
-    /// Other threads carry free items: look again.
-    Wait,
-    /// There is none.
-    Final(AllocError),
-}
-
 impl Inner {
-    /// An item that has been through `ctor`.
+    /// A free item that has been through `init`.
     #[inline]
-    pub(crate) fn alloc(&self) -> Result<NonNull<u8>, AllocError> {
-        let taken = self.take(&mut self.lock_cache());
-        let item = match taken {
-            Taken::Item(item) => item,
-            Taken::Empty => self.alloc_slow()?,
-            Taken::Limit => return self.fail(AllocError::Limit),
-        };
-        self.construct(item)?;
-        Ok(item)
+    pub(crate) fn take(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        match self.percpu.pop() {
+            Some(item) => Ok(item),
+            None => self.take_slow(urgency),
+        }
     }
 
-    /// As many items as there are, up to the length of `out`, each through `ctor`; they are the
-    /// first of `out`. Takes each lock once a bucket, not once an item.
-    pub(crate) fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let taken = self.take_bulk(out);
-        let mut constructed = 0;
-        while constructed < taken {
-            // SAFETY: take_bulk wrote the first `taken` entries.
-            let item = unsafe { out[constructed].assume_init() };
-            if self.construct(item).is_err() {
-                break;
-            }
-            constructed += 1;
-        }
-        // The one that failed has gone back by itself; those behind it have not been tried.
-        for entry in out.iter().take(taken).skip(constructed + 1) {
-            // SAFETY: as above.
-            let item = unsafe { entry.assume_init() };
-            self.put_back(item);
-        }
-        constructed
-    }
-
-    fn take_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    /// As many items as there are, up to the length of `out`; they are the first ones of it.
+    pub(crate) fn take_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let mut done = 0;
         while done < out.len() {
-            let stop = self.take_many(out, &mut done);
-            let slow = match stop {
-                None => break,
-                Some(Taken::Limit) => self.fail(AllocError::Limit),
-                Some(_) => self.alloc_slow(),
-            };
-            let Ok(item) = slow else { break };
-            out[done].write(item);
-            done += 1;
+            let popped = self.percpu.pop_bulk(&mut out[done..]);
+            done += popped;
+            if popped == 0 {
+                let Ok(item) = self.take_slow(Urgency::Normal) else {
+                    break;
+                };
+                out[done].write(item);
+                done += 1;
+            }
         }
         done
     }
 
-    /// Takes what this CPU and the depot have; says what stopped it before `out` was full.
-    fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>], done: &mut usize) -> Option<Taken> {
-        let mut cache = self.lock_cache();
-        for entry in out.iter_mut().skip(*done) {
-            match self.take(&mut cache) {
-                Taken::Item(item) => entry.write(item),
-                stop => return Some(stop),
-            };
-            *done += 1;
+    /// An item, after a sleep if need be, until `deadline` if there is one.
+    pub(crate) fn take_or_wait(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        match self.percpu.pop() {
+            Some(item) => return Ok(item),
+            None => match self.refill(Urgency::Normal) {
+                Err(AllocError::Limit | AllocError::NoMemory) => {}
+                settled => return settled.or_else(|error| self.fail(error)),
+            },
         }
-        None
+        self.counts.shortages.inc();
+        kern::witness::assert_none("an allocation that may sleep");
+        let item = self.keg.sleep(Urgency::Normal, deadline);
+        item.and_then(|item| self.taken_directly(item))
+            .or_else(|error| self.fail(error))
     }
 
-    /// Takes an item from this CPU or the depot.
-    #[inline]
-    fn take(&self, cache: &mut Cache) -> Taken {
-        if cache.is_empty() {
-            // Before anything moves: at the limit there is nothing to fetch items for.
-            if !self.may_grow() {
-                return Taken::Limit;
-            }
-            if !cache.refill_from(&mut self.depot.0.lock()) {
-                return Taken::Empty;
-            }
-        }
-        if !self.count_alloc(cache) {
-            return Taken::Limit;
-        }
-        match cache.pop() {
-            Some(item) => Taken::Item(item),
-            None => unreachable!("the cache was not empty, and we have held its lock since"),
-        }
-    }
-
-    /// Finds a bucket of free items, takes one for the caller and leaves the rest to this CPU.
     #[cold]
-    fn alloc_slow(&self) -> Result<NonNull<u8>, AllocError> {
-        let mut waits = 0;
-        let (bucket, transit) = loop {
-            match self.find_bucket() {
-                Ok(found) => break found,
-                Err(Shortage::Final(error)) => return self.fail(error),
-                Err(Shortage::Wait) if waits == WAITS_MAX => {
-                    return self.fail(AllocError::NoMemory);
-                }
-                Err(Shortage::Wait) => waits += 1,
-            }
-            wait(waits);
+    #[inline(never)]
+    fn take_slow(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        let item = match self.refill(urgency) {
+            Err(AllocError::Limit | AllocError::NoMemory) => self.take_from_all(urgency),
+            settled => settled,
         };
-        let item = self.take_and_deposit(bucket);
-        drop(transit);
-        item.map_or_else(|| self.fail(AllocError::Limit), Ok)
+        item.or_else(|error| self.fail(error))
     }
 
-    /// Takes one item of the bucket, unless the limit forbids it, and deposits the others here.
-    fn take_and_deposit(&self, mut bucket: Bucket) -> Option<NonNull<u8>> {
-        let mut homeless = Bucket::NONE;
-        let mut item = None;
-        {
-            let mut cache = self.lock_cache();
-            if self.count_alloc(&mut cache) {
-                item = bucket.pop();
-                debug_assert!(item.is_some(), "find_bucket brings a bucket with items");
-            }
-            let mut depot = self.depot.0.lock();
-            if bucket.is_empty() {
-                depot.keep_empty(bucket);
-            } else if let Err(bucket) = cache.deposit(bucket, &mut depot) {
-                homeless = bucket;
-            }
+    /// Steps 1 to 3.
+    fn refill(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        let _inside = self.inside();
+        self.counts.misses.inc();
+        let empty = match self.percpu.exchange_previous(None) {
+            Ok(Some(previous)) if !previous.is_empty() => return Ok(self.take_and_load(previous)),
+            Ok(empty) | Err(empty) => empty,
+        };
+        let visit = self.depot.lock().refill(empty);
+        match visit {
+            Refill::Filled(bucket) => Ok(self.take_and_load(bucket)),
+            Refill::Empty(Some(bucket)) => self.import(bucket, urgency),
+            Refill::Empty(None) | Refill::Closed => Err(AllocError::NoMemory),
         }
-        self.give_bucket_to_slabs(&homeless);
-        item
     }
 
-    /// A bucket with at least one free item that went through `init`.
-    fn find_bucket(&self) -> Result<(Bucket, Transit<'_>), Shortage> {
-        let transit = self.enter_transit();
-        match self.import() {
-            Ok(bucket) => Ok((bucket, transit)),
+    /// Fills a bucket from the slabs.
+    fn import(&self, mut bucket: Owned, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        self.counts.imports.inc();
+        let taken = self.keg.take(bucket.spare(), urgency);
+        let good = taken.and_then(|taken| {
+            self.took(taken);
+            // SAFETY: the keg wrote that many into the front of the spare entries.
+            unsafe { bucket.added(taken) };
+            self.unpoison(bucket.items());
+            self.initialise_bucket(&mut bucket)
+        });
+        match good {
+            Ok(()) => Ok(self.take_and_load(bucket)),
             Err(error) => {
-                // Our own hands are empty: do not wait for ourselves.
-                drop(transit);
-                self.rob(error)
+                self.depot.lock().push(bucket);
+                Err(error)
             }
         }
     }
 
-    /// A bucket of items fresh from the slabs.
-    fn import(&self) -> Result<Bucket, AllocError> {
-        let bucket = self.depot.0.lock().empty_bucket(self.bucket_items);
-        let mut bucket = bucket.ok_or(AllocError::NoMemory)?;
-        // A small zone does not fill a bucket with items that can never all be live.
-        let want = self
-            .bucket_items
-            .min(self.limit.load(Ordering::Relaxed))
-            .max(1);
-        self.slab_visits.inc();
-        self.keg.0.lock().take(&self.arena, &mut bucket, want);
-        let refused = self.initialise(&mut bucket);
-        match bucket.is_empty() {
-            false => Ok(bucket),
-            true if refused => Err(AllocError::Hook),
-            true => Err(AllocError::NoMemory),
+    /// Runs `init` over a new bucket; from the first item it refuses, items go back.
+    fn initialise_bucket(&self, bucket: &mut Owned) -> Result<(), AllocError> {
+        let good = self.initialise(bucket.items());
+        let refused = &bucket.items()[good..];
+        if !refused.is_empty() {
+            self.give_to_keg(refused, false);
+            bucket.truncate(good);
         }
-    }
-
-    /// Runs `init` over a bucket; from the first item it refuses, items go back to their slabs.
-    fn initialise(&self, bucket: &mut Bucket) -> bool {
-        let Some(hooks) = &self.hooks else {
-            return false;
-        };
-        // SAFETY: the item was just taken from its slab and is in our hands alone.
-        let refuses = |&item: &NonNull<u8>| unsafe { hooks.init(item) }.is_err();
-        let Some(good) = bucket.items().iter().position(refuses) else {
-            return false;
-        };
-        self.give_to_slabs(&bucket.items()[good..], false);
-        bucket.truncate(good);
-        true
-    }
-
-    /// Takes a bucket from another CPU or the depot. With all caches locked no item moves, so
-    /// what is found missing is missing: either it is live, or a thread that is in transit has
-    /// it and will put it down soon.
-    #[cold]
-    fn rob(&self, error: AllocError) -> Result<(Bucket, Transit<'_>), Shortage> {
-        self.robberies.inc();
-        let mut caches = self.lock_all();
-        let mut depot = self.depot.0.lock();
-        let found = caches.iter_mut().find_map(|cache| cache.surrender());
-        if let Some(bucket) = found.or_else(|| depot.pop_filled()) {
-            return Ok((bucket, self.enter_transit()));
+        if good == 0 {
+            return Err(AllocError::Hook);
         }
-        // A drain may have brought items to their slabs after we looked there. Who takes items
-        // from the keg is in transit before, and who brings them until after: so with its lock
-        // held too, nobody slips through between the two questions.
-        let keg = self.keg.0.lock();
-        let in_slabs = error == AllocError::NoMemory && keg.has_items();
-        if in_slabs || self.in_transit.0.load(Ordering::Acquire) > 0 {
-            return Err(Shortage::Wait);
-        }
-        Err(Shortage::Final(error))
-    }
-
-    /// Runs `ctor`; an item it refuses goes back to the cache.
-    #[inline]
-    fn construct(&self, item: NonNull<u8>) -> Result<(), AllocError> {
-        if let Some(hooks) = &self.hooks {
-            // SAFETY: the item came through `init` into a cache and is in our hands alone.
-            let constructed = unsafe { hooks.ctor(item) };
-            if constructed.is_err() {
-                self.put_back(item);
-                return self.fail(AllocError::Hook);
-            }
-        }
-        #[cfg(debug_assertions)]
-        self.arena.mark_taken(item);
         Ok(())
     }
 
-    /// Takes an item back that no caller has seen, as if it had never been given out.
+    /// Takes one item from a bucket that has some, and leaves the others to this CPU.
+    fn take_and_load(&self, mut bucket: Owned) -> NonNull<u8> {
+        let Some(item) = bucket.pop() else {
+            unreachable!("callers bring a bucket with items")
+        };
+        let left = match self.percpu.replace_empty(bucket) {
+            Ok(None) => return item,
+            Ok(Some(old)) => old,
+            // Another thread was here before us, or the caches are stopped.
+            Err(bucket) => bucket,
+        };
+        self.shelve(left);
+        item
+    }
+
+    /// Puts a bucket down: as this CPU's previous one, and what that was in the depot.
+    pub(crate) fn shelve(&self, bucket: Owned) {
+        let (Ok(Some(left)) | Err(Some(left))) = self.percpu.exchange_previous(Some(bucket)) else {
+            return;
+        };
+        let refused = self.depot.lock().put(left);
+        if let Err(bucket) = refused {
+            self.empty_into_keg(bucket);
+        }
+    }
+
+    /// Step 4: all that is free comes together in the keg, or proves to be live.
     #[cold]
-    fn put_back(&self, item: NonNull<u8>) {
-        self.put(item, Self::uncount_alloc);
+    fn take_from_all(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        self.counts.shortages.inc();
+        for looks in 0..LOOKS_MAX {
+            self.keg.close();
+            match self.keg.take_last(urgency) {
+                Last::Item(item) => return self.taken_directly(item),
+                Last::Failed(error) => return Err(error),
+                Last::Again => wait(looks),
+            }
+        }
+        Err(AllocError::NoMemory)
+    }
+
+    /// An item that came from the keg past the buckets.
+    fn taken_directly(&self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+        self.took(1);
+        self.unpoison(&[item]);
+        if self.initialise(&[item]) == 0 {
+            self.give_to_keg(&[item], false);
+            return Err(AllocError::Hook);
+        }
+        self.counts.direct.inc();
+        Ok(item)
+    }
+
+    fn unpoison(&self, items: &[NonNull<u8>]) {
+        items
+            .iter()
+            .for_each(|&item| crate::asan::unpoison(item, self.layout.size()));
     }
 
     #[cold]
-    fn fail<T>(&self, error: AllocError) -> Result<T, AllocError> {
-        self.failures.inc();
+    pub(crate) fn fail<T>(&self, error: AllocError) -> Result<T, AllocError> {
+        self.counts.failures.inc();
         Err(error)
+    }
+
+    /// Enters until the answer is dropped. For callers whose zone something else keeps.
+    pub(crate) fn inside(&self) -> Inside<'_> {
+        self.enter();
+        Inside(self)
+    }
+}
+
+/// Proof that a thread is inside a zone.
+pub(crate) struct Inside<'a>(&'a Inner);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        // SAFETY: entered by `inside`; the borrow shows that something else keeps the zone, so
+        // this does not end it.
+        unsafe { Inner::leave(NonNull::from(self.0)) };
     }
 }
 
 /// Lets other threads go on, the more patiently the longer it takes.
-fn wait(waits: usize) {
-    if waits <= YIELDS_MAX {
+fn wait(looks: usize) {
+    if looks <= YIELDS_MAX {
         thread::yield_now();
     } else {
         thread::sleep(NAP);
     }
 }
-
-// `import` relies on `NO_LIMIT` being the greatest number: `min` with it changes nothing.
-const _: () = assert!(NO_LIMIT == usize::MAX);
-
-#[cfg(test)]
-mod tests;

@@ -17,7 +17,8 @@
 
 use crate::ZoneError;
 use crate::geometry::{Geometry, Place};
-use crate::region::{self, Region};
+use crate::purge::{Purged, give_back_runs};
+use crate::region::{self, PageSize, Region};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
@@ -25,31 +26,66 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// A reference count has a cache line to itself: two CPUs that share two clusters must not meet.
-const COUNT_BYTES: usize = 64;
+pub(crate) const COUNT_BYTES: usize = 64;
 /// Of a limited address space a zone takes at most one part in this many of what is left, so that
 /// later zones, and the program, find some too.
 const ADDRESS_SPACE_SHARE: usize = 8;
 /// Slabs become accessible in steps of this many bytes: one system call for 64 small slabs.
 const STEP_BYTES: usize = 4 << 20;
 
+/// How a zone wants its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArenaOptions {
+    /// Address space for its slabs, which bounds them for ever.
+    pub(crate) reserve_bytes: usize,
+    /// A reference count beside each item.
+    pub(crate) refcounts: bool,
+    /// Slabs of huge pages, given back only whole. The trap in it: giving back a part of a huge
+    /// page lowers the resident size at once, and frees no memory until all of it is given back.
+    pub(crate) huge: bool,
+    /// The first items of different slabs begin at different cache sets ([`Geometry`]).
+    pub(crate) colour: bool,
+    /// Each item ends at a page that nobody may touch, on pages of its own. Slow, and the system
+    /// allows some 32,000 items: to find who writes beyond an item.
+    pub(crate) guard: bool,
+    /// This many more slabs behind the others, which [`Slabs`](crate::slabs::Slabs) never uses.
+    pub(crate) sample_slabs: usize,
+}
+
+impl Default for ArenaOptions {
+    fn default() -> Self {
+        Self {
+            reserve_bytes: crate::RESERVE_BYTES_DEFAULT,
+            refcounts: false,
+            huge: false,
+            colour: false,
+            guard: false,
+            sample_slabs: 0,
+        }
+    }
+}
+
 /// Memory for slabs.
 #[derive(Debug)]
 pub(crate) struct Arena {
     geo: Geometry,
     items: Region,
+    /// Bytes of the slabs before the samples.
+    normal_len: usize,
     counts: Option<Region>,
     #[cfg(debug_assertions)]
     taken: Region,
 }
 
 impl Arena {
-    /// Reserves `bytes`, or half, or a quarter, ... whatever fits the address space.
-    pub(crate) fn reserve(geo: Geometry, bytes: usize, counted: bool) -> Result<Self, ZoneError> {
+    /// Reserves what the options say, or half, or a quarter, ... whatever fits the address space.
+    pub(crate) fn reserve(geo: Geometry, options: &ArenaOptions) -> Result<Self, ZoneError> {
         let share =
             region::address_space_left().map_or(usize::MAX, |left| left / ADDRESS_SPACE_SHARE);
-        let mut slabs = (bytes.min(share) >> geo.slab_bytes().trailing_zeros()).max(1);
+        let bytes = options.reserve_bytes.min(share);
+        let mut slabs = (bytes >> geo.slab_bytes().trailing_zeros()).max(1);
         while slabs > 0 {
-            if let Some(arena) = Self::try_reserve(geo, slabs, counted) {
+            if let Some(arena) = Self::try_reserve(geo, slabs, options) {
                 return Ok(arena);
             }
             slabs /= 2;
@@ -57,70 +93,154 @@ impl Arena {
         Err(ZoneError::NoAddressSpace)
     }
 
-    fn try_reserve(geo: Geometry, slabs: usize, counted: bool) -> Option<Self> {
-        let items = slabs * geo.per_slab();
+    fn try_reserve(geo: Geometry, slabs: usize, options: &ArenaOptions) -> Option<Self> {
+        let total = slabs.checked_add(options.sample_slabs)?;
+        let items = total.checked_mul(geo.per_slab())?;
+        let table = |bytes, align| Region::reserve(bytes, align, PageSize::Small);
+        let pages = match geo.huge() {
+            true => PageSize::Huge,
+            false => PageSize::Small,
+        };
+        let bytes = total.checked_mul(geo.slab_bytes())?;
         Some(Self {
             geo,
-            items: Region::reserve(slabs.checked_mul(geo.slab_bytes())?, geo.slab_bytes())?,
-            counts: match counted {
-                true => Some(Region::reserve(
-                    items.checked_mul(COUNT_BYTES)?,
-                    COUNT_BYTES,
-                )?),
+            items: Region::reserve(bytes, geo.slab_bytes(), pages)?,
+            normal_len: slabs * geo.slab_bytes(),
+            counts: match options.refcounts {
+                true => Some(table(items.checked_mul(COUNT_BYTES)?, COUNT_BYTES)?),
                 false => None,
             },
             #[cfg(debug_assertions)]
-            taken: Region::reserve(items.div_ceil(8), 1)?,
+            taken: table(items.div_ceil(8), 1)?,
         })
     }
 
-    /// Slabs reserved.
-    pub(crate) fn slabs_max(&self) -> usize {
-        self.items.len() / self.geo.slab_bytes()
+    /// How the items lie.
+    #[inline]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geo
     }
 
-    /// Makes at least the first `slabs` accessible, beside their table entries, and more where
-    /// that is cheap. The number that is, or `None` when the system refuses.
-    pub(crate) fn open(&self, slabs: usize) -> Option<usize> {
-        let step = (STEP_BYTES / self.geo.slab_bytes()).max(1);
+    /// The first byte of the first slab.
+    #[inline]
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.items.base()
+    }
+
+    /// Bytes from the base to the end of the last sample slab.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Bytes from the base to the end of the slabs before the samples.
+    #[inline]
+    pub(crate) fn normal_len(&self) -> usize {
+        self.normal_len
+    }
+
+    /// Slabs reserved, without the samples.
+    pub(crate) fn slabs_max(&self) -> usize {
+        self.normal_len / self.geo.slab_bytes()
+    }
+
+    /// The sample slabs, open or not.
+    pub(crate) fn sample_range(&self) -> Range<usize> {
+        self.slabs_max()..self.items.len() / self.geo.slab_bytes()
+    }
+
+    /// Whether items have reference counts.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counts.is_some()
+    }
+
+    /// Makes at least the slabs from `open` to `slabs` accessible, beside their table entries,
+    /// and more where that is cheap. The end of those that are, or `None` when the system
+    /// refuses.
+    pub(crate) fn open(&self, open: usize, slabs: usize) -> Option<usize> {
+        let step = match self.geo.guard() {
+            true => 1,
+            false => (STEP_BYTES / self.geo.slab_bytes()).max(1),
+        };
         let stepped = slabs.next_multiple_of(step).min(self.slabs_max());
         [stepped, slabs]
             .into_iter()
-            .find(|&slabs| self.open_exactly(slabs))
+            .find(|&slabs| self.open_exactly(open..slabs))
     }
 
-    fn open_exactly(&self, slabs: usize) -> bool {
-        let items = slabs * self.geo.per_slab();
+    /// Makes the first `n` sample slabs accessible, or as many as there are; says how many, or
+    /// none when the system refuses.
+    pub(crate) fn open_samples(&self, n: usize) -> usize {
+        let all = self.sample_range();
+        let some = all.start..all.end.min(all.start + n);
+        match self.open_exactly(some.clone()) {
+            true => some.len(),
+            false => 0,
+        }
+    }
+
+    fn open_exactly(&self, run: Range<usize>) -> bool {
+        let per_slab = self.geo.per_slab();
+        let (start, end) = (run.start * per_slab, run.end * per_slab);
         let counts = self
             .counts
             .as_ref()
-            .is_none_or(|counts| counts.open(items * COUNT_BYTES));
+            .is_none_or(|counts| counts.open(start * COUNT_BYTES..end * COUNT_BYTES));
         #[cfg(debug_assertions)]
-        let counts = counts && self.taken.open(items.div_ceil(8));
-        counts && self.items.open(slabs * self.geo.slab_bytes())
+        let counts = counts && self.taken.open(start / 8..end.div_ceil(8));
+        counts && self.each_part(run, |part| self.items.open(part))
     }
 
-    /// Gives the pages under a run of slabs back, and the whole pages of their counts.
+    /// Lets the pages under a run of slabs come now; says whether there was memory.
     ///
     /// # Safety
-    /// No item of these slabs is live or cached, and none is taken during the call.
-    pub(crate) unsafe fn give_back(&self, run: Range<usize>) {
+    /// The slabs are open, all their items are free, and none is taken during the call.
+    pub(crate) unsafe fn populate(&self, run: Range<usize>) -> bool {
+        // SAFETY: the caller says that nobody holds an item there.
+        self.each_part(run, |part| unsafe { self.items.populate(part) })
+    }
+
+    /// Does something to all bytes of a run of slabs, or to all but the guard pages; stops when
+    /// it fails.
+    fn each_part(&self, run: Range<usize>, how: impl Fn(Range<usize>) -> bool) -> bool {
         let bytes = self.geo.slab_bytes();
-        // SAFETY: the caller says that nobody holds an item there, so nobody needs the bytes.
-        unsafe { self.items.give_back(run.start * bytes, run.end * bytes) };
-        if let Some(counts) = &self.counts {
-            let bytes = self.geo.per_slab() * COUNT_BYTES;
-            // SAFETY: a count lives as long as its item does; only whole pages of this run go.
-            unsafe { counts.give_back(run.start * bytes, run.end * bytes) };
+        if !self.geo.guard() {
+            return how(run.start * bytes..run.end * bytes);
         }
+        let slots = || 0..self.geo.per_slab();
+        let mut places = run.flat_map(|slab| slots().map(move |slot| Place { slab, slot }));
+        places.all(|place| {
+            let start = self.geo.offset_of(place);
+            how(start..start + self.geo.size())
+        })
+    }
+
+    /// Gives pages back: ranges of bytes of the items, and of their counts. Scattered ones go
+    /// many to a call where the system allows.
+    ///
+    /// # Safety
+    /// Nobody holds an item that has a byte in these ranges, or whose count has, and none is
+    /// taken during the call.
+    pub(crate) unsafe fn give_back(
+        &self,
+        items: &[Range<usize>],
+        counts: &[Range<usize>],
+    ) -> Purged {
+        // SAFETY: so says the caller.
+        let mut purged = unsafe { give_back_runs(&self.items, items) };
+        if let Some(region) = &self.counts {
+            // SAFETY: a count is needed as long as its item is held, and no longer.
+            purged += unsafe { give_back_runs(region, counts) };
+        }
+        purged
     }
 
     /// The address of an item.
     pub(crate) fn item_at(&self, place: Place) -> NonNull<u8> {
         let offset = self.geo.offset_of(place);
         debug_assert!(offset < self.items.len());
-        // SAFETY: the keg asks only for slabs below slabs_max and slots below per_slab, so the
-        // offset is within the reservation.
+        // SAFETY: callers ask only for slabs below the end of sample_range and slots below
+        // per_slab, so the offset is within the reservation.
         unsafe { self.items.base().add(offset) }
     }
 
@@ -138,14 +258,14 @@ impl Arena {
         self.geo.place_of(self.offset_of(item))
     }
 
-    /// Whether the address is in our range.
+    /// Whether the address is in our range, samples and all.
     #[inline]
     pub(crate) fn owns(&self, pointer: NonNull<u8>) -> bool {
         self.offset_of(pointer) < self.items.len()
     }
 
     /// Whether the address is that of an item of ours, and not inside or between items.
-    #[cfg(debug_assertions)]
+    #[inline]
     pub(crate) fn is_item(&self, pointer: NonNull<u8>) -> bool {
         self.owns(pointer) && self.geo.is_item(self.offset_of(pointer))
     }

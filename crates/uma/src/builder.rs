@@ -1,30 +1,39 @@
 //! How a zone is described before it is made.
 //!
-//! Called by: users, `zone.rs`. Calls: `geometry.rs`, `arena.rs`, `inner.rs`.
+//! Called by: users, `zone.rs`, `object.rs`. Calls: `geometry.rs`, `arena.rs`, `slabs.rs`,
+//! `keg.rs`, `inner.rs`.
 
-use crate::arena::Arena;
+use crate::arena::{Arena, ArenaOptions};
 use crate::geometry::Geometry;
-use crate::hooks::Hooks;
+use crate::hooks::{Hooks, Import, NoHooks};
 use crate::inner::{Inner, NO_LIMIT, Plan};
+use crate::keg::{Keg, Store};
+use crate::percpu::{Backend, Percpu};
+use crate::slabs::Slabs;
 use crate::{RawZone, ZoneError};
 use core::alloc::Layout;
+use core::any::TypeId;
+use std::sync::Arc;
 
 /// The address space a zone reserves unless told otherwise.
 pub const RESERVE_BYTES_DEFAULT: usize = if cfg!(miri) { 4 << 20 } else { 8 << 30 };
 /// The most items that a bucket may hold.
 pub const BUCKET_ITEMS_MAX: usize = 4096;
 
-/// Describes a zone; [`build`](ZoneBuilder::build) makes it. From
-/// [`RawZone::builder`] or [`Zone::builder`](crate::Zone::builder).
+/// Describes a zone; [`build`](ZoneBuilder::build) makes it. From [`RawZone::builder`],
+/// [`RawZone::secondary`] or [`Zone::builder`](crate::Zone::builder).
 #[must_use = "a builder does nothing until build()"]
-pub struct ZoneBuilder {
+pub struct ZoneBuilder<H: Hooks = NoHooks> {
     name: &'static str,
     layout: Layout,
     limit: usize,
-    counted: bool,
-    reserve_bytes: usize,
+    reserve: usize,
+    prealloc: usize,
+    arena: ArenaOptions,
     bucket_items: Option<usize>,
-    hooks: Option<Box<dyn Hooks>>,
+    backend: Option<Backend>,
+    master: Option<Arc<Keg>>,
+    hooks: H,
 }
 
 impl ZoneBuilder {
@@ -33,18 +42,45 @@ impl ZoneBuilder {
             name,
             layout,
             limit: NO_LIMIT,
-            counted: false,
-            reserve_bytes: RESERVE_BYTES_DEFAULT,
+            reserve: 0,
+            prealloc: 0,
+            arena: ArenaOptions::default(),
             bucket_items: None,
-            hooks: None,
+            backend: None,
+            master: None,
+            hooks: NoHooks,
         }
     }
 
+    pub(crate) fn secondary(name: &'static str, master: &Inner) -> Self {
+        Self {
+            master: Some(master.keg.clone()),
+            ..Self::new(name, master.layout)
+        }
+    }
+}
+
+impl<H: Hooks> ZoneBuilder<H> {
     /// At most `items` may be live. Without it only the reservation bounds the zone.
-    /// [`RawZone::set_limit`] changes it later.
+    /// [`RawZone::set_limit`] changes it later. A secondary zone shares its master's.
     #[doc(alias = "uma_zone_set_max")]
     pub fn limit(mut self, items: usize) -> Self {
         self.limit = items;
+        self
+    }
+
+    /// Of what the limit allows, the last `items` are for
+    /// [`alloc_urgent`](RawZone::alloc_urgent) alone; and their memory is there from the start.
+    #[doc(alias = "uma_zone_reserve")]
+    pub fn reserve(mut self, items: usize) -> Self {
+        self.reserve = items;
+        self
+    }
+
+    /// Slabs and pages for this many items are there from the start.
+    #[doc(alias = "uma_prealloc")]
+    pub fn prealloc(mut self, items: usize) -> Self {
+        self.prealloc = items;
         self
     }
 
@@ -52,60 +88,152 @@ impl ZoneBuilder {
     /// [`RawZone::refcount`].
     #[doc(alias = "UMA_ZONE_REFCNT")]
     pub fn refcounts(mut self) -> Self {
-        self.counted = true;
+        self.arena.refcounts = true;
         self
     }
 
     /// Reserves this much address space, which bounds the memory of the zone for ever; default
     /// [`RESERVE_BYTES_DEFAULT`]. Reserving costs no memory. When the address space is limited
-    /// (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room, half of what
-    /// was asked is tried, and so on.
+    /// (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room,
+    /// half of what was asked is tried, and so on.
     pub fn reserve_bytes(mut self, bytes: usize) -> Self {
-        self.reserve_bytes = bytes;
+        self.arena.reserve_bytes = bytes;
         self
     }
 
-    /// Items that a bucket holds, from 1 to [`BUCKET_ITEMS_MAX`]; each CPU caches up to two
-    /// buckets. By default so many that a bucket is not more than 128 KiB, and at most 128.
+    /// Slabs of huge pages: fewer page faults and a cheaper purge for a zone that fills and
+    /// empties as a whole. One live item keeps 2 MiB.
+    pub fn huge_pages(mut self) -> Self {
+        self.arena.huge = true;
+        self
+    }
+
+    /// Lets the first items of different slabs begin at different cache sets, at the price of one
+    /// item a slab. It pays for items of a power of two of which mostly the head is touched.
+    #[doc(alias = "UMA_ZONE_CACHESPREAD")]
+    pub fn colour(mut self) -> Self {
+        self.arena.colour = true;
+        self
+    }
+
+    /// Puts each item on pages of its own that end where nobody may write: finds who writes
+    /// beyond an item, at once. Slow, and for some thousands of items only.
+    #[doc(alias = "memguard")]
+    pub fn guard_pages(mut self) -> Self {
+        self.arena.guard = true;
+        self
+    }
+
+    /// Items that a bucket holds at most, from 1 to [`BUCKET_ITEMS_MAX`]; each CPU caches up to
+    /// two buckets. By default so many that a bucket is not more than 128 KiB, and at most 128.
+    /// Buckets start at 16 and grow when the depot is visited often.
     pub fn bucket_items(mut self, items: usize) -> Self {
         self.bucket_items = Some(items);
+        self
+    }
+
+    /// How the caches of the CPUs are kept from tearing. By default the best that works here; the
+    /// environment variable `UMA_PERCPU` (`rseq` or `locked`) changes the default.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
         self
     }
 
     /// Hangs code on the way of each item.
     #[doc(alias = "uma_ctor")]
     #[doc(alias = "uma_init")]
-    pub fn hooks(mut self, hooks: Box<dyn Hooks>) -> Self {
-        self.hooks = Some(hooks);
-        self
+    pub fn hooks<G: Hooks>(self, hooks: G) -> ZoneBuilder<G> {
+        ZoneBuilder {
+            name: self.name,
+            layout: self.layout,
+            limit: self.limit,
+            reserve: self.reserve,
+            prealloc: self.prealloc,
+            arena: self.arena,
+            bucket_items: self.bucket_items,
+            backend: self.backend,
+            master: self.master,
+            hooks,
+        }
     }
 
-    /// Makes the zone. It takes memory only with the first allocation.
+    /// Makes the zone. Unless told to, it takes memory only with the first allocation.
     ///
     /// # Errors
     /// [`ZoneError`] when the layout does not suit a slab allocator, or when there is no address
-    /// space.
+    /// space, or no memory for what is to be there from the start.
     #[doc(alias = "uma_zcreate")]
-    pub fn build(self) -> Result<RawZone, ZoneError> {
-        let geo = Geometry::new(self.layout)?;
-        let items = self
-            .bucket_items
-            .unwrap_or_else(|| bucket_items_for(geo.stride()));
-        Ok(RawZone::from_inner(Inner::new(Plan {
+    pub fn build(mut self) -> Result<RawZone<H>, ZoneError> {
+        if let Some(keg) = self.master.take() {
+            return Ok(self.make(|_| keg));
+        }
+        let geo = Geometry::new(self.layout, &self.arena)?;
+        let arena = Arena::reserve(geo, &self.arena)?;
+        let slabs = Slabs::new(geo).named(self.name);
+        self.make_master(Store::Slabs(arena), Some(slabs))
+    }
+
+    /// Makes a cache-only zone over `store`: without slabs, without reference counts.
+    ///
+    /// # Errors
+    /// [`ZoneError`], as for [`build`](Self::build).
+    #[doc(alias = "uma_zcache_create")]
+    pub fn build_cache_only(self, store: impl Import) -> Result<RawZone<H>, ZoneError> {
+        self.make_master(Store::Import(Box::new(store)), None)
+    }
+
+    fn make_master(self, store: Store, slabs: Option<Slabs>) -> Result<RawZone<H>, ZoneError> {
+        let ahead = self.prealloc.max(self.reserve);
+        let (limit, reserve) = (self.limit, self.reserve);
+        let zone = self.make(|hooks| {
+            let hooks = has_hooks::<H>().then_some(hooks);
+            Arc::new(Keg::new(store, slabs, hooks, limit, reserve))
+        });
+        match zone.prealloc(ahead) < ahead {
+            true => Err(ZoneError::NoMemory),
+            false => Ok(zone),
+        }
+    }
+
+    /// Makes the zone on the keg that it is given, or gives, hooks for.
+    fn make(self, keg: impl FnOnce(Arc<dyn Hooks>) -> Arc<Keg>) -> RawZone<H> {
+        let hooks: Arc<dyn Hooks> = Arc::new(self.hooks);
+        let keg = keg(hooks.clone());
+        let is_master = keg
+            .hooks
+            .as_ref()
+            .is_some_and(|keg| Arc::ptr_eq(keg, &hooks));
+        let size = self.layout.pad_to_align().size().max(1);
+        let items = self.bucket_items.unwrap_or(bucket_items_for(size));
+        let inner = Inner::make(Plan {
             name: self.name,
             layout: self.layout,
-            geo,
-            arena: Arena::reserve(geo, self.reserve_bytes, self.counted)?,
-            limit: self.limit,
+            keg,
+            own_init: has_hooks::<H>() && !is_master,
+            hooks,
+            percpu: Percpu::new(self.backend.unwrap_or_else(Backend::choose)),
             bucket_items: items.clamp(1, BUCKET_ITEMS_MAX),
-            hooks: self.hooks,
-        })))
+            depot_items: depot_items_for(size),
+        });
+        // SAFETY: it was just made, with one handle, and with hooks of type H.
+        unsafe { RawZone::from_inner(inner) }
     }
+}
+
+/// Whether calls of these hooks are worth making.
+fn has_hooks<H: Hooks>() -> bool {
+    TypeId::of::<H>() != TypeId::of::<NoHooks>()
 }
 
 /// Two buckets a CPU of 2 KiB clusters are 256 KiB: they fit the second-level cache together.
 const BUCKET_BYTES: usize = 128 << 10;
+/// What a depot keeps before it gives full buckets to the slabs.
+const DEPOT_BYTES: usize = 8 << 20;
 
-fn bucket_items_for(stride: usize) -> usize {
-    (BUCKET_BYTES / stride).clamp(2, 128)
+fn bucket_items_for(size: usize) -> usize {
+    (BUCKET_BYTES / size).clamp(2, 128)
+}
+
+fn depot_items_for(size: usize) -> usize {
+    (DEPOT_BYTES / size).clamp(64, 64 << 10)
 }

@@ -1,95 +1,342 @@
 //! The depot: where whole buckets wait between the CPU that filled them and the one that empties
 //! them.
 //!
-//! Called by: `cache.rs` (with the CPU's lock held), `reclaim.rs`, `stats.rs`. Calls: `bucket.rs`.
+//! Called by: `alloc.rs`, `free.rs`, `reclaim.rs`, `stats.rs`. Calls: `bucket.rs`.
 //!
 //! When one CPU allocates and another frees, items go round through here a bucket at a time: the
 //! lock is taken once for as many items as a bucket holds. Last in, first out, so that what is
 //! handed on is as warm as can be.
 //!
-//! Locks: `uma depot` (rank `ZONE`), inside a CPU cache's, outside the keg's. Every operation is
-//! O(1). Source: seed 004 section 5.3 (the zone's bucket layer).
+//! ```text
+//!   a CPU that frees  --- full --->  [ filled ]  --- filled --->  a CPU that allocates
+//!                     <-- room ----  [ empty  ]  <-- empty -----
+//! ```
+//!
+//! Buckets start small, so that an idle zone holds little, and double when the depot is found
+//! locked or was visited often since it last grew; a trim that finds nobody came halves them.
+//! The depot keeps a budget of items: what a spike leaves beyond it goes on to the slabs at once,
+//! where its pages can be found.
+//!
+//! Invariants ([`Depot::is_valid`]): `all` names every bucket of the zone, wherever it is, and
+//! both lists have room for that many, so that putting a bucket down never needs memory. A closed
+//! depot takes no items.
+//!
+//! Locks: `uma depot` (rank `ZONE`), inside `uma keg members`, outside `uma keg`.
+//! Source: seed 004 section 5.3 (the zone's bucket layer), Bonwick and Adams 2001 (working set).
 
-use crate::bucket::Bucket;
-use kern::lock::{LockClass, Mutex};
+use crate::bucket::{Bucket, Owned, peek};
+use core::ptr::NonNull;
+use kern::lock::LockClass;
 use kern::order;
+use kern::prim::{Mutex, MutexGuard};
 
 static DEPOT_CLASS: LockClass = LockClass::new("uma depot", order::ZONE);
 
+/// What a bucket holds at first.
+const BUCKET_ITEMS_FIRST: usize = 16;
+/// Visits after which buckets double.
+const VISITS_TO_GROW: u32 = 64;
+
 /// The depot on cache lines of its own.
 #[repr(align(128))]
-pub(crate) struct DepotSlot(pub(crate) Mutex<Depot>);
+pub(crate) struct DepotSlot(Mutex<Depot>);
 
 impl DepotSlot {
-    /// A depot without buckets.
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(&DEPOT_CLASS, Depot::default()))
+    /// A depot without buckets, whose buckets grow up to `bucket_items`, and that keeps about
+    /// `items_max` items.
+    pub(crate) fn new(bucket_items: usize, items_max: usize) -> Self {
+        Self(Mutex::new(
+            &DEPOT_CLASS,
+            Depot::new(bucket_items, items_max),
+        ))
+    }
+
+    /// Locks the depot. Finding it locked means that bigger buckets would pay.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Depot> {
+        if let Some(depot) = self.0.try_lock() {
+            return depot;
+        }
+        let mut depot = self.0.lock();
+        depot.contentions += 1;
+        depot.grow();
+        depot
     }
 }
 
-/// Buckets that belong to no CPU.
-#[derive(Debug, Default)]
-pub(crate) struct Depot {
-    filled: Vec<Bucket>,
-    empty: Vec<Bucket>,
-    /// Items in `filled`, so that nobody has to count.
-    items: usize,
+/// What came of a visit with an empty bucket.
+#[must_use]
+pub(crate) enum Refill {
+    /// A bucket with items.
+    Filled(Owned),
+    /// No items here; a bucket to fill from the slabs, if there is memory for one.
+    Empty(Option<Owned>),
+    /// The zone is closed: to the keg, with no bucket.
+    Closed,
 }
 
+/// What came of a visit for room.
+#[must_use]
+pub(crate) enum Room {
+    /// A bucket with room.
+    Bucket(Owned),
+    /// The depot holds enough: this full bucket's items belong in the slabs, then it has room.
+    Spill(Owned),
+    /// No memory for a bucket.
+    Nothing,
+    /// The zone is closed: to the keg, with what this bucket holds.
+    Closed(Option<Owned>),
+}
+
+/// Buckets that belong to no CPU.
+pub(crate) struct Depot {
+    filled: Vec<Owned>,
+    empty: Vec<Owned>,
+    /// Every bucket of the zone: what the statistics add up.
+    all: Vec<NonNull<Bucket>>,
+    /// Items in `filled`, so that nobody has to count.
+    items: usize,
+    /// Items beyond which full buckets are emptied into the slabs.
+    items_max: usize,
+    /// The fewest filled buckets since the last trim: nobody needed those.
+    filled_min: usize,
+    /// Items handed out of buckets that are gone.
+    popped_before: u64,
+    closed: bool,
+    capacity: usize,
+    capacity_max: usize,
+    /// Visits since buckets last grew, and since the last trim.
+    visits: u32,
+    visits_since_trim: u32,
+    pub(crate) contentions: u64,
+    /// What each CPU's buckets looked like when they were last seen.
+    seen: Vec<[u64; 2]>,
+}
+
+// SAFETY: `all` only names buckets, and is followed under the depot's lock alone, under which
+// buckets are made and freed.
+unsafe impl Send for Depot {}
+
 impl Depot {
+    fn new(capacity_max: usize, items_max: usize) -> Self {
+        Self {
+            items_max,
+            filled: Vec::new(),
+            empty: Vec::new(),
+            all: Vec::new(),
+            items: 0,
+            filled_min: 0,
+            popped_before: 0,
+            closed: false,
+            capacity: capacity_max.min(BUCKET_ITEMS_FIRST),
+            capacity_max,
+            visits: 0,
+            visits_since_trim: 0,
+            contentions: 0,
+            seen: Vec::new(),
+        }
+    }
+
     /// Items that wait here.
     pub(crate) fn len(&self) -> usize {
         self.items
     }
 
-    /// The filled bucket that came last.
-    pub(crate) fn pop_filled(&mut self) -> Option<Bucket> {
-        let bucket = self.filled.pop()?;
-        self.items -= bucket.len();
-        Some(bucket)
+    /// Items a new bucket holds.
+    pub(crate) fn bucket_items(&self) -> usize {
+        self.capacity
     }
 
-    /// Takes a bucket over, or hands it back when the list cannot grow.
-    pub(crate) fn push_filled(&mut self, bucket: Bucket) -> Result<(), Bucket> {
-        if bucket.is_empty() {
-            self.keep_empty(bucket);
-            return Ok(());
+    /// Takes no more items until opened.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Takes items again.
+    pub(crate) fn open(&mut self) {
+        self.closed = false;
+    }
+
+    /// An allocation's visit: an empty bucket for one with items.
+    pub(crate) fn refill(&mut self, empty: Option<Owned>) -> Refill {
+        self.visited();
+        if let Some(filled) = self.pop_filled() {
+            self.keep_empty(empty);
+            return Refill::Filled(filled);
         }
-        if self.filled.try_reserve(1).is_err() {
+        if self.closed {
+            self.keep_empty(empty);
+            return Refill::Closed;
+        }
+        let bucket = self.with_room(empty);
+        Refill::Empty(bucket)
+    }
+
+    /// A free's visit: a full bucket, if there is one, for one with room.
+    pub(crate) fn make_room(&mut self, full: Option<Owned>) -> Room {
+        self.visited();
+        if self.closed {
+            return Room::Closed(full);
+        }
+        match full {
+            Some(full) if self.items >= self.items_max => return Room::Spill(full),
+            Some(full) => self.push(full),
+            None => {}
+        }
+        self.with_room(None).map_or(Room::Nothing, Room::Bucket)
+    }
+
+    /// Puts a bucket down, or hands it back when it has items and the zone is closed.
+    pub(crate) fn put(&mut self, bucket: Owned) -> Result<(), Owned> {
+        if self.closed && !bucket.is_empty() {
             return Err(bucket);
         }
-        self.items += bucket.len();
-        self.filled.push(bucket);
+        self.push(bucket);
         Ok(())
     }
 
-    /// An empty bucket, a used one rather than a new one; nothing when the heap has run out.
-    pub(crate) fn empty_bucket(&mut self, capacity: usize) -> Option<Bucket> {
-        self.empty.pop().or_else(|| Bucket::with_capacity(capacity))
+    /// Puts a bucket down in any case: a drain comes for it next.
+    pub(crate) fn push(&mut self, bucket: Owned) {
+        if bucket.is_empty() {
+            self.empty.push(bucket);
+        } else {
+            self.items += bucket.len();
+            self.filled.push(bucket);
+        }
     }
 
-    /// Keeps an empty bucket for later. One that finds no place is dropped: it is only memory.
-    pub(crate) fn keep_empty(&mut self, bucket: Bucket) {
-        debug_assert!(bucket.is_empty());
-        if bucket.is_some() && self.empty.try_reserve(1).is_ok() {
+    /// The filled bucket that came last.
+    pub(crate) fn pop_filled(&mut self) -> Option<Owned> {
+        let bucket = self.filled.pop()?;
+        self.items -= bucket.len();
+        self.filled_min = self.filled_min.min(self.filled.len());
+        Some(bucket)
+    }
+
+    /// Begins to measure the working set anew; says how many filled buckets nobody needed since
+    /// the last time. If nobody came at all, buckets shrink.
+    pub(crate) fn excess(&mut self) -> usize {
+        if self.visits_since_trim == 0 {
+            self.capacity = (self.capacity / 2).max(self.capacity_max.min(BUCKET_ITEMS_FIRST));
+        }
+        self.visits_since_trim = 0;
+        core::mem::replace(&mut self.filled_min, self.filled.len())
+    }
+
+    /// Frees the memory of the empty buckets.
+    pub(crate) fn free_empty(&mut self) {
+        let mut gone: Vec<Owned> = core::mem::take(&mut self.empty);
+        gone.sort_unstable_by_key(Owned::name);
+        self.all
+            .retain(|bucket| gone.binary_search_by_key(bucket, Owned::name).is_err());
+        for bucket in gone {
+            self.popped_before += bucket.popped();
+            bucket.free();
+        }
+        // Lists as long as before would be a memory of the spike; room for all is the invariant.
+        self.filled.shrink_to(self.all.len());
+        self.empty.reserve(self.all.len());
+        self.all.shrink_to_fit();
+    }
+
+    /// Whether a CPU's buckets, if it has any, are as they were when last seen.
+    pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> bool {
+        let mut marks = [0; 2];
+        for (mark, bucket) in marks.iter_mut().zip(buckets) {
+            if bucket != Bucket::sentinel() {
+                // SAFETY: buckets are freed under the depot's lock, which the caller holds.
+                let (len, popped) = unsafe { peek(bucket) };
+                // Bucket addresses are even, so this is never 0.
+                *mark = (bucket.addr().get() as u64 | 1)
+                    .wrapping_add((popped << 16 | len as u64).wrapping_mul(0x9E37_79B9_7F4A_7C16));
+            }
+        }
+        if self.seen.len() <= cpu {
+            self.seen.resize(cpu + 1, [0; 2]);
+        }
+        let before = core::mem::replace(&mut self.seen[cpu], marks);
+        before == marks && marks != [0; 2]
+    }
+
+    /// Items in all buckets of the zone, and those ever handed out of any. Of a busy zone the two
+    /// are of slightly different moments.
+    pub(crate) fn sums(&self) -> (usize, u64) {
+        let each = self.all.iter().map(|&bucket| {
+            // SAFETY: buckets are freed under this depot's lock, which the caller holds, and
+            // leave `all` then.
+            unsafe { peek(bucket) }
+        });
+        each.fold((0, self.popped_before), |(items, popped), (len, pops)| {
+            (items + len, popped.wrapping_add(pops))
+        })
+    }
+
+    /// Whether the count is true and every bucket on the right list.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.items == self.filled.iter().map(Owned::len).sum::<usize>()
+            && self.filled.iter().all(|bucket| !bucket.is_empty())
+            && self.empty.iter().all(Owned::is_empty)
+            && self.filled.capacity() >= self.all.len()
+            && self.empty.capacity() >= self.all.len()
+            && self.filled.len() + self.empty.len() <= self.all.len()
+    }
+
+    fn keep_empty(&mut self, bucket: Option<Owned>) {
+        if let Some(bucket) = bucket {
+            debug_assert!(bucket.is_empty());
             self.empty.push(bucket);
         }
     }
 
-    /// Gives up every filled bucket, and the memory of the empty ones.
-    pub(crate) fn empty_out(&mut self) -> Vec<Bucket> {
-        self.items = 0;
-        self.empty = Vec::new();
-        core::mem::take(&mut self.filled)
+    /// The bucket given, or a used one, or a new one, of the size that buckets have by now.
+    fn with_room(&mut self, bucket: Option<Owned>) -> Option<Owned> {
+        let mut bucket = match bucket.or_else(|| self.empty.pop()) {
+            None => return self.make(),
+            Some(small) if small.room() < self.capacity => match self.make() {
+                Some(bigger) => {
+                    // Its memory goes with the next trim: to take it off `all` needs a search.
+                    self.empty.insert(0, small);
+                    bigger
+                }
+                None => small,
+            },
+            Some(bucket) => bucket,
+        };
+        bucket.set_cap(self.capacity.min(bucket.room()));
+        Some(bucket)
     }
 
-    /// Whether the count is true and every filled bucket has items.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.items == self.filled.iter().map(Bucket::len).sum::<usize>()
-            && self.filled.iter().all(|bucket| !bucket.is_empty())
-            && self
-                .empty
-                .iter()
-                .all(|bucket| bucket.is_empty() && bucket.is_some())
+    /// A new bucket, or nothing when the heap has no room for it or for its place in the lists.
+    fn make(&mut self) -> Option<Owned> {
+        let all = self.all.len() + 1;
+        self.all.try_reserve(1).ok()?;
+        for list in [&mut self.filled, &mut self.empty] {
+            list.try_reserve(all - list.len()).ok()?;
+        }
+        let bucket = Owned::alloc(self.capacity, self.capacity)?;
+        self.all.push(bucket.name());
+        Some(bucket)
+    }
+
+    fn visited(&mut self) {
+        self.visits += 1;
+        self.visits_since_trim = self.visits_since_trim.saturating_add(1);
+        if self.visits >= VISITS_TO_GROW {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        self.visits = 0;
+        self.capacity = (self.capacity * 2).min(self.capacity_max);
+    }
+}
+
+impl Drop for Depot {
+    fn drop(&mut self) {
+        debug_assert!(self.filled.is_empty(), "a zone is drained before it ends");
+        for mut bucket in self.filled.drain(..).chain(self.empty.drain(..)) {
+            bucket.truncate(0);
+            bucket.free();
+        }
     }
 }

@@ -11,8 +11,8 @@ pub enum AllocError {
     /// As many items are live as the zone's limit allows. Exact: it is never returned while an
     /// item could have been given under the limit.
     Limit,
-    /// The reservation is used up or the system gave no memory, and no CPU cache, and not the
-    /// depot, holds a free item.
+    /// The reservation is used up or the system gave no memory, and no CPU, no depot and no slab
+    /// has a free item.
     NoMemory,
     /// The zone's `init` or `ctor` hook refused.
     Hook,
@@ -46,6 +46,9 @@ pub enum ZoneError {
     Align,
     /// Not even one slab's worth of address space could be reserved.
     NoAddressSpace,
+    /// No memory, or no room in the reservation, for the items that were to be there from the
+    /// start.
+    NoMemory,
 }
 
 impl fmt::Display for ZoneError {
@@ -56,6 +59,10 @@ impl fmt::Display for ZoneError {
             Self::NoAddressSpace => {
                 "no address space for the zone: raise RLIMIT_AS (ulimit -v) or the limit on \
                  mappings"
+            }
+            Self::NoMemory => {
+                "no memory for the items that the zone was to have from the start: prealloc or \
+                 reserve fewer, or reserve more address space with reserve_bytes"
             }
         })
     }

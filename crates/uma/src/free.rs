@@ -1,97 +1,130 @@
-//! The way back: an item to this CPU's cache, a full bucket to the depot.
+//! The way back: to this CPU's bucket, a full bucket to the depot, what is too much to the slabs.
 //!
-//! Called by: `raw.rs`, `alloc.rs` (a constructor refused). Calls: `cache.rs`, `depot.rs`, the
-//! hooks.
+//! Called by: `raw.rs`, `local.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `fini` hooks.
 //!
-//! The count is the last thing that touches the zone, under the lock under which the item was
-//! put down: see `inner.rs`, "How live items are counted".
+//! ```text
+//!   put           onto this CPU's loaded bucket: nearly always the end of the story
+//!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one
+//!                 2. into an empty bucket of the depot, which gets our full one
+//!                 3. the depot has enough: the full bucket's items go to their slabs
+//!                 4. the keg is closed, or no memory for a bucket: straight to the slab
+//! ```
+//!
+//! The item may be what keeps the zone. So the fast way touches nothing after the section that
+//! puts it down, and the slow way counts itself as inside first and leaves last: see `inner.rs`.
 
-use crate::cache::Cache;
+use crate::depot::Room;
 use crate::inner::Inner;
+use crate::percpu::Pushed;
 use core::ptr::NonNull;
 
 impl Inner {
-    /// Takes an item back from its caller.
+    /// Puts a free item down.
     ///
     /// # Safety
-    /// `item` came from an allocation of this zone, and nobody uses it any more.
+    /// `zone` is kept by something until the call, at least by `item`, which is of this zone, in
+    /// the state that `init` left it in, and given up by its owner.
     #[inline]
-    pub(crate) unsafe fn free(&self, item: NonNull<u8>) {
-        // SAFETY: the caller's promise is ours.
-        unsafe { self.destruct(item) };
-        self.put(item, Self::count_free);
+    pub(crate) unsafe fn put(zone: NonNull<Self>, item: NonNull<u8>) {
+        // SAFETY: the zone is kept until the item is put down. The reference is not used after,
+        // and is to a type with interior mutability in all that changes, which promises nobody
+        // that it stays to the end of a call.
+        let pushed = unsafe { zone.as_ref() }.percpu.push(item);
+        match pushed {
+            Pushed::Done => {}
+            // SAFETY: it was not put down, so it still keeps the zone.
+            Pushed::Full => unsafe { Self::put_slow(zone, item) },
+            // SAFETY: as above.
+            Pushed::Twice => unsafe { zone.as_ref() }.freed_twice(item),
+        }
     }
 
-    /// Takes several items back, with each lock taken once a bucket.
+    /// Puts several down, with one section for as many as fit a bucket.
     ///
     /// # Safety
-    /// As for [`Inner::free`], for each of the items, all of them different.
-    pub(crate) unsafe fn free_bulk(&self, items: &[NonNull<u8>]) {
-        for &item in items {
-            // SAFETY: the caller's promise is ours.
-            unsafe { self.destruct(item) };
-        }
+    /// As for [`put`](Self::put), for each of them.
+    pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
         let mut rest = items;
-        while !rest.is_empty() {
-            rest = self.put_many(&mut self.lock_cache(), rest);
-            if let Some((&stuck, others)) = rest.split_first() {
-                self.put_slow(stuck, Self::count_free);
+        while let Some((&first, others)) = rest.split_first() {
+            // SAFETY: those in `rest` have not been put down and keep the zone.
+            let pushed = unsafe { zone.as_ref() }.percpu.push_bulk(rest);
+            rest = &rest[pushed..];
+            if pushed == 0 {
+                // SAFETY: as above.
+                unsafe { Self::put_slow(zone, first) };
                 rest = others;
             }
         }
     }
 
-    /// Puts as many as go in without help from the slabs; those left over are the answer.
-    fn put_many<'a>(&self, cache: &mut Cache, items: &'a [NonNull<u8>]) -> &'a [NonNull<u8>] {
-        for (i, &item) in items.iter().enumerate() {
-            if !self.push(cache, item) {
-                return &items[i..];
-            }
-            self.count_free(cache);
-        }
-        &[]
-    }
-
-    /// Puts a free item down and counts it.
-    #[inline]
-    pub(crate) fn put(&self, item: NonNull<u8>, count: fn(&Self, &mut Cache)) {
-        let mut cache = self.lock_cache();
-        if self.push(&mut cache, item) {
-            count(self, &mut cache);
-            return;
-        }
-        drop(cache);
-        self.put_slow(item, count);
-    }
-
-    /// Puts a free item into the cache, with a visit to the depot if need be.
-    #[inline]
-    fn push(&self, cache: &mut Cache, item: NonNull<u8>) -> bool {
-        cache.push(item)
-            || (cache.make_room(&mut self.depot.0.lock(), self.bucket_items) && cache.push(item))
-    }
-
-    /// The heap has no room for a bucket: the item goes to its slab at once.
-    #[cold]
-    fn put_slow(&self, item: NonNull<u8>, count: fn(&Self, &mut Cache)) {
-        let transit = self.enter_transit();
-        self.give_to_slabs(&[item], true);
-        drop(transit);
-        count(self, &mut self.lock_cache());
-    }
-
     /// # Safety
-    /// As for [`Inner::free`].
-    #[inline]
-    unsafe fn destruct(&self, item: NonNull<u8>) {
-        #[cfg(debug_assertions)]
-        self.arena.mark_freed(item, self.name);
-        if let Some(hooks) = &self.hooks {
-            // SAFETY: the item went through `ctor`, and its caller gave it up.
-            unsafe { hooks.dtor(item) };
+    /// As for [`put`](Self::put).
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_slow(zone: NonNull<Self>, item: NonNull<u8>) {
+        // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
+        let inner = unsafe { zone.as_ref() };
+        inner.enter();
+        inner.put_down(item);
+        // SAFETY: entered above; nothing is used after.
+        unsafe { Self::leave(zone) };
+    }
+
+    /// Steps 1 to 4.
+    fn put_down(&self, item: NonNull<u8>) {
+        let full = match self.percpu.exchange_previous(None) {
+            Ok(Some(mut previous)) => {
+                if previous.push(item) {
+                    return self.load_with_room(previous);
+                }
+                Some(previous)
+            }
+            Ok(None) | Err(_) => None,
+        };
+        let visit = self.depot.lock().make_room(full);
+        let mut bucket = match visit {
+            Room::Bucket(bucket) => bucket,
+            Room::Spill(full) => self.emptied(full),
+            Room::Nothing => return self.put_directly(item),
+            Room::Closed(full) => {
+                if let Some(full) = full {
+                    self.empty_into_keg(full);
+                }
+                return self.put_directly(item);
+            }
+        };
+        let fits = bucket.push(item);
+        debug_assert!(fits, "a bucket with room was asked for");
+        self.load_with_room(bucket);
+    }
+
+    /// Gives this CPU a bucket with room for the full one it has.
+    fn load_with_room(&self, bucket: crate::bucket::Owned) {
+        match self.percpu.replace_full(bucket) {
+            Ok(None) => {}
+            // The full one we replaced; or ours, since somebody made room before us.
+            Ok(Some(left)) | Err(left) => self.shelve(left),
         }
+    }
+
+    fn put_directly(&self, item: NonNull<u8>) {
+        self.give_to_keg(&[item], true);
+    }
+
+    #[cold]
+    fn freed_twice(&self, item: NonNull<u8>) -> ! {
+        panic!(
+            "double free: {item:p} of zone '{}' is free already",
+            self.name
+        )
+    }
+
+    /// What is wrong with an item outside the range of this zone.
+    #[cold]
+    pub(crate) fn foreign(&self, item: NonNull<u8>) -> ! {
+        panic!(
+            "foreign free: {item:p} is not an item of zone '{}'",
+            self.name
+        )
     }
 }
-
-#[cfg(test)]
-mod tests;

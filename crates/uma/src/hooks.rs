@@ -1,6 +1,6 @@
 //! The two pairs of functions that a zone's owner may hang on the way of an item.
 //!
-//! Called by: `alloc.rs` (init, ctor), `free.rs` (dtor), `reclaim.rs` (fini).
+//! Called by: `raw.rs` (ctor, dtor), `keg.rs` and `inner.rs` (init, fini).
 //! Calls: the owner's code, never with a lock of this crate held.
 //! Source: seed 004 sections 5.3 and 5.4 (hooks may fail, and then the allocation fails cleanly).
 
@@ -15,12 +15,13 @@ use core::ptr::NonNull;
 /// ```
 ///
 /// `init` pays once for what many alloc and free pairs then find ready: items are type-stable
-/// between `init` and `fini`. `ctor` and `dtor` run each time.
+/// between `init` and `fini`. `ctor` and `dtor` run each time; they are called directly, not
+/// through a table of functions, so that small ones dissolve into the caller.
 ///
 /// A hook may allocate from other zones (a lock of this crate is never held around it), may fail
 /// where it returns a `Result`, and must not unwind: an item whose hook panicked is lost until
 /// the zone is.
-pub trait Hooks: Send + Sync {
+pub trait Hooks: Send + Sync + 'static {
     /// Sets an item up as it leaves its slab for the caches. The memory holds anything.
     ///
     /// # Errors
@@ -49,6 +50,7 @@ pub trait Hooks: Send + Sync {
     ///
     /// # Safety
     /// `item` went through `init` and nothing else uses it during the call.
+    #[inline]
     unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         let _ = item;
         Ok(())
@@ -58,7 +60,56 @@ pub trait Hooks: Send + Sync {
     ///
     /// # Safety
     /// `item` went through `ctor`, its caller gave it up, nothing else uses it during the call.
+    #[inline]
     unsafe fn dtor(&self, item: NonNull<u8>) {
         let _ = item;
     }
+}
+
+/// Nothing is done to items: what a zone has unless told otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// Hooks chosen at run time.
+impl<T: Hooks + ?Sized> Hooks for Box<T> {
+    unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { (**self).init(item) }
+    }
+
+    unsafe fn fini(&self, item: NonNull<u8>) {
+        // SAFETY: as above.
+        unsafe { (**self).fini(item) }
+    }
+
+    unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
+        // SAFETY: as above.
+        unsafe { (**self).ctor(item) }
+    }
+
+    unsafe fn dtor(&self, item: NonNull<u8>) {
+        // SAFETY: as above.
+        unsafe { (**self).dtor(item) }
+    }
+}
+
+/// Where the items of a cache-only zone come from and go to
+/// ([`ZoneBuilder::build_cache_only`](crate::ZoneBuilder::build_cache_only)).
+///
+/// Such a zone has the caches, the depot, the hooks, the limit and the statistics of any other,
+/// and in place of slabs these two functions: over another allocator, a device's ring, a file.
+#[doc(alias = "uma_zcache_create")]
+pub trait Import: Send + Sync + 'static {
+    /// Writes items into `out` from its front and says how many: fewer, or none, when there are
+    /// no more. No lock of this crate is held.
+    #[must_use = "the items imported are lost if their number is"]
+    fn import(&self, out: &mut [core::mem::MaybeUninit<NonNull<u8>>]) -> usize;
+
+    /// Takes items back.
+    ///
+    /// # Safety
+    /// They came from [`import`](Self::import), and nobody uses them any more.
+    unsafe fn release(&self, items: &[NonNull<u8>]);
 }

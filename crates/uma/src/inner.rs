@@ -1,85 +1,105 @@
-//! What all handles of a zone point to, and the count of its live items.
+//! What all handles of a zone point to, and what keeps it.
 //!
-//! Called by: `raw.rs`, `builder.rs`. Calls: everything below. The ways of an item are in
-//! `alloc.rs`, `free.rs` and `reclaim.rs`; here is what they share.
+//! Called by: `raw.rs`, `builder.rs`, `keg.rs`. Calls: everything below. The ways of an item are
+//! in `alloc.rs`, `free.rs` and `reclaim.rs`; here is what they share.
 //!
-//! Locking key of [`Inner`]: (c) constant, (p) the lock of a CPU's cache, (P) changed only with
-//! the locks of all CPU caches held and read under any one of them, (d) the depot's lock, (k) the
-//! keg's, (a) atomic. Order: CPU cache, depot, keg. Never is a hook called, nor pages given back,
-//! with one held.
+//! Locking key of [`Inner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
+//! lock, (a) atomic. Never is a hook called, nor are pages given back, with a lock held.
 //!
-//! # How live items are counted
+//! # What keeps a zone
 //!
-//! Each cache counts, under its own lock, the items it gave out and took back; the sum over all
-//! CPUs is the number of live items, and nothing shared is written. A zone with a limit needs the
-//! sum at every allocation, so it keeps it in `live` as well, changed under the cache's lock
-//! together with the cache's counts. [`Inner::set_limit`] goes from one way to the other with all
-//! caches locked, when the sum is exact. So a limit is never passed and never felt early.
+//! `holds` counts the handles, as one, the items that are out of the keg for this zone, and the
+//! threads inside a slow path. Whoever brings it to zero ends the zone. An allocation or a free
+//! that finds what it needs on its CPU does not touch it: there the item itself, which is out
+//! before and after, is what keeps the zone until the section commits, and nothing is touched
+//! after that.
 //!
-//! The count of a free is the last thing a free does to the zone, but for the unlock. That is what
-//! lets [`Inner::retire`] conclude from a count of zero, taken with all caches locked, that nobody
-//! is inside. (The references that such a free still has on its stack are to a type with interior
-//! mutability, which promises nobody that it stays to the end of a call.)
+//! When the last handle goes, the zone is shut for good ([`Inner::retire`]): its caches are
+//! emptied, frees of the items still live go straight to the keg, and the last one of them ends
+//! the zone.
 
-use crate::arena::Arena;
-use crate::bucket::Bucket;
-use crate::cache::{Cache, CacheSlot};
+use crate::asan;
+use crate::bucket::Owned;
 use crate::depot::DepotSlot;
-use crate::geometry::Geometry;
 use crate::hooks::Hooks;
-use crate::keg::KegSlot;
+use crate::keg::Keg;
+use crate::percpu::Percpu;
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use kern::{Counter, MutexGuard, cpu};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use kern::Counter;
+use std::sync::Arc;
 
-/// The value of `limit` that stands for none.
+/// The value of a limit that stands for none.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// Zones whose last handle went while items were live.
 static LEAKED: AtomicUsize = AtomicUsize::new(0);
 
-/// How many zones lost their last handle while items of theirs were live. Their memory stays
-/// until the process ends, so that those who hold the items may still use and free them.
+/// How many zones have lost their last handle while items of theirs are live. Those who hold the
+/// items may still use and free them; the last free ends the zone and lowers this number.
 #[must_use]
 pub fn leaked_zones() -> usize {
     // Relaxed: a number to look at, that orders nothing.
     LEAKED.load(Ordering::Relaxed)
 }
 
-/// A zone's state.
+/// A zone's state. What an allocation and a free read stands first, in one line.
+#[repr(C, align(128))]
 pub(crate) struct Inner {
+    /// (s) The caches.
+    pub(crate) percpu: Percpu,
+    /// (c) Where the items that `free` expects begin, and how many bytes of them there are.
+    base: usize,
+    len: usize,
+    /// (c) The `H` of `RawZone<H>`, inside `hooks`.
+    hooks_data: NonNull<()>,
     /// (c)
-    pub(crate) caches: Box<[CacheSlot]>,
+    pub(crate) keg: Arc<Keg>,
     /// (c)
-    pub(crate) arena: Arena,
-    /// (c)
-    pub(crate) hooks: Option<Box<dyn Hooks>>,
-    /// (P) The most items that may be live, or [`NO_LIMIT`].
-    pub(crate) limit: AtomicUsize,
-    /// (c) Items a bucket holds.
-    pub(crate) bucket_items: usize,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    /// (c) Whether `init` and `fini` of ours are to be called as well as the keg's: that of a
+    /// secondary zone with hooks.
+    own_init: bool,
     /// (c)
     pub(crate) name: &'static str,
     /// (c)
     pub(crate) layout: Layout,
     /// (d)
     pub(crate) depot: DepotSlot,
-    /// (k)
-    pub(crate) keg: KegSlot,
-    /// (a) Live items, while there is a limit.
-    pub(crate) live: PaddedCount,
-    /// (a) Threads that carry free items between layers, where no list shows them.
-    pub(crate) in_transit: PaddedCount,
+    /// (a) See the head of this file.
+    holds: Holds,
     /// (a) Handles ([`RawZone`](crate::RawZone)).
     pub(crate) handles: PaddedCount,
-    /// (a)
-    pub(crate) failures: Counter,
-    /// (a)
-    pub(crate) slab_visits: Counter,
-    /// (a)
-    pub(crate) robberies: Counter,
+    /// (a) Whether [`LEAKED`] counts this zone.
+    leaked: AtomicBool,
+    pub(crate) counts: Counts,
 }
+
+/// (a) Events off the fast path.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Items given out and taken back past the buckets, while the keg was closed.
+    pub(crate) direct: Counter,
+    /// Allocations whose constructor refused: given out by a bucket, never seen by a caller.
+    pub(crate) refused: Counter,
+    pub(crate) failures: Counter,
+    /// A CPU's buckets had nothing: the depot or the keg was asked.
+    pub(crate) misses: Counter,
+    /// The depot had nothing either: the keg was asked.
+    pub(crate) imports: Counter,
+    /// Nothing was left anywhere near: all CPUs were asked.
+    pub(crate) shortages: Counter,
+}
+
+/// Items out, the handles as one item, and threads inside, in one word.
+#[repr(align(128))]
+struct Holds(AtomicU64);
+
+/// One thread inside, in the unit of [`Holds`]; below it are the items.
+const TRANSIT: u64 = 1 << 44;
+/// The handles together.
+const HANDLES: u64 = 1;
 
 /// An atomic that may be written often, away from what is only read.
 #[repr(align(128))]
@@ -95,215 +115,234 @@ impl PaddedCount {
 pub(crate) struct Plan {
     pub(crate) name: &'static str,
     pub(crate) layout: Layout,
-    pub(crate) geo: Geometry,
-    pub(crate) arena: Arena,
-    pub(crate) limit: usize,
+    pub(crate) keg: Arc<Keg>,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) own_init: bool,
+    pub(crate) percpu: Percpu,
     pub(crate) bucket_items: usize,
-    pub(crate) hooks: Option<Box<dyn Hooks>>,
+    pub(crate) depot_items: usize,
 }
 
 impl Inner {
-    /// A zone with one handle and nothing in it.
-    pub(crate) fn new(plan: Plan) -> Self {
-        Self {
-            caches: (0..cpu::count().max(1)).map(|_| CacheSlot::new()).collect(),
-            keg: KegSlot::new(plan.geo),
-            arena: plan.arena,
+    /// A zone with one handle and nothing in it, on the list of its keg.
+    pub(crate) fn make(plan: Plan) -> NonNull<Self> {
+        let (base, len) = plan.keg.arena().map_or((0, usize::MAX), |arena| {
+            (arena.base().addr().get(), arena.normal_len())
+        });
+        let keg = plan.keg.clone();
+        let inner = NonNull::from(Box::leak(Box::new(Self {
+            percpu: plan.percpu,
+            base,
+            len,
+            hooks_data: hooks_data(&plan.hooks),
+            keg: plan.keg,
             hooks: plan.hooks,
-            limit: AtomicUsize::new(plan.limit),
-            bucket_items: plan.bucket_items,
+            own_init: plan.own_init,
             name: plan.name,
             layout: plan.layout,
-            depot: DepotSlot::new(),
-            live: PaddedCount::new(0),
-            in_transit: PaddedCount::new(0),
+            depot: DepotSlot::new(plan.bucket_items, plan.depot_items),
+            holds: Holds(AtomicU64::new(HANDLES)),
             handles: PaddedCount::new(1),
-            failures: Counter::new(),
-            slab_visits: Counter::new(),
-            robberies: Counter::new(),
+            leaked: AtomicBool::new(false),
+            counts: Counts::default(),
+        })));
+        keg.join(inner);
+        inner
+    }
+
+    /// The hooks as what they are.
+    ///
+    /// # Safety
+    /// The zone was made with hooks of type `H`.
+    #[inline]
+    pub(crate) unsafe fn hooks<H: Hooks>(&self) -> &H {
+        // SAFETY: it points to the value inside `hooks`, which the caller says is an `H`.
+        unsafe { self.hooks_data.cast::<H>().as_ref() }
+    }
+
+    /// Whether `item` may be an item of this zone, at the price of a subtraction.
+    #[inline]
+    pub(crate) fn may_own(&self, item: NonNull<u8>) -> bool {
+        item.addr().get().wrapping_sub(self.base) < self.len
+    }
+
+    /// Notes, in builds that check it, that an item goes to a caller.
+    #[inline]
+    pub(crate) fn mark_taken(&self, item: NonNull<u8>) {
+        #[cfg(any(debug_assertions, feature = "invariants"))]
+        if let Some(arena) = self.keg.arena() {
+            arena.mark_taken(item);
+        }
+        let _ = item;
+    }
+
+    /// Notes, in builds that check it, that an item comes back, or says what is wrong with that.
+    #[inline]
+    pub(crate) fn mark_freed(&self, item: NonNull<u8>) {
+        #[cfg(any(debug_assertions, feature = "invariants"))]
+        if let Some(arena) = self.keg.arena() {
+            arena.mark_freed(item, self.name);
+        }
+        let _ = item;
+    }
+
+    /// Says that this thread is inside, maybe with free items in its hands.
+    pub(crate) fn enter(&self) {
+        // Relaxed: whoever enters has a handle, a live item, or the lock of the keg's members,
+        // so the zone cannot end; and who looks for threads inside does so after a fence on all
+        // CPUs or under the keg's lock, under which items are put down.
+        self.holds.0.fetch_add(TRANSIT, Ordering::Relaxed);
+    }
+
+    /// Says that this thread has left, and ends the zone if nothing keeps it.
+    ///
+    /// # Safety
+    /// Entered before, and not left since; `inner` is not used after.
+    pub(crate) unsafe fn leave(inner: NonNull<Self>) {
+        // SAFETY: we are inside, which keeps the zone.
+        let holds = unsafe { &raw const (*inner.as_ptr()).holds.0 };
+        // SAFETY: as above; and the reference ends with this call, after which another thread may
+        // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
+        let before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
+        if before == TRANSIT {
+            // SAFETY: nothing keeps the zone, and only this thread saw that happen.
+            unsafe { Self::end(inner) };
         }
     }
 
-    /// Locks the cache of the CPU we are on. We may be moved off it any time: then it is the
-    /// cache of another CPU, which costs time and nothing else.
-    #[inline]
-    pub(crate) fn lock_cache(&self) -> MutexGuard<'_, Cache> {
-        let cpu = cpu::current();
-        // CPU numbers may have holes; the remainder is only for those.
-        let slot = if cpu < self.caches.len() {
-            cpu
-        } else {
-            cpu % self.caches.len()
-        };
-        self.caches[slot].0.lock()
+    /// Whether threads are inside.
+    pub(crate) fn in_transit(&self) -> bool {
+        self.holds.0.load(Ordering::Acquire) >= TRANSIT
     }
 
-    /// Locks every cache, in the order of their numbers, which is the order within the class.
-    pub(crate) fn lock_all(&self) -> Vec<MutexGuard<'_, Cache>> {
-        self.caches
+    /// Items out of the keg for this zone: live or cached.
+    pub(crate) fn out(&self) -> usize {
+        let holds = self.holds.0.load(Ordering::Acquire) % TRANSIT;
+        let handles = u64::from(self.handles.0.load(Ordering::Relaxed) > 0);
+        usize::try_from(holds.saturating_sub(handles * HANDLES)).unwrap_or(usize::MAX)
+    }
+
+    /// Counts items as out. The caller is inside or has a handle.
+    pub(crate) fn took(&self, items: usize) {
+        self.holds.0.fetch_add(items as u64, Ordering::Relaxed);
+    }
+
+    /// Gives items that no caller holds back to the keg, after `fini` if they went through
+    /// `init`. The caller is inside or has a handle.
+    pub(crate) fn give_to_keg(&self, items: &[NonNull<u8>], initialised: bool) {
+        if initialised {
+            items.iter().for_each(|&item| self.finalise(item));
+        }
+        items
             .iter()
-            .map(|slot| slot.0.lock_nested())
-            .collect()
+            .for_each(|&item| asan::poison(item, self.layout.size()));
+        self.keg.give(items);
+        self.holds
+            .0
+            .fetch_sub(items.len() as u64, Ordering::Release);
     }
 
-    /// Whether the limit lets one more item live, as far as one can see without taking it.
-    #[inline]
-    pub(crate) fn may_grow(&self) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        limit == NO_LIMIT || self.live.0.load(Ordering::Relaxed) < limit
+    /// Runs `init` over items fresh from the keg; says how many are good. From the first that is
+    /// refused on, none has been through it.
+    pub(crate) fn initialise(&self, items: &[NonNull<u8>]) -> usize {
+        if self.keg.hooks.is_none() && !self.own_init {
+            return items.len();
+        }
+        let refuses = |&item: &NonNull<u8>| !self.init_one(item);
+        items.iter().position(refuses).unwrap_or(items.len())
     }
 
-    /// Counts an item as given out, unless the limit forbids it.
-    #[inline]
-    pub(crate) fn count_alloc(&self, cache: &mut Cache) -> bool {
-        // Relaxed, here and below: `limit` changes only under all cache locks and we hold one;
-        // `live` is a bare number, whose changes are atomic and order nothing.
-        let limit = self.limit.load(Ordering::Relaxed);
-        if limit != NO_LIMIT && !self.live_add(limit) {
+    fn init_one(&self, item: NonNull<u8>) -> bool {
+        let master = self.keg.hooks.as_deref();
+        // SAFETY: the item was just taken from the keg and is in our hands alone.
+        if master.is_some_and(|hooks| unsafe { hooks.init(item) }.is_err()) {
             return false;
         }
-        cache.allocs = cache.allocs.wrapping_add(1);
+        // SAFETY: as above.
+        if self.own_init && unsafe { self.hooks.init(item) }.is_err() {
+            if let Some(hooks) = master {
+                // SAFETY: it went through the master's `init`, above.
+                unsafe { hooks.fini(item) };
+            }
+            return false;
+        }
         true
     }
 
-    fn live_add(&self, limit: usize) -> bool {
-        let step = |live| if live < limit { Some(live + 1) } else { None };
-        self.live
-            .0
-            .try_update(Ordering::Relaxed, Ordering::Relaxed, step)
-            .is_ok()
-    }
-
-    /// Counts an item as taken back.
-    #[inline]
-    pub(crate) fn count_free(&self, cache: &mut Cache) {
-        cache.frees = cache.frees.wrapping_add(1);
-        self.live_sub();
-    }
-
-    /// Counts an item as never given out: its constructor refused.
-    pub(crate) fn uncount_alloc(&self, cache: &mut Cache) {
-        cache.allocs = cache.allocs.wrapping_sub(1);
-        self.live_sub();
-    }
-
-    #[inline]
-    fn live_sub(&self) {
-        if self.limit.load(Ordering::Relaxed) != NO_LIMIT {
-            self.live.0.fetch_sub(1, Ordering::Relaxed);
+    fn finalise(&self, item: NonNull<u8>) {
+        if self.own_init {
+            // SAFETY: the item is free, went through `init`, and is in our hands alone.
+            unsafe { self.hooks.fini(item) };
+        }
+        if let Some(hooks) = &self.keg.hooks {
+            // SAFETY: as above.
+            unsafe { hooks.fini(item) };
         }
     }
 
-    /// Live items, exactly: nothing is given out or taken back while they are summed.
-    pub(crate) fn live_exact(&self) -> usize {
-        sum_live(&self.lock_all())
+    /// Puts the items of a bucket into the keg, and the bucket into the depot. The caller is
+    /// inside or has a handle.
+    pub(crate) fn empty_into_keg(&self, bucket: Owned) {
+        let bucket = self.emptied(bucket);
+        self.depot.lock().push(bucket);
     }
 
-    /// Live items, cheaply; exact when nothing is given out or taken back meanwhile.
+    /// Puts the items of a bucket into the keg.
+    pub(crate) fn emptied(&self, mut bucket: Owned) -> Owned {
+        self.give_to_keg(bucket.items(), true);
+        bucket.truncate(0);
+        bucket
+    }
+
+    /// Live items. Exact when no other thread allocates or frees.
     pub(crate) fn live(&self) -> usize {
-        let live = self.caches.iter().fold(0u64, |sum, slot| {
-            let cache = slot.0.lock();
-            sum.wrapping_add(cache.allocs).wrapping_sub(cache.frees)
-        });
-        // A free seen without its allocation, on another CPU, can make it seem negative.
-        usize::try_from(i64::from_ne_bytes(live.to_ne_bytes())).unwrap_or(0)
+        let cached = self.depot.lock().sums().0;
+        self.out().saturating_sub(cached)
     }
 
-    /// Changes the limit. One below the live items makes allocations fail until enough are freed.
-    pub(crate) fn set_limit(&self, limit: Option<usize>) {
-        let caches = self.lock_all();
-        self.live.0.store(sum_live(&caches), Ordering::Relaxed);
-        self.limit
-            .store(limit.unwrap_or(NO_LIMIT), Ordering::Relaxed);
+    /// The end of the last handle: shuts the zone for good, and ends it unless items are live.
+    ///
+    /// # Safety
+    /// `inner` came from [`make`](Self::make), its last handle is gone, and this is called once.
+    pub(crate) unsafe fn retire(inner: NonNull<Self>) {
+        // SAFETY: what the handles held is given up only below.
+        let zone = unsafe { inner.as_ref() };
+        zone.keg.part(inner);
+        // Off the list nobody opens it again, so this lasts.
+        zone.shut_alone();
+        zone.empty_depot();
+        debug_assert!(zone.is_valid(), "zone '{}' is not sound", zone.name);
+        if zone.holds.0.load(Ordering::Acquire) % TRANSIT > HANDLES {
+            zone.leaked.store(true, Ordering::Relaxed);
+            LEAKED.fetch_add(1, Ordering::Relaxed);
+        }
+        // From handle to visitor, so that one place decides about the end.
+        zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+        // SAFETY: entered just now, and `zone` is not used after.
+        unsafe { Self::leave(inner) };
+    }
+
+    /// # Safety
+    /// Nothing keeps the zone, and the caller alone knows.
+    #[cold]
+    unsafe fn end(inner: NonNull<Self>) {
+        // Acquire: all that was done by those who left comes before.
+        fence(Ordering::Acquire);
+        // SAFETY: from Box::leak in `make`, and nobody else is inside or may enter.
+        let zone = unsafe { Box::from_raw(inner.as_ptr()) };
+        if zone.leaked.load(Ordering::Relaxed) {
+            LEAKED.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether all layers are sound. Locks one after the other, so that it may run at any time.
     pub(crate) fn is_valid(&self) -> bool {
-        let depot_is_valid = self.depot.0.lock().is_valid();
-        depot_is_valid && self.keg.0.lock().is_valid()
-    }
-
-    /// Says that free items are in this thread's hands until the answer is dropped.
-    pub(crate) fn enter_transit(&self) -> Transit<'_> {
-        // Relaxed: it rises before a lock is taken and falls after one is released, and `rob`
-        // reads it with all of them held.
-        self.in_transit.0.fetch_add(1, Ordering::Relaxed);
-        Transit(self)
-    }
-
-    /// Puts free items back into their slabs, after `fini` if they went through `init`.
-    pub(crate) fn give_to_slabs(&self, items: &[NonNull<u8>], initialised: bool) {
-        if let (Some(hooks), true) = (&self.hooks, initialised) {
-            for &item in items {
-                // SAFETY: the item is free, went through `init`, and is in our hands alone.
-                unsafe { hooks.fini(item) };
-            }
-        }
-        self.keg.0.lock().give(&self.arena, items);
-    }
-
-    /// Puts the items of a bucket that found no place into their slabs.
-    pub(crate) fn give_bucket_to_slabs(&self, bucket: &Bucket) {
-        if !bucket.is_empty() {
-            self.give_to_slabs(bucket.items(), true);
-        }
-    }
-
-    /// The end of the last handle: unmaps the zone, or leaves it to those who hold its items.
-    ///
-    /// # Safety
-    /// `inner` came from `Box::leak`, and no handle is left.
-    pub(crate) unsafe fn retire(inner: NonNull<Self>) {
-        // SAFETY: nothing but this function frees a zone, and it runs once.
-        let zone = unsafe { inner.as_ref() };
-        // With no handle left only holders of live items may call, and each call ends in a count
-        // under a cache's lock. So when none is live, all that ever called have left.
-        let abandoned = zone.live_exact() > 0;
-        zone.drain();
-        debug_assert!(
-            zone.is_valid(),
-            "zone '{}' is not sound at its end",
-            zone.name
-        );
-        if abandoned {
-            LEAKED.fetch_add(1, Ordering::Relaxed);
-        } else {
-            // SAFETY: from Box::leak, and as said above nobody else is inside or may enter.
-            drop(unsafe { Box::from_raw(inner.as_ptr()) });
-        }
+        let depot_is_valid = self.depot.lock().is_valid();
+        depot_is_valid && self.keg.lock().is_valid()
     }
 }
 
-fn sum_live(caches: &[MutexGuard<'_, Cache>]) -> usize {
-    let live = caches.iter().fold(0u64, |sum, cache| {
-        sum.wrapping_add(cache.allocs).wrapping_sub(cache.frees)
-    });
-    usize::try_from(live).unwrap_or(usize::MAX)
-}
-
-/// Proof that [`Inner::in_transit`] was raised; lowers it when dropped.
-pub(crate) struct Transit<'a>(&'a Inner);
-
-impl Drop for Transit<'_> {
-    fn drop(&mut self) {
-        // Release: whoever sees the lower number sees what was put down before.
-        self.0.in_transit.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-impl Inner {
-    /// A zone without handles, for tests that look into its layers.
-    pub(crate) fn for_test(layout: Layout, reserve_bytes: usize, bucket_items: usize) -> Self {
-        let geo = Geometry::new(layout).expect("tests use layouts that fit");
-        Self::new(Plan {
-            name: "test",
-            layout,
-            geo,
-            arena: Arena::reserve(geo, reserve_bytes, false).expect("there is address space"),
-            limit: NO_LIMIT,
-            bucket_items,
-            hooks: None,
-        })
-    }
+/// The value inside an `Arc<dyn Hooks>`, whatever it is.
+fn hooks_data(hooks: &Arc<dyn Hooks>) -> NonNull<()> {
+    NonNull::from(&**hooks).cast()
 }

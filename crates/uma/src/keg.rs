@@ -1,273 +1,596 @@
-//! The keg: all slabs of one layout, and which of their items are free.
+//! The keg: where the items of its zones come from, how many may be out, and what happens when
+//! there are no more.
 //!
-//! Called by: `alloc.rs` (take), `free.rs` and `reclaim.rs` (give, leave). Calls: `arena.rs`.
+//! Called by: `alloc.rs`, `free.rs`, `reclaim.rs`, `raw.rs`. Calls: `slabs.rs`, `inner.rs`.
 //!
-//! Items are taken from the fullest slab first, and of equally full ones (in sixteenths) from
-//! the lowest: so slabs that are nearly empty get the time to become empty, and live items
-//! gather at low addresses. A slab that became empty keeps its pages until a drain asks.
+//! A zone has a keg; secondary zones share their master's. The limit counts the items that are
+//! *out* of the keg, live or cached, so nothing is counted per allocation:
 //!
-//! Invariants ([`Keg::is_valid`]): a slab's count is the number of bits in its bitmap; each slab
-//! is on exactly the shelf that its count and state say; `free` sums the backed slabs.
-//! Locks: `uma keg` (rank `KEG`), the innermost here. Source: seed 004 section 5.4.
+//! ```text
+//!   live <= out <= limit          out - live = free items in the caches of the CPUs and depots
+//! ```
+//!
+//! # Open and closed
+//!
+//! An allocation that finds nothing anywhere near, and nothing here, **closes** the keg: every
+//! CPU's buckets and every depot of every zone on the keg go back into the slabs ([`Keg::close`]),
+//! and from then on all allocations and frees of these zones come here, one by one, under this
+//! lock. Now out = live, and what is missing is live: so an allocation fails exactly when the
+//! limit is reached. When enough has come back the keg **opens** again ([`Keg::reopen`]).
+//!
+//! The rest falls out of that. Sleepers keep the keg closed, so each free reaches one of them. A
+//! limit set below what is out closes it. Preemption in the middle of anything is harmless: what a
+//! thread carries between layers is counted as in transit, and an allocation about to fail waits
+//! for those hands to empty.
+//!
+//! Closing costs two memory barriers on every CPU (tens of microseconds), so the keg opens only
+//! with a good part of its items back: at the edge of a limit it stays a plain locked allocator.
+//!
+//! Locks: `uma keg members` (rank `KEG_MEMBERS`), then depots, then `uma keg` (rank `KEG`).
+//! Sources: seed 004 section 5.4; Bonwick and Adams 2001; FreeBSD's `uz_sleepers`.
 
+use crate::AllocError;
 use crate::arena::Arena;
-use crate::bitset::Bitset;
-use crate::bucket::Bucket;
-use crate::geometry::{Geometry, Place};
-use crate::slab::{CLASSES, Shelf, Slab, State};
-use core::ops::Range;
+use crate::hooks::{Hooks, Import};
+use crate::inner::{Inner, NO_LIMIT};
+use crate::purge::Purge;
+use crate::slabs::Slabs;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use kern::lock::{LockClass, Mutex};
+use core::time::Duration;
+use kern::lock::LockClass;
 use kern::order;
+use kern::prim::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::Instant;
 
+static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_MEMBERS);
 static KEG_CLASS: LockClass = LockClass::new("uma keg", order::KEG);
 
-/// The keg on cache lines of its own.
-#[repr(align(128))]
-pub(crate) struct KegSlot(pub(crate) Mutex<Keg>);
+/// The fewest free items with which a big keg opens.
+const REOPEN_ITEMS_MIN: usize = 8;
+/// The most free items, a CPU, that it waits for.
+const REOPEN_ITEMS_PER_CPU: usize = 256;
 
-impl KegSlot {
-    /// A keg without slabs.
-    pub(crate) fn new(geo: Geometry) -> Self {
-        Self(Mutex::new(&KEG_CLASS, Keg::new(geo)))
-    }
+/// What items are made of.
+pub(crate) enum Store {
+    /// Slabs in an arena.
+    Slabs(Arena),
+    /// Somebody else's: a cache-only zone.
+    Import(Box<dyn Import>),
 }
 
-/// Slabs and their free items.
-#[derive(Debug)]
+/// Called once when items have come back.
+pub(crate) type Callback = Box<dyn FnOnce() + Send>;
+
+/// Items, and who may have them.
 pub(crate) struct Keg {
-    geo: Geometry,
-    slabs: Vec<Slab>,
-    /// A bit for each free item, `words_per_slab` words a slab.
-    bits: Vec<u64>,
-    partial: [Bitset; CLASSES],
-    empty: Bitset,
-    unbacked: Bitset,
-    /// Slabs that the arena has made accessible.
-    open: usize,
-    /// Free items in backed slabs.
-    free: usize,
-    backed: usize,
-    backed_peak: usize,
+    pub(crate) store: Store,
+    /// The master's, if it has any: every item of every zone on this keg goes through its `init`
+    /// and `fini`.
+    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    state: StateSlot,
+    /// The zones on this keg. Its lock also serialises whoever takes caches back.
+    members: Mutex<Members>,
+    come_back: Condvar,
+    cpus: usize,
+}
+
+/// The keg's lock on cache lines of its own.
+#[repr(align(128))]
+struct StateSlot(Mutex<State>);
+
+#[derive(Default)]
+pub(crate) struct Members(pub(crate) Vec<NonNull<Inner>>);
+
+// SAFETY: the pointers are to zones, which are Sync; a zone leaves the list before it ends.
+unsafe impl Send for Members {}
+
+/// (k) What the keg's lock protects.
+pub(crate) struct State {
+    /// Absent in a cache-only zone.
+    pub(crate) slabs: Option<Slabs>,
+    /// Items out: live, or cached by a CPU or a depot.
+    pub(crate) out: usize,
+    pub(crate) out_peak: usize,
+    /// The most that may be out, or [`NO_LIMIT`].
+    pub(crate) limit: usize,
+    /// How many of those are for [`urgent`](Urgency::Urgent) allocations alone.
+    pub(crate) reserve: usize,
+    /// What the store can hold at all.
+    capacity: usize,
+    item_bytes: usize,
+    /// The store refused while the limit would have allowed more.
+    starved: bool,
+    closed: bool,
+    /// Threads that hold items of the keg's, or its store's, and will put them down here.
+    carrying: usize,
+    /// Times that items came back: whoever looked in vain before looks again.
+    gives: u64,
+    sleepers: usize,
+    callbacks: Vec<Callback>,
+    /// The fewest free items since the last trim.
+    free_min: usize,
+    pub(crate) sleeps: u64,
+    pub(crate) closings: u64,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Normal,
+    /// May take the reserve.
+    Urgent,
+}
+
+/// What a closed keg says to an allocation.
+#[must_use]
+pub(crate) enum Last {
+    Item(NonNull<u8>),
+    /// Other threads carry free items, or the keg has opened: look again.
+    Again,
+    Failed(AllocError),
+}
+
+/// What is to be done, without a lock, after items came back.
+#[must_use]
+struct After {
+    callbacks: Vec<Callback>,
+    reopen: bool,
 }
 
 impl Keg {
-    fn new(geo: Geometry) -> Self {
-        Self {
-            geo,
-            slabs: Vec::new(),
-            bits: Vec::new(),
-            partial: Default::default(),
-            empty: Bitset::default(),
-            unbacked: Bitset::default(),
-            open: 0,
-            free: 0,
-            backed: 0,
-            backed_peak: 0,
-        }
-    }
-
-    /// Free items in slabs that have pages.
-    pub(crate) fn free(&self) -> usize {
-        self.free
-    }
-
-    /// Whether a slab in use could give an item, now or after touching its pages again.
-    pub(crate) fn has_items(&self) -> bool {
-        self.free > 0 || self.unbacked.first().is_some()
-    }
-
-    /// Bytes of the slabs that have pages.
-    pub(crate) fn bytes(&self) -> usize {
-        self.backed * self.geo.slab_bytes()
-    }
-
-    /// The most that [`bytes`](Self::bytes) ever was.
-    pub(crate) fn bytes_peak(&self) -> usize {
-        self.backed_peak * self.geo.slab_bytes()
-    }
-
-    /// Takes up to `want` items into `out`, as many as it has room for; fewer, or none, when the
-    /// reservation or the system's memory has run out.
-    pub(crate) fn take(&mut self, arena: &Arena, out: &mut Bucket, want: usize) {
-        let before = out.len();
-        let mut left = want;
-        while left > 0 && !out.is_full() {
-            let Some(slab) = self.choose(arena) else {
-                break;
-            };
-            left -= self.take_from(slab, arena, out, left);
-        }
-        // A bucket is emptied from its end: let the lowest address be the first to go.
-        if let Some(taken) = out.items_mut().get_mut(before..) {
-            taken.reverse();
-        }
-    }
-
-    /// Takes items back.
-    ///
-    /// # Panics
-    /// If one of them is free already: going on would hand it to two owners.
-    pub(crate) fn give(&mut self, arena: &Arena, items: &[NonNull<u8>]) {
-        for &item in items {
-            let place = arena.place_of(item);
-            let word = &mut self.bits[place.slab * self.geo.words_per_slab() + place.slot / 64];
-            let bit = 1 << (place.slot % 64);
-            assert!(
-                *word & bit == 0,
-                "double free: {item:p} is in its slab already"
-            );
-            *word |= bit;
-            self.free += 1;
-            self.change(place.slab, |slab| slab.free += 1);
-        }
-    }
-
-    /// Takes all empty slabs out of use and names them as runs, for the caller to give their
-    /// pages back without the lock and then say [`left`](Self::left).
-    pub(crate) fn leave(&mut self) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        while let Some(n) = self.empty.first() {
-            self.change(n, |slab| slab.state = State::Leaving);
-            self.free -= self.geo.per_slab();
-            self.backed -= 1;
-            match runs.last_mut() {
-                Some(run) if run.end == n => run.end += 1,
-                _ => runs.push(n..n + 1),
+    /// A keg with nothing out.
+    pub(crate) fn new(
+        store: Store,
+        slabs: Option<Slabs>,
+        hooks: Option<Arc<dyn Hooks>>,
+        limit: usize,
+        reserve: usize,
+    ) -> Self {
+        let (capacity, item_bytes) = match (&store, &slabs) {
+            (Store::Slabs(arena), Some(slabs)) => {
+                (slabs.capacity(arena), arena.geometry().stride())
             }
+            _ => (NO_LIMIT, 0),
+        };
+        let state = State {
+            slabs,
+            out: 0,
+            out_peak: 0,
+            limit,
+            reserve,
+            capacity,
+            item_bytes,
+            starved: false,
+            closed: false,
+            carrying: 0,
+            gives: 0,
+            free_min: 0,
+            sleepers: 0,
+            callbacks: Vec::new(),
+            sleeps: 0,
+            closings: 0,
+        };
+        Self {
+            store,
+            hooks,
+            state: StateSlot(Mutex::new(&KEG_CLASS, state)),
+            members: Mutex::new(&MEMBERS_CLASS, Members::default()),
+            come_back: Condvar::new(),
+            cpus: kern::cpu::count().max(1),
         }
-        runs
     }
 
-    /// The pages of these runs are gone.
-    pub(crate) fn left(&mut self, runs: &[Range<usize>]) {
-        for n in runs.iter().cloned().flatten() {
-            self.change(n, |slab| slab.state = State::Unbacked);
+    /// The arena, if there is one.
+    #[inline]
+    pub(crate) fn arena(&self) -> Option<&Arena> {
+        match &self.store {
+            Store::Slabs(arena) => Some(arena),
+            Store::Import(_) => None,
         }
     }
 
-    /// Whether the counts, the bitmaps and the shelves agree.
-    pub(crate) fn is_valid(&self) -> bool {
-        let words = self.geo.words_per_slab();
-        let slabs_agree = self.slabs.iter().enumerate().all(|(n, slab)| {
-            let bits = &self.bits[n * words..(n + 1) * words];
-            let ones: usize = bits.iter().map(|word| word.count_ones() as usize).sum();
-            ones == slab.free && self.is_shelved(n)
-        });
-        let backed = self.slabs.iter().filter(|slab| slab.state == State::Backed);
-        let (count, free) = backed.fold((0, 0), |(n, free), slab| (n + 1, free + slab.free));
-        slabs_agree && count == self.backed && free == self.free && self.sets_are_valid()
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.0.lock()
     }
 
-    fn is_shelved(&self, n: usize) -> bool {
-        let shelf = self.slabs[n].shelf(self.geo.per_slab());
-        let on_class = (0..CLASSES)
-            .all(|class| self.partial[class].contains(n) == (shelf == Shelf::Partial(class)));
-        on_class
-            && self.empty.contains(n) == (shelf == Shelf::Empty)
-            && self.unbacked.contains(n) == (shelf == Shelf::Unbacked)
+    /// Held by whoever stops or drains the caches of these zones.
+    pub(crate) fn lock_members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock()
     }
 
-    fn sets_are_valid(&self) -> bool {
-        let mut sets = self.partial.iter().chain([&self.empty, &self.unbacked]);
-        let members: usize = sets.clone().map(Bitset::len).sum();
-        sets.all(Bitset::is_valid) && members <= self.slabs.len()
+    /// Has slabs and pages ready for `items` items; says for how many there is room.
+    pub(crate) fn prealloc(&self, items: usize) -> usize {
+        let mut state = self.lock();
+        match (&self.store, state.slabs.as_mut()) {
+            (Store::Slabs(arena), Some(slabs)) => {
+                let ready = slabs.prealloc(arena, items);
+                slabs.set_floor(items.min(ready));
+                ready
+            }
+            // What an import can give is not ours to prepare.
+            _ => items,
+        }
     }
 
-    /// The slab to take from next: it has a free item and pages.
-    fn choose(&mut self, arena: &Arena) -> Option<usize> {
-        self.partial
-            .iter()
-            .find_map(Bitset::first)
-            .or_else(|| self.empty.first())
-            .or_else(|| {
-                let n = self.unbacked.first().or_else(|| self.grow(arena))?;
-                self.change(n, |slab| slab.state = State::Backed);
-                self.free += self.geo.per_slab();
-                self.backed += 1;
-                self.backed_peak = self.backed_peak.max(self.backed);
-                Some(n)
-            })
+    /// A new zone draws from this keg.
+    pub(crate) fn join(&self, zone: NonNull<Inner>) {
+        let mut members = self.lock_members();
+        members.0.push(zone);
+        if self.lock().closed {
+            // SAFETY: the zone was just made and has a handle.
+            unsafe { zone.as_ref() }.shut();
+        }
     }
 
-    /// Adds a slab, unbacked, at the end of those in use.
-    fn grow(&mut self, arena: &Arena) -> Option<usize> {
-        let n = self.slabs.len();
-        if n >= arena.slabs_max() {
+    /// A zone whose last handle is gone is not taken back from, nor opened, any more.
+    pub(crate) fn part(&self, zone: NonNull<Inner>) {
+        self.lock_members().0.retain(|&member| member != zone);
+    }
+
+    /// Takes items out, into the front of `out`, as many as limit and store allow. The last one
+    /// has the lowest address, and a bucket is emptied from its end.
+    pub(crate) fn take(
+        &self,
+        out: &mut [MaybeUninit<NonNull<u8>>],
+        urgency: Urgency,
+    ) -> Result<usize, AllocError> {
+        let mut state = self.lock();
+        let want = state.share_of(out.len(), urgency, self.cpus);
+        if want == 0 {
+            return Err(state.why_none(urgency));
+        }
+        let out = &mut out[..want];
+        let got = match &self.store {
+            Store::Slabs(arena) => {
+                let got = state
+                    .slabs
+                    .as_mut()
+                    .map_or(0, |slabs| slabs.take(arena, out));
+                state.out += got;
+                state.mark_free();
+                got
+            }
+            Store::Import(store) => {
+                // What may be coming counts as out, and whoever finds too little waits for us.
+                state.out += want;
+                state.carrying += 1;
+                drop(state);
+                let got = store.import(out).min(want);
+                state = self.lock();
+                state.out -= want - got;
+                state.carrying -= 1;
+                got
+            }
+        };
+        state.out_peak = state.out_peak.max(state.out);
+        state.starved |= got == 0;
+        match got {
+            0 => Err(AllocError::NoMemory),
+            got => Ok(got),
+        }
+    }
+
+    /// Picks free pages and takes their items out of use while the system takes them back;
+    /// nothing when there are none beyond `keep` bytes.
+    pub(crate) fn begin_purge(&self, keep: usize, max: usize) -> Option<Purge> {
+        let mut state = self.lock();
+        let purge = state.slabs.as_mut()?.purge_begin(keep, max);
+        if purge.is_empty() {
             return None;
         }
-        if n >= self.open {
-            self.open = arena.open(n + 1)?;
-        }
-        let words = self.geo.words_per_slab();
-        self.slabs.try_reserve(1).ok()?;
-        self.bits.try_reserve(words).ok()?;
-        for set in self
-            .partial
-            .iter_mut()
-            .chain([&mut self.empty, &mut self.unbacked])
-        {
-            set.grow(n + 1).ok()?;
-        }
-        let per_slab = self.geo.per_slab();
-        self.slabs.push(Slab {
-            free: per_slab,
-            state: State::Unbacked,
-        });
-        self.bits
-            .extend((0..words).map(|word| low_bits(per_slab - word * 64)));
-        self.unbacked.insert(n);
-        Some(n)
+        // An allocation that finds no item meanwhile waits for these.
+        state.carrying += 1;
+        Some(purge)
     }
 
-    /// Takes up to `want` items of one slab, lowest first; says how many.
-    fn take_from(&mut self, n: usize, arena: &Arena, out: &mut Bucket, want: usize) -> usize {
-        let words = self.geo.words_per_slab();
-        let mut taken = 0;
-        for (i, word) in self.bits[n * words..(n + 1) * words].iter_mut().enumerate() {
-            while *word != 0 && taken < want && !out.is_full() {
-                let slot = i * 64 + word.trailing_zeros() as usize;
-                if out.push(arena.item_at(Place { slab: n, slot })) {
-                    *word &= *word - 1;
-                    taken += 1;
+    /// The pages are gone; their items may be had again, on new ones.
+    pub(crate) fn end_purge(&self, purge: Purge) {
+        let after = {
+            let mut state = self.lock();
+            if let Some(slabs) = state.slabs.as_mut() {
+                slabs.purge_end(purge);
+            }
+            state.carrying -= 1;
+            state.gives += 1;
+            self.tell(&mut state, usize::MAX)
+        };
+        self.run(after);
+    }
+
+    /// Gives items back that went through no `init`, or through `fini` since.
+    pub(crate) fn give(&self, items: &[NonNull<u8>]) {
+        if let Store::Import(store) = &self.store {
+            // SAFETY: they came from `import`, and are free and in the caller's hands alone.
+            unsafe { store.release(items) };
+        }
+        let after = {
+            let mut state = self.lock();
+            if let (Store::Slabs(arena), Some(slabs)) = (&self.store, state.slabs.as_mut()) {
+                slabs.give(arena, items);
+            }
+            state.out -= items.len();
+            state.gives += 1;
+            state.starved = false;
+            self.tell(&mut state, items.len())
+        };
+        self.run(after);
+    }
+
+    /// Takes the caches of all CPUs and the depots of all zones back, and lets nothing be cached
+    /// until the keg opens again. Nothing is done to a keg that is closed.
+    pub(crate) fn close(&self) {
+        {
+            let members = self.lock_members();
+            {
+                let mut state = self.lock();
+                if state.closed {
+                    return;
                 }
+                state.closed = true;
+                state.closings += 1;
+                state.carrying += 1;
+            }
+            for zone in &members.0 {
+                // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+                unsafe { zone.as_ref() }.shut();
             }
         }
-        self.free -= taken;
-        self.change(n, |slab| slab.free -= taken);
+        self.gather();
+        let after = {
+            let mut state = self.lock();
+            state.carrying -= 1;
+            state.gives += 1;
+            self.tell(&mut state, 0)
+        };
+        self.run(after);
+    }
+
+    /// Empties the depots of zones that were shut, a bucket at a time: hooks run without locks.
+    fn gather(&self) {
+        while let Some((zone, bucket)) = self.next_filled() {
+            // SAFETY: next_filled entered the zone, so it does not end before we leave.
+            unsafe { zone.as_ref() }.empty_into_keg(bucket);
+            // SAFETY: entered once, left once, and not used after.
+            unsafe { Inner::leave(zone) };
+        }
+    }
+
+    fn next_filled(&self) -> Option<(NonNull<Inner>, crate::bucket::Owned)> {
+        let members = self.lock_members();
+        members.0.iter().find_map(|&zone| {
+            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+            let inner = unsafe { zone.as_ref() };
+            let bucket = inner.depot.lock().pop_filled()?;
+            inner.enter();
+            Some((zone, bucket))
+        })
+    }
+
+    /// Lets items be cached again, if there is reason to.
+    fn reopen(&self) {
+        let members = self.lock_members();
+        {
+            let mut state = self.lock();
+            if !self.may_reopen(&state) {
+                return;
+            }
+            state.closed = false;
+        }
+        for zone in &members.0 {
+            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+            unsafe { zone.as_ref() }.unshut();
+        }
+    }
+
+    fn may_reopen(&self, state: &State) -> bool {
+        let bound = state.bound(Urgency::Normal);
+        let enough = (bound / 4)
+            .clamp(REOPEN_ITEMS_MIN, REOPEN_ITEMS_PER_CPU * self.cpus)
+            .min(bound);
+        state.closed
+            && state.carrying == 0
+            && state.sleepers == 0
+            && state.callbacks.is_empty()
+            && state.available() >= enough.max(1)
+    }
+
+    /// One item from a keg that was just closed, or why there is none.
+    pub(crate) fn take_last(&self, urgency: Urgency) -> Last {
+        let gives = self.lock().gives;
+        let mut one = [MaybeUninit::uninit()];
+        let error = match self.take(&mut one, urgency) {
+            // SAFETY: `take` wrote as many as it says.
+            Ok(_) => return Last::Item(unsafe { one[0].assume_init() }),
+            Err(error) => error,
+        };
+        let members = self.lock_members();
+        let state = self.lock();
+        // With these locks held nobody enters or leaves with items unseen: who takes some from a
+        // cache is in transit before, who brings some here is until after, and has counted it.
+        let in_hands = state.carrying > 0
+            || members.0.iter().any(|zone| {
+                // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+                unsafe { zone.as_ref() }.in_transit()
+            });
+        if in_hands || state.gives != gives || !state.closed {
+            Last::Again
+        } else {
+            Last::Failed(error)
+        }
+    }
+
+    /// Waits for an item, until `deadline` if there is one.
+    pub(crate) fn sleep(
+        &self,
+        urgency: Urgency,
+        deadline: Option<Instant>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let mut state = self.lock_closed();
+        state.sleepers += 1;
+        state.sleeps += 1;
+        let taken = loop {
+            let gives = state.gives;
+            drop(state);
+            let mut one = [MaybeUninit::uninit()];
+            let taken = self.take(&mut one, urgency);
+            state = self.lock();
+            let error = match taken {
+                // SAFETY: `take` wrote as many as it says.
+                Ok(_) => break Ok(unsafe { one[0].assume_init() }),
+                Err(error) => error,
+            };
+            if state.gives != gives {
+                continue;
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break Err(error);
+            }
+            state = self.come_back.wait(state, left);
+        };
+        state.sleepers -= 1;
+        let after = self.tell(&mut state, 0);
+        drop(state);
+        self.run(after);
         taken
     }
 
-    /// Changes a slab and moves it to the shelf where it then belongs.
-    fn change(&mut self, n: usize, how: impl FnOnce(&mut Slab)) {
-        let per_slab = self.geo.per_slab();
-        let before = self.slabs[n].shelf(per_slab);
-        how(&mut self.slabs[n]);
-        let after = self.slabs[n].shelf(per_slab);
-        if before != after {
-            if let Some(set) = self.set_of(before) {
-                set.remove(n);
-            }
-            if let Some(set) = self.set_of(after) {
-                set.insert(n);
+    /// Has `callback` called, once, when items have come back. Says `false`, and calls nothing,
+    /// when there is one to be had now.
+    pub(crate) fn call_back(&self, callback: Callback) -> bool {
+        let mut state = self.lock_closed();
+        let waits = state.available() == 0;
+        if waits {
+            state.callbacks.push(callback);
+        }
+        let after = self.tell_nothing_came(&state);
+        drop(state);
+        self.run(after);
+        waits
+    }
+
+    /// The lock of a keg that is closed, if need be by us.
+    fn lock_closed(&self) -> MutexGuard<'_, State> {
+        loop {
+            self.close();
+            let state = self.lock();
+            if state.closed {
+                return state;
             }
         }
     }
 
-    fn set_of(&mut self, shelf: Shelf) -> Option<&mut Bitset> {
-        match shelf {
-            Shelf::Full | Shelf::Leaving => None,
-            Shelf::Partial(class) => Some(&mut self.partial[class]),
-            Shelf::Empty => Some(&mut self.empty),
-            Shelf::Unbacked => Some(&mut self.unbacked),
+    /// Changes the limit.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        let (over, after) = {
+            let mut state = self.lock();
+            state.limit = limit;
+            state.gives += 1;
+            let after = self.tell(&mut state, usize::MAX);
+            (state.out > limit, after)
+        };
+        self.run(after);
+        if over {
+            self.close();
+        }
+    }
+
+    /// Wakes as many sleepers as `items` came back; the rest is for [`run`](Self::run).
+    fn tell(&self, state: &mut State, items: usize) -> After {
+        if state.sleepers > 0 && items > 0 {
+            // Woken one by one, a sleeper that may not take the reserve could swallow the
+            // wakeup of one that may.
+            if items == 1 && state.reserve == 0 {
+                self.come_back.notify_one();
+            } else {
+                self.come_back.notify_all();
+            }
+        }
+        let callbacks = match items {
+            0 => Vec::new(),
+            _ => core::mem::take(&mut state.callbacks),
+        };
+        After {
+            reopen: self.may_reopen(state),
+            callbacks,
+        }
+    }
+
+    fn tell_nothing_came(&self, state: &State) -> After {
+        After {
+            reopen: self.may_reopen(state),
+            callbacks: Vec::new(),
+        }
+    }
+
+    fn run(&self, after: After) {
+        if after.reopen {
+            self.reopen();
+        }
+        for callback in after.callbacks {
+            callback();
         }
     }
 }
 
-/// A word whose lowest `n` bits are set, all of them from 64 on.
-fn low_bits(n: usize) -> u64 {
-    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
-}
+impl State {
+    /// The most that may be out as far as this caller is concerned.
+    fn bound(&self, urgency: Urgency) -> usize {
+        let bound = self.limit.min(self.capacity);
+        match urgency {
+            Urgency::Normal => bound.saturating_sub(self.reserve),
+            Urgency::Urgent => bound,
+        }
+    }
 
-#[cfg(test)]
-mod tests;
+    /// Which bound was reached.
+    fn why_none(&self, urgency: Urgency) -> AllocError {
+        let reserve = self.reserve * usize::from(urgency == Urgency::Normal);
+        match self.out.saturating_add(reserve) >= self.limit {
+            true => AllocError::Limit,
+            false => AllocError::NoMemory,
+        }
+    }
+
+    /// Items that could go out now.
+    fn available(&self) -> usize {
+        let allowed = self.bound(Urgency::Normal).saturating_sub(self.out);
+        match &self.slabs {
+            Some(slabs) if self.starved => allowed.min(slabs.free()),
+            _ => allowed,
+        }
+    }
+
+    /// How many of `want` items one CPU gets: near the limit not all, or it would soon be
+    /// closed to take them back.
+    fn share_of(&self, want: usize, urgency: Urgency, cpus: usize) -> usize {
+        let left = self.bound(urgency).saturating_sub(self.out);
+        want.min((left / (2 * cpus)).max(1)).min(left)
+    }
+
+    /// Notes how few free items there were.
+    fn mark_free(&mut self) {
+        let free = self.slabs.as_ref().map_or(0, Slabs::free);
+        self.free_min = self.free_min.min(free);
+    }
+
+    /// Bytes of free items that were needed at some time since this was last asked.
+    pub(crate) fn working_set_bytes(&mut self) -> usize {
+        let Some(slabs) = &self.slabs else { return 0 };
+        let free = slabs.free();
+        let idle = core::mem::replace(&mut self.free_min, free);
+        free.saturating_sub(idle) * self.item_bytes
+    }
+
+    /// Whether the counts agree with the slabs.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.slabs.as_ref().is_none_or(Slabs::is_valid)
+    }
+
+    /// Whether all goes straight to the keg.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+}

@@ -1,23 +1,30 @@
 //! The handles of a zone of raw items: one that counts, and one that fits where eight bytes are.
 //!
-//! Called by: users, `zone.rs`. Calls: `inner.rs` and the ways of an item.
+//! Called by: users, `zone.rs`, `object.rs`. Calls: `inner.rs` and the ways of an item.
 //!
-//! A [`RawZone`] keeps its zone; when the last one goes, so does the zone, unless items are
-//! live. A [`RawZoneRef`] keeps nothing: its holder knows that a handle or a live item does.
+//! A [`RawZone`] keeps its zone; when the last one goes, so does the zone, as soon as no item of
+//! it is live. A [`RawZoneRef`] keeps nothing: its holder knows that a handle or a live item does.
+//!
+//! Both carry the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 
+use crate::hooks::{Hooks, NoHooks};
 use crate::inner::{Inner, NO_LIMIT};
-use crate::{AllocError, ZoneBuilder, ZoneStats};
+use crate::keg::Urgency;
+use crate::{AllocError, LocalCache, Purged, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::time::Duration;
+use std::time::Instant;
 
 /// A zone: an allocator of items of one layout, with a cache on every CPU.
 ///
-/// A handle: clones are the same zone. Dropping the last one unmaps everything; if items are live
-/// then, their memory is left to their holders for good, and
-/// [`leaked_zones`](crate::leaked_zones) counts that.
+/// A handle: clones are the same zone. Dropping the last one ends the zone as soon as no item is
+/// live; until then those who hold items may use and free them, and
+/// [`leaked_zones`](crate::leaked_zones) counts the zone.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -33,37 +40,33 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "uma_zone_t")]
-pub struct RawZone {
-    inner: NonNull<Inner>,
+pub struct RawZone<H: Hooks = NoHooks> {
+    zone: RawZoneRef<H>,
 }
-
-// SAFETY: a handle is a counted reference to an Inner, which is Sync (asserted below), and the
-// last handle may go on any thread because Inner is Send.
-unsafe impl Send for RawZone {}
-// SAFETY: as above; `&RawZone` gives nothing but `&Inner`.
-unsafe impl Sync for RawZone {}
-
-const _: () = {
-    const fn is_shareable<T: Send + Sync>() {}
-    is_shareable::<Inner>();
-};
 
 impl RawZone {
     /// Begins the description of a zone; `name` is what the statistics call it.
     pub fn builder(name: &'static str, layout: Layout) -> ZoneBuilder {
         ZoneBuilder::new(name, layout)
     }
+}
 
-    pub(crate) fn from_inner(inner: Inner) -> Self {
+impl<H: Hooks> RawZone<H> {
+    /// # Safety
+    /// `inner` is a new zone whose one handle is this, made with hooks of type `H`.
+    pub(crate) unsafe fn from_inner(inner: NonNull<Inner>) -> Self {
         Self {
-            inner: NonNull::from(Box::leak(Box::new(inner))),
+            zone: RawZoneRef {
+                inner,
+                hooks: PhantomData,
+            },
         }
     }
 
     #[inline]
-    fn inner(&self) -> &Inner {
-        // SAFETY: made by from_inner, and only the drop of the last handle ends it.
-        unsafe { self.inner.as_ref() }
+    pub(crate) fn inner(&self) -> &Inner {
+        // SAFETY: made by from_inner, and the zone does not end before its last handle.
+        unsafe { self.zone.inner.as_ref() }
     }
 
     /// Gives an item out. What it holds is what `init` and `ctor` left, or anything.
@@ -73,13 +76,49 @@ impl RawZone {
     #[doc(alias = "uma_zalloc")]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, AllocError> {
-        self.inner().alloc()
+        // SAFETY: the handle keeps the zone.
+        unsafe { self.zone.alloc() }
+    }
+
+    /// As [`alloc`](Self::alloc), and may take what [`ZoneBuilder::reserve`] set aside: for what
+    /// must go on so that others can free (an acknowledgement, a reset, a timer).
+    ///
+    /// # Errors
+    /// As there; the reserve is used up too.
+    #[doc(alias = "M_USE_RESERVE")]
+    pub fn alloc_urgent(&self) -> Result<NonNull<u8>, AllocError> {
+        let item = self.inner().take(Urgency::Urgent)?;
+        self.zone.constructed(item)
+    }
+
+    /// As [`alloc`](Self::alloc), but sleeps while there is none, for `timeout` if one is given.
+    /// Each item that comes back wakes a sleeper. The caller holds no lock.
+    ///
+    /// # Errors
+    /// As there, once the time is up; or a hook refused.
+    #[doc(alias = "M_WAITOK")]
+    pub fn alloc_wait(&self, timeout: Option<Duration>) -> Result<NonNull<u8>, AllocError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let item = self.inner().take_or_wait(deadline)?;
+        self.zone.constructed(item)
+    }
+
+    /// Has `callback` called once, on whatever thread brings an item back, when an allocation may
+    /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
+    ///
+    /// To be called after an allocation failed. Being called back is no promise: others may have
+    /// been faster; then ask again.
+    #[must_use = "when it says false nobody will be called"]
+    pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
+        self.inner().keg.call_back(Box::new(callback))
     }
 
     /// Takes an item back.
     ///
     /// # Panics
-    /// In debug builds, if the item is free already or not of this zone.
+    /// If the item is not of this zone; or if it is free already, which is noticed where it costs
+    /// nothing: when it is the last one freed on this CPU, and when it reaches its slab. Debug
+    /// builds, and the feature `invariants`, notice always.
     ///
     /// # Safety
     /// `item` came from an allocation of this zone, was not freed since, and nobody uses it or
@@ -88,23 +127,36 @@ impl RawZone {
     #[inline]
     pub unsafe fn free(&self, item: NonNull<u8>) {
         // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { self.inner().free(item) }
+        unsafe { self.zone.free(item) }
     }
 
     /// Gives out as many items as `out` takes or as there are, and says how many: they are the
-    /// first ones of `out`. Cheaper than as many single allocations.
+    /// first ones of `out`. Much cheaper than as many single allocations.
     #[must_use = "the items given out are lost if their number is"]
+    #[inline]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        self.inner().alloc_bulk(out)
+        // SAFETY: the handle keeps the zone.
+        unsafe { self.zone.alloc_bulk(out) }
     }
 
-    /// Takes several items back. Cheaper than as many single frees.
+    /// Takes several items back. Much cheaper than as many single frees.
+    ///
+    /// # Panics
+    /// As for [`free`](Self::free).
     ///
     /// # Safety
     /// As for [`free`](Self::free), for each of them, all of them different.
+    #[inline]
     pub unsafe fn free_bulk(&self, items: &[NonNull<u8>]) {
         // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { self.inner().free_bulk(items) }
+        unsafe { self.zone.free_bulk(items) }
+    }
+
+    /// A cache of the caller's own, without any synchronisation: for a worker pinned to its CPU.
+    /// It takes and gives back `batch` items at a time; what it holds counts as live.
+    #[must_use]
+    pub fn local(&self, batch: usize) -> LocalCache<H> {
+        LocalCache::new(self.clone(), batch)
     }
 
     /// The reference count beside an item, found by arithmetic on the address alone. Zero in an
@@ -119,21 +171,31 @@ impl RawZone {
     #[doc(alias = "uma_find_refcnt")]
     #[inline]
     pub unsafe fn refcount(&self, item: NonNull<u8>) -> &AtomicU32 {
-        // SAFETY: the caller says that the item is live and ours.
-        unsafe { self.inner().arena.count_of(item) }
+        // SAFETY: the caller says that the item is live and ours, and the handle keeps the zone
+        // as long as the result is borrowed.
+        unsafe { self.zone.refcount(item) }
     }
 
-    /// Whether the address is in the range that this zone cuts its items from.
+    /// Whether the address is in the range that this zone cuts its items from. Always false for a
+    /// cache-only zone, which has none.
     #[inline]
     #[must_use]
     pub fn owns(&self, pointer: NonNull<u8>) -> bool {
-        self.inner().arena.owns(pointer)
+        // SAFETY: the handle keeps the zone.
+        unsafe { self.zone.owns(pointer) }
     }
 
     /// Items given out and not taken back. Exact when no other thread allocates or frees.
     #[must_use]
     pub fn live(&self) -> usize {
         self.inner().live()
+    }
+
+    /// The hooks that the zone was built with.
+    #[must_use]
+    pub fn hooks(&self) -> &H {
+        // SAFETY: a RawZone<H> is only made of a zone with hooks of type H.
+        unsafe { self.inner().hooks::<H>() }
     }
 
     /// What the zone holds and has done.
@@ -148,19 +210,37 @@ impl RawZone {
         self.inner().layout
     }
 
-    /// Changes the most items that may be live, at any time; `None` is no limit. When more are
-    /// live than a new limit allows, allocations fail until enough have been freed.
+    /// Changes the most items that may be live, in this zone and those that share its slabs, at
+    /// any time; `None` is no limit. When more are live than a new limit allows, allocations fail
+    /// until enough have been freed.
     #[doc(alias = "uma_zone_set_max")]
     pub fn set_limit(&self, items: Option<usize>) {
-        self.inner().set_limit(items);
+        self.inner().keg.set_limit(items.unwrap_or(NO_LIMIT));
+    }
+
+    /// Has slabs ready for `items` items, with their pages, so that no allocation of that many
+    /// fails for want of memory. Says for how many there was room.
+    #[doc(alias = "uma_prealloc")]
+    pub fn prealloc(&self, items: usize) -> usize {
+        self.inner().keg.prealloc(items)
     }
 
     /// Gives back all memory that no live item needs: the caches of all CPUs and the depot go
-    /// into the slabs, the pages of empty slabs to the system. It takes a while, and the next
-    /// allocations are slower; other threads go on meanwhile.
+    /// into the slabs, free pages to the system, even those between live items. It takes a while,
+    /// and the next allocations are slower; other threads go on meanwhile.
     #[doc(alias = "uma_zone_reclaim")]
-    pub fn drain(&self) {
-        self.inner().drain();
+    #[doc(alias = "UMA_RECLAIM_DRAIN_CPU")]
+    pub fn drain(&self) -> Purged {
+        self.inner().drain()
+    }
+
+    /// Gives back what was not needed since the last trim: buckets that lay in the depot all the
+    /// time, the caches of CPUs that did nothing, pages that were free all the time. Cheap when
+    /// there is nothing to do; meant to be called some times a second
+    /// ([`Reclaimer`](crate::Reclaimer) does).
+    #[doc(alias = "UMA_RECLAIM_TRIM")]
+    pub fn trim(&self) -> Purged {
+        self.inner().trim()
     }
 
     /// Whether the zone's structures agree with each other. For tests: it looks at every slab.
@@ -171,33 +251,40 @@ impl RawZone {
 
     /// The zone in eight bytes, without keeping it.
     #[must_use]
-    pub fn as_ref_ptr(&self) -> RawZoneRef {
-        RawZoneRef(self.inner)
+    pub fn as_ref_ptr(&self) -> RawZoneRef<H> {
+        self.zone
+    }
+
+    /// Begins the description of a secondary zone: one with caches and hooks of its own, and the
+    /// slabs and the limit of this one. Its `init` and `fini` run inside of this one's.
+    #[doc(alias = "uma_zsecond_create")]
+    pub fn secondary(&self, name: &'static str) -> ZoneBuilder {
+        ZoneBuilder::secondary(name, self.inner())
     }
 }
 
-impl Clone for RawZone {
+impl<H: Hooks> Clone for RawZone<H> {
     fn clone(&self) -> Self {
         // Relaxed: there is a handle, so the zone cannot end meanwhile. Overflow needs 2^64
         // handles, each of which is 8 bytes somewhere.
         self.inner().handles.0.fetch_add(1, Ordering::Relaxed);
-        Self { inner: self.inner }
+        Self { zone: self.zone }
     }
 }
 
-impl Drop for RawZone {
+impl<H: Hooks> Drop for RawZone<H> {
     fn drop(&mut self) {
         // Release, and the fence: all that was done through any handle comes before the end.
         if self.inner().handles.0.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
-            // SAFETY: from Box::leak in from_inner; this was the last handle, and without one no
+            // SAFETY: from_inner got it from `make`; this was the last handle, and without one no
             // other can be made.
-            unsafe { Inner::retire(self.inner) };
+            unsafe { Inner::retire(self.zone.inner) };
         }
     }
 }
 
-impl fmt::Debug for RawZone {
+impl<H: Hooks> fmt::Debug for RawZone<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawZone")
             .field("name", &self.inner().name)
@@ -208,17 +295,42 @@ impl fmt::Debug for RawZone {
 /// A zone in eight bytes, for items that must find the way back to where they came from.
 ///
 /// It does not keep the zone. What keeps it is a [`RawZone`] somewhere, or a live item of the
-/// zone: while one is live the zone is not unmapped, even if the last handle goes. So whoever
-/// holds an item may free it through this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RawZoneRef(NonNull<Inner>);
+/// zone: while one is live the zone does not end, even if the last handle goes. So whoever holds
+/// an item may free it through this.
+pub struct RawZoneRef<H: Hooks = NoHooks> {
+    inner: NonNull<Inner>,
+    hooks: PhantomData<fn() -> H>,
+}
 
-// SAFETY: a plain address of an Inner, which is Sync; using it is unsafe and says when it may be.
-unsafe impl Send for RawZoneRef {}
+impl<H: Hooks> Clone for RawZoneRef<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Hooks> Copy for RawZoneRef<H> {}
+
+impl<H: Hooks> PartialEq for RawZoneRef<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl<H: Hooks> Eq for RawZoneRef<H> {}
+
+impl<H: Hooks> fmt::Debug for RawZoneRef<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RawZoneRef").field(&self.inner).finish()
+    }
+}
+
+// SAFETY: a plain address of an Inner, which is Sync (asserted below), and so are its hooks; using
+// it is unsafe and says when it may be.
+unsafe impl<H: Hooks> Send for RawZoneRef<H> {}
 // SAFETY: as above.
-unsafe impl Sync for RawZoneRef {}
+unsafe impl<H: Hooks> Sync for RawZoneRef<H> {}
 
-impl RawZoneRef {
+impl<H: Hooks> RawZoneRef<H> {
     /// As [`RawZone::alloc`].
     ///
     /// # Errors
@@ -229,21 +341,23 @@ impl RawZoneRef {
     #[inline]
     pub unsafe fn alloc(self) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.0.as_ref() }.alloc()
+        let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal)?;
+        self.constructed(item)
     }
 
     /// As [`RawZone::free`].
+    ///
+    /// # Panics
+    /// As there.
     ///
     /// # Safety
     /// As there. The item itself keeps the zone until it is freed, so nothing else need.
     #[inline]
     pub unsafe fn free(self, item: NonNull<u8>) {
-        let inner: *const Inner = self.0.as_ptr();
-        // SAFETY: the live item keeps the zone until its free is counted, which is the last that
-        // `free` does there (inner.rs).
-        let inner = unsafe { &*inner };
-        // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { inner.free(item) }
+        // SAFETY: the item is live and ours: it keeps the zone.
+        unsafe { self.destruct(item) };
+        // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
+        unsafe { Inner::put(self.inner, item) }
     }
 
     /// As [`RawZone::alloc_bulk`].
@@ -251,20 +365,37 @@ impl RawZoneRef {
     /// # Safety
     /// As for [`alloc`](Self::alloc).
     #[must_use = "the items given out are lost if their number is"]
+    #[inline]
     pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.0.as_ref() }.alloc_bulk(out)
+        let taken = unsafe { self.inner.as_ref() }.take_bulk(out);
+        for at in 0..taken {
+            // SAFETY: take_bulk wrote the first `taken` entries.
+            let item = unsafe { out[at].assume_init() };
+            if self.constructed(item).is_err() {
+                // The one that was refused has gone back by itself.
+                self.put_back_bulk(&out[at + 1..taken]);
+                return at;
+            }
+        }
+        taken
     }
 
     /// As [`RawZone::free_bulk`].
     ///
+    /// # Panics
+    /// As there.
+    ///
     /// # Safety
     /// As there. The items keep the zone until they are freed.
+    #[inline]
     pub unsafe fn free_bulk(self, items: &[NonNull<u8>]) {
-        // SAFETY: the live items keep the zone.
-        let inner = unsafe { self.0.as_ref() };
-        // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { inner.free_bulk(items) }
+        for &item in items {
+            // SAFETY: the item is live and ours: it keeps the zone.
+            unsafe { self.destruct(item) };
+        }
+        // SAFETY: given up by their owner, and through `dtor`.
+        unsafe { Inner::put_bulk(self.inner, items) }
     }
 
     /// As [`RawZone::refcount`].
@@ -279,9 +410,12 @@ impl RawZoneRef {
     #[must_use]
     pub unsafe fn refcount<'a>(self, item: NonNull<u8>) -> &'a AtomicU32 {
         // SAFETY: the live item keeps the zone.
-        let inner: &'a Inner = unsafe { self.0.as_ref() };
+        let inner: &'a Inner = unsafe { self.inner.as_ref() };
+        let Some(arena) = inner.keg.arena() else {
+            panic!("refcount() on a cache-only zone, whose items are not its own")
+        };
         // SAFETY: the caller says that the item is live and ours.
-        unsafe { inner.arena.count_of(item) }
+        unsafe { arena.count_of(item) }
     }
 
     /// As [`RawZone::owns`].
@@ -292,12 +426,95 @@ impl RawZoneRef {
     #[must_use]
     pub unsafe fn owns(self, pointer: NonNull<u8>) -> bool {
         // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.0.as_ref() }.arena.owns(pointer)
+        let arena = unsafe { self.inner.as_ref() }.keg.arena();
+        arena.is_some_and(|arena| arena.owns(pointer))
+    }
+
+    /// Runs `ctor` over an item just taken; one that it refuses goes back to the cache.
+    #[inline]
+    pub(crate) fn constructed(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: whoever took the item says that something keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item came through `init` into a cache and is in our hands alone.
+        if unsafe { hooks.ctor(item) }.is_err() {
+            return self.refused(item);
+        }
+        inner.mark_taken(item);
+        Ok(item)
+    }
+
+    #[cold]
+    fn refused(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: as in `constructed`.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.counts.refused.inc();
+        // SAFETY: no caller has seen the item, and it is as `init` left it.
+        unsafe { Inner::put(self.inner, item) };
+        inner.fail(AllocError::Hook)
+    }
+
+    /// Takes items back that no caller has seen.
+    #[cold]
+    fn put_back_bulk(self, items: &[MaybeUninit<NonNull<u8>>]) {
+        for entry in items {
+            // SAFETY: the caller passes entries that take_bulk wrote.
+            let item = unsafe { entry.assume_init() };
+            // SAFETY: as in `constructed`.
+            unsafe { self.inner.as_ref() }.counts.refused.inc();
+            // SAFETY: no caller has seen the item, and it is as `init` left it.
+            unsafe { Inner::put(self.inner, item) };
+        }
+    }
+
+    /// Checks an item that comes back, and runs `dtor`.
+    ///
+    /// # Safety
+    /// The item is live and of this zone.
+    #[inline]
+    pub(crate) unsafe fn destruct(self, item: NonNull<u8>) {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        if !inner.may_own(item) {
+            inner.foreign(item);
+        }
+        inner.mark_freed(item);
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item went through `ctor`, and its caller gave it up.
+        unsafe { hooks.dtor(item) };
+    }
+
+    /// One item without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller says that something keeps the zone.
+        unsafe { self.inner.as_ref() }.take(Urgency::Normal)
+    }
+
+    /// Items without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        // SAFETY: the caller says that something keeps the zone.
+        unsafe { self.inner.as_ref() }.take_bulk(out)
+    }
+
+    /// Items that went through `dtor`, from a local cache.
+    ///
+    /// # Safety
+    /// As for [`free_bulk`](Self::free_bulk).
+    pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { Inner::put_bulk(self.inner, items) }
     }
 }
 
-/// The limit as users say it.
-pub(crate) fn limit_of(inner: &Inner) -> Option<usize> {
-    let limit = inner.limit.load(Ordering::Relaxed);
-    (limit != NO_LIMIT).then_some(limit)
-}
+const _: () = {
+    const fn is_shareable<T: Send + Sync>() {}
+    is_shareable::<crate::keg::Keg>();
+};

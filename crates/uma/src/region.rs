@@ -1,14 +1,16 @@
 //! A range of address space: reserved whole, made accessible in steps, its pages given back.
 //!
-//! Called by: `arena.rs`. Calls: mmap, mprotect, madvise, munmap.
+//! Called by: `arena.rs`. Calls: mmap, mprotect, madvise, process_madvise, munmap.
 //!
 //! A reservation costs no memory: it is `PROT_NONE` and `MAP_NORESERVE`, so neither the commit
-//! limit nor the resident size sees it. Pages come with the first touch after [`Region::open`]
-//! and go with [`Region::give_back`]; the range stays open, so coming back costs no system call
-//! and the kernel keeps one mapping however often pages come and go.
+//! limit nor the resident size sees it. Pages come with the first touch after [`Region::open`],
+//! or with [`Region::populate`], and go with [`Region::give_back`]; the range stays open, so
+//! coming back costs no system call and the kernel keeps one mapping however often pages come
+//! and go.
 //!
 //! Under Miri, which knows no such mappings, a region is a zeroed allocation.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// A range of addresses that belongs to nobody else.
@@ -25,6 +27,16 @@ unsafe impl Send for Region {}
 // SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders;
 // who may touch the bytes is for the caller to say, who gets only raw pointers.
 unsafe impl Sync for Region {}
+
+/// Which pages a region is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageSize {
+    /// The smallest there are. A huge page would be pinned by one live item in 2 MiB, and would
+    /// make the resident size a matter of luck.
+    Small,
+    /// Huge ones where the system has them to give.
+    Huge,
+}
 
 impl Region {
     /// The first address.
@@ -76,7 +88,7 @@ fn address_space_taken() -> Option<usize> {
 impl Region {
     /// Reserves `len` bytes at a multiple of `align`, a power of two; `None` when there is no
     /// such hole. Nothing in it may be touched yet.
-    pub(crate) fn reserve(len: usize, align: usize) -> Option<Self> {
+    pub(crate) fn reserve(len: usize, align: usize, pages: PageSize) -> Option<Self> {
         let page = page_bytes();
         let len = len.checked_next_multiple_of(page)?;
         let slack = if align > page { align } else { 0 };
@@ -89,48 +101,120 @@ impl Region {
         let tail = unsafe { base.add(len) };
         unmap(tail, slack - head);
         let region = Self { base, len };
-        region.keep_pages_small();
+        let advice = match pages {
+            PageSize::Small => libc::MADV_NOHUGEPAGE,
+            PageSize::Huge => libc::MADV_HUGEPAGE,
+        };
+        // SAFETY: advice on our own mapping; where it is not known it fails and nothing changes.
+        unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, advice) };
         Some(region)
     }
 
-    /// Makes the first `len` bytes accessible; says whether the system agreed.
-    pub(crate) fn open(&self, len: usize) -> bool {
-        let len = len.next_multiple_of(page_bytes()).min(self.len);
-        // SAFETY: the range is part of our own mapping; giving access breaks nobody's belief.
-        let answer = unsafe {
-            libc::mprotect(
-                self.base.as_ptr().cast(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
+    /// Makes the pages that these bytes lie on accessible; says whether the system agreed.
+    pub(crate) fn open(&self, range: Range<usize>) -> bool {
+        let Some((first, len)) = self.outer_pages(range) else {
+            return true;
         };
-        answer == 0
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range is part of our own mapping; giving access breaks nobody's belief.
+        unsafe { libc::mprotect(first.as_ptr().cast(), len, access) == 0 }
+    }
+
+    /// Lets pages come now instead of with the first touch; says whether there was memory.
+    ///
+    /// # Safety
+    /// The range is open, and nobody needs what is in it, nor touches it during the call.
+    pub(crate) unsafe fn populate(&self, range: Range<usize>) -> bool {
+        let Some((first, len)) = self.outer_pages(range) else {
+            return true;
+        };
+        // SAFETY: whole pages of our own open mapping; their content, if any, stays.
+        let answer =
+            unsafe { libc::madvise(first.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
+        let unknown = || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+        if answer == 0 || !unknown() {
+            return answer == 0;
+        }
+        for offset in (0..len).step_by(page_bytes()) {
+            // SAFETY: below `len`, which is within the reservation.
+            let byte = unsafe { first.add(offset) };
+            // SAFETY: the page is open, and the caller says that nobody else touches it.
+            unsafe { byte.write_volatile(0) };
+        }
+        true
     }
 
     /// Gives the pages wholly within the range back; the bytes there read zero afterwards, if
-    /// the range was open.
+    /// the range was open. Says how many bytes the system took.
     ///
     /// # Safety
     /// Nobody needs what is in the range, and nobody touches it during the call.
-    pub(crate) unsafe fn give_back(&self, start: usize, end: usize) {
-        let page = page_bytes();
-        let start = start.next_multiple_of(page);
-        let end = end.min(self.len) & !(page - 1);
-        if start >= end {
-            return;
-        }
-        // SAFETY: start is below end, which is within the reservation.
-        let first = unsafe { self.base.add(start) };
+    pub(crate) unsafe fn give_back(&self, range: Range<usize>) -> usize {
+        let Some((first, len)) = self.inner_pages(range) else {
+            return 0;
+        };
         // SAFETY: whole pages of our own private mapping, whose content the caller gave up. If
-        // it fails, the pages stay, and only memory is lost.
-        unsafe { libc::madvise(first.as_ptr().cast(), end - start, libc::MADV_DONTNEED) };
+        // it fails (pages locked into memory), they stay, and only memory is lost.
+        let answer = unsafe { libc::madvise(first.as_ptr().cast(), len, libc::MADV_DONTNEED) };
+        if answer == 0 { len } else { 0 }
     }
 
-    /// A huge page under a slab would be pinned by one live item in 2 MiB, and would make the
-    /// resident size a matter of luck.
-    fn keep_pages_small(&self) {
-        // SAFETY: advice on our own mapping; where it is not known it fails and nothing changes.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_NOHUGEPAGE) };
+    /// Gives many ranges back with one call; says how many bytes the system took, from the
+    /// first on, or `None` if it does not do such things.
+    ///
+    /// # Safety
+    /// As for [`give_back`](Self::give_back), for each of the ranges.
+    pub(crate) unsafe fn give_back_all(
+        &self,
+        process: &Process,
+        ranges: &[Range<usize>],
+    ) -> Option<usize> {
+        let pages = ranges
+            .iter()
+            .filter_map(|range| self.inner_pages(range.clone()));
+        let mut vectors = [NO_PAGES; VECTORS_MAX];
+        let mut used = 0;
+        for (vector, (first, len)) in vectors.iter_mut().zip(pages) {
+            vector.iov_base = first.as_ptr().cast();
+            vector.iov_len = len;
+            used += 1;
+        }
+        // SAFETY: the vectors are `used` ranges of whole pages of our own private mapping, whose
+        // content the caller gave up, and the descriptor is that of this process.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                process.0.as_raw_fd(),
+                vectors.as_ptr(),
+                used,
+                libc::MADV_DONTNEED,
+                0,
+            )
+        };
+        usize::try_from(answer).ok()
+    }
+
+    /// The pages wholly within a range.
+    fn inner_pages(&self, range: Range<usize>) -> Option<(NonNull<u8>, usize)> {
+        let page = page_bytes();
+        let start = range.start.next_multiple_of(page);
+        let end = range.end.min(self.len) & !(page - 1);
+        self.part(start, end)
+    }
+
+    /// The pages that a range touches.
+    fn outer_pages(&self, range: Range<usize>) -> Option<(NonNull<u8>, usize)> {
+        let page = page_bytes();
+        let end = range.end.next_multiple_of(page).min(self.len);
+        self.part(range.start & !(page - 1), end)
+    }
+
+    fn part(&self, start: usize, end: usize) -> Option<(NonNull<u8>, usize)> {
+        if start >= end {
+            return None;
+        }
+        // SAFETY: start is below end, which is within the reservation.
+        Some((unsafe { self.base.add(start) }, end - start))
     }
 }
 
@@ -138,6 +222,38 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         unmap(self.base, self.len);
+    }
+}
+
+/// The most ranges that [`Region::give_back_all`] takes.
+pub(crate) const VECTORS_MAX: usize = 512;
+
+#[cfg(not(miri))]
+const NO_PAGES: libc::iovec = libc::iovec {
+    iov_base: core::ptr::null_mut(),
+    iov_len: 0,
+};
+
+/// This process, as a descriptor. Not kept for long: a child that was forked off would inherit
+/// one that means its parent.
+#[cfg(not(miri))]
+#[derive(Debug)]
+pub(crate) struct Process(std::os::fd::OwnedFd);
+
+#[cfg(not(miri))]
+use std::os::fd::{AsRawFd, FromRawFd};
+
+#[cfg(not(miri))]
+impl Process {
+    /// Opens it, where the system has such descriptors.
+    pub(crate) fn open() -> Option<Self> {
+        // SAFETY: reads a number and has no preconditions.
+        let pid = unsafe { libc::getpid() };
+        // SAFETY: makes a new descriptor (closed on exec) and touches nothing that exists.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        // SAFETY: a descriptor that was made just now and that nobody else knows.
+        Some(Self(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }))
     }
 }
 
@@ -174,42 +290,6 @@ fn unmap(base: NonNull<u8>, len: usize) {
 }
 
 #[cfg(miri)]
-pub(crate) fn address_space_left() -> Option<usize> {
-    None
-}
-
+mod miri;
 #[cfg(miri)]
-impl Region {
-    pub(crate) fn reserve(len: usize, align: usize) -> Option<Self> {
-        let layout = core::alloc::Layout::from_size_align(len, align).ok()?;
-        // SAFETY: callers reserve at least one slab or table entry, so the size is not zero.
-        let base = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        Some(Self { base, len, align })
-    }
-
-    pub(crate) fn open(&self, len: usize) -> bool {
-        len <= self.len
-    }
-
-    /// # Safety
-    /// As for the real one; here the bytes are zeroed and stay.
-    pub(crate) unsafe fn give_back(&self, start: usize, end: usize) {
-        let end = end.min(self.len);
-        if start < end {
-            // SAFETY: start is within the allocation.
-            let first = unsafe { self.base.add(start) };
-            // SAFETY: end is within the allocation, and the caller gave the content up.
-            unsafe { first.write_bytes(0, end - start) };
-        }
-    }
-}
-
-#[cfg(miri)]
-impl Drop for Region {
-    fn drop(&mut self) {
-        let layout = core::alloc::Layout::from_size_align(self.len, self.align)
-            .expect("it was good enough to allocate with");
-        // SAFETY: allocated in `reserve` with the same layout.
-        unsafe { std::alloc::dealloc(self.base.as_ptr(), layout) };
-    }
-}
+pub(crate) use miri::{Process, address_space_left, page_bytes};

@@ -1,24 +1,15 @@
 //! A slab: a run of pages cut into items, described out of line.
 //!
-//! Called by: `keg.rs`. Calls: nothing.
+//! Called by: `slabs.rs`, `purge.rs`. Calls: nothing.
 //!
-//! The free items of slab n are the ones in the keg's bitmap; here is only what decides which
-//! slab is taken from next. Nothing is ever written into a free item, so pages go back to the
-//! system, and come again, without this noticing.
+//! The free items of slab n are the ones in the bitmap of [`Slabs`](crate::slabs::Slabs); here
+//! is only what decides which slab is taken from next. Nothing is ever written into a free item,
+//! so pages go back to the system, and come again, without this noticing.
 
 /// Classes of fullness. Within one the lowest address is preferred.
 pub(crate) const CLASSES: usize = 16;
-
-/// What a slab is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Has pages (or will on the next touch). Operations: take, give.
-    Backed,
-    /// Being given back by a drain, without the lock. Operations: none until it is Unbacked.
-    Leaving,
-    /// Empty and without pages. Operations: take, after becoming Backed.
-    Unbacked,
-}
+/// Lists on which slabs wait, in the order in which they are taken from.
+pub(crate) const SHELVES: usize = CLASSES + 2;
 
 /// The list on which a slab waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,31 +18,67 @@ pub(crate) enum Shelf {
     Full,
     /// Some items taken, some free; class 0 is the fullest.
     Partial(usize),
-    /// All items free.
+    /// All items free, some pages there.
     Empty,
-    /// All items free, pages gone.
-    Unbacked,
-    /// In the hands of a drain: on no list.
-    Leaving,
+    /// All items free, pages gone or not yet come.
+    Cold,
+}
+
+impl Shelf {
+    /// Which of the [`SHELVES`], the one to take from first being the first.
+    #[inline]
+    pub(crate) fn index(self) -> Option<usize> {
+        match self {
+            Self::Full => None,
+            Self::Partial(class) => Some(class),
+            Self::Empty => Some(CLASSES),
+            Self::Cold => Some(CLASSES + 1),
+        }
+    }
 }
 
 /// One slab's entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slab {
-    /// Free items.
-    pub(crate) free: usize,
-    pub(crate) state: State,
+    /// Free items that may be taken.
+    pub(crate) free: u32,
+    /// Free items that may not, because their pages are being given back.
+    pub(crate) held: u32,
+    /// Units that may be resident.
+    pub(crate) units: u32,
+    /// No word of the bitmap before this one has a free item.
+    pub(crate) first_word: u32,
+    /// An item came back since the pages were last looked at.
+    pub(crate) dirty: bool,
 }
 
-impl Slab {
-    /// Where a slab of `per_slab` items belongs.
-    pub(crate) fn shelf(&self, per_slab: usize) -> Shelf {
-        match self.state {
-            State::Leaving => Shelf::Leaving,
-            State::Unbacked => Shelf::Unbacked,
-            State::Backed if self.free == 0 => Shelf::Full,
-            State::Backed if self.free == per_slab => Shelf::Empty,
-            State::Backed => Shelf::Partial((self.free - 1) * CLASSES / per_slab),
+/// The arithmetic of fullness for one number of items a slab.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fullness {
+    per_slab: u32,
+    /// 2^32 * CLASSES / per_slab: a multiply instead of a division at every give.
+    scale: u64,
+}
+
+impl Fullness {
+    pub(crate) fn new(per_slab: usize) -> Self {
+        Self {
+            per_slab: per_slab as u32,
+            scale: ((CLASSES as u64) << 32) / per_slab as u64,
+        }
+    }
+
+    /// Where a slab belongs.
+    #[inline]
+    pub(crate) fn shelf_of(&self, slab: &Slab) -> Shelf {
+        if slab.free == 0 {
+            Shelf::Full
+        } else if slab.free < self.per_slab {
+            Shelf::Partial(((u64::from(slab.free - 1) * self.scale) >> 32) as usize)
+        } else if slab.units > 0 {
+            Shelf::Empty
+        } else {
+            Shelf::Cold
         }
     }
 }

@@ -2,26 +2,41 @@
 //!
 //! Called by: `raw.rs`. Calls: every layer, for its number. The layers are locked one after the
 //! other, so numbers of a busy zone are of slightly different moments.
+//!
+//! Nothing here is counted per allocation. The store that takes an item out of a bucket also
+//! counts it, in the upper part of the same word (`bucket.rs`); the rest is arithmetic:
+//!
+//! ```text
+//!   requests = pops of all buckets, ever + items taken past the buckets - refused by `ctor`
+//!   used     = items out of the keg - items in buckets
+//!   frees    = requests - used
+//! ```
 
-use crate::inner::Inner;
-use crate::raw::limit_of;
+use crate::inner::{Inner, NO_LIMIT};
+use crate::percpu::Backend;
 use core::fmt;
 
-/// Numbers of one zone. `Display` gives a row under [`ZoneStats::header`].
+/// Numbers of one zone. `Display` gives a row under [`ZoneStats::header`],
+/// [`to_json`](ZoneStats::to_json) an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZoneStats {
     /// What its maker called it.
     pub name: &'static str,
+    /// How its caches are kept from tearing.
+    pub backend: Backend,
     /// Bytes of an item.
     pub size: usize,
-    /// The most items that may be live.
+    /// The most items that may be live, in all zones that share the slabs.
     pub limit: Option<usize>,
     /// Live items: given out and not taken back.
     pub used: usize,
-    /// Free items in the caches of the CPUs and in the depot.
-    pub cached: usize,
-    /// Free items in slabs that have memory.
+    /// Free items in the buckets of the CPUs.
+    pub cached_by_cpus: usize,
+    /// Free items in the depot.
+    pub cached_in_depot: usize,
+    /// Free items in slabs that have memory. Shared with the zones on the same slabs, as are
+    /// `bytes` and `bytes_peak`.
     pub free_in_slabs: usize,
     /// Allocations that succeeded.
     pub requests: u64,
@@ -29,10 +44,20 @@ pub struct ZoneStats {
     pub frees: u64,
     /// Allocations that failed.
     pub failures: u64,
-    /// Times that a CPU and the depot had no free item and the slabs were asked.
-    pub slab_visits: u64,
-    /// Times that the slabs had none either and other CPUs were searched.
-    pub robberies: u64,
+    /// Allocations that slept.
+    pub sleeps: u64,
+    /// Times that a CPU's buckets had no item.
+    pub misses: u64,
+    /// Times that the depot had none either, and the slabs were asked.
+    pub imports: u64,
+    /// Times that nothing was near and other CPUs' caches were to be asked.
+    pub shortages: u64,
+    /// Times that caches were taken back from all CPUs.
+    pub closings: u64,
+    /// Times that a CPU found the depot locked.
+    pub contentions: u64,
+    /// Items that a new bucket holds by now.
+    pub bucket_items: usize,
     /// Bytes of the slabs that have memory. The resident size is less where items of new slabs
     /// have not been touched yet.
     pub bytes: usize,
@@ -42,37 +67,89 @@ pub struct ZoneStats {
 
 impl ZoneStats {
     pub(crate) fn of(inner: &Inner) -> Self {
-        let (mut requests, mut frees, mut cached) = (0u64, 0u64, 0);
-        for slot in &inner.caches {
-            let cache = slot.0.lock();
-            requests = requests.wrapping_add(cache.allocs);
-            frees = frees.wrapping_add(cache.frees);
-            cached += cache.len();
-        }
-        cached += inner.depot.0.lock().len();
-        let keg = inner.keg.0.lock();
+        // The items first: a pop seen here only makes the zone look busier, not less than empty.
+        let out = inner.out();
+        let depot = inner.depot.lock();
+        let (cached, popped) = depot.sums();
+        let (in_depot, bucket_items) = (depot.len(), depot.bucket_items());
+        let contentions = depot.contentions;
+        drop(depot);
+        let used = out.saturating_sub(cached);
+        let counts = &inner.counts;
+        let requests =
+            (popped.wrapping_add(counts.direct.get())).wrapping_sub(counts.refused.get());
+        let keg = inner.keg.lock();
+        let of_slabs =
+            |number: fn(&crate::slabs::Slabs) -> usize| keg.slabs.as_ref().map_or(0, number);
         Self {
             name: inner.name,
+            backend: inner.percpu.backend(),
             size: inner.layout.size(),
-            limit: limit_of(inner),
-            used: usize::try_from(requests.saturating_sub(frees)).unwrap_or(usize::MAX),
-            cached,
-            free_in_slabs: keg.free(),
+            limit: (keg.limit != NO_LIMIT).then_some(keg.limit),
+            used,
+            cached_by_cpus: cached.saturating_sub(in_depot),
+            cached_in_depot: in_depot,
+            free_in_slabs: of_slabs(crate::slabs::Slabs::free),
             requests,
-            frees,
-            failures: inner.failures.get(),
-            slab_visits: inner.slab_visits.get(),
-            robberies: inner.robberies.get(),
-            bytes: keg.bytes(),
-            bytes_peak: keg.bytes_peak(),
+            frees: requests.saturating_sub(used as u64),
+            failures: counts.failures.get(),
+            sleeps: keg.sleeps,
+            misses: counts.misses.get(),
+            imports: counts.imports.get(),
+            shortages: counts.shortages.get(),
+            closings: keg.closings,
+            contentions,
+            bucket_items,
+            bytes: of_slabs(crate::slabs::Slabs::bytes),
+            bytes_peak: of_slabs(crate::slabs::Slabs::bytes_peak),
         }
+    }
+
+    /// Free items that no slab has: with the CPUs and in the depot.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        self.cached_by_cpus + self.cached_in_depot
     }
 
     /// The line above the rows, without an end of line.
     #[must_use]
     pub fn header() -> &'static str {
-        "ITEM                    SIZE     LIMIT      USED    CACHED      FREE        REQ     FAIL  \
-         KBYTES    PEAKK"
+        "ITEM                    SIZE     LIMIT      USED      CPUS     DEPOT     SLABS        REQ     \
+         FAIL    SLEEP     MISS  KBYTES    PEAKK"
+    }
+
+    /// The same as a JSON object on one line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = format!(
+            "{{\"name\":{:?},\"backend\":\"{}\"",
+            self.name, self.backend
+        );
+        let limit = self.limit.map_or("null".to_owned(), |n| n.to_string());
+        json += &format!(",\"size\":{},\"limit\":{limit}", self.size);
+        let numbers: [(&str, u64); 17] = [
+            ("used", self.used as u64),
+            ("cached_by_cpus", self.cached_by_cpus as u64),
+            ("cached_in_depot", self.cached_in_depot as u64),
+            ("free_in_slabs", self.free_in_slabs as u64),
+            ("requests", self.requests),
+            ("frees", self.frees),
+            ("failures", self.failures),
+            ("sleeps", self.sleeps),
+            ("misses", self.misses),
+            ("imports", self.imports),
+            ("shortages", self.shortages),
+            ("closings", self.closings),
+            ("contentions", self.contentions),
+            ("bucket_items", self.bucket_items as u64),
+            ("bytes", self.bytes as u64),
+            ("bytes_peak", self.bytes_peak as u64),
+            ("bytes_live", (self.used * self.size) as u64),
+        ];
+        for (name, value) in numbers {
+            json += &format!(",\"{name}\":{value}");
+        }
+        json + "}"
     }
 }
 
@@ -83,15 +160,18 @@ impl fmt::Display for ZoneStats {
             .map_or_else(|| "-".to_owned(), |items| items.to_string());
         write!(
             f,
-            "{:<20} {:>7} {:>9} {:>9} {:>9} {:>9} {:>10} {:>8} {:>7} {:>8}",
+            "{:<20} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>7} {:>8}",
             self.name,
             self.size,
             limit,
             self.used,
-            self.cached,
+            self.cached_by_cpus,
+            self.cached_in_depot,
             self.free_in_slabs,
             self.requests,
             self.failures,
+            self.sleeps,
+            self.misses,
             self.bytes / 1024,
             self.bytes_peak / 1024,
         )

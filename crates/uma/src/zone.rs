@@ -4,7 +4,7 @@
 //!
 //! Invariant: every [`ZoneBox`] owns one live item that holds a valid `T`.
 
-use crate::{AllocError, RawZone, ZoneBuilder, ZoneError, ZoneStats};
+use crate::{AllocError, RawZone, RawZoneRef, ZoneBuilder, ZoneError, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
@@ -68,13 +68,14 @@ impl<T> Zone<T> {
     ///
     /// # Errors
     /// [`AllocError`]; `value` is dropped then.
+    #[inline]
     pub fn alloc(&self, value: T) -> Result<ZoneBox<T>, AllocError> {
         let item = self.raw.alloc()?.cast::<T>();
         // SAFETY: a new item has the size and alignment of T (checked in `build`) and is ours.
         unsafe { item.write(value) };
         Ok(ZoneBox {
             item,
-            zone: self.raw.clone(),
+            zone: self.raw.as_ref_ptr(),
             owns: PhantomData,
         })
     }
@@ -108,7 +109,8 @@ impl<T> fmt::Debug for Zone<T> {
 /// An item of a [`Zone`]: a `Box` whose memory comes from the zone, and that keeps it.
 pub struct ZoneBox<T> {
     item: NonNull<T>,
-    zone: RawZone,
+    /// Kept by the item.
+    zone: RawZoneRef,
     owns: PhantomData<T>,
 }
 
@@ -134,16 +136,18 @@ impl<T> DerefMut for ZoneBox<T> {
 }
 
 impl<T> Drop for ZoneBox<T> {
+    #[inline]
     fn drop(&mut self) {
         /// Frees the item even if the T's drop panics.
-        struct Free<'a>(&'a RawZone, NonNull<u8>);
-        impl Drop for Free<'_> {
+        struct Free(RawZoneRef, NonNull<u8>);
+        impl Drop for Free {
+            #[inline]
             fn drop(&mut self) {
                 // SAFETY: the item came from this zone, and its box is being dropped.
                 unsafe { self.0.free(self.1) };
             }
         }
-        let _free = Free(&self.zone, self.item.cast());
+        let _free = Free(self.zone, self.item.cast());
         // SAFETY: the item holds a valid T, which nobody sees again.
         unsafe { self.item.drop_in_place() };
     }

@@ -98,16 +98,16 @@ impl Hooks for Watch {
     }
 }
 
-fn watched(bucket_items: usize) -> (RawZone, Watch) {
+fn watched(bucket_items: usize) -> (RawZone<Watch>, Watch) {
     let watch = Watch::default();
     let zone = builder(512, 64)
         .bucket_items(bucket_items)
-        .hooks(Box::new(watch.clone()));
+        .hooks(watch.clone());
     (zone.build().unwrap(), watch)
 }
 
 /// Allocates 40 one by one and 40 at once, frees all; how many allocations failed.
-fn exercise(zone: &RawZone) -> usize {
+fn exercise(zone: &RawZone<Watch>) -> usize {
     let mut failed = 0;
     let mut items = Vec::new();
     for _ in 0..40 {

@@ -129,7 +129,7 @@ impl Model {
                 // SAFETY: they are live, of this zone and different, and the model forgot them.
                 unsafe { self.zone.free_bulk(&items) };
             }
-            Op::Drain => self.zone.drain(),
+            Op::Drain => drop(self.zone.drain()),
             Op::Limit(limit) => {
                 self.zone.set_limit(limit);
                 self.limit = limit;

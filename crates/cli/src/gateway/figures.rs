@@ -210,7 +210,7 @@ fn zones(pool: &PoolStats) -> Vec<Zone> {
         name: z.name,
         item_bytes: z.size,
         used: z.used,
-        free: z.cached + z.free_in_slabs,
+        free: z.cached() + z.free_in_slabs,
         limit: z.limit,
         requests: z.requests,
         failures: z.failures,

@@ -8,7 +8,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use uma::{RawZone, ZoneBuilder};
+use uma::{Hooks, RawZone, ZoneBuilder};
 
 pub fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("tests ask for layouts that exist")
@@ -25,14 +25,14 @@ pub fn zone(size: usize, align: usize) -> RawZone {
 }
 
 /// Nothing is live, and after a drain nothing holds memory.
-pub fn assert_balance(zone: &RawZone) {
+pub fn assert_balance<H: Hooks>(zone: &RawZone<H>) {
     assert_eq!(zone.live(), 0, "items are still live");
     zone.drain();
     let stats = zone.stats();
     assert!(zone.is_valid());
     assert_eq!(stats.requests, stats.frees);
     assert_eq!(
-        (stats.used, stats.cached, stats.free_in_slabs, stats.bytes),
+        (stats.used, stats.cached(), stats.free_in_slabs, stats.bytes),
         (0, 0, 0, 0)
     );
 }
@@ -52,7 +52,7 @@ pub fn read(item: NonNull<u8>) -> u64 {
     unsafe { word(item).read() }
 }
 
-pub fn free(zone: &RawZone, item: NonNull<u8>) {
+pub fn free<H: Hooks>(zone: &RawZone<H>, item: NonNull<u8>) {
     // SAFETY: tests free what they allocated from this zone, once.
     unsafe { zone.free(item) }
 }

@@ -1,0 +1,250 @@
+//! Restartable sequences: what the kernel and libc offer a thread that wants to work on data of
+//! the CPU it runs on, without a lock and without an atomic instruction.
+//!
+//! A *section* is a few instructions that end in one store. The thread says which instructions by
+//! writing the address of a descriptor into its rseq area; if it is preempted, migrated or gets a
+//! signal before that last store, the kernel sends it to the section's abort address instead, and
+//! nothing has happened. Since every other thread on that CPU comes after a preemption, a section
+//! is atomic with respect to all that runs on its CPU. [`fence`] gives the rest of the machine a
+//! way in: it restarts the sections that are running anywhere in the process.
+//!
+//! ```text
+//!   thread pointer + offset -> | cpu_id_start | cpu_id | rseq_cs ---> descriptor   (libc's area)
+//!                                                 |         |           start, length, abort
+//!                              kernel writes it --'         '-- we write it, and nothing else
+//! ```
+//!
+//! This file finds the area and the fence; the sections are in the crate that owns the data.
+//!
+//! Called by: `uma`. Calls: libc (dlsym, membarrier).
+//! Invariant: only the area that libc registered is used, never one of our own: a second
+//! registration is refused, and an area must outlive the last instruction of its thread.
+//! Locks: none.
+//! Sources: `rseq(2)`, `membarrier(2)`, the manual of glibc 2.35 ("Restartable Sequences").
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+/// Sections that were aborted, in the whole process. It is here for the abort paths of the
+/// sections, which are assembly and need the symbol; read it with [`aborts`].
+pub static ABORTS: AtomicU64 = AtomicU64::new(0);
+
+/// How per-CPU data should be worked on in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Percpu {
+    /// By restartable sequences.
+    Rseq {
+        /// The rseq area's offset from the thread pointer, the same in every thread.
+        offset: isize,
+    },
+    /// Under a lock for each CPU.
+    Locked,
+}
+
+/// The environment variable that forces the answer of [`choose`]: `rseq` or `locked`.
+pub const PERCPU_VAR: &str = "UMA_PERCPU";
+
+/// The offset of the rseq area from the thread pointer, where libc registered one for the calling
+/// thread when it was first asked. It registers either every thread or none.
+#[must_use]
+pub fn area_offset() -> Option<isize> {
+    static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
+    *OFFSET.get_or_init(sys::registered_offset)
+}
+
+/// Restarts every section that runs anywhere in this process. After it has returned true, no
+/// thread is in a section that it entered before, and what those did is visible to the caller.
+///
+/// False when the system refused, as a filter on system calls may at any time: nothing may then
+/// be concluded about other threads.
+#[doc(alias = "membarrier")]
+#[must_use]
+pub fn fence() -> bool {
+    fence_available() && sys::fence()
+}
+
+/// Whether [`fence`] may be expected to work. The first call announces to the kernel that this
+/// process will use it.
+#[must_use]
+pub fn fence_available() -> bool {
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(sys::register_fence)
+}
+
+/// How often a section was aborted in this process so far.
+#[must_use]
+pub fn aborts() -> u64 {
+    ABORTS.load(Ordering::Relaxed)
+}
+
+/// What to use here: what [`PERCPU_VAR`] asks for, else sections where they work. Decided once.
+#[must_use]
+pub fn choose() -> Percpu {
+    choice().0
+}
+
+/// Why [`choose`] answers as it does, for the eyes of a user.
+#[must_use]
+pub fn reason() -> &'static str {
+    choice().1
+}
+
+fn choice() -> (Percpu, &'static str) {
+    static CHOICE: OnceLock<(Percpu, &'static str)> = OnceLock::new();
+    *CHOICE.get_or_init(|| {
+        let wish = std::env::var(PERCPU_VAR).ok();
+        decide(wish.as_deref(), area_offset(), fence_available())
+    })
+}
+
+/// The decision itself. A wish that cannot be granted is answered with what always works.
+fn decide(
+    wish: Option<&str>,
+    area: Option<isize>,
+    fence_available: bool,
+) -> (Percpu, &'static str) {
+    let wanted = wish == Some("rseq");
+    match (wish, area, fence_available) {
+        (Some("locked"), ..) => (Percpu::Locked, "locked: UMA_PERCPU asks for it"),
+        (_, None, _) if wanted => (
+            Percpu::Locked,
+            "locked: UMA_PERCPU asks for rseq, but libc registered no area",
+        ),
+        (_, None, _) => (Percpu::Locked, "locked: libc registered no rseq area"),
+        (_, Some(_), false) if wanted => (
+            Percpu::Locked,
+            "locked: UMA_PERCPU asks for rseq, but membarrier cannot restart sections",
+        ),
+        (_, Some(_), false) => (
+            Percpu::Locked,
+            "locked: membarrier cannot restart sections here",
+        ),
+        (_, Some(offset), true) if wanted => {
+            (Percpu::Rseq { offset }, "rseq: UMA_PERCPU asks for it")
+        }
+        (_, Some(offset), true) => (
+            Percpu::Rseq { offset },
+            "rseq: libc registered an area and membarrier restarts sections",
+        ),
+    }
+}
+
+/// Linux with glibc, on the processors that sections are written for. Not under the schedule
+/// checkers and not under Miri, which can run neither the sections nor dlsym.
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri),
+    not(loom)
+))]
+mod sys {
+    use core::ffi::{CStr, c_int, c_long, c_uint};
+
+    /// `struct rseq`: where the kernel writes the CPU, and what it says in an unregistered thread.
+    const CPU_ID: isize = 4;
+
+    /// From linux/membarrier.h. The mask that QUERY returns is made of the same numbers.
+    const QUERY: c_int = 0;
+    const PRIVATE_EXPEDITED_RSEQ: c_int = 1 << 7;
+    const REGISTER_PRIVATE_EXPEDITED_RSEQ: c_int = 1 << 8;
+
+    /// glibc's `__rseq_offset`, where `__rseq_size` says that it is meant, and where the kernel
+    /// agreed to the registration: under valgrind, or a filter, it did not.
+    pub(super) fn registered_offset() -> Option<isize> {
+        // SAFETY: glibc documents this variable as a `ptrdiff_t`, constant once main has begun.
+        let offset = unsafe { *variable::<isize>(c"__rseq_offset")? };
+        // SAFETY: glibc documents this variable as an `unsigned int`, constant as well.
+        let size = unsafe { *variable::<c_uint>(c"__rseq_size")? };
+        if size == 0 {
+            return None;
+        }
+        // SAFETY: a size that is not 0 says that every thread has an rseq area at this offset.
+        let cpu_id = unsafe { read_cpu_id(offset) };
+        (cpu_id >= 0).then_some(offset)
+    }
+
+    /// Where libc keeps a variable that it may not have: linking to it would tie the whole
+    /// program to glibc 2.35.
+    fn variable<T>(name: &CStr) -> Option<*const T> {
+        // SAFETY: dlsym reads a C string, which a CStr is; the default handle is always valid.
+        let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        (!at.is_null()).then_some(at.cast_const().cast())
+    }
+
+    /// The `cpu_id` of the calling thread's area: -1 before registration, -2 after a failed one.
+    ///
+    /// # Safety
+    ///
+    /// An rseq area must be mapped at `offset` from the thread pointer.
+    unsafe fn read_cpu_id(offset: isize) -> i32 {
+        let cpu_id: i32;
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: reads four bytes of the area, which the caller says is there.
+        unsafe {
+            core::arch::asm!(
+                "mov {cpu_id:e}, dword ptr fs:[{at}]",
+                at = in(reg) offset + CPU_ID,
+                cpu_id = lateout(reg) cpu_id,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: reads four bytes of the area, which the caller says is there.
+        unsafe {
+            core::arch::asm!(
+                "mrs {thread}, tpidr_el0",
+                "ldr {cpu_id:w}, [{thread}, {at}]",
+                at = in(reg) offset + CPU_ID,
+                thread = out(reg) _,
+                cpu_id = lateout(reg) cpu_id,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        cpu_id
+    }
+
+    /// Announces the use of the fence, which the kernel wants to know once for each process.
+    pub(super) fn register_fence() -> bool {
+        let known = membarrier(QUERY);
+        let needed = c_long::from(PRIVATE_EXPEDITED_RSEQ | REGISTER_PRIVATE_EXPEDITED_RSEQ);
+        known >= 0 && known & needed == needed && membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+    }
+
+    /// Restarts the sections of all threads of the process.
+    pub(super) fn fence() -> bool {
+        membarrier(PRIVATE_EXPEDITED_RSEQ) == 0
+    }
+
+    fn membarrier(command: c_int) -> c_long {
+        // SAFETY: membarrier takes three plain numbers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0 as c_uint, 0 as c_int) }
+    }
+}
+
+/// Everywhere else there is nothing to find.
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri),
+    not(loom)
+)))]
+mod sys {
+    pub(super) fn registered_offset() -> Option<isize> {
+        None
+    }
+
+    pub(super) fn register_fence() -> bool {
+        false
+    }
+
+    pub(super) fn fence() -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use super::*;
+
+#[test]
+fn a_wish_is_granted_only_where_it_works() {
+    // Breaks if sections are used without an area or a fence (corruption), or a wish is ignored.
+    let area = Some(-160);
+    let rseq = Percpu::Rseq { offset: -160 };
+    for (wish, area, fence, expected) in [
+        (None, area, true, rseq),
+        (None, area, false, Percpu::Locked),
+        (None, None, true, Percpu::Locked),
+        (Some("rseq"), area, true, rseq),
+        (Some("rseq"), area, false, Percpu::Locked),
+        (Some("rseq"), None, true, Percpu::Locked),
+        (Some("locked"), area, true, Percpu::Locked),
+        (Some("nonsense"), area, true, rseq),
+    ] {
+        let (choice, why) = decide(wish, area, fence);
+        assert_eq!(choice, expected, "{wish:?} {area:?} {fence}");
+        let named = if choice == Percpu::Locked {
+            "locked:"
+        } else {
+            "rseq:"
+        };
+        assert!(why.starts_with(named), "{why}");
+        assert_eq!(
+            wish == Some("rseq") && choice == Percpu::Locked,
+            why.contains("but")
+        );
+    }
+}
+
+#[test]
+fn the_answers_stay_the_same() {
+    // Breaks if two zones of one process could disagree on how per-CPU data is worked on.
+    assert_eq!(choose(), choose());
+    assert_eq!(area_offset(), area_offset());
+    if let Percpu::Rseq { offset } = choose() {
+        assert_eq!(area_offset(), Some(offset));
+        assert!(fence_available());
+    }
+}
+
+#[test]
+fn the_fence_works_with_other_threads_about() {
+    // Breaks if the command's number or its registration is wrong: every fence would then fail.
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+        assert_eq!(fence(), fence_available());
+        stop.store(true, Ordering::Relaxed);
+    });
+}

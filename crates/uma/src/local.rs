@@ -1,0 +1,153 @@
+//! A cache that one worker has for itself.
+//!
+//! Called by: users with a thread pinned to its CPU, and code that handles items in runs.
+//! Calls: `raw.rs`.
+//!
+//! Nothing is shared, so nothing is synchronised: an item comes from a list in a struct behind
+//! `&mut`. The zone sees only the batches. What the cache holds counts as live: nobody can take
+//! it back, which is why it is small and why it is for those who ask for it.
+//!
+//! Source: DPDK's per-lcore mempool caches, Linux's prefilled sheaves.
+
+use crate::AllocError;
+use crate::hooks::{Hooks, NoHooks};
+use crate::raw::RawZone;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// A worker's own cache of a zone; from [`RawZone::local`].
+///
+/// ```
+/// use core::alloc::Layout;
+/// use uma::RawZone;
+///
+/// let zone = RawZone::builder("packet", Layout::new::<[u64; 32]>()).build()?;
+/// let mut cache = zone.local(32);
+/// assert_eq!(cache.prefill(8), 8); // the next eight allocations cannot fail
+/// let item = cache.alloc()?;
+/// // SAFETY: it came from this zone and is not used any more.
+/// unsafe { cache.free(item) };
+/// drop(cache);
+/// assert_eq!(zone.live(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LocalCache<H: Hooks = NoHooks> {
+    zone: RawZone<H>,
+    /// Items as `init` left them, in the first `len` entries.
+    items: Box<[MaybeUninit<NonNull<u8>>]>,
+    len: usize,
+    batch: usize,
+}
+
+// SAFETY: the items are free and ours alone; nothing in them is tied to a thread.
+unsafe impl<H: Hooks> Send for LocalCache<H> {}
+
+impl<H: Hooks> LocalCache<H> {
+    pub(crate) fn new(zone: RawZone<H>, batch: usize) -> Self {
+        let batch = batch.max(1);
+        Self {
+            zone,
+            items: vec![MaybeUninit::uninit(); batch * 2].into_boxed_slice(),
+            len: 0,
+            batch,
+        }
+    }
+
+    /// Items that it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Gives an item out.
+    ///
+    /// # Errors
+    /// As [`RawZone::alloc`].
+    #[inline]
+    pub fn alloc(&mut self) -> Result<NonNull<u8>, AllocError> {
+        if self.len == 0 {
+            self.refill(self.batch)?;
+        }
+        self.len -= 1;
+        // SAFETY: entries below the old length are written.
+        let item = unsafe { self.items[self.len].assume_init() };
+        self.zone.as_ref_ptr().constructed(item)
+    }
+
+    /// Takes an item back.
+    ///
+    /// # Panics
+    /// As [`RawZone::free`].
+    ///
+    /// # Safety
+    /// As for [`RawZone::free`].
+    #[inline]
+    pub unsafe fn free(&mut self, item: NonNull<u8>) {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { self.zone.as_ref_ptr().destruct(item) };
+        if self.len == self.items.len() {
+            self.spill(self.batch);
+        }
+        self.items[self.len].write(item);
+        self.len += 1;
+    }
+
+    /// Holds at least `items`, up to twice the batch, so that as many allocations cannot fail but
+    /// by a constructor. Says how many it holds.
+    pub fn prefill(&mut self, items: usize) -> usize {
+        let want = items.min(self.items.len());
+        if want > self.len {
+            // What could be had is what the caller is told.
+            let _ = self.refill(want - self.len);
+        }
+        self.len
+    }
+
+    /// Gives all it holds back to the zone.
+    pub fn flush(&mut self) {
+        self.spill(self.len);
+    }
+
+    #[cold]
+    fn refill(&mut self, items: usize) -> Result<(), AllocError> {
+        let room = &mut self.items[self.len..self.len + items];
+        // SAFETY: the handle keeps the zone.
+        let got = unsafe { self.zone.as_ref_ptr().take_bulk(room) };
+        self.len += got;
+        if self.len > 0 {
+            return Ok(());
+        }
+        // Why there was none is for a single allocation to say; it may even find one.
+        // SAFETY: as above.
+        let item = unsafe { self.zone.as_ref_ptr().take_one() }?;
+        self.items[0].write(item);
+        self.len = 1;
+        Ok(())
+    }
+
+    /// Gives the `items` that came last back to the zone.
+    #[cold]
+    fn spill(&mut self, items: usize) {
+        let from = self.len - items;
+        for at in from..self.len {
+            // SAFETY: entries below the length are written.
+            let item = unsafe { self.items[at].assume_init() };
+            // SAFETY: it is free, as `init` left it, and ours; the handle keeps the zone.
+            unsafe { self.zone.as_ref_ptr().put_bulk(&[item]) };
+        }
+        self.len = from;
+    }
+}
+
+impl<H: Hooks> Drop for LocalCache<H> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

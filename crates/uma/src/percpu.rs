@@ -1,0 +1,562 @@
+//! The buckets that each CPU keeps at hand, and the critical sections that work on them.
+//!
+//! ```text
+//!   slot of CPU 0           slot of CPU 1            128 bytes each, lines of their own
+//!   +--------------+        +--------------+
+//!   | loaded   ----+--> [ | | | ]          |    pop and push work on the top of this bucket
+//!   | previous ----+--> [ | | | ]          |    exchanged with loaded when that runs empty or full
+//!   | stop         |        |              |    set: buckets may not be exchanged
+//!   | lock         |        |              |    for the locked backend
+//!   +--------------+        +--------------+
+//! ```
+//!
+//! Only the CPU that a slot belongs to works on it, in one of two ways. *Sections* (restartable
+//! sequences, see [`kern::rseq`]) end in a single store, and until that store has happened nothing
+//! has: a thread that is interrupted starts again, perhaps on another CPU. *Locked* takes a
+//! try-lock on a slot, any slot, and is the same to the caller in everything but speed.
+//!
+//! # Who owns a bucket
+//!
+//! A bucket belongs to the slot that points to it or to the thread that holds it as an [`Owned`].
+//! A slot gives a bucket up only against another one (the [sentinel](Bucket::sentinel) stands for
+//! none), by one store, so that a thread cut short between two exchanges has lost nothing: it
+//! holds what it holds, wherever it runs next.
+//!
+//! # How buckets are taken from a CPU that is busy
+//!
+//! [`drain`](Percpu::drain), in four steps:
+//!
+//! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
+//!    flag starts again and sees it. From now on nobody but the drainer changes `loaded` and
+//!    `previous`. Pops and pushes go on; they do not look at the flag, and cost nothing for it.
+//! 2. Put the sentinel in their place.
+//! 3. Fence again: a pop or push that is still working on an old bucket starts again, and finds
+//!    the sentinel, which has nothing and takes nothing.
+//! 4. The old buckets are the drainer's.
+//!
+//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already.
+//!
+//! Called by: the allocation and free paths, `reclaim.rs`, `stats.rs`.
+//! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, and one of `percpu/x86_64.rs`,
+//! `percpu/aarch64.rs`, `percpu/model.rs`, and `percpu/locked.rs`.
+//! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in
+//! one slot once. Locks: none that wait, but for a drain of the locked backend.
+//! Sources: Bonwick and Adams, *Magazines and Vmem* (2001), for loaded and previous; seed 004
+//! sections 5.3 and 5.6 (the question whether a critical section beats a lock for each CPU).
+
+use crate::bucket::{Bucket, Owned};
+use core::fmt;
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr::NonNull;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+pub(crate) use crate::bucket::Pushed;
+#[cfg(not(loom))]
+use kern::cpu::count as cpus;
+#[cfg(not(loom))]
+use kern::rseq::{area_offset, fence};
+#[cfg(loom)]
+use section::{area_offset, cpus, fence};
+
+mod locked;
+#[cfg(loom)]
+#[path = "percpu/model.rs"]
+mod section;
+#[cfg(all(
+    not(loom),
+    target_os = "linux",
+    target_pointer_width = "64",
+    target_arch = "x86_64"
+))]
+#[path = "percpu/x86_64.rs"]
+mod section;
+#[cfg(all(not(loom), target_os = "linux", target_arch = "aarch64"))]
+#[path = "percpu/aarch64.rs"]
+mod section;
+#[cfg(not(any(
+    loom,
+    all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        target_arch = "x86_64"
+    ),
+    all(target_os = "linux", target_arch = "aarch64")
+)))]
+#[path = "percpu/none.rs"]
+mod section;
+
+/// How often a section that was aborted is begun again. After that the caller goes the slow way,
+/// which always ends: a debugger that steps through a section aborts it at every step.
+const RESTARTS: usize = 3;
+
+/// What a section returns when it had to stop short because of the state it found: no item, no
+/// room, stopped, or a thread whose CPU nobody knows. Where a count or a length is returned, full.
+const REFUSED: isize = 0;
+/// What a section returns when the kernel aborted it.
+const ABORTED: isize = -1;
+/// What a push returns, which has lengths for successes.
+const FULL: isize = -2;
+const TWICE: isize = -3;
+
+/// Pauses between the last load and the commit of every section, so that a test meets in seconds
+/// what happens by chance once in a million operations.
+#[cfg(feature = "stretched")]
+pub static STRETCH: AtomicU32 = AtomicU32::new(0);
+
+/// All ones: sections are announced to the kernel. 0: they are not, and must corrupt the buckets
+/// under the same test: it could not have seen a mistake otherwise.
+#[cfg(feature = "stretched")]
+pub static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// How the slots are worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// By restartable sequences.
+    Rseq,
+    /// Under a try-lock for each CPU.
+    Locked,
+}
+
+impl Backend {
+    /// What works here, or what the environment asks for ([`kern::rseq::choose`]).
+    #[must_use]
+    pub fn choose() -> Self {
+        match kern::rseq::choose() {
+            kern::rseq::Percpu::Rseq { .. } => Self::Rseq,
+            kern::rseq::Percpu::Locked => Self::Locked,
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Rseq => "rseq",
+            Self::Locked => "lock",
+        })
+    }
+}
+
+/// What one CPU holds. On lines that no neighbour writes: two of 64 B, as prefetchers fetch pairs.
+#[repr(C, align(128))]
+struct Slot {
+    /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
+    /// the drainer between its fences. Released, as statistics follow the pointer.
+    loaded: AtomicPtr<Bucket>,
+    /// The bucket that `loaded` was exchanged for last. As `loaded`.
+    previous: AtomicPtr<Bucket>,
+    /// Not 0: no exchange may begin. Written by whoever drains; a fence makes it known.
+    stop: AtomicU64,
+    /// The locked backend's: 1 while someone works on the slot. Acquired and released.
+    lock: AtomicU32,
+}
+
+/// Where the sections find things.
+const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
+const LOADED: usize = offset_of!(Slot, loaded);
+const PREVIOUS: usize = offset_of!(Slot, previous);
+const STOP: usize = offset_of!(Slot, stop);
+
+const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
+const _: () = assert!(offset_of!(Slot, lock) == 24);
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            loaded: AtomicPtr::new(Bucket::sentinel().as_ptr()),
+            previous: AtomicPtr::new(Bucket::sentinel().as_ptr()),
+            stop: AtomicU64::new(0),
+            lock: AtomicU32::new(0),
+        }
+    }
+
+    fn loaded(&self) -> NonNull<Bucket> {
+        NonNull::new(self.loaded.load(Acquire)).expect("a slot is never null")
+    }
+
+    fn previous(&self) -> NonNull<Bucket> {
+        NonNull::new(self.previous.load(Acquire)).expect("a slot is never null")
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed) != 0
+    }
+}
+
+/// The slots of all CPUs.
+pub(crate) struct Percpu {
+    /// The first of them, from a box that this owns.
+    slots: NonNull<Slot>,
+    /// How many: one for each configured CPU.
+    cpus: usize,
+    /// Where a thread's rseq area is, from the thread pointer; 0: slots are locked. (At 0 itself
+    /// are things of libc's on every processor.)
+    area: isize,
+}
+
+// SAFETY: it owns its slots, whose fields are atomics, and the buckets that they point to.
+unsafe impl Send for Percpu {}
+// SAFETY: the slots are worked on by the protocols of this module, from any thread.
+unsafe impl Sync for Percpu {}
+
+impl Percpu {
+    /// Slots without buckets. Where sections are asked for and do not work, the slots are locked,
+    /// and [`backend`](Self::backend) says so.
+    pub(crate) fn new(backend: Backend) -> Self {
+        let slots: Box<[Slot]> = (0..cpus()).map(|_| Slot::new()).collect();
+        let cpus = slots.len();
+        Self {
+            slots: NonNull::from(Box::leak(slots)).cast(),
+            cpus,
+            area: match backend {
+                Backend::Rseq => area_offset().unwrap_or(0),
+                Backend::Locked => 0,
+            },
+        }
+    }
+
+    /// How the slots are worked on.
+    pub(crate) fn backend(&self) -> Backend {
+        if self.area == 0 {
+            Backend::Locked
+        } else {
+            Backend::Rseq
+        }
+    }
+
+    /// How many slots there are: one for each configured CPU.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    fn slots(&self) -> &[Slot] {
+        // SAFETY: a box of this many slots was leaked into these fields, and is owned by `self`.
+        unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.cpus) }
+    }
+
+    /// The top item of this CPU's loaded bucket, counted as popped. None: that bucket is empty, or
+    /// nobody could look; the caller goes the slow way.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<NonNull<u8>> {
+        if self.area != 0 {
+            // SAFETY: `area` is not 0.
+            let item = unsafe { section::pop(self) };
+            if item.addr().cast_signed() > REFUSED {
+                // SAFETY: just compared with 0.
+                return Some(unsafe { NonNull::new_unchecked(item) });
+            }
+            if item.addr().cast_signed() == REFUSED {
+                return None;
+            }
+        }
+        self.pop_again()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_again(&self) -> Option<NonNull<u8>> {
+        if self.area == 0 {
+            return locked::pop(self);
+        }
+        // SAFETY: `area` is not 0.
+        let item = restart(RESTARTS, || unsafe { section::pop(self) }, <*mut u8>::addr);
+        if item.addr().cast_signed() == ABORTED {
+            return None;
+        }
+        NonNull::new(item)
+    }
+
+    /// Puts a free item on top of this CPU's loaded bucket.
+    #[inline]
+    pub(crate) fn push(&self, item: NonNull<u8>) -> Pushed {
+        if self.area != 0 {
+            // SAFETY: `area` is not 0.
+            let got = unsafe { section::push(self, item) };
+            if got >= 0 {
+                return Pushed::Done;
+            }
+            if got != ABORTED {
+                return pushed(got);
+            }
+        }
+        self.push_again(item)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_again(&self, item: NonNull<u8>) -> Pushed {
+        if self.area == 0 {
+            return locked::push(self, item);
+        }
+        // SAFETY: `area` is not 0.
+        pushed(restart(
+            RESTARTS,
+            || unsafe { section::push(self, item) },
+            isize::cast_unsigned,
+        ))
+    }
+
+    /// Fills the beginning of `out` from the top of this CPU's loaded bucket, in one section; says
+    /// how many items those are. They come as they lie in the bucket, the top one last, and each
+    /// is counted as popped.
+    pub(crate) fn pop_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        if self.area == 0 {
+            return locked::pop_bulk(self, out);
+        }
+        // SAFETY: `area` is not 0.
+        let count = restart(
+            1 + RESTARTS,
+            || unsafe { section::pop_bulk(self, out) },
+            isize::cast_unsigned,
+        );
+        count.max(0).cast_unsigned()
+    }
+
+    /// Puts items of the beginning of `items` on this CPU's loaded bucket, in one section; says
+    /// how many found room.
+    #[must_use]
+    pub(crate) fn push_bulk(&self, items: &[NonNull<u8>]) -> usize {
+        if self.area == 0 {
+            return locked::push_bulk(self, items);
+        }
+        // SAFETY: `area` is not 0.
+        let count = restart(
+            1 + RESTARTS,
+            || unsafe { section::push_bulk(self, items) },
+            isize::cast_unsigned,
+        );
+        count.max(0).cast_unsigned()
+    }
+
+    /// Gives this CPU's previous bucket against another one. An error hands the argument back: the
+    /// CPU is stopped, or nobody could look.
+    pub(crate) fn exchange_previous(
+        &self,
+        bucket: Option<Owned>,
+    ) -> Result<Option<Owned>, Option<Owned>> {
+        // SAFETY: the section exchanges only if it returns the old bucket.
+        unsafe {
+            self.exchange(
+                Owned::into_slot(bucket),
+                section::exchange_previous,
+                locked::exchange_previous,
+            )
+        }
+        .map_err(|bucket| {
+            // SAFETY: it is the argument, and was not given away.
+            unsafe { Owned::from_slot(bucket) }
+        })
+    }
+
+    /// Gives this CPU's loaded bucket against another one, if nothing is inside it and the CPU is
+    /// not stopped; else hands the argument back.
+    pub(crate) fn replace_empty(&self, bucket: Owned) -> Result<Option<Owned>, Owned> {
+        // SAFETY: the section exchanges only if it returns the old bucket.
+        unsafe {
+            self.exchange(
+                bucket.into_ptr(),
+                section::replace_empty,
+                locked::replace_empty,
+            )
+        }
+        .map_err(|bucket| {
+            // SAFETY: it is the argument, and was not given away.
+            unsafe { Owned::from_ptr(bucket) }
+        })
+    }
+
+    /// Gives this CPU's loaded bucket against another one, if nothing more fits into it and the
+    /// CPU is not stopped; else hands the argument back.
+    pub(crate) fn replace_full(&self, bucket: Owned) -> Result<Option<Owned>, Owned> {
+        // SAFETY: the section exchanges only if it returns the old bucket.
+        unsafe {
+            self.exchange(
+                bucket.into_ptr(),
+                section::replace_full,
+                locked::replace_full,
+            )
+        }
+        .map_err(|bucket| {
+            // SAFETY: it is the argument, and was not given away.
+            unsafe { Owned::from_ptr(bucket) }
+        })
+    }
+
+    /// Runs one of the three exchanges. An error hands `bucket` back.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be the caller's to give away, or the sentinel. Both functions must put it
+    /// into a slot and return what was there, or return a value that is not positive (null).
+    unsafe fn exchange(
+        &self,
+        bucket: NonNull<Bucket>,
+        section: unsafe fn(&Self, NonNull<Bucket>) -> *mut Bucket,
+        locked: fn(&Self, NonNull<Bucket>) -> Option<NonNull<Bucket>>,
+    ) -> Result<Option<Owned>, NonNull<Bucket>> {
+        let old = if self.area == 0 {
+            locked(self, bucket)
+        } else {
+            // SAFETY: `area` is not 0, and `bucket` is ours.
+            let old = restart(
+                1 + RESTARTS,
+                || unsafe { section(self, bucket) },
+                <*mut Bucket>::addr,
+            );
+            let exchanged = old.addr().cast_signed() > REFUSED;
+            NonNull::new(old).filter(|_| exchanged)
+        };
+        // SAFETY: a slot gave it up, so it is ours; a slot holds buckets and the sentinel.
+        old.map(|old| unsafe { Owned::from_slot(old) })
+            .ok_or(bucket)
+    }
+
+    /// Forbids exchanges on every CPU. A [`fence`](Self::fence) later, none is going on.
+    pub(crate) fn stop(&self) {
+        for slot in self.slots() {
+            slot.stop.store(1, Relaxed);
+        }
+    }
+
+    /// Allows exchanges on every CPU again.
+    pub(crate) fn start(&self) {
+        self.start_cpus(|_| true);
+    }
+
+    /// Allows exchanges on some CPUs again.
+    pub(crate) fn start_cpus(&self, cpus: impl Fn(usize) -> bool) {
+        for (_, slot) in self.chosen(cpus) {
+            slot.stop.store(0, Release);
+        }
+    }
+
+    /// Whether exchanges are forbidden on some CPU.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.slots().iter().any(Slot::is_stopped)
+    }
+
+    /// Ends what is going on on the slots. After true, every operation that had begun has either
+    /// been finished, and is visible to the caller, or begins again and sees what the caller wrote.
+    #[must_use]
+    pub(crate) fn fence(&self) -> bool {
+        if self.area == 0 {
+            locked::fence(self);
+            return true;
+        }
+        fence()
+    }
+
+    /// Takes the buckets of all CPUs, busy or not, and gives each to `each`. Exchanges are
+    /// forbidden from then on, until [`start`](Self::start). The caller sees to it that only one
+    /// thread drains, stops or starts at a time.
+    ///
+    /// False: the system refused a fence, and the slots have kept their buckets.
+    #[must_use]
+    pub(crate) fn drain(&self, each: impl FnMut(Owned)) -> bool {
+        self.drain_cpus(|_| true, each)
+    }
+
+    /// As [`drain`](Self::drain), for some CPUs: only they are stopped, with two fences in all.
+    #[must_use]
+    pub(crate) fn drain_cpus(
+        &self,
+        cpus: impl Fn(usize) -> bool,
+        mut each: impl FnMut(Owned),
+    ) -> bool {
+        for (_, slot) in self.chosen(&cpus) {
+            slot.stop.store(1, Relaxed);
+        }
+        if !self.fence() {
+            return false;
+        }
+        let seized: Vec<_> = self
+            .chosen(&cpus)
+            .map(|(_, slot)| (slot, slot.loaded(), slot.previous()))
+            .collect();
+        for (slot, ..) in &seized {
+            slot.loaded.store(Bucket::sentinel().as_ptr(), Release);
+            slot.previous.store(Bucket::sentinel().as_ptr(), Release);
+        }
+        let fenced = self.fence();
+        for (slot, loaded, previous) in seized {
+            if !fenced {
+                // Someone may still be at work on the loaded one: it stays where it was. No
+                // exchange can have come between, as the slot is stopped.
+                slot.loaded.store(loaded.as_ptr(), Release);
+                slot.previous.store(previous.as_ptr(), Release);
+                continue;
+            }
+            for bucket in [loaded, previous] {
+                // SAFETY: the slot has given it up, and after the fence nobody is at work on it.
+                unsafe { Owned::from_slot(bucket) }.map(&mut each);
+            }
+        }
+        fenced
+    }
+
+    /// Shows the buckets of every CPU (the CPU, the loaded one, the previous one), for statistics
+    /// and tests. Each may be exchanged, and change, at any time; one may be the sentinel.
+    pub(crate) fn each_slot(&self, mut each: impl FnMut(usize, NonNull<Bucket>, NonNull<Bucket>)) {
+        for (cpu, slot) in self.chosen(|_| true) {
+            each(cpu, slot.loaded(), slot.previous());
+        }
+    }
+
+    fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.slots().iter().enumerate();
+        slots.filter(move |&(cpu, _)| cpus(cpu))
+    }
+}
+
+impl fmt::Debug for Percpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Percpu")
+            .field("backend", &self.backend())
+            .field("cpus", &self.cpus)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Percpu {
+    fn drop(&mut self) {
+        debug_assert!(
+            std::thread::panicking()
+                || self.slots().iter().all(|slot| {
+                    slot.loaded() == Bucket::sentinel() && slot.previous() == Bucket::sentinel()
+                }),
+            "buckets would leak: drain first"
+        );
+        let slots = core::ptr::slice_from_raw_parts_mut(self.slots.as_ptr(), self.cpus);
+        // SAFETY: `new` leaked this box, and nobody has a reference to the slots any more.
+        drop(unsafe { Box::from_raw(slots) });
+    }
+}
+
+/// Runs a section until it was not aborted, up to `tries` times. `word` is its result as a number.
+#[inline]
+fn restart<T: Copy>(tries: usize, mut section: impl FnMut() -> T, word: impl Fn(T) -> usize) -> T {
+    let mut got = section();
+    for _ in 1..tries {
+        if word(got).cast_signed() != ABORTED {
+            break;
+        }
+        got = section();
+    }
+    got
+}
+
+/// What the number means that a push returned. Aborted too often: as if full.
+fn pushed(got: isize) -> Pushed {
+    match got {
+        0.. => Pushed::Done,
+        TWICE => Pushed::Twice,
+        _ => Pushed::Full,
+    }
+}
+
+#[cfg(test)]
+mod tests;

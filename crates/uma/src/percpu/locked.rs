@@ -1,0 +1,129 @@
+//! The operations on slots under a try-lock: what runs where sections cannot.
+//!
+//! The slot of this CPU is tried first, then its neighbours: whoever lost its CPU inside a slot
+//! holds up nobody. When all are busy the answer is the one of an empty bucket, or of a full one,
+//! and the caller goes the slow way. Never a queue of waiters: one that has lost its CPU would
+//! stop all behind it.
+//!
+//! Called by: `percpu.rs`. Calls: `bucket.rs`, `kern::cpu`.
+//! Invariant: a slot's buckets are touched only by the holder of its lock. The drainer's stores
+//! come between two [`fence`]s and with the slot stopped; each fence waits for the holder of the
+//! moment, and later holders see the store.
+//! Locks: a slot's, one at a time; only [`fence`] waits. An operation inside a signal handler
+//! finds the slot busy that its thread holds, and goes on to the next.
+
+use super::{Percpu, Pushed, Slot};
+use crate::bucket::Bucket;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The lock of a slot, held.
+struct Held<'a>(&'a Slot);
+
+impl<'a> Held<'a> {
+    /// Looks before it writes: a busy slot's line stays with its holder.
+    #[inline]
+    fn try_on(slot: &'a Slot) -> Option<Self> {
+        let free = slot.lock.load(Relaxed) == 0 && slot.lock.swap(1, Acquire) == 0;
+        free.then(|| Self(slot))
+    }
+
+    /// This CPU's slot, or the next one that is free.
+    #[inline]
+    fn any_of(percpu: &'a Percpu) -> Option<Self> {
+        let slots = percpu.slots();
+        let (before, from) = slots.split_at(kern::cpu::current() % slots.len());
+        from.iter().chain(before).find_map(Self::try_on)
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.lock.store(0, Release);
+    }
+}
+
+pub(super) fn pop(percpu: &Percpu) -> Option<NonNull<u8>> {
+    let held = Held::any_of(percpu)?;
+    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
+    unsafe { Bucket::pop(held.0.loaded()) }
+}
+
+pub(super) fn push(percpu: &Percpu, item: NonNull<u8>) -> Pushed {
+    let Some(held) = Held::any_of(percpu) else {
+        return Pushed::Full;
+    };
+    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
+    unsafe { Bucket::push(held.0.loaded(), item) }
+}
+
+pub(super) fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    let Some(held) = Held::any_of(percpu) else {
+        return 0;
+    };
+    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
+    unsafe { Bucket::pop_bulk(held.0.loaded(), out) }
+}
+
+pub(super) fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
+    let Some(held) = Held::any_of(percpu) else {
+        return 0;
+    };
+    let bucket = held.0.loaded();
+    items
+        .iter()
+        // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
+        .take_while(|&&item| unsafe { Bucket::push(bucket, item) } == Pushed::Done)
+        .count()
+}
+
+pub(super) fn exchange_previous(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+) -> Option<NonNull<Bucket>> {
+    let held = Held::any_of(percpu).filter(|held| !held.0.is_stopped())?;
+    let old = held.0.previous();
+    held.0.previous.store(bucket.as_ptr(), Release);
+    Some(old)
+}
+
+pub(super) fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> Option<NonNull<Bucket>> {
+    replace(percpu, bucket, |old| {
+        // SAFETY: a slot's buckets are alive.
+        let (len, _) = unsafe { crate::bucket::peek(old) };
+        len == 0
+    })
+}
+
+pub(super) fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> Option<NonNull<Bucket>> {
+    replace(percpu, bucket, |old| {
+        // SAFETY: a slot's buckets are alive.
+        unsafe { Bucket::is_full(old) }
+    })
+}
+
+fn replace(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+    ready: impl Fn(NonNull<Bucket>) -> bool,
+) -> Option<NonNull<Bucket>> {
+    let held = Held::any_of(percpu).filter(|held| !held.0.is_stopped())?;
+    let old = held.0.loaded();
+    if !ready(old) {
+        return None;
+    }
+    held.0.loaded.store(bucket.as_ptr(), Release);
+    Some(old)
+}
+
+/// Waits until each slot was free once: who held it before has finished, and whoever holds it
+/// next sees all that the caller wrote.
+pub(super) fn fence(percpu: &Percpu) {
+    for slot in percpu.slots() {
+        while Held::try_on(slot).is_none() {
+            std::thread::yield_now();
+        }
+    }
+}

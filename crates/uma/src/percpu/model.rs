@@ -1,0 +1,37 @@
+//! Where there are no sections for this system or processor: no area is found, so that slots are
+//! locked, and nothing here is ever asked to work.
+//!
+//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
+
+use super::{FULL, Percpu};
+use crate::bucket::Bucket;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+pub(super) unsafe fn pop(_: &Percpu) -> *mut u8 {
+    ptr::null_mut()
+}
+
+pub(super) unsafe fn push(_: &Percpu, _: NonNull<u8>) -> isize {
+    FULL
+}
+
+pub(super) unsafe fn pop_bulk(_: &Percpu, _: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+    0
+}
+
+pub(super) unsafe fn push_bulk(_: &Percpu, _: &[NonNull<u8>]) -> isize {
+    0
+}
+
+pub(super) unsafe fn exchange_previous(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
+    ptr::null_mut()
+}
+
+pub(super) unsafe fn replace_empty(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
+    ptr::null_mut()
+}
+
+pub(super) unsafe fn replace_full(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
+    ptr::null_mut()
+}

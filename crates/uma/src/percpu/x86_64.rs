@@ -1,0 +1,432 @@
+//! The critical sections for x86-64.
+//!
+//! Each is a piece of assembly of this shape:
+//!
+//! ```text
+//!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
+//!   lea at, descriptor
+//!   mov fs:[rseq_cs], at        arm: from here the kernel looks whether we are inside
+//! 4 mov at, fs:[cpu_id]         the section: on which CPU are we?
+//!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
+//!   jae 7
+//!   ...                         slots + at is its slot; look, choose, write what nobody looks at
+//!   one store                   the commit, the last instruction
+//! 5                             got = what was asked for
+//!
+//!   ud1 <signature>             (in __rseq_failure) the kernel jumps only to where this precedes
+//! 6 lock inc aborts             interrupted: nothing has happened
+//!   got = -1; jmp 5
+//! 7 got = refused; jmp 5        the state did not allow it
+//! ```
+//!
+//! A section returns to where it was entered, with what became of it in a register: assembly that
+//! jumps to labels of Rust's may not have results. It does not disarm: the kernel does that when
+//! it next looks and finds the thread outside.
+//!
+//! The word of a bucket is read into a register once and written from it. `add [word], n` would
+//! be one store too, but two reads of what was stored a moment ago: a pair of pop and push then
+//! takes 5.5 ns instead of 2.
+//!
+//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
+//! Invariants: inputs are never written (what follows an abort may use them again); between the
+//! label 4 and the commit nothing is written that another thread could look at.
+//! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
+
+use super::{ABORTED, FULL, LOADED, PREVIOUS, Percpu, REFUSED, SLOT_SHIFT, STOP, TWICE};
+use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, POPPED, PUSHED};
+use core::arch::asm;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.
+const CPU_ID: usize = 4;
+const RSEQ_CS: usize = 8;
+
+/// What stands before an abort address, so that the kernel cannot be made to jump elsewhere.
+const SIGNATURE: u32 = 0x5305_3053;
+
+/// One section. `$body` finds the slot at `{slots} + {at}`, may use `{at}`, and leaves its result in `{got}`;
+/// from it, `7f` is where nothing was possible and the result is `$refused`.
+#[cfg(not(feature = "stretched"))]
+macro_rules! section {
+    ($($rest:tt)*) => {
+        section_with!([""] [""] [] $($rest)*)
+    };
+}
+
+/// The same with a delay before the commit, and with a descriptor that may be left out.
+#[cfg(feature = "stretched")]
+macro_rules! section {
+    ($($rest:tt)*) => {
+        section_with!(
+            ["and {at}, qword ptr [rip + {armed}]"]
+            [
+                "mov {pauses:e}, dword ptr [rip + {stretch}]",
+                "jmp 3f",
+                "2: pause",
+                "dec {pauses:e}",
+                "3: test {pauses:e}, {pauses:e}",
+                "jnz 2b",
+            ]
+            [
+                pauses = out(reg) _,
+                stretch = sym super::STRETCH,
+                armed = sym super::ARMED,
+            ]
+            $($rest)*
+        )
+    };
+}
+
+macro_rules! section_with {
+    (
+        [$($arm:literal),*] [$($delay:literal),* $(,)?] [$($delay_operands:tt)*]
+        $percpu:expr, $refused:expr,
+        body: [$($body:literal,)*]
+        commit: $commit:literal
+        or: [$($or:literal,)*]
+        $($operands:tt)*
+    ) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3:",
+            ".long 0, 0",
+            ".quad 4f, 5f - 4f, 6f",
+            ".popsection",
+            "lea {at}, [rip + 3b]",
+            $($arm,)*
+            "mov qword ptr fs:[{area} + {rseq_cs}], {at}",
+            "4:",
+            "mov {at:e}, dword ptr fs:[{area} + {cpu_id}]",
+            "cmp {at}, {cpus}",
+            "jae 7f",
+            "shl {at}, {slot_shift}",
+            $($body,)*
+            $($delay,)*
+            $commit,
+            "5:",
+            ".pushsection __rseq_failure, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d", // ud1, with the signature as its displacement
+            ".long {signature}",
+            "6:",
+            "lock inc qword ptr [rip + {aborts}]",
+            "mov {got}, {aborted}",
+            "jmp 5b",
+            "7:",
+            "mov {got}, {refused}",
+            "jmp 5b",
+            $($or,)*
+            ".popsection",
+            slots = in(reg) $percpu.slots.as_ptr(),
+            cpus = in(reg) $percpu.cpus,
+            area = in(reg) $percpu.area,
+            at = out(reg) _,
+            slot_shift = const SLOT_SHIFT,
+            cpu_id = const CPU_ID,
+            rseq_cs = const RSEQ_CS,
+            signature = const SIGNATURE,
+            aborts = sym kern::rseq::ABORTS,
+            aborted = const ABORTED,
+            refused = const $refused,
+            $($delay_operands)*
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
+/// The top item of the loaded bucket; 0: there is none.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+#[inline]
+pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+    let item;
+    // SAFETY: there is an area; a slot points to a live bucket, whose top entry is an item.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {word}, qword ptr [{at}]",
+                "movzx {got:e}, {word:x}",
+                "test {got:e}, {got:e}",
+                "jz 7f",
+                "mov {got}, qword ptr [{at} + {got} * 8 + {below}]",
+                "add {word}, {popped}",
+            ]
+            commit: "mov qword ptr [{at}], {word}"
+            or: []
+            got = out(reg) item,
+            word = out(reg) _,
+            loaded = const LOADED,
+            below = const BELOW,
+            popped = const POPPED,
+        );
+    }
+    item
+}
+
+/// Puts an item on the loaded bucket. Not negative: done.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+#[inline]
+pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket, which has an entry below its
+    // first, and one above the top where it holds less than its capacity.
+    unsafe {
+        section!(
+            percpu, FULL,
+            body: [
+                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {word}, qword ptr [{at}]",
+                "movzx {got:e}, {word:x}",
+                "cmp {got:e}, dword ptr [{at} + {cap}]",
+                "jae 7f",
+                "cmp {item}, qword ptr [{at} + {got} * 8 + {below}]",
+                "je 8f",
+                "mov qword ptr [{at} + {got} * 8 + {entries}], {item}",
+                "add {word}, {pushed}",
+            ]
+            commit: "mov qword ptr [{at}], {word}"
+            or: [
+                "8:",
+                "mov {got}, {twice}",
+                "jmp 5b",
+            ]
+            item = in(reg) item.as_ptr(),
+            got = out(reg) got,
+            word = out(reg) _,
+            loaded = const LOADED,
+            below = const BELOW,
+            entries = const ENTRIES,
+            cap = const CAP,
+            pushed = const PUSHED,
+            twice = const TWICE,
+        );
+    }
+    got
+}
+
+/// Copies the top items to the beginning of `out`; how many.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are read
+    // as it has items, and written as `out` has places.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {word}, qword ptr [{at}]",
+                "movzx {from:e}, {word:x}",
+                "mov {got}, {places}",
+                "cmp {from}, {got}",
+                "cmovb {got}, {from}",
+                "test {got}, {got}",
+                "jz 7f",
+                "sub {from}, {got}",
+                "lea {from}, [{at} + {from} * 8 + {entries}]",
+                // got items from [from] to [out], the last ones first, four at a time
+                "mov {left}, {got}",
+                "sub {left}, 4",
+                "jb 3f",
+                "2:",
+                "movups {a}, xmmword ptr [{from} + {left} * 8]",
+                "movups {b}, xmmword ptr [{from} + {left} * 8 + 16]",
+                "movups xmmword ptr [{out} + {left} * 8], {a}",
+                "movups xmmword ptr [{out} + {left} * 8 + 16], {b}",
+                "sub {left}, 4",
+                "jae 2b",
+                "3:",
+                "add {left}, 4",
+                "jz 3f",
+                "2:",
+                "mov {one}, qword ptr [{from} + {left} * 8 - 8]",
+                "mov qword ptr [{out} + {left} * 8 - 8], {one}",
+                "dec {left}",
+                "jnz 2b",
+                "3:",
+                "imul {one}, {got}, {popped}",
+                "add {word}, {one}",
+            ]
+            commit: "mov qword ptr [{at}], {word}"
+            or: []
+            places = in(reg) out.len(),
+            out = in(reg) out.as_mut_ptr(),
+            got = out(reg) got,
+            from = out(reg) _,
+            word = out(reg) _,
+            left = out(reg) _,
+            one = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            loaded = const LOADED,
+            entries = const ENTRIES,
+            popped = const POPPED,
+        );
+    }
+    got
+}
+
+/// Copies the first of `items` onto the loaded bucket; how many.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are
+    // written as its capacity leaves, and read as there are items.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {word}, qword ptr [{at}]",
+                "movzx {to:e}, {word:x}",
+                "mov {got:e}, dword ptr [{at} + {cap}]",
+                "sub {got:e}, {to:e}",
+                "jbe 7f",
+                "cmp {got}, {count}",
+                "cmova {got}, {count}",
+                "lea {to}, [{at} + {to} * 8 + {entries}]",
+                // got items from [items] to [to], the last ones first, four at a time
+                "mov {left}, {got}",
+                "sub {left}, 4",
+                "jb 3f",
+                "2:",
+                "movups {a}, xmmword ptr [{items} + {left} * 8]",
+                "movups {b}, xmmword ptr [{items} + {left} * 8 + 16]",
+                "movups xmmword ptr [{to} + {left} * 8], {a}",
+                "movups xmmword ptr [{to} + {left} * 8 + 16], {b}",
+                "sub {left}, 4",
+                "jae 2b",
+                "3:",
+                "add {left}, 4",
+                "jz 3f",
+                "2:",
+                "mov {one}, qword ptr [{items} + {left} * 8 - 8]",
+                "mov qword ptr [{to} + {left} * 8 - 8], {one}",
+                "dec {left}",
+                "jnz 2b",
+                "3:",
+                "add {word}, {got}", // PUSHED is 1
+            ]
+            commit: "mov qword ptr [{at}], {word}"
+            or: []
+            count = in(reg) items.len(),
+            items = in(reg) items.as_ptr(),
+            got = out(reg) got,
+            to = out(reg) _,
+            word = out(reg) _,
+            left = out(reg) _,
+            one = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            loaded = const LOADED,
+            entries = const ENTRIES,
+            cap = const CAP,
+        );
+    }
+    got
+}
+
+const _: () = assert!(PUSHED == 1);
+
+/// Exchanges the previous bucket; 0: stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give, or the sentinel.
+pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "cmp qword ptr [{slots} + {at} + {stop}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {previous}]",
+            ]
+            commit: "mov qword ptr [{slots} + {at} + {previous}], {bucket}"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            stop = const STOP,
+            previous = const PREVIOUS,
+        );
+    }
+    old
+}
+
+/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "cmp qword ptr [{slots} + {at} + {stop}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {loaded}]",
+                "cmp word ptr [{got}], 0",
+                "jne 7f",
+            ]
+            commit: "mov qword ptr [{slots} + {at} + {loaded}], {bucket}"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            stop = const STOP,
+            loaded = const LOADED,
+        );
+    }
+    old
+}
+
+/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "cmp qword ptr [{slots} + {at} + {stop}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {loaded}]",
+                "movzx {len:e}, word ptr [{got}]",
+                "cmp {len:e}, dword ptr [{got} + {cap}]",
+                "jb 7f",
+            ]
+            commit: "mov qword ptr [{slots} + {at} + {loaded}], {bucket}"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            len = out(reg) _,
+            stop = const STOP,
+            loaded = const LOADED,
+            cap = const CAP,
+        );
+    }
+    old
+}

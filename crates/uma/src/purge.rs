@@ -1,0 +1,338 @@
+//! Giving pages back to the system: which, and how.
+//!
+//! Called by: `reclaim.rs`. Calls: `slabs.rs`, `touched.rs`, `arena.rs`.
+//!
+//! Never part of a free: giving a page back costs a hundred times what a free does. Three steps,
+//! of which the long one is without the keg's lock:
+//!
+//! ```text
+//!   purge_begin   choose units all of whose items are free, and hold those items,   (lock)
+//!                 so that nobody takes them
+//!   Purge::run    madvise                                                        (no lock)
+//!   purge_end     let go of the items                                               (lock)
+//! ```
+//!
+//! Whole empty slabs go first, the highest before the lower, because items are taken from the
+//! lowest; then pages within partly used slabs, of the sparsest first, because those are taken
+//! from last. An item that lies on two pages pins both. A slab is looked at again only after an
+//! item came back to it.
+//!
+//! A page of reference counts goes when the items of all its counts are free; they are held then
+//! too, wherever they lie.
+//!
+//! One purge of a keg at a time.
+
+use crate::arena::{Arena, COUNT_BYTES};
+use crate::region::{Process, Region, VECTORS_MAX, page_bytes};
+use crate::slab::{CLASSES, Shelf};
+use crate::slabs::Slabs;
+use core::ops::{AddAssign, Range};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Slabs that one purge looks into at most: some 100 ns each under the keg's lock.
+const LOOKS_MAX: usize = 2048;
+/// With fewer ranges than this, a call for each is cheaper than to open a descriptor.
+const SCATTERED_MIN: usize = 4;
+
+/// Units on their way out, and what is held meanwhile.
+#[derive(Debug, Default)]
+#[must_use = "what it holds is lost until purge_end"]
+pub(crate) struct Purge {
+    /// Bytes of items.
+    items: Vec<Range<usize>>,
+    /// Bytes of counts.
+    counts: Vec<Range<usize>>,
+    /// Slabs of which items are held.
+    slabs: Vec<Range<usize>>,
+    units: usize,
+    /// Whether it stopped before everything was looked at.
+    more: bool,
+    /// Whether there was another, so that this one holds nothing.
+    busy: bool,
+}
+
+/// What the system took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Pages of the ranges given back; some may not have been resident.
+    pub pages: usize,
+    /// System calls.
+    pub calls: usize,
+}
+
+impl AddAssign for Purged {
+    fn add_assign(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.calls += other.calls;
+    }
+}
+
+impl Purge {
+    /// Whether there is nothing to give back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.counts.is_empty()
+    }
+
+    /// Whether another purge may find more at once, because this one stopped at a bound.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Whether it is empty because another purge of the keg has not ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Units that probably were resident and will not be.
+    pub(crate) fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Gives the pages back. Without the keg's lock: it takes some 0.2 us a page.
+    pub(crate) fn run(&self, arena: &Arena) -> Purged {
+        // SAFETY: all items on these pages, and of these counts, were free when `purge_begin`
+        // held them, and nobody takes them before `purge_end` consumes this.
+        unsafe { arena.give_back(&self.items, &self.counts) }
+    }
+
+    /// Makes sure that a unit can be noted.
+    fn has_room(&mut self) -> bool {
+        self.items.try_reserve(1).is_ok() && self.slabs.try_reserve(1).is_ok()
+    }
+}
+
+/// Gives ranges of a region back, many to a call where the system allows.
+///
+/// # Safety
+/// As for [`Region::give_back`], for each of the ranges.
+pub(crate) unsafe fn give_back_runs(region: &Region, ranges: &[Range<usize>]) -> Purged {
+    let process = match ranges.len() >= SCATTERED_MIN && VECTORS_WORK.load(Ordering::Relaxed) {
+        true => Process::open(),
+        false => None,
+    };
+    let mut purged = Purged::default();
+    for chunk in ranges.chunks(VECTORS_MAX) {
+        if let Some(process) = &process {
+            // SAFETY: so says the caller.
+            let bytes = unsafe { region.give_back_all(process, chunk) };
+            purged.calls += 1;
+            if bytes == Some(chunk.iter().map(Range::len).sum()) {
+                purged.pages += bytes.unwrap_or(0) / page_bytes();
+                continue;
+            }
+            // Relaxed: a hint that spares calls, nothing rests on it.
+            VECTORS_WORK.store(bytes.is_some(), Ordering::Relaxed);
+        }
+        for range in chunk {
+            // SAFETY: so says the caller; that it may be the second time makes no difference.
+            purged.pages += unsafe { region.give_back(range.clone()) } / page_bytes();
+            purged.calls += 1;
+        }
+    }
+    purged
+}
+
+/// Whether process_madvise may give pages of the own process back, as far as we know. Linux
+/// before 6.13 refuses, and so do some filters of system calls.
+static VECTORS_WORK: AtomicBool = AtomicBool::new(true);
+
+impl Slabs {
+    /// Chooses what to give back, at most `max_bytes` of it, and so that what stays resident is
+    /// at least what the items in use need and about `keep_bytes` more. Empty, and
+    /// [busy](Purge::is_busy), while another purge has not ended.
+    pub(crate) fn purge_begin(&mut self, keep_bytes: usize, max_bytes: usize) -> Purge {
+        let mut purge = Purge::default();
+        if self.purging {
+            purge.busy = true;
+            return purge;
+        }
+        let budget = self.purgeable_units(keep_bytes, max_bytes);
+        let left = self.purge_empty(budget, &mut purge);
+        let left = self.purge_partial(left, &mut purge);
+        purge.more |= left == 0 && budget > 0;
+        for i in 0..purge.slabs.len() {
+            for n in purge.slabs[i].clone() {
+                self.purge_counts(n, &mut purge);
+            }
+        }
+        self.purging = !purge.slabs.is_empty();
+        purge
+    }
+
+    /// Lets go of what a purge held.
+    pub(crate) fn purge_end(&mut self, purge: Purge) {
+        if purge.slabs.is_empty() {
+            return;
+        }
+        for n in purge.slabs.into_iter().flatten() {
+            self.release(n);
+        }
+        self.purging = false;
+    }
+
+    fn purgeable_units(&self, keep_bytes: usize, max_bytes: usize) -> usize {
+        let unit = self.geo.unit_bytes();
+        let floor = self.floor.div_ceil(self.geo.per_slab()) * self.geo.slab_bytes();
+        let needed = (self.out() * self.geo.footprint()).saturating_add(keep_bytes);
+        let slack = self.bytes().saturating_sub(needed.max(floor));
+        (slack / unit).min(max_bytes.div_ceil(unit))
+    }
+
+    /// Units of empty slabs, from the highest on; says what is left of the budget.
+    fn purge_empty(&mut self, mut budget: usize, purge: &mut Purge) -> usize {
+        let mut end = self.slabs.len();
+        let empty = Shelf::Empty.index().unwrap_or(CLASSES);
+        while budget > 0
+            && let Some(n) = self.shelves[empty].last_before(end)
+        {
+            budget -= self.purge_slab(n, budget, purge);
+            end = n;
+        }
+        budget
+    }
+
+    /// Units within partly used slabs, of the sparsest first; says what is left of the budget.
+    fn purge_partial(&mut self, mut budget: usize, purge: &mut Purge) -> usize {
+        if self.geo.units_per_slab() == 1 {
+            return budget;
+        }
+        let mut looks = 0;
+        for class in (0..CLASSES).rev() {
+            let mut from = 0;
+            while budget > 0
+                && let Some(n) = self.shelves[class].next_from(from)
+            {
+                from = n + 1;
+                if !self.slabs[n].dirty {
+                    continue;
+                }
+                if looks == LOOKS_MAX {
+                    purge.more = true;
+                    return budget;
+                }
+                looks += 1;
+                budget -= self.purge_slab(n, budget, purge);
+            }
+        }
+        budget
+    }
+
+    /// Units of one slab all of whose items are free, up to `budget`; says how many.
+    fn purge_slab(&mut self, n: usize, budget: usize, purge: &mut Purge) -> usize {
+        let slab = self.slabs[n];
+        let is_empty = slab.free as usize == self.geo.per_slab();
+        if is_empty && slab.units as usize <= budget && purge.has_room() {
+            return self.purge_whole(n, purge);
+        }
+        let (mut gone, mut held, mut from) = (0, 0, 0);
+        let mut is_dirty = true;
+        while gone < budget && purge.has_room() {
+            let Some(unit) = self.touched.next_from(n, from) else {
+                is_dirty = false;
+                break;
+            };
+            from = unit + 1;
+            let slots = self.geo.slots_on(n, unit..from);
+            if self.all_free(n, slots.clone()) {
+                held += self.hold(n, slots);
+                self.touched.unmark(n, unit);
+                add_run(&mut purge.items, self.bytes_of(n, unit..from));
+                gone += 1;
+            }
+        }
+        if held > 0 {
+            add_run(&mut purge.slabs, n..n + 1);
+        }
+        purge.units += gone;
+        self.change(n, |slab| {
+            slab.free -= held;
+            slab.held += held;
+            slab.units -= gone as u32;
+            slab.dirty &= is_dirty;
+        });
+        gone
+    }
+
+    /// A slab all of whose items are free, as one run, so that neighbours make one run too.
+    fn purge_whole(&mut self, n: usize, purge: &mut Purge) -> usize {
+        let gone = self.slabs[n].units;
+        while let Some(unit) = self.touched.next_from(n, 0) {
+            self.touched.unmark(n, unit);
+        }
+        let held = self.hold(n, 0..self.geo.per_slab());
+        self.change(n, |slab| {
+            slab.free -= held;
+            slab.held += held;
+            slab.units = 0;
+            slab.dirty = false;
+        });
+        add_run(
+            &mut purge.items,
+            self.bytes_of(n, 0..self.geo.units_per_slab()),
+        );
+        add_run(&mut purge.slabs, n..n + 1);
+        purge.units += gone as usize;
+        gone as usize
+    }
+
+    /// Pages of counts that some of this slab's counts are on, if nobody needs them. Not the
+    /// page behind the last slab: the next slab may begin to use it during the purge.
+    fn purge_counts(&mut self, n: usize, purge: &mut Purge) {
+        let per_page = self.touched.counts_per_page();
+        let pages_max = self.slabs.len() * self.geo.per_slab() / per_page;
+        for page in self.touched.count_pages_of(n) {
+            let parts = parts(page * per_page..(page + 1) * per_page, self.geo.per_slab());
+            if page < pages_max
+                && self.touched.is_count_page(page)
+                && purge.counts.try_reserve(1).is_ok()
+                && purge.slabs.try_reserve(parts.clone().count()).is_ok()
+                && parts.clone().all(|(n, slots)| self.all_free(n, slots))
+            {
+                parts.for_each(|(n, slots)| self.hold_for_counts(n, slots, purge));
+                self.touched.unmark_count_page(page);
+                let bytes = per_page * COUNT_BYTES;
+                add_run(&mut purge.counts, page * bytes..(page + 1) * bytes);
+            }
+        }
+    }
+
+    fn hold_for_counts(&mut self, n: usize, slots: Range<usize>, purge: &mut Purge) {
+        let held = self.hold(n, slots);
+        self.change(n, |slab| {
+            slab.free -= held;
+            slab.held += held;
+        });
+        add_run(&mut purge.slabs, n..n + 1);
+    }
+
+    fn bytes_of(&self, n: usize, units: Range<usize>) -> Range<usize> {
+        let (slab, unit) = (n * self.geo.slab_bytes(), self.geo.unit_bytes());
+        slab + units.start * unit..slab + units.end * unit
+    }
+}
+
+/// A run of item numbers, cut where slabs end.
+fn parts(
+    numbers: Range<usize>,
+    per_slab: usize,
+) -> impl Iterator<Item = (usize, Range<usize>)> + Clone {
+    let slabs = numbers.start / per_slab..numbers.end.div_ceil(per_slab);
+    slabs.map(move |n| {
+        let first = n * per_slab;
+        let end = (numbers.end - first).min(per_slab);
+        (n, numbers.start.saturating_sub(first)..end)
+    })
+}
+
+/// Adds a run to a list, as part of the last one where they touch or overlap.
+fn add_run(runs: &mut Vec<Range<usize>>, run: Range<usize>) {
+    match runs.last_mut() {
+        Some(last) if run.start <= last.end && last.start <= run.end => {
+            *last = last.start.min(run.start)..last.end.max(run.end);
+        }
+        _ => runs.push(run),
+    }
+}
+
+#[cfg(test)]
+mod tests;

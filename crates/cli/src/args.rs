@@ -4,6 +4,8 @@
 //! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
+pub(crate) mod lab;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -56,6 +58,8 @@ pub(crate) enum Verb {
         SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
     )]
     Attach(AttachArgs),
+    /// Rerun a comparison of designs: what a BSD does, what it did before, what others do
+    Lab(lab::LabArgs),
 }
 
 /// What `mbuma run` takes.

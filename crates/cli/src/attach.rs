@@ -13,9 +13,10 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::args::{AttachArgs, Target};
-use crate::channel::{Channel, Message};
+use crate::channel::{self, Channel, Message};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::gateway;
 use crate::guest::{self, Guest};
@@ -135,21 +136,8 @@ fn is_our_user_namespace(user: &File) -> io::Result<bool> {
 
 /// Has a helper make the interface in `place`.
 fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
-    let mut ends = Channel::pair()
-        .map(|(a, b)| (Some(a), Some(b)))
+    let (_, channel) = channel::fork(|channel| helper_main(args, place, &channel))
         .map_err(Failure::at(Step::Child))?;
-    let helper = || {
-        ends.0 = None;
-        ends.1.take().map_or(EXIT_OWN_FAILURE, |channel| {
-            helper_main(args, place, &channel)
-        })
-    };
-    process::fork_into(helper).map_err(Failure::at(Step::Child))?;
-    let channel = ends.0.take().ok_or(Failure {
-        step: Step::Child,
-        errno: libc::EPIPE,
-    })?;
-    drop(ends);
     receive_guest(&channel, &args.ifname, args.net.mtu)
 }
 
@@ -172,7 +160,8 @@ fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }
 
-/// `attach` lasts until the namespace's process ends, or someone asks.
+/// `attach` lasts until the namespace's process ends, until whoever holds the other end of `--exit-fd` is
+/// gone, or until a signal asks.
 struct NamespaceEnds {
     signals: SignalFd,
     ready_fd: Option<OwnedFd>,
@@ -208,10 +197,14 @@ impl Until for NamespaceEnds {
         }
         // The helper: it has done its work, and nothing hangs on its status.
         while let Ok(Some(_)) = process::wait() {}
-        let polled =
-            fd::poll(&self.fds(), Some(std::time::Duration::ZERO)).map_err(Error::io("polling"))?;
-        // The first is the signals'; an event on either of the others is an end.
-        let ended = asked || polled.into_iter().skip(1).any(|ready| ready);
-        Ok(if ended { Verdict::Stop } else { Verdict::Go })
+        let polled = fd::poll(&self.fds(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;
+        // The first is the signals'. An event on either of the others is the guest's end: an engine's
+        // monitor holds the other end of --exit-fd for as long as the container lives.
+        let ended = polled.into_iter().skip(1).any(|ready| ready);
+        Ok(match (asked, ended) {
+            (true, _) => Verdict::Told,
+            (false, true) => Verdict::GuestEnded,
+            (false, false) => Verdict::Go,
+        })
     }
 }

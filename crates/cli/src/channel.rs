@@ -1,16 +1,18 @@
-//! What mbuma and the process it forks say to each other while a guest is set up.
+//! What mbuma and the processes it forks say to each other.
 //!
 //! ```text
 //!   run:     child  UserNamespace ->        attach:  child  Ready + TAP ->
 //!            parent <- Mapped
-//!            child  Ready + TAP ->
-//!            parent <- Go
-//!            child  (execs, which closes its end)
-//!   At any point instead:  child  Failed ->
+//!            child  Ready + TAP ->          run:     guard  Started + pidfd ->
+//!            parent <- Go                            guard  Conversation + the child's channel ->
+//!            child  (execs, which closes             guard  Changed ->     (COMMAND stopped or ended)
+//!                    its end)                        parent <- End         (or its end closes)
+//!   At any point instead:  Failed ->
 //! ```
 //!
-//! Called by: launch, attach, child. Calls: sys::scm.
-//! Invariants: both ends are close-on-exec, so that the end of the conversation is COMMAND's begin.
+//! Called by: launch, attach, child, guard. Calls: sys::scm, sys::process.
+//! Invariants: both ends are close-on-exec, so that the end of the child's conversation is COMMAND's begin;
+//! each end is held by one process, so that the other learns when that is gone.
 //! Locks: none.
 
 use std::io;
@@ -19,6 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
+use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
 use crate::sys::tap::Offloads;
 
@@ -45,14 +48,52 @@ pub(crate) enum Message {
     Go,
     /// The child gave up.
     Failed(Failure),
+    /// The guard has forked the process that becomes COMMAND; a hold on it comes along.
+    Started(Pid),
+    /// The parent's end of the conversation with that process comes along.
+    Conversation,
+    /// COMMAND stopped or ended.
+    Changed(Change),
+    /// End what is left of COMMAND, asking first.
+    End,
 }
 
 /// Room for any message: the longest has a handful of warnings.
 const MESSAGE_LEN_MAX: usize = 4096;
 
+/// Forks a process that does `f`, with an end of a channel whose other end stays here.
+///
+/// # Errors
+/// As [`process::fork_into`].
+pub(crate) fn fork(f: impl FnOnce(Channel) -> u8) -> io::Result<(Pid, Channel)> {
+    let (ours, theirs) = Channel::pair()?;
+    let mut ours = Some(ours);
+    let pid = process::fork_into(|| {
+        // A copy of our end there would keep that process from learning that we are gone.
+        ours = None;
+        f(theirs)
+    })?;
+    ours.map(|ours| (pid, ours))
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EPIPE))
+}
+
+impl From<OwnedFd> for Channel {
+    /// Takes over an end that another process handed on.
+    fn from(fd: OwnedFd) -> Channel {
+        Channel(fd)
+    }
+}
+
+impl AsFd for Channel {
+    /// Readable when there is something to hear, or nobody to hear from.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Channel {
     /// Makes both ends.
-    pub(crate) fn pair() -> io::Result<(Channel, Channel)> {
+    fn pair() -> io::Result<(Channel, Channel)> {
         scm::pair().map(|(a, b)| (Channel(a), Channel(b)))
     }
 

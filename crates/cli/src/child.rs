@@ -1,8 +1,11 @@
 //! COMMAND's process, from the fork to the last of its descendants.
 //!
-//! Called by: launch. Calls: channel, descendants, sys::process.
-//! Invariants: a dropped Child leaves no process behind, however far it got.
+//! Called by: launch. Calls: guard, channel, descendants, sys::process.
+//! Invariants: a dropped Child leaves no process behind, however far it got; nor does one that is killed
+//! (see [`guard`]).
 //! Locks: none.
+
+pub(crate) mod guard;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,9 +18,11 @@ use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
 use crate::sys::signal;
+use guard::{Guard, Introduction};
 
 /// The process that is to become COMMAND, stopped just before that until [`Child::release`].
 pub(crate) struct Child {
+    guard: Guard,
     pid: Pid,
     pidfd: Pidfd,
     /// There until COMMAND runs.
@@ -29,16 +34,16 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Watches over `pid`, just forked, which speaks on `channel`.
-    pub(crate) fn new(pid: Pid, channel: Channel, spared: Vec<Pid>) -> io::Result<Child> {
-        let pidfd = Pidfd::open(pid)?;
-        Ok(Child {
-            pid,
-            pidfd,
-            channel: Some(channel),
+    /// Watches over the process that `guard` introduced.
+    pub(crate) fn new(guard: Guard, introduced: Introduction, spared: Vec<Pid>) -> Child {
+        Child {
+            guard,
+            pid: introduced.pid,
+            pidfd: introduced.pidfd,
+            channel: Some(introduced.channel),
             status: None,
             spared,
-        })
+        }
     }
 
     /// Its number, for /proc.
@@ -93,17 +98,36 @@ impl Child {
         matches!((self.pid.group(), Pid::own().group()), (Ok(theirs), Ok(ours)) if theirs == ours)
     }
 
-    /// Attends to every child that ended or stopped; orphans of COMMAND's are reaped on the way.
+    /// Attends to what became of COMMAND, and of mbuma's own children.
+    ///
+    /// Without the guard COMMAND is mbuma's child, on its way to its end.
     pub(crate) fn reap(&mut self) -> io::Result<()> {
-        while let Ok(Some((pid, change))) = process::wait() {
-            if pid == self.pid {
-                self.note(change);
-                if matches!(change, Change::Stopped(_)) {
-                    self.stop_along()?;
-                }
+        for change in self.changes()? {
+            self.note(change);
+            if matches!(change, Change::Stopped(_)) {
+                self.stop_along()?;
             }
         }
+        if self.guard.is_gone() && fd::is_ready(self.pidfd.as_fd())? {
+            // It has ended, and is reaped at the latest now; else the guard was killed with its status
+            // in hand.
+            self.changes()?.into_iter().for_each(|c| self.note(c));
+            self.status.get_or_insert(EXIT_OWN_FAILURE);
+        }
         Ok(())
+    }
+
+    /// What became of COMMAND since the last time.
+    fn changes(&mut self) -> io::Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        while let Some(change) = self.guard.hear()? {
+            changes.push(change);
+        }
+        while let Ok(Some((pid, change))) = process::wait() {
+            self.guard.note(pid, change);
+            changes.extend((pid == self.pid).then_some(change));
+        }
+        Ok(changes)
     }
 
     /// What mbuma is to exit with, once COMMAND has ended.
@@ -117,13 +141,23 @@ impl Child {
         if self.status.is_none() {
             let _ = self.pidfd.signal(libc::SIGKILL);
         }
+        self.guard.end();
+        let changes = self.changes().unwrap_or_default();
+        changes.into_iter().for_each(|change| self.note(change));
+        if !self.guard.is_done() {
+            self.end_without_guard();
+        }
+        self.status.unwrap_or(EXIT_OWN_FAILURE)
+    }
+
+    /// Does the guard's work: it was killed, or does not go on.
+    fn end_without_guard(&mut self) {
         let pid = self.pid;
         let mut own = None;
         descendants::end_all(&self.spared, |reaped, change| {
             own = (reaped == pid).then_some(change).or(own)
         });
         own.into_iter().for_each(|change| self.note(change));
-        self.status.unwrap_or(EXIT_OWN_FAILURE)
     }
 
     /// Keeps the status when COMMAND has ended.
@@ -137,12 +171,17 @@ impl Child {
         self.status = Some(code);
     }
 
-    /// COMMAND stopped, and the shell that waits for mbuma in the foreground must learn of it: stop too.
+    /// COMMAND has stopped, and the shell that waits for mbuma in the foreground must learn of it: stop too.
     ///
     /// A shell inside that stops itself is in a process group of its own, so the terminal's signal did
     /// not reach us. Without a terminal, or in the background, whoever stopped COMMAND will continue
     /// COMMAND, and nobody would continue mbuma.
+    ///
+    /// Ctrl-Z stops both of us, and we hear of COMMAND's stop only when both go on: then it is over.
     fn stop_along(&self) -> io::Result<()> {
+        if !descendants::is_stopped(self.pid) {
+            return Ok(());
+        }
         let Ok(tty) = File::open("/dev/tty") else {
             return Ok(());
         };
@@ -157,9 +196,9 @@ impl Child {
 }
 
 impl AsFd for Child {
-    /// Readable once COMMAND has ended.
+    /// Readable when COMMAND has ended or stopped.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.guard.as_fd()
     }
 }
 

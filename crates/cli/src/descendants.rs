@@ -1,14 +1,20 @@
 //! The processes that COMMAND left behind, and their end.
 //!
-//! mbuma is the subreaper of all it starts: a process whose parent has ended becomes mbuma's child,
-//! so that each descendant stays below mbuma in /proc until it ends.
+//! Whoever calls this is the subreaper of all it started: a process whose parent has ended becomes the
+//! caller's child, so that each descendant stays below the caller in /proc until it ends.
 //!
-//! Called by: child. Calls: sys::process, /proc.
+//! They are asked first: SIGTERM, and a moment to act on it. Then they are killed from the top down: every
+//! child is, what it leaves becomes a child, and so on until there is none. A child that has not been
+//! reaped keeps its number, so nobody else can be hit; and a parent that ends before its children
+//! cannot start them again.
+//!
+//! Called by: child, guard. Calls: sys::process, /proc.
 //! Invariants: children that mbuma had before it forked (a shell may exec into mbuma) are not touched.
 //! Locks: none.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::iter;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,13 +22,19 @@ use crate::sys::process::{self, Change, Pid, Pidfd};
 
 /// Between SIGTERM and SIGKILL: time to remove a pid file, not to finish work.
 const GRACE: Duration = Duration::from_millis(200);
-/// How long SIGKILL may take to show before mbuma stops waiting: a process in the kernel's
-/// uninterruptible sleep ends when its device lets it.
-const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How often to look whether they have gone.
+/// How often to look, meanwhile, whether they have gone.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How soon to look what SIGKILL did. Each generation takes one look, so this is short at first.
+const LOOK_SOON: Duration = Duration::from_micros(100);
+/// How seldom to look at last: a process in the kernel's uninterruptible sleep ends when its device
+/// lets it.
+const LOOK_SELDOM: Duration = Duration::from_millis(50);
+/// How long SIGKILL may take to show before somebody who is waited for stops waiting.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long [`end_all`] takes at most, give or take a look at /proc.
+pub(crate) const END_MAX: Duration = GRACE.saturating_add(KILL_WAIT_MAX);
 
-/// The children of this process.
+/// The children of this process, as /proc lists them: none that lives throughout is missed.
 pub(crate) fn children() -> Vec<Pid> {
     let own = Pid::own();
     parents()
@@ -34,26 +46,71 @@ pub(crate) fn children() -> Vec<Pid> {
 
 /// Ends all descendants but `spared` and theirs, and hands each reaped child to `reaped`.
 pub(crate) fn end_all(spared: &[Pid], mut reaped: impl FnMut(Pid, Change)) {
-    for (signo, patience) in [(libc::SIGTERM, GRACE), (libc::SIGKILL, KILL_WAIT_MAX)] {
-        let until = Instant::now() + patience;
-        let mut told = HashSet::new();
-        loop {
-            if !reap(&mut reaped) {
-                return;
-            }
-            // Again each time: a process forks while it is told.
-            let left = below(Pid::own(), spared, &parents());
-            if left.is_empty() {
-                return;
-            }
-            left.iter()
-                .filter(|pid| told.insert(**pid))
-                .for_each(|pid| signal(*pid, signo));
-            if Instant::now() >= until {
-                break;
-            }
-            thread::sleep(LOOK_EVERY);
+    if ask_all(spared, &mut reaped) {
+        kill_all(spared, Some(KILL_WAIT_MAX), &mut reaped);
+    }
+}
+
+/// Asks all descendants but `spared` and theirs to end; true if some have not after a moment.
+fn ask_all(spared: &[Pid], reaped: &mut impl FnMut(Pid, Change)) -> bool {
+    let until = Instant::now() + GRACE;
+    let mut told = HashSet::new();
+    while reap(reaped) {
+        // Again each time: a process forks while it is told.
+        let left = below(Pid::own(), spared, &parents());
+        if left.is_empty() {
+            return false;
         }
+        if Instant::now() >= until {
+            return true;
+        }
+        left.iter()
+            .filter(|pid| told.insert(**pid))
+            .for_each(|pid| ask(*pid));
+        thread::sleep(LOOK_EVERY);
+    }
+    false
+}
+
+/// Kills all descendants but `spared` and theirs, until none is left or `patience` is over.
+pub(crate) fn kill_all(
+    spared: &[Pid],
+    patience: Option<Duration>,
+    mut reaped: impl FnMut(Pid, Change),
+) {
+    let begun = Instant::now();
+    let mut pause = LOOK_SOON;
+    loop {
+        let mut news = false;
+        let some_left = reap(&mut |pid, change| {
+            news = true;
+            reaped(pid, change);
+        });
+        // Where some are spared there are always children, and /proc says whether those are all.
+        let left =
+            some_left && (spared.is_empty() || children().iter().any(|c| !spared.contains(c)));
+        if !left || patience.is_some_and(|max| begun.elapsed() >= max) {
+            return;
+        }
+        kill_children(spared);
+        pause = if news {
+            LOOK_SOON
+        } else {
+            LOOK_SELDOM.min(pause * 2)
+        };
+        thread::sleep(pause);
+    }
+}
+
+/// Kills every child but `spared`.
+fn kill_children(spared: &[Pid]) {
+    // The kernel's own list is the quicker one by far, and may miss a child while others end: whoever
+    // calls this looks again.
+    let listed = process::listed_children().unwrap_or_else(|_| children());
+    for pid in listed.into_iter().filter(|pid| !spared.contains(pid)) {
+        // Our child until we reap it, so the number is its own. One that may not be signalled runs as
+        // somebody we cannot be; nothing is to be done.
+        let _ = Pidfd::open(pid).and_then(|child| child.signal(libc::SIGKILL));
     }
 }
 
@@ -68,12 +125,13 @@ fn reap(reaped: &mut impl FnMut(Pid, Change)) -> bool {
     }
 }
 
-/// Signals the process that was below us a moment ago, if its number still means such a one.
-fn signal(pid: Pid, signo: i32) {
+/// Sends SIGTERM to the process that was below us a moment ago, if its number still means such a one.
+fn ask(pid: Pid) {
     let Ok(pidfd) = Pidfd::open(pid) else { return };
-    if below(Pid::own(), &[], &parents()).contains(&pid) {
-        // A process that may not be signalled runs as somebody we cannot be; nothing is to be done.
-        let _ = pidfd.signal(signo);
+    let own = Pid::own();
+    let mut above = iter::successors(parent(pid), |pid| parent(*pid));
+    if above.any(|pid| pid == own) {
+        let _ = pidfd.signal(libc::SIGTERM);
     }
 }
 
@@ -99,20 +157,40 @@ fn parents() -> HashMap<Pid, Pid> {
     entries
         .filter_map(|entry| {
             let pid = Pid(entry.file_name().to_str()?.parse().ok()?);
-            parent_in_stat(&fs::read_to_string(entry.path().join("stat")).ok()?)
-                .map(|parent| (pid, parent))
+            Some((pid, parent(pid)?))
         })
         .collect()
 }
 
-/// The parent's number in a /proc/PID/stat (proc_pid_stat(5)), unless it is a zombie's.
-fn parent_in_stat(stat: &str) -> Option<Pid> {
+/// Whether a process is stopped right now.
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    let stat = stat(pid);
+    let columns = stat.as_deref().and_then(state_and_parent);
+    columns.is_some_and(|(state, _)| state == "T")
+}
+
+/// The parent of a living process.
+fn parent(pid: Pid) -> Option<Pid> {
+    living_parent(&stat(pid)?)
+}
+
+/// What /proc tells of a process on one line.
+fn stat(pid: Pid) -> Option<String> {
+    fs::read_to_string(format!("/proc/{}/stat", pid.0)).ok()
+}
+
+/// The parent's number in a /proc/PID/stat, unless it is a zombie's.
+fn living_parent(stat: &str) -> Option<Pid> {
+    let (state, parent) = state_and_parent(stat)?;
+    (state != "Z" && state != "X").then_some(parent)
+}
+
+/// The third and fourth column of a /proc/PID/stat (proc_pid_stat(5)).
+fn state_and_parent(stat: &str) -> Option<(&str, Pid)> {
     // The program's name comes second, in parentheses, and may itself hold spaces and parentheses.
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut columns = after_name.split_ascii_whitespace();
-    let state = columns.next()?;
-    let parent = columns.next()?.parse().ok()?;
-    (state != "Z" && state != "X").then_some(Pid(parent))
+    Some((columns.next()?, Pid(columns.next()?.parse().ok()?)))
 }
 
 #[cfg(test)]

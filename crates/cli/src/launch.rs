@@ -1,8 +1,9 @@
 //! `mbuma run`: COMMAND in namespaces of its own, and mbuma around it.
 //!
 //! ```text
-//!   mbuma                                   child
-//!     blocks signals, forks ----------------> new user namespace
+//!   mbuma             guard                 child
+//!     blocks signals,
+//!     forks --------->  forks ------------->  new user namespace
 //!     writes its id maps <------------------- says so
 //!       ----------------------------------->  new network and mount namespaces; makes and
 //!                                             configures tap0; resolv.conf and comforts
@@ -10,12 +11,14 @@
 //!     gateway::serve: stack up,
 //!       ports bound, `up` ------------------> becomes COMMAND
 //!     serves, passes signals on
-//!     until COMMAND ends; ends what it left; exits with its status
+//!     until COMMAND  <- says so -
+//!     ends
+//!     has the rest ended, exits with COMMAND's status
 //! ```
 //!
-//! Called by: main. Calls: child, channel, guest, idmap, signals, gateway.
+//! Called by: main. Calls: child, guard, channel, guest, idmap, signals, gateway.
 //! Invariants: COMMAND starts with the descriptors, signal mask, terminal and process group that mbuma
-//! was started with; if mbuma is killed, COMMAND is.
+//! was started with; if mbuma is killed, COMMAND is, and all that it started.
 //! Locks: none.
 
 use std::ffi::OsString;
@@ -25,6 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::args::RunArgs;
 use crate::channel::{Channel, Message};
 use crate::child::Child;
+use crate::child::guard::Guard;
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::gateway;
@@ -40,7 +44,7 @@ use crate::until::{Until, Verdict};
 /// Runs COMMAND to its end and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let (guest, child) = start(args, inherited)?;
+    let (guest, child) = start(args, &signals, inherited)?;
     let mut until = CommandEnds {
         child,
         signals,
@@ -53,27 +57,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
 }
 
 /// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so.
-pub(crate) fn start(args: &RunArgs, inherited: Inherited) -> Result<(Guest, Child), Error> {
+pub(crate) fn start(
+    args: &RunArgs,
+    signals: &SignalFd,
+    inherited: Inherited,
+) -> Result<(Guest, Child), Error> {
+    // What the guard would leave to us if it were killed.
     process::adopt_orphans().map_err(Failure::at(Step::Child))?;
     let spared = descendants::children();
-    let mut ends = Channel::pair()
-        .map(|(a, b)| (Some(a), Some(b)))
-        .map_err(Failure::at(Step::Child))?;
-    let parent = Pid::own();
-    let forked = process::fork_into(|| {
-        // The child's copy of the parent's end would keep it from learning that the parent is gone.
-        ends.0 = None;
-        ends.1.take().map_or(EXIT_OWN_FAILURE, |channel| {
-            child_main(args, &inherited, parent, &channel)
-        })
-    });
-    let pid = forked.map_err(Failure::at(Step::Child))?;
-    let channel = ends.0.take().ok_or(Failure {
-        step: Step::Child,
-        errno: libc::EPIPE,
-    })?;
-    drop(ends);
-    let child = Child::new(pid, channel, spared).map_err(Failure::at(Step::Child))?;
+    let become_command = |channel: &Channel, parent| child_main(args, &inherited, parent, channel);
+    let guard = Guard::start(signals, become_command).map_err(Failure::at(Step::Child))?;
+    let introduced = guard.introduction()?.ok_or_else(|| not_ready(None))?;
+    let child = Child::new(guard, introduced, spared);
     // COMMAND has its own copies by now.
     fd::let_go_of_stdio().map_err(Error::io("opening /dev/null"))?;
 
@@ -213,11 +208,16 @@ impl Until for CommandEnds<'_> {
     }
 
     fn check(&mut self) -> Result<Verdict, Error> {
+        // Without COMMAND there is nobody but mbuma to do what a signal asks for. Signals come first here,
+        // so that one which ended COMMAND is COMMAND's.
+        let ended = self.child.status().is_some();
+        let mut asked = false;
         while let Some(info) = self
             .signals
             .read()
             .map_err(Error::io("reading the signals"))?
         {
+            asked |= ended && info.asks_to_end();
             if info.is_for_command(self.child.is_in_our_group()) {
                 self.child
                     .forward(info.signo)
@@ -227,10 +227,10 @@ impl Until for CommandEnds<'_> {
         self.child
             .reap()
             .map_err(Error::io("stopping along with COMMAND"))?;
-        Ok(if self.child.status().is_some() {
-            Verdict::Stop
-        } else {
-            Verdict::Go
+        Ok(match self.child.status() {
+            Some(_) if asked => Verdict::Told,
+            Some(_) => Verdict::GuestEnded,
+            None => Verdict::Go,
         })
     }
 }

@@ -22,7 +22,7 @@ pub(crate) trait Until {
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Attends to what happened: passes signals on, reaps what ended. Never blocks, and may be
-    /// called when nothing happened.
+    /// called when nothing happened, or after the guest's end.
     fn check(&mut self) -> Result<Verdict, Error>;
 }
 
@@ -33,5 +33,7 @@ pub(crate) enum Verdict {
     /// Keep serving.
     Go,
     /// The guest has ended. The TAP still reaches its kernel, which may hold bytes to deliver.
-    Stop,
+    GuestEnded,
+    /// Somebody asked mbuma to end: at once, whatever the guest is doing.
+    Told,
 }

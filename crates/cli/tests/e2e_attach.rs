@@ -4,11 +4,16 @@
 mod common;
 
 use std::fs;
+use std::io;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::island::{ip, shell};
 use common::needs::{an_island, guests, programs, root};
 use common::scratch::noise;
+use common::server::TcpServer;
 use common::{MBUMA, Running, Scratch, Stats, http, program, wait_until};
 
 /// A shell that becomes `mbuma attach`, so that its descriptors are what the script says.
@@ -80,6 +85,41 @@ fn a_port_of_a_named_namespace_is_published() {
     attached.signal("TERM");
     let ended = attached.finish();
     assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:#?}");
+}
+
+#[test]
+fn a_signal_ends_it_at_once() {
+    // Breaks when an engine that stops a busy container's network has to wait for the container's bytes.
+    needs!(guests(), root(), an_island(), programs(&["nc"]));
+    on_an_island!();
+    ip("netns add blue");
+    let taken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&taken);
+    let server = TcpServer::start(move |mut stream| {
+        let mut piece = [0; 1 << 16];
+        while let Ok(n @ 1..) = io::Read::read(&mut stream, &mut piece) {
+            count.fetch_add(n as u64, Ordering::AcqRel);
+        }
+    });
+    for signal in ["TERM", "INT"] {
+        let attached =
+            attach("/run/netns/blue --host-loopback --stats=json --ready-fd 3 3>&1 1>&2");
+        attached.wait_for_end_of_output();
+        let before = taken.load(Ordering::Acquire);
+        let script = format!("exec nc 10.0.2.2 {} </dev/zero", server.port());
+        let sender = Running::start(in_blue(&script));
+        wait_until("a transfer", || {
+            taken.load(Ordering::Acquire) > before + 5_000_000
+        });
+        let begun = Instant::now();
+        attached.signal(signal);
+        let ended = attached.finish();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{ended:#?}");
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        Stats::checked(&ended.err);
+        sender.signal("KILL");
+        sender.finish();
+    }
 }
 
 #[test]

@@ -4,10 +4,13 @@
 #[macro_use]
 mod common;
 
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
 use common::http::Endless;
 use common::island::processes;
 use common::needs::{an_island, guests, programs};
-use common::server::closed_port;
+use common::server::{TcpServer, closed_port};
 use common::{Ended, Running, Stats, kill, mbuma, program, wait_until};
 
 /// Bytes after which a transfer is well under way.
@@ -141,6 +144,39 @@ fn the_hosts_server_is_killed() {
         listening.finish();
         nothing_is_left();
     }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_what_command_left() {
+    // Breaks when Ctrl-C does nothing while mbuma delivers an ended COMMAND's last bytes to a slow server.
+    needs!(guests(), an_island(), programs(&["nc"]));
+    on_an_island!();
+    let (over, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let server = TcpServer::start(move |stream| {
+        // Reads nothing, so that the bytes stay where they are.
+        let _ = wait.lock().expect("one connection").recv();
+        drop(stream);
+    });
+    // What the guest's kernel holds goes on towards the server after the end of who wrote it.
+    let script = format!(
+        "echo pid $$; head -c 20000000 /dev/zero | timeout 1 nc -N 10.0.2.2 {}; exit 6",
+        server.port()
+    );
+    let mut running = Running::start(mbuma(&["--host-loopback"], &script));
+    let command = running.wait_for("pid");
+    wait_until("COMMAND to end", || {
+        !std::path::Path::new(&format!("/proc/{command}")).exists()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!running.has_ended(), "nothing to wait for");
+    let begun = Instant::now();
+    running.signal("TERM");
+    let ended = running.finish();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{ended:#?}");
+    assert_eq!((ended.code, &*ended.err), (Some(6), ""), "{ended:#?}");
+    drop(over);
+    nothing_is_left();
 }
 
 /// Whether somebody listens on a port of 127.0.0.1.

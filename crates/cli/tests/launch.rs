@@ -266,8 +266,10 @@ fn a_terminals_key_reaches_command_once() {
     // Breaks when Ctrl-C is delivered by the terminal and by mbuma: programs count the second as "now!".
     needs!(namespaces(), tun(), program("script"));
     // Pending signals of one kind merge, so mbuma is held back until COMMAND has dealt with its own.
-    let count = "trap 'n=$((n+1))' INT; n=0; kill -STOP $PPID; echo ready; \
-                 while [ $n = 0 ]; do sleep 0.05; done; kill -CONT $PPID; \
+    // Between mbuma and COMMAND is the guard.
+    let count = "read -r _ _ _ mbuma _ < /proc/$PPID/stat; \
+                 trap 'n=$((n+1))' INT; n=0; kill -STOP $mbuma; echo ready; \
+                 while [ $n = 0 ]; do sleep 0.05; done; kill -CONT $mbuma; \
                  i=0; while [ $i -lt 8 ]; do sleep 0.05; i=$((i+1)); done; echo got $n";
     let mut script = Command::new("script");
     let inner = format!("trap : INT; {MBUMA} run -- sh -c \"$COUNT\"; echo end");
@@ -282,6 +284,40 @@ fn a_terminals_key_reaches_command_once() {
     keys.write_all(b"\x03").expect("write");
     let out = finish(child);
     assert!(stdout(&out).contains("got 1"), "{out:?}");
+}
+
+#[test]
+fn a_shells_job_stops_and_goes_on_as_one() {
+    // Breaks when `fg` brings back mbuma and not COMMAND, or mbuma stops again for a stop that is over.
+    needs!(namespaces(), tun(), program("script"), program("bash"));
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", "bash --norc --noprofile -i", "/dev/null"])
+        .env("GO", "echo ready; exec sleep 60")
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "dumb")
+        .stdin(Stdio::piped());
+    let mut child = spawn(&mut script);
+    let mut keys = child.stdin.take().expect("a pipe");
+    let run = format!("{MBUMA} run -- sh -c \"$GO\"\n");
+    let dialogue: [(&[u8], &str); 5] = [
+        (run.as_bytes(), "ready\r\n"),
+        (b"\x1a", "Stopped"),
+        (b"fg; echo back $?\n", "$GO\"\r\n"),
+        (b"\x03", "back 1"),
+        (b"exit\n", "exit"),
+    ];
+    for (typed, answer) in dialogue {
+        keys.write_all(typed).expect("write");
+        let seen = wait_for_word(&mut child, answer);
+        assert!(
+            !seen.contains("back 1") || seen.contains("back 130"),
+            "{seen}"
+        );
+        // What is typed while a program changes hands with the shell may be lost.
+        thread::sleep(Duration::from_millis(200));
+    }
+    finish(child);
 }
 
 #[test]
@@ -614,8 +650,8 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Reads a program's output up to `word` and the end of its line.
-fn wait_for_word(child: &mut Child, word: &str) {
+/// Reads a program's output up to `word` and the end of its line, and gives it.
+fn wait_for_word(child: &mut Child, word: &str) -> String {
     let out = child.stdout.as_mut().expect("a pipe");
     let (mut seen, mut byte) = (String::new(), [0]);
     while !(seen.contains(word) && seen.ends_with('\n')) {
@@ -626,6 +662,7 @@ fn wait_for_word(child: &mut Child, word: &str) {
         );
         seen.push(byte[0].into());
     }
+    seen
 }
 
 /// Waits for a condition, not for ever.

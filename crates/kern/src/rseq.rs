@@ -212,9 +212,11 @@ mod sys {
         known >= 0 && known & needed == needed && membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
     }
 
-    /// Restarts the sections of all threads of the process.
+    /// Restarts the sections of all threads of the process. A kernel that does not know of the
+    /// registration any more, as after a fork it might not, is told again.
     pub(super) fn fence() -> bool {
-        membarrier(PRIVATE_EXPEDITED_RSEQ) == 0
+        let fenced = || membarrier(PRIVATE_EXPEDITED_RSEQ) == 0;
+        fenced() || membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0 && fenced()
     }
 
     fn membarrier(command: c_int) -> c_long {

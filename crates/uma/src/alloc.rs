@@ -169,15 +169,17 @@ impl Inner {
     #[cold]
     fn take_from_all(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();
+        let mut reason = AllocError::NoMemory;
         for looks in 0..LOOKS_MAX {
             self.keg.close();
             match self.keg.take_last(urgency) {
                 Last::Item(item) => return self.taken_directly(item),
                 Last::Failed(error) => return Err(error),
-                Last::Again => wait(looks),
+                Last::Again(error) => reason = error,
             }
+            wait(looks);
         }
-        Err(AllocError::NoMemory)
+        Err(reason)
     }
 
     /// An item that came from the keg past the buckets.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   0        8     12     16     24      32
-//!   +--------+-----+------+------+-------+----------+----------+-- ... --+
-//!   | word   | cap | room | next | spare | entry 0  | entry 1  |         |   room entries
-//!   +--------+-----+------+------+-------+----------+----------+-- ... --+
+//!   +--------+-----+------+--------------+----------+----------+-- ... --+
+//!   | word   | cap | room |    spare     | entry 0  | entry 1  |         |   room entries
+//!   +--------+-----+------+--------------+----------+----------+-- ... --+
 //!    63 .. 16: items popped so far                     ^ the top is entry (items inside - 1)
 //!    15 ..  0: items inside
 //! ```
@@ -16,7 +16,8 @@
 //! The upper part wraps after 2^48 pops; only differences and sums modulo that mean something.
 //!
 //! `spare` is always null. An empty bucket's top entry is there, one before the first: whoever
-//! compares an item with the top entry needs no branch for the empty bucket.
+//! compares an item with the top entry needs no branch for the empty bucket. It is two entries
+//! long, for the first real one to be aligned to 16 bytes: bulk operations copy in such pieces.
 //!
 //! Called by: `percpu.rs` and its sections, `depot.rs`, the allocation and free paths.
 //! Calls: the heap.
@@ -33,6 +34,10 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::alloc::Layout;
+
+pub(crate) use owned::Owned;
+
+mod owned;
 
 /// What a pushed item adds to the word.
 pub(crate) const PUSHED: u64 = 1;
@@ -55,10 +60,8 @@ pub(crate) struct Bucket {
     cap: AtomicU32,
     /// How many entries there are; never changes.
     room: u32,
-    /// The next one in a list of buckets, for whoever owns the list.
-    next: *mut Bucket,
     /// Always null: what lies below the first entry.
-    spare: AtomicPtr<u8>,
+    spare: [AtomicPtr<u8>; 2],
     entries: [AtomicPtr<u8>; 0],
 }
 
@@ -66,20 +69,19 @@ pub(crate) struct Bucket {
 pub(crate) const CAP: usize = offset_of!(Bucket, cap);
 pub(crate) const ENTRIES: usize = offset_of!(Bucket, entries);
 /// The entry below the first one: added to 8 times the items inside, the top entry.
-pub(crate) const BELOW: usize = offset_of!(Bucket, spare);
+pub(crate) const BELOW: usize = ENTRIES - size_of::<*mut u8>();
 
 const _: () = assert!(offset_of!(Bucket, word) == 0);
 const _: () = assert!(CAP == 8);
 const _: () = assert!(offset_of!(Bucket, room) == 12);
-const _: () = assert!(offset_of!(Bucket, next) == 16);
-const _: () = assert!(BELOW + size_of::<*mut u8>() == ENTRIES);
+const _: () = assert!(offset_of!(Bucket, spare) + 2 * size_of::<*mut u8>() == ENTRIES);
 const _: () = assert!(ENTRIES == 32);
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// A static that is never written, so that all threads may point to it.
 struct Sentinel(Bucket);
 
-// SAFETY: its plain fields (`room`, `next`) are never written, and the others are atomics.
+// SAFETY: its plain field (`room`) is never written, and the others are atomics.
 unsafe impl Sync for Sentinel {}
 
 static SENTINEL: Sentinel = Sentinel(Bucket::empty(0, 0));
@@ -90,8 +92,7 @@ impl Bucket {
             word: AtomicU64::new(0),
             cap: AtomicU32::new(cap),
             room,
-            next: ptr::null_mut(),
-            spare: AtomicPtr::new(ptr::null_mut()),
+            spare: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
             entries: [],
         }
     }
@@ -141,6 +142,67 @@ impl Bucket {
         unsafe { at.as_ref() }
     }
 
+    /// The word, and the top item if there is one: what a pop looks at.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive.
+    #[inline]
+    pub(crate) unsafe fn top(bucket: NonNull<Self>) -> Option<(u64, NonNull<u8>)> {
+        // SAFETY: alive, says the caller.
+        let word = unsafe { Self::word(bucket) }.load(Relaxed);
+        let len = (word & LEN_MASK) as isize;
+        // SAFETY: alive, and len - 1 is from -1, where null is, to below its room.
+        let item = unsafe { Self::entry(bucket, len - 1) }.load(Relaxed);
+        Some((word, NonNull::new(item)?))
+    }
+
+    /// The word, if there is room for `item` and it is not on top already: what a push looks at.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive.
+    #[inline]
+    pub(crate) unsafe fn room_for(bucket: NonNull<Self>, item: NonNull<u8>) -> Result<u64, Pushed> {
+        // SAFETY: alive, says the caller.
+        let cap = unsafe { Self::cap(bucket) }.load(Relaxed);
+        // SAFETY: alive, says the caller.
+        let word = unsafe { Self::word(bucket) }.load(Relaxed);
+        let len = word & LEN_MASK;
+        if len >= u64::from(cap) {
+            return Err(Pushed::Full);
+        }
+        // SAFETY: alive, and len - 1 is from -1 to below its room.
+        let top = unsafe { Self::entry(bucket, len as isize - 1) }.load(Relaxed);
+        if top == item.as_ptr() {
+            return Err(Pushed::Twice);
+        }
+        Ok(word)
+    }
+
+    /// Writes the entry that is the top one when the word is increased, not before.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive, the caller its owner, and `word` one that has room.
+    #[inline]
+    pub(crate) unsafe fn place(bucket: NonNull<Self>, word: u64, item: NonNull<u8>) {
+        // SAFETY: alive, and the length in the word is below its room.
+        unsafe { Self::entry(bucket, (word & LEN_MASK) as isize) }.store(item.as_ptr(), Relaxed);
+    }
+
+    /// Writes the word: what commits every operation.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive, the caller its owner, and the entries up to the length in the word
+    /// items.
+    #[inline]
+    pub(crate) unsafe fn commit(bucket: NonNull<Self>, word: u64) {
+        // SAFETY: alive, says the caller.
+        unsafe { Self::word(bucket) }.store(word, Relaxed);
+    }
+
     /// Takes the top item out and counts a pop. This and the next are what the sections do, for
     /// an owner who cannot be interrupted.
     ///
@@ -150,16 +212,10 @@ impl Bucket {
     #[inline]
     pub(crate) unsafe fn pop(bucket: NonNull<Self>) -> Option<NonNull<u8>> {
         // SAFETY: alive, says the caller.
-        let word = unsafe { Self::word(bucket) };
-        let now = word.load(Relaxed);
-        let len = (now & LEN_MASK) as isize;
-        if len == 0 {
-            return None;
-        }
-        // SAFETY: alive, and the items inside are at most its room.
-        let item = unsafe { Self::entry(bucket, len - 1) }.load(Relaxed);
-        word.store(now.wrapping_add(POPPED), Relaxed);
-        NonNull::new(item)
+        let (word, item) = unsafe { Self::top(bucket) }?;
+        // SAFETY: owned, says the caller, and one item less is inside.
+        unsafe { Self::commit(bucket, word.wrapping_add(POPPED)) };
+        Some(item)
     }
 
     /// Puts an item on top, if there is room and it is not the one that lies there already.
@@ -170,27 +226,40 @@ impl Bucket {
     #[inline]
     pub(crate) unsafe fn push(bucket: NonNull<Self>, item: NonNull<u8>) -> Pushed {
         // SAFETY: alive, says the caller.
-        let word = unsafe { Self::word(bucket) };
-        // SAFETY: alive, says the caller.
-        let cap = unsafe { Self::cap(bucket) }.load(Relaxed);
-        let now = word.load(Relaxed);
-        let len = now & LEN_MASK;
-        if len >= u64::from(cap) {
-            return Pushed::Full;
-        }
-        // SAFETY: alive, and len - 1 is from -1 to below its room.
-        let top = unsafe { Self::entry(bucket, len as isize - 1) }.load(Relaxed);
-        if top == item.as_ptr() {
-            return Pushed::Twice;
-        }
-        // SAFETY: alive, and len is below cap, which is at most its room.
-        unsafe { Self::entry(bucket, len as isize) }.store(item.as_ptr(), Relaxed);
-        word.store(now.wrapping_add(PUSHED), Relaxed);
+        let word = match unsafe { Self::room_for(bucket, item) } {
+            Ok(word) => word,
+            Err(why) => return why,
+        };
+        // SAFETY: owned, says the caller, and there is room.
+        unsafe { Self::place(bucket, word, item) };
+        // SAFETY: owned, and the item was just placed.
+        unsafe { Self::commit(bucket, word.wrapping_add(PUSHED)) };
         Pushed::Done
     }
 
-    /// Takes up to as many items as `out` has places, and counts the pops; how many. They come
-    /// as they lie, the top one last.
+    /// The word, and how many of the top items were copied to `out`: what a pop of many looks at.
+    /// They come as they lie, the top one last.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive.
+    pub(crate) unsafe fn top_items(
+        bucket: NonNull<Self>,
+        out: &mut [MaybeUninit<NonNull<u8>>],
+    ) -> (u64, usize) {
+        // SAFETY: alive, says the caller.
+        let word = unsafe { Self::word(bucket) }.load(Relaxed);
+        let len = (word & LEN_MASK) as usize;
+        let count = len.min(out.len());
+        for (index, place) in (len - count..len).zip(out) {
+            // SAFETY: alive, and the index is below its length.
+            let item = unsafe { Self::entry(bucket, index as isize) }.load(Relaxed);
+            place.write(NonNull::new(item).expect("entries below the top are items"));
+        }
+        (word, count)
+    }
+
+    /// Takes up to as many items as `out` has places, and counts the pops; how many.
     ///
     /// # Safety
     ///
@@ -200,16 +269,50 @@ impl Bucket {
         out: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
         // SAFETY: alive, says the caller.
-        let (len, _) = unsafe { peek(bucket) };
-        let count = len.min(out.len());
-        for place in out[..count].iter_mut().rev() {
-            // SAFETY: as the caller says.
-            let item = unsafe { Self::pop(bucket) };
-            place.write(item.expect("there are as many"));
+        let (word, count) = unsafe { Self::top_items(bucket, out) };
+        if count > 0 {
+            let popped = (count as u64).wrapping_mul(POPPED);
+            // SAFETY: owned, says the caller, and so many items less are inside.
+            unsafe { Self::commit(bucket, word.wrapping_add(popped)) };
         }
         count
     }
 
+    /// The word, and how many more items the bucket may hold: what a push of many looks at.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive.
+    pub(crate) unsafe fn space(bucket: NonNull<Self>) -> (u64, usize) {
+        // SAFETY: alive, says the caller.
+        let cap = unsafe { Self::cap(bucket) }.load(Relaxed) as usize;
+        // SAFETY: alive, says the caller.
+        let word = unsafe { Self::word(bucket) }.load(Relaxed);
+        (word, cap.saturating_sub((word & LEN_MASK) as usize))
+    }
+
+    /// Puts the first of `items` on top; how many found room.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must be alive, and the caller its owner.
+    pub(crate) unsafe fn push_bulk(bucket: NonNull<Self>, items: &[NonNull<u8>]) -> usize {
+        // SAFETY: alive, says the caller.
+        let (mut word, space) = unsafe { Self::space(bucket) };
+        let fitting = &items[..items.len().min(space)];
+        for &item in fitting {
+            // SAFETY: owned, says the caller, and there is room.
+            unsafe { Self::place(bucket, word, item) };
+            word = word.wrapping_add(PUSHED);
+        }
+        if !fitting.is_empty() {
+            // SAFETY: owned, and the items were just placed.
+            unsafe { Self::commit(bucket, word) };
+        }
+        fitting.len()
+    }
+
+    /// Whether nothing more may be put in.
     /// Whether nothing more may be put in.
     ///
     /// # Safety
@@ -217,9 +320,8 @@ impl Bucket {
     /// `bucket` must be alive.
     pub(crate) unsafe fn is_full(bucket: NonNull<Self>) -> bool {
         // SAFETY: alive, says the caller.
-        let (len, _) = unsafe { peek(bucket) };
-        // SAFETY: alive, says the caller.
-        len >= unsafe { Self::cap(bucket) }.load(Relaxed) as usize
+        let (_, space) = unsafe { Self::space(bucket) };
+        space == 0
     }
 }
 
@@ -245,228 +347,4 @@ pub(crate) unsafe fn peek(bucket: NonNull<Bucket>) -> (usize, u64) {
     // SAFETY: the caller says that it is alive.
     let word = unsafe { Bucket::word(bucket) }.load(Relaxed);
     ((word & LEN_MASK) as usize, word >> LEN_BITS)
-}
-
-/// A bucket that the holder owns, with its items. Never the sentinel.
-///
-/// It does not free itself: its items must first have a place to go, and only the holder knows
-/// which. Debug builds panic where one is dropped.
-#[derive(Debug)]
-#[must_use = "a bucket that is dropped is leaked, with its items"]
-#[repr(transparent)]
-pub(crate) struct Owned(NonNull<Bucket>);
-
-// SAFETY: the holder owns the bucket and the items whose pointers are in it; nothing in either is
-// tied to a thread.
-unsafe impl Send for Owned {}
-
-impl Owned {
-    /// An empty bucket with `room` entries that may hold `cap` items for now, or nothing when the
-    /// heap has no room for it.
-    pub(crate) fn alloc(room: usize, cap: usize) -> Option<Self> {
-        assert!(cap <= room && room <= ROOM_MAX);
-        // SAFETY: the layout's size is not 0: it has the head in it.
-        let raw = unsafe { std::alloc::alloc_zeroed(Bucket::layout(room)) };
-        // All zeroes is what entries (null pointers) begin as.
-        let bucket = NonNull::new(raw)?.cast::<Bucket>();
-        // SAFETY: freshly allocated by the layout, which has a bucket's alignment and size.
-        unsafe { bucket.write(Bucket::empty(room as u32, cap as u32)) };
-        Some(Self(bucket))
-    }
-
-    /// Gives the memory back. There must be no items inside.
-    pub(crate) fn free(self) {
-        debug_assert!(self.is_empty(), "items would leak");
-        let layout = Bucket::layout(self.room());
-        // SAFETY: allocated by `alloc` with the layout of this room, and owned.
-        unsafe { std::alloc::dealloc(self.into_ptr().as_ptr().cast(), layout) };
-    }
-
-    /// Gives ownership away, to a slot or a list.
-    #[inline]
-    pub(crate) fn into_ptr(self) -> NonNull<Bucket> {
-        let bucket = self.0;
-        core::mem::forget(self);
-        bucket
-    }
-
-    /// Takes ownership back.
-    ///
-    /// # Safety
-    ///
-    /// `bucket` must come from [`into_ptr`](Self::into_ptr), and nobody else may own it.
-    #[inline]
-    pub(crate) unsafe fn from_ptr(bucket: NonNull<Bucket>) -> Self {
-        debug_assert_ne!(bucket, Bucket::sentinel());
-        Self(bucket)
-    }
-
-    /// As [`from_ptr`](Self::from_ptr), where the pointer may be the sentinel, which is no bucket.
-    ///
-    /// # Safety
-    ///
-    /// If it is not the sentinel: as for [`from_ptr`](Self::from_ptr).
-    pub(crate) unsafe fn from_slot(bucket: NonNull<Bucket>) -> Option<Self> {
-        (bucket != Bucket::sentinel()).then(|| Self(bucket))
-    }
-
-    /// The pointer to put into a slot: the sentinel stands for none.
-    pub(crate) fn into_slot(bucket: Option<Self>) -> NonNull<Bucket> {
-        bucket.map_or_else(Bucket::sentinel, Self::into_ptr)
-    }
-
-    #[inline]
-    fn word(&self) -> &AtomicU64 {
-        // SAFETY: owned, so alive.
-        unsafe { Bucket::word(self.0) }
-    }
-
-    /// Entries it has.
-    pub(crate) fn room(&self) -> usize {
-        // SAFETY: owned, so alive, and the room never changes.
-        unsafe { (*self.0.as_ptr()).room as usize }
-    }
-
-    /// Items inside.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        (self.word().load(Relaxed) & LEN_MASK) as usize
-    }
-
-    /// How many items it may hold now.
-    #[inline]
-    pub(crate) fn cap(&self) -> usize {
-        // SAFETY: owned, so alive.
-        unsafe { Bucket::cap(self.0) }.load(Relaxed) as usize
-    }
-
-    /// Lets it hold `cap` items, or as many as it has entries. Those already inside stay.
-    pub(crate) fn set_cap(&mut self, cap: usize) {
-        let cap = cap.min(self.room()) as u32;
-        // SAFETY: owned, so alive.
-        unsafe { Bucket::cap(self.0) }.store(cap, Relaxed);
-    }
-
-    /// Whether nothing is inside.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether nothing more fits.
-    #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.len() >= self.cap()
-    }
-
-    /// How many items were popped so far, modulo 2^48.
-    #[inline]
-    pub(crate) fn popped(&self) -> u64 {
-        self.word().load(Relaxed) >> LEN_BITS
-    }
-
-    /// Takes the top item for a caller of the allocator, and counts that.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<NonNull<u8>> {
-        // SAFETY: owned.
-        unsafe { Bucket::pop(self.0) }
-    }
-
-    /// Takes the top item back to where it came from, which no statistic counts.
-    #[inline]
-    pub(crate) fn take_uncounted(&mut self) -> Option<NonNull<u8>> {
-        let mut taken = None;
-        self.drain(1, |item| taken = Some(item));
-        taken
-    }
-
-    /// Takes up to `n` items from the top, uncounted, and gives each to `each`.
-    pub(crate) fn drain(&mut self, n: usize, mut each: impl FnMut(NonNull<u8>)) {
-        for _ in 0..n.min(self.len()) {
-            let item = *self.items().last().expect("there are n items");
-            self.word().store(self.word().load(Relaxed) - 1, Relaxed);
-            each(item);
-        }
-    }
-
-    /// Puts an item on top; says whether there was room.
-    #[inline]
-    #[must_use]
-    pub(crate) fn push(&mut self, item: NonNull<u8>) -> bool {
-        // SAFETY: owned.
-        let pushed = unsafe { Bucket::push(self.0, item) };
-        debug_assert_ne!(pushed, Pushed::Twice, "{item:?} is in the bucket already");
-        pushed == Pushed::Done
-    }
-
-    /// The entries above the top, up to the capacity, to be filled from slabs; then
-    /// [`added`](Self::added) says how many were.
-    pub(crate) fn spare(&mut self) -> &mut [MaybeUninit<NonNull<u8>>] {
-        let len = self.len();
-        let spare = self.cap().saturating_sub(len);
-        // SAFETY: len <= room, so this is within the entries, or at their end.
-        let first = unsafe { self.entries().add(len) };
-        // SAFETY: len + spare <= room, so this many entries follow; the owner alone uses them,
-        // and any bits are a MaybeUninit of the pointer's size.
-        unsafe { core::slice::from_raw_parts_mut(first.cast().as_ptr(), spare) }
-    }
-
-    /// The first `n` entries of [`spare`](Self::spare) were filled with free items.
-    ///
-    /// # Safety
-    ///
-    /// They were, and `n` is at most its length.
-    pub(crate) unsafe fn added(&mut self, n: usize) {
-        debug_assert!(self.len() + n <= self.cap());
-        let word = self.word();
-        word.store(word.load(Relaxed) + n as u64 * PUSHED, Relaxed);
-    }
-
-    /// Forgets the items above the first `len`, uncounted: their new owner has them.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        let gone = self.len().saturating_sub(len) as u64;
-        self.word()
-            .store(self.word().load(Relaxed) - gone * PUSHED, Relaxed);
-    }
-
-    /// Which bucket this is, for lists that only name buckets.
-    pub(crate) fn name(&self) -> NonNull<Bucket> {
-        self.0
-    }
-
-    /// The items inside, the top one last.
-    pub(crate) fn items(&self) -> &[NonNull<u8>] {
-        // SAFETY: the entries below the top are items, which are not null, and nobody writes them
-        // while the owner lends them out.
-        unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
-    }
-
-    /// The next bucket of the list that this one was put into.
-    pub(crate) fn next(&self) -> Option<NonNull<Bucket>> {
-        // SAFETY: owned, so alive, and only the owner accesses this field.
-        NonNull::new(unsafe { (*self.0.as_ptr()).next })
-    }
-
-    /// Puts this bucket before `next` in a list.
-    pub(crate) fn set_next(&mut self, next: Option<NonNull<Bucket>>) {
-        let next = next.map_or(ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: owned, so alive, and only the owner accesses this field.
-        unsafe { (*self.0.as_ptr()).next = next };
-    }
-
-    fn entries(&self) -> NonNull<NonNull<u8>> {
-        // SAFETY: the entries are in the same allocation, after the head.
-        unsafe { self.0.byte_add(ENTRIES).cast() }
-    }
-}
-
-#[cfg(debug_assertions)]
-impl Drop for Owned {
-    fn drop(&mut self) {
-        assert!(
-            std::thread::panicking(),
-            "a bucket with {} items was dropped",
-            self.len()
-        );
-    }
 }

@@ -16,7 +16,8 @@
 //!
 //! When the last handle goes, the zone is shut for good ([`Inner::retire`]): its caches are
 //! emptied, frees of the items still live go straight to the keg, and the last one of them ends
-//! the zone.
+//! the zone. Until then it stays a member of its keg, so that whoever looks for free items sees
+//! those that are in its threads' hands.
 
 use crate::asan;
 use crate::bucket::Owned;
@@ -73,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) handles: PaddedCount,
     /// (a) Whether [`LEAKED`] counts this zone.
     leaked: AtomicBool,
+    /// (a) Whether it is shut for good. Written and read with the keg's members locked.
+    pub(crate) retired: AtomicBool,
     pub(crate) counts: Counts,
 }
 
@@ -144,6 +147,7 @@ impl Inner {
             holds: Holds(AtomicU64::new(HANDLES)),
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             counts: Counts::default(),
         })));
         keg.join(inner);
@@ -307,17 +311,16 @@ impl Inner {
     pub(crate) unsafe fn retire(inner: NonNull<Self>) {
         // SAFETY: what the handles held is given up only below.
         let zone = unsafe { inner.as_ref() };
-        zone.keg.part(inner);
-        // Off the list nobody opens it again, so this lasts.
-        zone.shut_alone();
+        // From handle to visitor: what the caches hold is in transit, so that an allocation from
+        // another zone of the keg waits for it; and one place decides about the end.
+        zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+        zone.shut_for_good();
         zone.empty_depot();
         debug_assert!(zone.is_valid(), "zone '{}' is not sound", zone.name);
-        if zone.holds.0.load(Ordering::Acquire) % TRANSIT > HANDLES {
+        if !zone.holds.0.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
         }
-        // From handle to visitor, so that one place decides about the end.
-        zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         // SAFETY: entered just now, and `zone` is not used after.
         unsafe { Self::leave(inner) };
     }
@@ -328,6 +331,10 @@ impl Inner {
     unsafe fn end(inner: NonNull<Self>) {
         // Acquire: all that was done by those who left comes before.
         fence(Ordering::Acquire);
+        // SAFETY: it is freed only below. Without items it has no filled bucket, for which alone
+        // someone who finds it among the keg's members would enter it.
+        let keg = unsafe { inner.as_ref() }.keg.clone();
+        keg.part(inner);
         // SAFETY: from Box::leak in `make`, and nobody else is inside or may enter.
         let zone = unsafe { Box::from_raw(inner.as_ptr()) };
         if zone.leaked.load(Ordering::Relaxed) {

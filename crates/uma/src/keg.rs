@@ -128,7 +128,7 @@ pub(crate) enum Urgency {
 pub(crate) enum Last {
     Item(NonNull<u8>),
     /// Other threads carry free items, or the keg has opened: look again.
-    Again,
+    Again(AllocError),
     Failed(AllocError),
 }
 
@@ -224,7 +224,7 @@ impl Keg {
         }
     }
 
-    /// A zone whose last handle is gone is not taken back from, nor opened, any more.
+    /// A zone that is about to end is not taken back from, nor opened, any more.
     pub(crate) fn part(&self, zone: NonNull<Inner>) {
         self.lock_members().0.retain(|&member| member != zone);
     }
@@ -294,6 +294,8 @@ impl Keg {
             }
             state.carrying -= 1;
             state.gives += 1;
+            // Whoever looked meanwhile did not see these.
+            state.starved = false;
             self.tell(&mut state, usize::MAX)
         };
         self.run(after);
@@ -415,7 +417,7 @@ impl Keg {
                 unsafe { zone.as_ref() }.in_transit()
             });
         if in_hands || state.gives != gives || !state.closed {
-            Last::Again
+            Last::Again(error)
         } else {
             Last::Failed(error)
         }

@@ -22,23 +22,10 @@
 //! none), by one store, so that a thread cut short between two exchanges has lost nothing: it
 //! holds what it holds, wherever it runs next.
 //!
-//! # How buckets are taken from a CPU that is busy
-//!
-//! [`drain`](Percpu::drain), in four steps:
-//!
-//! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
-//!    flag starts again and sees it. From now on nobody but the drainer changes `loaded` and
-//!    `previous`. Pops and pushes go on; they do not look at the flag, and cost nothing for it.
-//! 2. Put the sentinel in their place.
-//! 3. Fence again: a pop or push that is still working on an old bucket starts again, and finds
-//!    the sentinel, which has nothing and takes nothing.
-//! 4. The old buckets are the drainer's.
-//!
-//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already.
-//!
 //! Called by: the allocation and free paths, `reclaim.rs`, `stats.rs`.
-//! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, and one of `percpu/x86_64.rs`,
-//! `percpu/aarch64.rs`, `percpu/model.rs`, and `percpu/locked.rs`.
+//! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, `percpu/slot.rs`, `percpu/locked.rs`, and one of
+//! `percpu/x86_64.rs`, `percpu/aarch64.rs`, `percpu/model.rs`. How buckets are taken from a CPU
+//! that is busy is in `percpu/drain.rs`.
 //! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in
 //! one slot once. Locks: none that wait, but for a drain of the locked backend.
 //! Sources: Bonwick and Adams, *Magazines and Vmem* (2001), for loaded and previous; seed 004
@@ -46,14 +33,14 @@
 
 use crate::bucket::{Bucket, Owned};
 use core::fmt;
-use core::mem::{MaybeUninit, offset_of};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+#[cfg(feature = "stretched")]
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(crate) use crate::bucket::Pushed;
+use slot::Slot;
+
 #[cfg(not(loom))]
 use kern::cpu::count as cpus;
 #[cfg(not(loom))]
@@ -61,6 +48,7 @@ use kern::rseq::{area_offset, fence};
 #[cfg(loom)]
 use section::{area_offset, cpus, fence};
 
+mod drain;
 mod locked;
 #[cfg(loom)]
 #[path = "percpu/model.rs"]
@@ -87,10 +75,11 @@ mod section;
 )))]
 #[path = "percpu/none.rs"]
 mod section;
+mod slot;
 
 /// How often a section that was aborted is begun again. After that the caller goes the slow way,
 /// which always ends: a debugger that steps through a section aborts it at every step.
-const RESTARTS: usize = 3;
+const RESTARTS: usize = if cfg!(loom) { 1 } else { 3 };
 
 /// What a section returns when it had to stop short because of the state it found: no item, no
 /// room, stopped, or a thread whose CPU nobody knows. Where a count or a length is returned, full.
@@ -137,53 +126,6 @@ impl fmt::Display for Backend {
             Self::Rseq => "rseq",
             Self::Locked => "lock",
         })
-    }
-}
-
-/// What one CPU holds. On lines that no neighbour writes: two of 64 B, as prefetchers fetch pairs.
-#[repr(C, align(128))]
-struct Slot {
-    /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
-    /// the drainer between its fences. Released, as statistics follow the pointer.
-    loaded: AtomicPtr<Bucket>,
-    /// The bucket that `loaded` was exchanged for last. As `loaded`.
-    previous: AtomicPtr<Bucket>,
-    /// Not 0: no exchange may begin. Written by whoever drains; a fence makes it known.
-    stop: AtomicU64,
-    /// The locked backend's: 1 while someone works on the slot. Acquired and released.
-    lock: AtomicU32,
-}
-
-/// Where the sections find things.
-const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
-const LOADED: usize = offset_of!(Slot, loaded);
-const PREVIOUS: usize = offset_of!(Slot, previous);
-const STOP: usize = offset_of!(Slot, stop);
-
-const _: () = assert!(size_of::<Slot>() == 128);
-const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
-const _: () = assert!(offset_of!(Slot, lock) == 24);
-
-impl Slot {
-    fn new() -> Self {
-        Self {
-            loaded: AtomicPtr::new(Bucket::sentinel().as_ptr()),
-            previous: AtomicPtr::new(Bucket::sentinel().as_ptr()),
-            stop: AtomicU64::new(0),
-            lock: AtomicU32::new(0),
-        }
-    }
-
-    fn loaded(&self) -> NonNull<Bucket> {
-        NonNull::new(self.loaded.load(Acquire)).expect("a slot is never null")
-    }
-
-    fn previous(&self) -> NonNull<Bucket> {
-        NonNull::new(self.previous.load(Acquire)).expect("a slot is never null")
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Relaxed) != 0
     }
 }
 
@@ -414,102 +356,6 @@ impl Percpu {
         old.map(|old| unsafe { Owned::from_slot(old) })
             .ok_or(bucket)
     }
-
-    /// Forbids exchanges on every CPU. A [`fence`](Self::fence) later, none is going on.
-    pub(crate) fn stop(&self) {
-        for slot in self.slots() {
-            slot.stop.store(1, Relaxed);
-        }
-    }
-
-    /// Allows exchanges on every CPU again.
-    pub(crate) fn start(&self) {
-        self.start_cpus(|_| true);
-    }
-
-    /// Allows exchanges on some CPUs again.
-    pub(crate) fn start_cpus(&self, cpus: impl Fn(usize) -> bool) {
-        for (_, slot) in self.chosen(cpus) {
-            slot.stop.store(0, Release);
-        }
-    }
-
-    /// Whether exchanges are forbidden on some CPU.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.slots().iter().any(Slot::is_stopped)
-    }
-
-    /// Ends what is going on on the slots. After true, every operation that had begun has either
-    /// been finished, and is visible to the caller, or begins again and sees what the caller wrote.
-    #[must_use]
-    pub(crate) fn fence(&self) -> bool {
-        if self.area == 0 {
-            locked::fence(self);
-            return true;
-        }
-        fence()
-    }
-
-    /// Takes the buckets of all CPUs, busy or not, and gives each to `each`. Exchanges are
-    /// forbidden from then on, until [`start`](Self::start). The caller sees to it that only one
-    /// thread drains, stops or starts at a time.
-    ///
-    /// False: the system refused a fence, and the slots have kept their buckets.
-    #[must_use]
-    pub(crate) fn drain(&self, each: impl FnMut(Owned)) -> bool {
-        self.drain_cpus(|_| true, each)
-    }
-
-    /// As [`drain`](Self::drain), for some CPUs: only they are stopped, with two fences in all.
-    #[must_use]
-    pub(crate) fn drain_cpus(
-        &self,
-        cpus: impl Fn(usize) -> bool,
-        mut each: impl FnMut(Owned),
-    ) -> bool {
-        for (_, slot) in self.chosen(&cpus) {
-            slot.stop.store(1, Relaxed);
-        }
-        if !self.fence() {
-            return false;
-        }
-        let seized: Vec<_> = self
-            .chosen(&cpus)
-            .map(|(_, slot)| (slot, slot.loaded(), slot.previous()))
-            .collect();
-        for (slot, ..) in &seized {
-            slot.loaded.store(Bucket::sentinel().as_ptr(), Release);
-            slot.previous.store(Bucket::sentinel().as_ptr(), Release);
-        }
-        let fenced = self.fence();
-        for (slot, loaded, previous) in seized {
-            if !fenced {
-                // Someone may still be at work on the loaded one: it stays where it was. No
-                // exchange can have come between, as the slot is stopped.
-                slot.loaded.store(loaded.as_ptr(), Release);
-                slot.previous.store(previous.as_ptr(), Release);
-                continue;
-            }
-            for bucket in [loaded, previous] {
-                // SAFETY: the slot has given it up, and after the fence nobody is at work on it.
-                unsafe { Owned::from_slot(bucket) }.map(&mut each);
-            }
-        }
-        fenced
-    }
-
-    /// Shows the buckets of every CPU (the CPU, the loaded one, the previous one), for statistics
-    /// and tests. Each may be exchanged, and change, at any time; one may be the sentinel.
-    pub(crate) fn each_slot(&self, mut each: impl FnMut(usize, NonNull<Bucket>, NonNull<Bucket>)) {
-        for (cpu, slot) in self.chosen(|_| true) {
-            each(cpu, slot.loaded(), slot.previous());
-        }
-    }
-
-    fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {
-        let slots = self.slots().iter().enumerate();
-        slots.filter(move |&(cpu, _)| cpus(cpu))
-    }
 }
 
 impl fmt::Debug for Percpu {
@@ -558,5 +404,7 @@ fn pushed(got: isize) -> Pushed {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -107,7 +107,8 @@ impl<H: Hooks> RawZone<H> {
     /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
     ///
     /// To be called after an allocation failed. Being called back is no promise: others may have
-    /// been faster; then ask again.
+    /// been faster; then ask again. The callback runs in the middle of somebody's free: it wakes
+    /// whoever wants the item, and does not itself allocate from this zone.
     #[must_use = "when it says false nobody will be called"]
     pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
         self.inner().keg.call_back(Box::new(callback))

@@ -18,6 +18,7 @@
 use crate::inner::Inner;
 use crate::keg::Keg;
 use crate::purge::Purged;
+use core::sync::atomic::Ordering;
 
 /// How much a purge hands back before it lets others have the keg's lock again, in bytes.
 const PURGE_BYTES_MAX: usize = 32 << 20;
@@ -99,16 +100,19 @@ impl Inner {
         let _ = self.percpu.drain(|bucket| self.depot.lock().push(bucket));
     }
 
-    /// As [`shut`](Self::shut), for a zone that is on no list any more.
-    pub(crate) fn shut_alone(&self) {
+    /// As [`shut`](Self::shut), for a zone whose last handle is gone.
+    pub(crate) fn shut_for_good(&self) {
         let _members = self.keg.lock_members();
+        self.retired.store(true, Ordering::Relaxed);
         self.shut();
     }
 
-    /// Lets the caches work again. The keg's members are locked.
+    /// Lets the caches work again, unless nobody has a handle. The keg's members are locked.
     pub(crate) fn unshut(&self) {
-        self.depot.lock().open();
-        self.percpu.start();
+        if !self.retired.load(Ordering::Relaxed) {
+            self.depot.lock().open();
+            self.percpu.start();
+        }
     }
 }
 

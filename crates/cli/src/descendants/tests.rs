@@ -5,10 +5,10 @@ use super::*;
 #[test]
 fn a_name_cannot_pose_as_columns() {
     // Breaks when a program called ") S 1" makes mbuma signal the wrong process, or miss one.
-    assert_eq!(parent_in_stat("7 (sh) S 5 7 7 0"), Some(Pid(5)));
-    assert_eq!(parent_in_stat("7 (a) Z 1) S 5 7 7 0"), Some(Pid(5)));
-    assert_eq!(parent_in_stat("7 (sh) Z 5 7 7 0"), None);
-    assert_eq!(parent_in_stat("7 (sh"), None);
+    assert_eq!(living_parent("7 (sh) S 5 7 7 0"), Some(Pid(5)));
+    assert_eq!(living_parent("7 (a) Z 1) S 5 7 7 0"), Some(Pid(5)));
+    assert_eq!(living_parent("7 (sh) Z 5 7 7 0"), None);
+    assert_eq!(living_parent("7 (sh"), None);
 }
 
 #[test]

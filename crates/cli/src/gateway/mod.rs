@@ -52,7 +52,7 @@ use mbuf::Live;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
-use crate::until::Until;
+use crate::until::{Until, Verdict};
 use rounds::Gateway;
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
@@ -63,7 +63,8 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
-/// Serves `guest` until `until` says stop, and then for as long as it takes to deliver what it sent.
+/// Serves `guest` until `until` says stop. If that is the guest's end, then for as long as it takes to
+/// deliver what it sent.
 ///
 /// # Errors
 /// Something cannot be set up, or the TAP is gone.
@@ -71,8 +72,9 @@ pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Resu
     let mut gateway = Gateway::start(guest, opts)?;
     gateway.watch(until)?;
     until.up()?;
-    gateway.run(until)?;
-    gateway.linger(until)?;
+    if gateway.run(until)? == Verdict::GuestEnded {
+        gateway.linger(until)?;
+    }
     let figures = gateway.figures();
     let live = close(gateway);
     debug_assert_eq!(live, Live::NONE, "buffers that nobody gave back");

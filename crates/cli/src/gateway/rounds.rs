@@ -71,8 +71,8 @@ impl Gateway {
         watched.map_err(Error::io("watching what ends the gateway"))
     }
 
-    /// Serves until `until` says stop.
-    pub(super) fn run(&mut self, until: &mut dyn Until) -> Result<(), Error> {
+    /// Serves until `until` says stop, and says why.
+    pub(super) fn run(&mut self, until: &mut dyn Until) -> Result<Verdict, Error> {
         let mut round = Round::default();
         // Something may have happened before anyone watched.
         let mut verdict = until.check()?;
@@ -82,7 +82,7 @@ impl Gateway {
                 verdict = until.check()?;
             }
         }
-        Ok(())
+        Ok(verdict)
     }
 
     /// The guest has ended, but its kernel may hold bytes that it sent: serves on until they have
@@ -96,9 +96,9 @@ impl Gateway {
         let (mut moved, mut moved_at) = (self.moved(), start);
         // A TAP that is gone now has nothing more to say.
         while self.round(&mut round, Some(QUIET)).is_ok() {
-            if std::mem::take(&mut round.until_ready) {
-                // More ends, and is to be reaped.
-                let _stop = until.check()?;
+            // More ends, and is to be reaped.
+            if std::mem::take(&mut round.until_ready) && until.check()? == Verdict::Told {
+                break;
             }
             let now = self.shared.now();
             if self.moved() != moved {

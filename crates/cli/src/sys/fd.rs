@@ -63,12 +63,21 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// mbuma needs neither, and holding COMMAND's pipes open would hide from its neighbours that
 /// COMMAND closed them.
 pub(crate) fn let_go_of_stdio() -> io::Result<()> {
+    point_at_null(libc::STDIN_FILENO)?;
+    point_at_null(libc::STDOUT_FILENO)
+}
+
+/// Points standard error at /dev/null too.
+pub(crate) fn let_go_of_stderr() -> io::Result<()> {
+    point_at_null(libc::STDERR_FILENO)
+}
+
+/// Makes one of the standard three /dev/null.
+fn point_at_null(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-        // SAFETY: both numbers are open; the standard library refers to 0 and 1 by number and never
-        // owns them, so replacing what they mean invalidates nobody's descriptor.
-        cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
-    }
+    // SAFETY: private to this module, which passes 0, 1 and 2. The standard library refers to these by
+    // number and never owns them, so replacing what they mean invalidates nobody's descriptor.
+    cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 //! Processes: making one, becoming another, waiting for them, signalling exactly the one that is meant.
 //!
-//! Called by: launch, attach, child, descendants. Calls: fork(2), execvp(3), waitid(2), pidfd_open(2),
-//! pidfd_send_signal(2), prctl(2).
+//! Called by: launch, attach, channel, child, guard, descendants. Calls: fork(2), execvp(3), waitid(2),
+//! pidfd_open(2), pidfd_send_signal(2), prctl(2), setpgid(2), /proc.
 //! Invariants: a process is signalled through a [`Pidfd`] only, never by a number that may have
 //! come to mean another process.
 //! Locks: none.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,10 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{cvt, cvt_long};
 
 /// The number of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Pid(pub(crate) i32);
 
 impl Pid {
@@ -69,6 +71,13 @@ impl Pidfd {
             Err(e) if e.raw_os_error() != Some(libc::ESRCH) => Err(e),
             _ => Ok(()),
         }
+    }
+}
+
+impl From<OwnedFd> for Pidfd {
+    /// Takes over a hold that another process took and handed on.
+    fn from(fd: OwnedFd) -> Pidfd {
+        Pidfd(fd)
     }
 }
 
@@ -124,7 +133,7 @@ pub(crate) fn exec(command: &[OsString]) -> io::Error {
 }
 
 /// What [`wait`] learned about a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
     /// It ended with this status.
     Exited(i32),
@@ -170,6 +179,32 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes a flag.
     cvt(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
+    Ok(())
+}
+
+/// The children of this process by the kernel's own list, zombies included.
+///
+/// Far quicker than a look at all of /proc. While children end, one beside them may be missed.
+///
+/// # Errors
+/// Where the kernel was built without such lists.
+pub(crate) fn listed_children() -> io::Result<Vec<Pid>> {
+    let list = fs::read_to_string("/proc/thread-self/children")?;
+    let numbers = list.split_ascii_whitespace();
+    Ok(numbers.filter_map(|n| n.parse().ok()).map(Pid).collect())
+}
+
+/// Moves this process into a process group of its own.
+pub(crate) fn lead_own_group() -> io::Result<()> {
+    // SAFETY: takes two numbers: this process, and its own number for the group.
+    cvt(unsafe { libc::setpgid(0, 0) })?;
+    Ok(())
+}
+
+/// What `ps` and `killall` call this process; the kernel keeps 15 bytes.
+pub(crate) fn set_name(name: &CStr) -> io::Result<()> {
+    // SAFETY: PR_SET_NAME reads a NUL-terminated string, alive to the end of the call.
+    cvt(unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) })?;
     Ok(())
 }
 

@@ -46,7 +46,11 @@ fn the_fence_works_with_other_threads_about() {
     // Breaks if the command's number or its registration is wrong: every fence would then fail.
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
         assert_eq!(fence(), fence_available());
         stop.store(true, Ordering::Relaxed);
     });

@@ -1,37 +1,452 @@
-//! Where there are no sections for this system or processor: no area is found, so that slots are
-//! locked, and nothing here is ever asked to work.
+//! The critical sections for aarch64.
+//!
+//! As those for x86-64, whose head says what a section is; this is the shape here:
+//!
+//! ```text
+//!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
+//!   adrp+add at, descriptor
+//!   mrs+add rseq, tpidr_el0, area
+//!   str at, [rseq, rseq_cs]     arm: from here the kernel looks whether we are inside
+//! 4 ldr at, [rseq, cpu_id]      the section: on which CPU are we?
+//!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
+//!   b.hs 7f
+//!   add at, slots, at * 128     at = its slot
+//!   ...                         look, choose, write what nobody looks at
+//!   one store                   the commit, the last instruction
+//! 5                             got = what was asked for
+//!
+//!   <signature>                 (behind the function) the kernel jumps only to where this precedes
+//! 6 aborts += 1                 interrupted: nothing has happened
+//!   got = -1; b 5
+//! 7 got = refused; b 5          the state did not allow it
+//! ```
+//!
+//! What follows an abort stands in a subsection of the function's own section and not in one for
+//! all, as on x86-64: a conditional branch reaches 1 MiB.
+//!
+//! A word is committed by a plain store: its next reader is on this CPU, or behind a fence. A
+//! bucket's pointer is committed by a store with release, since statistics on other CPUs follow it.
 //!
 //! Called by: `percpu.rs`. Calls: nothing. Locks: none.
+//! Invariants: inputs are never written (what follows an abort may use them again); between the
+//! label 4 and the commit nothing is written that another thread could look at.
+//! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
-use super::{FULL, Percpu};
-use crate::bucket::Bucket;
+use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
+use super::{ABORTED, FULL, Percpu, REFUSED, TWICE};
+use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, LEN_BITS, POPPED, PUSHED};
+use core::arch::asm;
 use core::mem::MaybeUninit;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
-pub(super) unsafe fn pop(_: &Percpu) -> *mut u8 {
-    ptr::null_mut()
+/// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.
+const CPU_ID: usize = 4;
+const RSEQ_CS: usize = 8;
+
+/// What stands before an abort address, so that the kernel cannot be made to jump elsewhere.
+const SIGNATURE: u32 = 0xd428_bc00;
+
+// How the sections add to a word, for want of immediates of 16 bits.
+const _: () = assert!(PUSHED == 1);
+const _: () = assert!(POPPED == (1 << LEN_BITS) - 1);
+// And where a store with release, which has no offset, finds what it is for.
+const _: () = assert!(LOADED == 0);
+
+/// One section. `$body` finds the slot at `{at}`, may use that and `{word}`, and leaves its
+/// result in `{got}`; from it, `7f` is where nothing was possible and the result is `$refused`.
+#[cfg(not(feature = "stretched"))]
+macro_rules! section {
+    ($($rest:tt)*) => {
+        section_with!([] [] [] $($rest)*)
+    };
 }
 
-pub(super) unsafe fn push(_: &Percpu, _: NonNull<u8>) -> isize {
-    FULL
+/// The same with a delay before the commit, and with a descriptor that may be left out.
+#[cfg(feature = "stretched")]
+macro_rules! section {
+    ($($rest:tt)*) => {
+        section_with!(
+            [
+                "adrp {word}, {armed}",
+                "ldr {word}, [{word}, :lo12:{armed}]",
+                "and {at}, {at}, {word}",
+            ]
+            [
+                "adrp {pauses}, {stretch}",
+                "ldr {pauses:w}, [{pauses}, :lo12:{stretch}]",
+                "cbz {pauses}, 3f",
+                "2: yield",
+                "sub {pauses}, {pauses}, 1",
+                "cbnz {pauses}, 2b",
+                "3:",
+            ]
+            [
+                pauses = out(reg) _,
+                stretch = sym super::STRETCH,
+                armed = sym super::ARMED,
+            ]
+            $($rest)*
+        )
+    };
 }
 
-pub(super) unsafe fn pop_bulk(_: &Percpu, _: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
-    0
+macro_rules! section_with {
+    (
+        [$($arm:literal),* $(,)?] [$($delay:literal),* $(,)?] [$($delay_operands:tt)*]
+        $percpu:expr, $refused:expr,
+        body: [$($body:literal,)*]
+        commit: $commit:literal
+        or: [$($or:literal,)*]
+        $($operands:tt)*
+    ) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3:",
+            ".word 0, 0",
+            ".xword 4f, 5f - 4f, 6f",
+            ".popsection",
+            "adrp {at}, 3b",
+            "add {at}, {at}, :lo12:3b",
+            $($arm,)*
+            "mrs {rseq}, tpidr_el0",
+            "add {rseq}, {rseq}, {area}",
+            "str {at}, [{rseq}, {rseq_cs}]",
+            "4:",
+            "ldr {at:w}, [{rseq}, {cpu_id}]",
+            "cmp {at}, {cpus}",
+            "b.hs 7f",
+            "add {at}, {slots}, {at}, lsl {slot_shift}",
+            $($body,)*
+            $($delay,)*
+            $commit,
+            "5:",
+            ".subsection 1",
+            ".inst {signature}",
+            "6:",
+            "adrp {at}, {aborts}",
+            "add {at}, {at}, :lo12:{aborts}",
+            "2:",
+            "ldxr {got}, [{at}]",
+            "add {got}, {got}, 1",
+            "stxr {word:w}, {got}, [{at}]",
+            "cbnz {word:w}, 2b",
+            "mov {got}, {aborted}",
+            "b 5b",
+            "7:",
+            "mov {got}, {refused}",
+            "b 5b",
+            $($or,)*
+            ".previous",
+            slots = in(reg) $percpu.slots.as_ptr(),
+            cpus = in(reg) $percpu.cpus,
+            area = in(reg) $percpu.area,
+            rseq = out(reg) _,
+            at = out(reg) _,
+            word = out(reg) _,
+            slot_shift = const SLOT_SHIFT,
+            cpu_id = const CPU_ID,
+            rseq_cs = const RSEQ_CS,
+            signature = const SIGNATURE,
+            aborts = sym kern::rseq::ABORTS,
+            aborted = const ABORTED,
+            refused = const $refused,
+            $($delay_operands)*
+            $($operands)*
+            options(nostack),
+        )
+    };
 }
 
-pub(super) unsafe fn push_bulk(_: &Percpu, _: &[NonNull<u8>]) -> isize {
-    0
+/// The top item of the loaded bucket; 0: there is none.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+#[inline]
+pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+    let item;
+    // SAFETY: there is an area; a slot points to a live bucket, whose top entry is an item.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {at}, [{at}, {loaded}]",
+                "ldr {word}, [{at}]",
+                "ands {got}, {word}, 0xffff",
+                "b.eq 7f",
+                "add {got}, {at}, {got}, lsl 3",
+                "ldr {got}, [{got}, {below}]",
+                "add {word}, {word}, 16, lsl 12",
+                "sub {word}, {word}, 1",
+            ]
+            commit: "str {word}, [{at}]"
+            or: []
+            got = out(reg) item,
+            loaded = const LOADED,
+            below = const BELOW,
+        );
+    }
+    item
 }
 
-pub(super) unsafe fn exchange_previous(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// Puts an item on the loaded bucket. Not negative: done.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+#[inline]
+pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket, which has an entry below its
+    // first, and one above the top where it holds less than its capacity.
+    unsafe {
+        section!(
+            percpu, FULL,
+            body: [
+                "ldr {at}, [{at}, {loaded}]",
+                "ldr {word}, [{at}]",
+                "ldr {top:w}, [{at}, {cap}]",
+                "and {got}, {word}, 0xffff",
+                "cmp {got}, {top}",
+                "b.hs 7f",
+                "add {entry}, {at}, {got}, lsl 3",
+                "ldr {top}, [{entry}, {below}]",
+                "cmp {top}, {item}",
+                "b.eq 8f",
+                "str {item}, [{entry}, {entries}]",
+                "add {word}, {word}, 1",
+            ]
+            commit: "str {word}, [{at}]"
+            or: [
+                "8:",
+                "mov {got}, {twice}",
+                "b 5b",
+            ]
+            item = in(reg) item.as_ptr(),
+            got = out(reg) got,
+            top = out(reg) _,
+            entry = out(reg) _,
+            loaded = const LOADED,
+            below = const BELOW,
+            entries = const ENTRIES,
+            cap = const CAP,
+            twice = const TWICE,
+        );
+    }
+    got
 }
 
-pub(super) unsafe fn replace_empty(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// Copies the top items to the beginning of `out`; how many.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are read
+    // as it has items, and written as `out` has places.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {at}, [{at}, {loaded}]",
+                "ldr {word}, [{at}]",
+                "and {from}, {word}, 0xffff",
+                "cmp {from}, {places}",
+                "csel {got}, {from}, {places}, lo",
+                "cbz {got}, 7f",
+                "sub {from}, {from}, {got}",
+                "add {from}, {at}, {from}, lsl 3",
+                "add {from}, {from}, {entries}",
+                // got items from [from] to [out], the last ones first, four at a time
+                "mov {left}, {got}",
+                "2:",
+                "subs {left}, {left}, 4",
+                "b.lo 3f",
+                "add {one}, {from}, {left}, lsl 3",
+                "ldp {a:q}, {b:q}, [{one}]",
+                "add {one}, {out}, {left}, lsl 3",
+                "stp {a:q}, {b:q}, [{one}]",
+                "b 2b",
+                "3:",
+                "add {left}, {left}, 4",
+                "cbz {left}, 3f",
+                "2:",
+                "sub {left}, {left}, 1",
+                "ldr {one}, [{from}, {left}, lsl 3]",
+                "str {one}, [{out}, {left}, lsl 3]",
+                "cbnz {left}, 2b",
+                "3:",
+                "add {word}, {word}, {got}, lsl {len_bits}",
+                "sub {word}, {word}, {got}",
+            ]
+            commit: "str {word}, [{at}]"
+            or: []
+            places = in(reg) out.len(),
+            out = in(reg) out.as_mut_ptr(),
+            got = out(reg) got,
+            from = out(reg) _,
+            left = out(reg) _,
+            one = out(reg) _,
+            a = out(vreg) _,
+            b = out(vreg) _,
+            loaded = const LOADED,
+            entries = const ENTRIES,
+            len_bits = const LEN_BITS,
+        );
+    }
+    got
 }
 
-pub(super) unsafe fn replace_full(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// Copies the first of `items` onto the loaded bucket; how many.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are
+    // written as its capacity leaves, and read as there are items.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {at}, [{at}, {loaded}]",
+                "ldr {word}, [{at}]",
+                "and {to}, {word}, 0xffff",
+                "ldr {got:w}, [{at}, {cap}]",
+                "subs {got}, {got}, {to}",
+                "b.ls 7f",
+                "cmp {got}, {count}",
+                "csel {got}, {got}, {count}, lo",
+                "add {to}, {at}, {to}, lsl 3",
+                "add {to}, {to}, {entries}",
+                // got items from [items] to [to], the last ones first, four at a time
+                "mov {left}, {got}",
+                "2:",
+                "subs {left}, {left}, 4",
+                "b.lo 3f",
+                "add {one}, {items}, {left}, lsl 3",
+                "ldp {a:q}, {b:q}, [{one}]",
+                "add {one}, {to}, {left}, lsl 3",
+                "stp {a:q}, {b:q}, [{one}]",
+                "b 2b",
+                "3:",
+                "add {left}, {left}, 4",
+                "cbz {left}, 3f",
+                "2:",
+                "sub {left}, {left}, 1",
+                "ldr {one}, [{items}, {left}, lsl 3]",
+                "str {one}, [{to}, {left}, lsl 3]",
+                "cbnz {left}, 2b",
+                "3:",
+                "add {word}, {word}, {got}",
+            ]
+            commit: "str {word}, [{at}]"
+            or: []
+            count = in(reg) items.len(),
+            items = in(reg) items.as_ptr(),
+            got = out(reg) got,
+            to = out(reg) _,
+            left = out(reg) _,
+            one = out(reg) _,
+            a = out(vreg) _,
+            b = out(vreg) _,
+            loaded = const LOADED,
+            entries = const ENTRIES,
+            cap = const CAP,
+        );
+    }
+    got
+}
+
+/// Exchanges the previous bucket; 0: stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give, or the sentinel.
+pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {word}, [{at}, {stop}]",
+                "cbnz {word}, 7f",
+                "ldr {got}, [{at}, {previous}]",
+                "add {at}, {at}, {previous}",
+            ]
+            commit: "stlr {bucket}, [{at}]"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            stop = const STOP,
+            previous = const PREVIOUS,
+        );
+    }
+    old
+}
+
+/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {word}, [{at}, {stop}]",
+                "cbnz {word}, 7f",
+                "ldr {got}, [{at}, {loaded}]",
+                "ldrh {word:w}, [{got}]",
+                "cbnz {word:w}, 7f",
+            ]
+            commit: "stlr {bucket}, [{at}]"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            stop = const STOP,
+            loaded = const LOADED,
+        );
+    }
+    old
+}
+
+/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0. `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let old;
+    // SAFETY: there is an area; the slot gets a live bucket for the one that it gives.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "ldr {word}, [{at}, {stop}]",
+                "cbnz {word}, 7f",
+                "ldr {got}, [{at}, {loaded}]",
+                "ldrh {word:w}, [{got}]",
+                "ldr {cap_now:w}, [{got}, {cap}]",
+                "cmp {word:w}, {cap_now:w}",
+                "b.lo 7f",
+            ]
+            commit: "stlr {bucket}, [{at}]"
+            or: []
+            bucket = in(reg) bucket.as_ptr(),
+            got = out(reg) old,
+            cap_now = out(reg) _,
+            stop = const STOP,
+            loaded = const LOADED,
+            cap = const CAP,
+        );
+    }
+    old
 }

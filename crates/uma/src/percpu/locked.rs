@@ -71,12 +71,8 @@ pub(super) fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
     let Some(held) = Held::any_of(percpu) else {
         return 0;
     };
-    let bucket = held.0.loaded();
-    items
-        .iter()
-        // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
-        .take_while(|&&item| unsafe { Bucket::push(bucket, item) } == Pushed::Done)
-        .count()
+    // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
+    unsafe { Bucket::push_bulk(held.0.loaded(), items) }
 }
 
 pub(super) fn exchange_previous(

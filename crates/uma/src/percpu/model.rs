@@ -1,37 +1,318 @@
-//! Where there are no sections for this system or processor: no area is found, so that slots are
-//! locked, and nothing here is ever asked to work.
+//! The critical sections as loom runs them: the same steps, on a machine whose kernel is modelled.
 //!
-//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
+//! Each CPU has an *epoch*. A section begins by advancing its CPU's and noting it; before each of
+//! its steps the schedule checker may run any other thread; and a step that finds the epoch
+//! advanced, or itself on another CPU, goes no further: it was interrupted, and the kernel would
+//! have sent it to its abort address. Whoever interrupts a section by one of its own on that CPU
+//! advances the epoch, and so does a fence, on one CPU after the other.
+//!
+//! What is checked is the order of events, which is what the protocol of `percpu.rs` is about. The
+//! model has no weak memory: on one CPU there is none, and the fence orders the rest.
+//!
+//! Called by: `percpu.rs` under `--cfg loom`. Calls: loom, `bucket.rs`. Locks: none.
+//! Invariant: all that happens between two [`point`]s is one step for the checker, as every point
+//! touches the same object of its own.
 
-use super::{FULL, Percpu};
-use crate::bucket::Bucket;
+use super::{ABORTED, FULL, Percpu, REFUSED, Slot, TWICE};
+use crate::bucket::{Bucket, POPPED, PUSHED, Pushed, peek};
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
-pub(super) unsafe fn pop(_: &Percpu) -> *mut u8 {
-    ptr::null_mut()
+/// How many CPUs the model has.
+const CPUS: usize = 2;
+
+/// The machine, made anew for every interleaving.
+struct Machine {
+    /// What every point touches, so that loom tries every order of points.
+    steps: loom::sync::atomic::AtomicUsize,
+    epochs: [AtomicUsize; CPUS],
+    /// The planted bug: interrupted sections go on.
+    blind: AtomicBool,
 }
 
-pub(super) unsafe fn push(_: &Percpu, _: NonNull<u8>) -> isize {
-    FULL
+loom::lazy_static! {
+    static ref MACHINE: Machine = Machine {
+        steps: loom::sync::atomic::AtomicUsize::new(0),
+        epochs: [const { AtomicUsize::new(0) }; CPUS],
+        blind: AtomicBool::new(false),
+    };
 }
 
-pub(super) unsafe fn pop_bulk(_: &Percpu, _: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
-    0
+loom::thread_local! {
+    /// Where this thread runs.
+    static CPU: Cell<usize> = Cell::new(0);
+    /// After how many points it is moved, and where to.
+    static MIGRATION: Cell<Option<(usize, usize)>> = Cell::new(None);
 }
 
-pub(super) unsafe fn push_bulk(_: &Percpu, _: &[NonNull<u8>]) -> isize {
-    0
+/// Puts the calling thread on a CPU.
+#[cfg(test)]
+pub(super) fn run_on(cpu: usize) {
+    CPU.with(|here| here.set(cpu));
 }
 
-pub(super) unsafe fn exchange_previous(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// Moves the calling thread to a CPU after so many more steps, wherever that is in a section.
+#[cfg(test)]
+pub(super) fn migrate_after(steps: usize, cpu: usize) {
+    MIGRATION.with(|migration| migration.set(Some((steps, cpu))));
 }
 
-pub(super) unsafe fn replace_empty(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// Plants the bug that the model is there to find: sections that nobody interrupts.
+#[cfg(test)]
+pub(super) fn blind() {
+    MACHINE.blind.store(true, Relaxed);
 }
 
-pub(super) unsafe fn replace_full(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
-    ptr::null_mut()
+/// A point between two steps: any other thread may run here, for any time.
+pub(super) fn point() {
+    MACHINE.steps.fetch_add(1, SeqCst);
+    MIGRATION.with(|migration| match migration.take() {
+        Some((0, cpu)) => CPU.with(|here| here.set(cpu)),
+        Some((steps, cpu)) => migration.set(Some((steps - 1, cpu))),
+        None => {}
+    });
+}
+
+pub(super) fn cpus() -> usize {
+    CPUS
+}
+
+/// Something that is not 0: sections are always used.
+pub(super) fn area_offset() -> Option<isize> {
+    Some(1)
+}
+
+/// Interrupts the sections of all CPUs, one after the other.
+pub(super) fn fence() -> bool {
+    for epoch in &MACHINE.epochs {
+        point();
+        epoch.fetch_add(1, Relaxed);
+    }
+    point();
+    true
+}
+
+/// Why a section ended before its commit.
+enum Stop {
+    Refused,
+    Aborted,
+}
+
+/// A section that has begun.
+struct Section<'a> {
+    slot: &'a Slot,
+    cpu: usize,
+    epoch: usize,
+}
+
+impl<'a> Section<'a> {
+    fn begin(percpu: &'a Percpu) -> Self {
+        point();
+        let cpu = CPU.with(Cell::get);
+        let epoch = MACHINE.epochs[cpu].fetch_add(1, Relaxed) + 1;
+        let slot = &percpu.slots()[cpu];
+        Self { slot, cpu, epoch }
+    }
+
+    /// Goes to the next step, if nothing came between. The commit is in the last one.
+    fn step(&self) -> Result<(), Stop> {
+        point();
+        let here = CPU.with(Cell::get) == self.cpu;
+        let same = MACHINE.epochs[self.cpu].load(Relaxed) == self.epoch;
+        if here && same || MACHINE.blind.load(Relaxed) {
+            Ok(())
+        } else {
+            kern::rseq::ABORTS.fetch_add(1, Relaxed);
+            Err(Stop::Aborted)
+        }
+    }
+
+    fn check_stop(&self) -> Result<(), Stop> {
+        self.step()?;
+        if self.slot.is_stopped() {
+            return Err(Stop::Refused);
+        }
+        Ok(())
+    }
+
+    fn loaded(&self) -> Result<NonNull<Bucket>, Stop> {
+        self.step()?;
+        Ok(self.slot.loaded())
+    }
+}
+
+/// The numbers that sections in assembly return.
+fn number(got: Result<isize, Stop>, refused: isize) -> isize {
+    match got {
+        Ok(got) => got,
+        Err(Stop::Refused) => refused,
+        Err(Stop::Aborted) => ABORTED,
+    }
+}
+
+fn pointer<T>(got: Result<NonNull<T>, Stop>) -> *mut T {
+    match got {
+        Ok(got) => got.as_ptr(),
+        Err(Stop::Refused) => ptr::without_provenance_mut(REFUSED.cast_unsigned()),
+        Err(Stop::Aborted) => ptr::without_provenance_mut(ABORTED.cast_unsigned()),
+    }
+}
+
+/// The top item of the loaded bucket; 0: there is none.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
+    let pop = || {
+        let section = Section::begin(percpu);
+        let bucket = section.loaded()?;
+        section.step()?;
+        // SAFETY: buckets of slots are alive.
+        let (word, item) = unsafe { Bucket::top(bucket) }.ok_or(Stop::Refused)?;
+        section.step()?;
+        // SAFETY: alive; the slot is this CPU's, and this thread was not interrupted on it.
+        unsafe { Bucket::commit(bucket, word.wrapping_add(POPPED)) };
+        Ok(item)
+    };
+    pointer(pop())
+}
+
+/// Puts an item on the loaded bucket. Not negative: done.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
+    let push = || {
+        let section = Section::begin(percpu);
+        let bucket = section.loaded()?;
+        section.step()?;
+        // SAFETY: buckets of slots are alive.
+        let word = match unsafe { Bucket::room_for(bucket, item) } {
+            Ok(word) => word,
+            Err(Pushed::Twice) => return Ok(TWICE),
+            Err(_) => return Err(Stop::Refused),
+        };
+        section.step()?;
+        // SAFETY: alive; the slot is this CPU's, and this thread was not interrupted on it.
+        unsafe { Bucket::place(bucket, word, item) };
+        section.step()?;
+        // SAFETY: as above.
+        unsafe { Bucket::commit(bucket, word.wrapping_add(PUSHED)) };
+        Ok(0)
+    };
+    number(push(), FULL)
+}
+
+/// Copies the top items to the beginning of `out`; how many.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+    let mut pop_bulk = || {
+        let section = Section::begin(percpu);
+        let bucket = section.loaded()?;
+        section.step()?;
+        // SAFETY: buckets of slots are alive.
+        let (word, count) = unsafe { Bucket::top_items(bucket, out) };
+        section.step()?;
+        let popped = (count as u64).wrapping_mul(POPPED);
+        // SAFETY: alive; the slot is this CPU's, and this thread was not interrupted on it.
+        unsafe { Bucket::commit(bucket, word.wrapping_add(popped)) };
+        Ok(count.cast_signed())
+    };
+    number(pop_bulk(), REFUSED)
+}
+
+/// Copies the first of `items` onto the loaded bucket; how many.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+    let push_bulk = || {
+        let section = Section::begin(percpu);
+        let bucket = section.loaded()?;
+        section.step()?;
+        // SAFETY: buckets of slots are alive.
+        let (mut word, space) = unsafe { Bucket::space(bucket) };
+        let fitting = &items[..items.len().min(space)];
+        for &item in fitting {
+            section.step()?;
+            // SAFETY: alive; the slot is this CPU's, and this thread was not interrupted on it.
+            unsafe { Bucket::place(bucket, word, item) };
+            word = word.wrapping_add(PUSHED);
+        }
+        section.step()?;
+        // SAFETY: as above.
+        unsafe { Bucket::commit(bucket, word) };
+        Ok(fitting.len().cast_signed())
+    };
+    number(push_bulk(), REFUSED)
+}
+
+/// Exchanges the previous bucket; 0: stopped.
+///
+/// # Safety
+///
+/// `bucket` must be the caller's to give, or the sentinel.
+pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    let exchange = || {
+        let section = Section::begin(percpu);
+        section.check_stop()?;
+        section.step()?;
+        let old = section.slot.previous();
+        section.step()?;
+        section.slot.previous.store(bucket.as_ptr(), Relaxed);
+        Ok(old)
+    };
+    pointer(exchange())
+}
+
+/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+///
+/// # Safety
+///
+/// `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    replace(percpu, bucket, |old| {
+        // SAFETY: buckets of slots are alive.
+        let (len, _) = unsafe { peek(old) };
+        len == 0
+    })
+}
+
+/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+///
+/// # Safety
+///
+/// `bucket` must be the caller's to give.
+pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *mut Bucket {
+    // SAFETY: buckets of slots are alive.
+    replace(percpu, bucket, |old| unsafe { Bucket::is_full(old) })
+}
+
+fn replace(
+    percpu: &Percpu,
+    bucket: NonNull<Bucket>,
+    ready: impl Fn(NonNull<Bucket>) -> bool,
+) -> *mut Bucket {
+    let replace = || {
+        let section = Section::begin(percpu);
+        section.check_stop()?;
+        let old = section.loaded()?;
+        section.step()?;
+        if !ready(old) {
+            return Err(Stop::Refused);
+        }
+        section.step()?;
+        section.slot.loaded.store(bucket.as_ptr(), Relaxed);
+        Ok(old)
+    };
+    pointer(replace())
 }

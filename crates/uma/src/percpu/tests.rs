@@ -3,7 +3,8 @@
 //! An item here is a number that looks like an address: nothing in this module looks inside one.
 
 use super::*;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 /// Keeps the thread on the CPU where it is, so that what it put there is found again.
@@ -219,9 +220,7 @@ fn a_stopped_cpu_gives_and_takes_no_bucket() {
     // Breaks if a bucket could come to a slot while the drainer empties it: it would be lost.
     on_each(|percpu| {
         load(percpu, bucket(2, 0..1));
-        assert!(!percpu.is_stopped());
-        percpu.stop();
-        assert!(percpu.is_stopped());
+        percpu.stop_cpus(|_| true);
         assert!(percpu.fence());
         assert_eq!(percpu.pop(), Some(item(0)), "pops do not look at the flag");
         let refused = percpu.replace_empty(bucket(2, 0..0)).unwrap_err();
@@ -483,4 +482,52 @@ fn no_item_is_lost_or_doubled_by_sections() {
 fn no_item_is_lost_or_doubled_under_locks() {
     // Breaks if two threads get into one slot, or a fence does not wait for the one inside.
     storm(Backend::Locked);
+}
+
+/// The storm where most sections are interrupted, and where the kernel is not told of them.
+#[cfg(feature = "stretched")]
+mod stretched {
+    use super::*;
+
+    /// A section then lasts some 10 us, so that other threads' wakeups fall into it.
+    const PAUSES: u32 = 300;
+
+    #[test]
+    fn no_item_is_lost_or_doubled_when_most_sections_are_interrupted() {
+        // Breaks if what follows an abort is wrong: chance alone hardly ever goes there.
+        STRETCH.store(PAUSES, Relaxed);
+        let before = kern::rseq::aborts();
+        storm(Backend::Rseq);
+        if Backend::choose() == Backend::Rseq {
+            assert_ne!(kern::rseq::aborts(), before, "nothing was interrupted");
+        }
+    }
+
+    #[test]
+    fn the_storm_notices_when_sections_are_not_announced() {
+        // Breaks if the storm could not have seen a mistake. It runs in a process of its own: what
+        // it corrupts may be anything.
+        if Backend::choose() != Backend::Rseq {
+            return;
+        }
+        let itself = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(itself)
+            .args(["--ignored", "--exact"])
+            .arg("percpu::tests::stretched::a_storm_without_the_kernel")
+            .output()
+            .unwrap();
+        assert!(!run.status.success(), "{run:?}");
+    }
+
+    #[test]
+    #[ignore = "corrupts memory: the_storm_notices_when_sections_are_not_announced runs it"]
+    fn a_storm_without_the_kernel() {
+        STRETCH.store(PAUSES, Relaxed);
+        ARMED.store(0, Relaxed);
+        std::thread::spawn(|| {
+            std::thread::sleep(TIME * 20);
+            std::process::abort();
+        });
+        storm(Backend::Rseq);
+    }
 }

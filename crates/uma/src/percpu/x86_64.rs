@@ -32,7 +32,8 @@
 //! label 4 and the commit nothing is written that another thread could look at.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
-use super::{ABORTED, FULL, LOADED, PREVIOUS, Percpu, REFUSED, SLOT_SHIFT, STOP, TWICE};
+use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
+use super::{ABORTED, FULL, Percpu, REFUSED, TWICE};
 use crate::bucket::{BELOW, Bucket, CAP, ENTRIES, POPPED, PUSHED};
 use core::arch::asm;
 use core::mem::MaybeUninit;

@@ -1,0 +1,221 @@
+//! The guard: a process between mbuma and COMMAND, which ends all that is left of COMMAND.
+//!
+//! ```text
+//!   mbuma ------ guard ------ COMMAND ------ whatever COMMAND starts
+//!     '--channel--'
+//! ```
+//!
+//! SIGKILL leaves mbuma no moment to end anything, and what the kernel does by itself at a parent's end
+//! (PR_SET_PDEATHSIG) reaches that parent's own children only. So somebody else has to notice, and has to be
+//! above all that COMMAND starts: the guard is COMMAND's parent, and the subreaper of everything below.
+//! When mbuma's end of the channel closes, for whatever reason, it kills until nothing is left.
+//! When mbuma asks, at COMMAND's own end, it does so politely. If the guard itself is killed, COMMAND is
+//! too (PR_SET_PDEATHSIG), the rest becomes mbuma's, and mbuma ends it. Only who kills both at one stroke
+//! leaves something: what COMMAND put into the background.
+//!
+//! A PID namespace would do all that in the kernel. But COMMAND would see other process numbers than
+//! everyone else does: /proc has to be mounted anew, which containers forbid; a terminal's process groups have no
+//! numbers inside; and a debugger, a pid file or a socket's peer credentials mean nothing across it.
+//!
+//! Called by: launch, child. Calls: channel, descendants, sys::process.
+//! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of
+//! the guest's, nor COMMAND's standard three.
+//! Locks: none.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::channel::{self, Channel, Message};
+use crate::descendants::{self, END_MAX};
+use crate::errors::{EXIT_OWN_FAILURE, Failure, Step};
+use crate::signals::SignalFd;
+use crate::sys::fd;
+use crate::sys::process::{self, Change, Pid, Pidfd};
+
+/// What `ps` calls the guard. Whoever kills everything called mbuma at once does not mean to leave COMMAND's
+/// processes behind, so the name is another.
+const NAME: &CStr = c"guest-guard";
+/// How long the guard may take for what it is asked at the end.
+const WAIT_MAX: Duration = END_MAX.saturating_add(Duration::from_millis(500));
+
+/// The guard, as mbuma sees it.
+pub(crate) struct Guard {
+    pid: Pid,
+    pidfd: Pidfd,
+    channel: Channel,
+    /// How it ended, once it has.
+    ended: Option<Change>,
+}
+
+/// The process that is to become COMMAND, as the guard introduces it.
+pub(crate) struct Introduction {
+    /// Its number.
+    pub(crate) pid: Pid,
+    /// A hold on it.
+    pub(crate) pidfd: Pidfd,
+    /// The conversation with it.
+    pub(crate) channel: Channel,
+}
+
+impl Guard {
+    /// Forks the guard, which forks a process that does `f`, given the conversation with mbuma and its
+    /// parent's number.
+    pub(crate) fn start(
+        signals: &SignalFd,
+        f: impl FnOnce(&Channel, Pid) -> u8,
+    ) -> io::Result<Guard> {
+        let (pid, channel) = channel::fork(|mbuma| guard_main(mbuma, signals, f))?;
+        Ok(Guard {
+            pid,
+            pidfd: Pidfd::open(pid)?,
+            channel,
+            ended: None,
+        })
+    }
+
+    /// Waits until it has forked; nothing if it ended instead.
+    pub(crate) fn introduction(&self) -> Result<Option<Introduction>, Failure> {
+        let failed = Failure::at(Step::Child);
+        let Some((pid, pidfd)) = self.expect_started()? else {
+            return Ok(None);
+        };
+        Ok(match self.channel.recv().map_err(failed)? {
+            Some((Message::Conversation, Some(fd))) => Some(Introduction {
+                pid,
+                pidfd: Pidfd::from(pidfd),
+                channel: Channel::from(fd),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Waits for the first half of it.
+    fn expect_started(&self) -> Result<Option<(Pid, OwnedFd)>, Failure> {
+        match self.channel.recv().map_err(Failure::at(Step::Child))? {
+            Some((Message::Started(pid), Some(pidfd))) => Ok(Some((pid, pidfd))),
+            Some((Message::Failed(failure), _)) => Err(failure),
+            _ => Ok(None),
+        }
+    }
+
+    /// What became of COMMAND, one change after the other, without waiting.
+    pub(crate) fn hear(&self) -> io::Result<Option<Change>> {
+        if !fd::is_ready(self.channel.as_fd())? {
+            return Ok(None);
+        }
+        Ok(match self.channel.recv()? {
+            Some((Message::Changed(change), _)) => Some(change),
+            _ => None,
+        })
+    }
+
+    /// Takes note that process `pid` ended, if it is the guard.
+    pub(crate) fn note(&mut self, pid: Pid, change: Change) {
+        if pid == self.pid && !matches!(change, Change::Stopped(_)) {
+            self.ended = Some(change);
+        }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether it ended because its work was done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ended == Some(Change::Exited(0))
+    }
+
+    /// Has it end what is left of COMMAND, and waits until it has, not for ever.
+    pub(crate) fn end(&self) {
+        if self.is_gone() {
+            return;
+        }
+        // One that is gone needs no telling, and one that does not end is no worse than that.
+        let _ = self.channel.send(&Message::End, None);
+        let _ = fd::poll(&[self.pidfd.as_fd()], Some(WAIT_MAX));
+    }
+}
+
+impl AsFd for Guard {
+    /// Readable when there is something to hear.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// The guard, from the fork to its exit code.
+fn guard_main(mbuma: Channel, signals: &SignalFd, f: impl FnOnce(&Channel, Pid) -> u8) -> u8 {
+    let mut mbuma = Some(mbuma);
+    let forked = fork_command(&mut mbuma, f);
+    let Some(mbuma) = mbuma else {
+        return EXIT_OWN_FAILURE;
+    };
+    match forked.and_then(|(pid, channel)| introduce(&mbuma, pid, channel)) {
+        Ok(command) => watch(&mbuma, signals, command),
+        Err(e) => {
+            // If mbuma is gone, nobody is left to tell.
+            let _ = mbuma.send(&Message::Failed(Failure::at(Step::Child)(e)), None);
+            descendants::kill_all(&[], None, |_, _| ());
+            EXIT_OWN_FAILURE
+        }
+    }
+}
+
+/// Forks the process that is to become COMMAND.
+fn fork_command(
+    mbuma: &mut Option<Channel>,
+    f: impl FnOnce(&Channel, Pid) -> u8,
+) -> io::Result<(Pid, Channel)> {
+    process::adopt_orphans()?;
+    let own = Pid::own();
+    channel::fork(|channel| {
+        *mbuma = None;
+        f(&channel, own)
+    })
+}
+
+/// Hands the new process over to mbuma, and steps back from everything that is COMMAND's.
+fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
+    let pidfd = Pidfd::open(pid)?;
+    mbuma.send(&Message::Started(pid), Some(pidfd.as_fd()))?;
+    mbuma.send(&Message::Conversation, Some(channel.as_fd()))?;
+    // Whoever kills mbuma's process group does not reach the guard. It stays in the session: that keeps a
+    // process group of COMMAND's from being an orphan, which could not be stopped from the terminal.
+    process::lead_own_group()?;
+    fd::let_go_of_stdio()?;
+    fd::let_go_of_stderr()?;
+    // A name is a convenience.
+    let _ = process::set_name(NAME);
+    Ok(pid)
+}
+
+/// Tells mbuma what becomes of COMMAND; at mbuma's word, or its end, ends what is left.
+fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
+    let tell = |pid, change| {
+        if pid == command {
+            // It does not listen any more when it is gone, which is seen below.
+            let _ = mbuma.send(&Message::Changed(change), None);
+        }
+    };
+    let asked = loop {
+        // Signals other than SIGCHLD were meant for mbuma, which gets them too.
+        while let Ok(Some(_)) = signals.read() {}
+        while let Ok(Some((pid, change))) = process::wait() {
+            tell(pid, change);
+        }
+        match fd::poll(&[signals.as_fd(), mbuma.as_fd()], None).as_deref() {
+            Ok([_, false]) => {}
+            Ok(_) => break matches!(mbuma.recv(), Ok(Some((Message::End, _)))),
+            Err(_) => break false,
+        }
+    };
+    if asked {
+        descendants::end_all(&[], tell);
+    } else {
+        descendants::kill_all(&[], None, tell);
+    }
+    0
+}

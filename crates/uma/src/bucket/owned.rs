@@ -1,0 +1,222 @@
+//! A bucket in the hands of one thread.
+//!
+//! Called by: `percpu.rs`, `depot.rs`, the allocation and free paths. Calls: `bucket.rs`, the heap.
+//! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it. Locks: none.
+
+use super::{Bucket, ENTRIES, LEN_BITS, LEN_MASK, PUSHED, Pushed, ROOM_MAX};
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A bucket that the holder owns, with its items. Never the sentinel.
+///
+/// It does not free itself: its items must first have a place to go, and only the holder knows
+/// which. Debug builds panic where one is dropped.
+#[derive(Debug)]
+#[must_use = "a bucket that is dropped is leaked, with its items"]
+#[repr(transparent)]
+pub(crate) struct Owned(NonNull<Bucket>);
+
+// SAFETY: the holder owns the bucket and the items whose pointers are in it; nothing in either is
+// tied to a thread.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    /// An empty bucket with `room` entries that may hold `cap` items for now, or nothing when the
+    /// heap has no room for it.
+    pub(crate) fn alloc(room: usize, cap: usize) -> Option<Self> {
+        assert!(cap <= room && room <= ROOM_MAX);
+        // SAFETY: the layout's size is not 0: it has the head in it.
+        let raw = unsafe { std::alloc::alloc_zeroed(Bucket::layout(room)) };
+        // All zeroes is what entries (null pointers) begin as.
+        let bucket = NonNull::new(raw)?.cast::<Bucket>();
+        // SAFETY: freshly allocated by the layout, which has a bucket's alignment and size.
+        unsafe { bucket.write(Bucket::empty(room as u32, cap as u32)) };
+        Some(Self(bucket))
+    }
+
+    /// Gives the memory back. There must be no items inside.
+    pub(crate) fn free(self) {
+        debug_assert!(self.is_empty(), "items would leak");
+        let layout = Bucket::layout(self.room());
+        // SAFETY: allocated by `alloc` with the layout of this room, and owned.
+        unsafe { std::alloc::dealloc(self.into_ptr().as_ptr().cast(), layout) };
+    }
+
+    /// Gives ownership away, to a slot or a list.
+    #[inline]
+    pub(crate) fn into_ptr(self) -> NonNull<Bucket> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Takes ownership back.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` must come from [`into_ptr`](Self::into_ptr), and nobody else may own it.
+    #[inline]
+    pub(crate) unsafe fn from_ptr(bucket: NonNull<Bucket>) -> Self {
+        debug_assert_ne!(bucket, Bucket::sentinel());
+        Self(bucket)
+    }
+
+    /// As [`from_ptr`](Self::from_ptr), where the pointer may be the sentinel, which is no bucket.
+    ///
+    /// # Safety
+    ///
+    /// If it is not the sentinel: as for [`from_ptr`](Self::from_ptr).
+    pub(crate) unsafe fn from_slot(bucket: NonNull<Bucket>) -> Option<Self> {
+        if bucket == Bucket::sentinel() {
+            return None;
+        }
+        Some(Self(bucket))
+    }
+
+    /// The pointer to put into a slot: the sentinel stands for none.
+    pub(crate) fn into_slot(bucket: Option<Self>) -> NonNull<Bucket> {
+        bucket.map_or_else(Bucket::sentinel, Self::into_ptr)
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: owned, so alive.
+        unsafe { Bucket::word(self.0) }
+    }
+
+    /// Entries it has.
+    pub(crate) fn room(&self) -> usize {
+        // SAFETY: owned, so alive, and the room never changes.
+        unsafe { (*self.0.as_ptr()).room as usize }
+    }
+
+    /// Items inside.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        (self.word().load(Relaxed) & LEN_MASK) as usize
+    }
+
+    /// How many items it may hold now.
+    #[inline]
+    pub(crate) fn cap(&self) -> usize {
+        // SAFETY: owned, so alive.
+        unsafe { Bucket::cap(self.0) }.load(Relaxed) as usize
+    }
+
+    /// Lets it hold `cap` items, or as many as it has entries. Those already inside stay.
+    pub(crate) fn set_cap(&mut self, cap: usize) {
+        let cap = cap.min(self.room()) as u32;
+        // SAFETY: owned, so alive.
+        unsafe { Bucket::cap(self.0) }.store(cap, Relaxed);
+    }
+
+    /// Whether nothing is inside.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many items were popped so far, modulo 2^48.
+    #[inline]
+    pub(crate) fn popped(&self) -> u64 {
+        self.word().load(Relaxed) >> LEN_BITS
+    }
+
+    /// Takes the top item for a caller of the allocator, and counts that.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<NonNull<u8>> {
+        // SAFETY: owned.
+        unsafe { Bucket::pop(self.0) }
+    }
+
+    /// Puts an item on top; says whether there was room.
+    #[inline]
+    #[must_use]
+    pub(crate) fn push(&mut self, item: NonNull<u8>) -> bool {
+        // SAFETY: owned.
+        let pushed = unsafe { Bucket::push(self.0, item) };
+        debug_assert_ne!(pushed, Pushed::Twice, "{item:?} is in the bucket already");
+        pushed == Pushed::Done
+    }
+
+    /// The entries above the top, up to the capacity, to be filled from slabs; then
+    /// [`added`](Self::added) says how many were.
+    pub(crate) fn spare(&mut self) -> &mut [MaybeUninit<NonNull<u8>>] {
+        let len = self.len();
+        let spare = self.cap().saturating_sub(len);
+        // SAFETY: len <= room, so this is within the entries, or at their end.
+        let first = unsafe { self.entries().add(len) };
+        // SAFETY: len + spare <= room, so this many entries follow; the owner alone uses them,
+        // and any bits are a MaybeUninit of the pointer's size.
+        unsafe { core::slice::from_raw_parts_mut(first.cast().as_ptr(), spare) }
+    }
+
+    /// The first `n` entries of [`spare`](Self::spare) were filled with free items.
+    ///
+    /// # Safety
+    ///
+    /// They were, and `n` is at most its length.
+    pub(crate) unsafe fn added(&mut self, n: usize) {
+        debug_assert!(self.len() + n <= self.cap());
+        let word = self.word();
+        word.store(word.load(Relaxed) + n as u64 * PUSHED, Relaxed);
+    }
+
+    /// Forgets the items above the first `len`, uncounted: their new owner has them.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let gone = self.len().saturating_sub(len) as u64;
+        self.word()
+            .store(self.word().load(Relaxed) - gone * PUSHED, Relaxed);
+    }
+
+    /// Which bucket this is, for lists that only name buckets.
+    pub(crate) fn name(&self) -> NonNull<Bucket> {
+        self.0
+    }
+
+    /// The items inside, the top one last.
+    pub(crate) fn items(&self) -> &[NonNull<u8>] {
+        // SAFETY: the entries below the top are items, which are not null, and nobody writes them
+        // while the owner lends them out.
+        unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
+    }
+
+    fn entries(&self) -> NonNull<NonNull<u8>> {
+        // SAFETY: the entries are in the same allocation, after the head.
+        unsafe { self.0.byte_add(ENTRIES).cast() }
+    }
+}
+
+/// What only tests need.
+#[cfg(test)]
+impl Owned {
+    /// Whether nothing more fits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.cap()
+    }
+
+    /// Takes the top item out, which no statistic counts.
+    pub(crate) fn take_uncounted(&mut self) -> Option<NonNull<u8>> {
+        let item = *self.items().last()?;
+        self.truncate(self.len() - 1);
+        Some(item)
+    }
+
+    /// Takes up to `n` items from the top, uncounted, and gives each to `each`.
+    pub(crate) fn drain(&mut self, n: usize, mut each: impl FnMut(NonNull<u8>)) {
+        (0..n)
+            .map_while(|_| self.take_uncounted())
+            .for_each(&mut each);
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Owned {
+    fn drop(&mut self) {
+        assert!(
+            std::thread::panicking(),
+            "a bucket with {} items was dropped",
+            self.len()
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Taking the buckets of a CPU that may be busy with them.
+//!
+//! [`drain`](Percpu::drain), in four steps:
+//!
+//! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
+//!    flag starts again and sees it. From now on nobody but the drainer changes `loaded` and
+//!    `previous`. Pops and pushes go on; they do not look at the flag, and cost nothing for it.
+//! 2. Put the sentinel in their place.
+//! 3. Fence again: a pop or push that is still working on an old bucket starts again, and finds
+//!    the sentinel, which has nothing and takes nothing.
+//! 4. The old buckets are the drainer's.
+//!
+//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already.
+//!
+//! Called by: `reclaim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
+//! Locks: the caller's, which makes it the only one to drain, stop or start.
+
+#[cfg(loom)]
+use super::section;
+use super::{Owned, Percpu, Slot, fence, locked};
+use crate::bucket::Bucket;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+impl Percpu {
+    /// Takes the buckets of all CPUs, busy or not, and gives each to `each`. Exchanges are
+    /// forbidden from then on, until [`start`](Self::start). The caller sees to it that only one
+    /// thread drains, stops or starts at a time.
+    ///
+    /// False: the system refused a fence, and the slots have kept their buckets.
+    #[must_use]
+    pub(crate) fn drain(&self, each: impl FnMut(Owned)) -> bool {
+        self.drain_cpus(|_| true, each)
+    }
+
+    /// As [`drain`](Self::drain), for some CPUs: only they are stopped, with two fences in all.
+    #[must_use]
+    pub(crate) fn drain_cpus(
+        &self,
+        cpus: impl Fn(usize) -> bool,
+        mut each: impl FnMut(Owned),
+    ) -> bool {
+        self.stop_cpus(&cpus);
+        if !self.fence() {
+            return false;
+        }
+        for (_, slot) in self.chosen(&cpus) {
+            #[cfg(loom)]
+            section::point();
+            slot.take();
+        }
+        let fenced = self.fence();
+        for (_, slot) in self.chosen(&cpus) {
+            if !fenced {
+                // Someone may still be at work on the loaded one: it stays where it was. No
+                // exchange can have come between, as the slot is stopped.
+                slot.put_back();
+                continue;
+            }
+            for bucket in slot.taken() {
+                // SAFETY: the slot has given it up, and after the fence nobody is at work on it.
+                unsafe { Owned::from_slot(bucket) }.map(&mut each);
+            }
+        }
+        fenced
+    }
+
+    /// Forbids exchanges on some CPUs. A fence later, none is going on there.
+    pub(super) fn stop_cpus(&self, cpus: impl Fn(usize) -> bool) {
+        for (_, slot) in self.chosen(cpus) {
+            #[cfg(loom)]
+            section::point();
+            slot.stop.store(1, Relaxed);
+        }
+    }
+
+    /// Allows exchanges on every CPU again.
+    pub(crate) fn start(&self) {
+        self.start_cpus(|_| true);
+    }
+
+    /// Allows exchanges on some CPUs again.
+    pub(crate) fn start_cpus(&self, cpus: impl Fn(usize) -> bool) {
+        for (_, slot) in self.chosen(cpus) {
+            slot.stop.store(0, Release);
+        }
+    }
+
+    /// Ends what is going on on the slots. After true, every operation that had begun has either
+    /// been finished, and is visible to the caller, or begins again and sees what the caller wrote.
+    #[must_use]
+    pub(super) fn fence(&self) -> bool {
+        if self.area == 0 {
+            locked::fence(self);
+            return true;
+        }
+        fence()
+    }
+
+    /// Shows the buckets of every CPU (the CPU, the loaded one, the previous one), for statistics
+    /// and tests. Each may be exchanged, and change, at any time; one may be the sentinel.
+    pub(crate) fn each_slot(&self, mut each: impl FnMut(usize, NonNull<Bucket>, NonNull<Bucket>)) {
+        for (cpu, slot) in self.chosen(|_| true) {
+            each(cpu, slot.loaded(), slot.previous());
+        }
+    }
+
+    fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.slots().iter().enumerate();
+        slots.filter(move |&(cpu, _)| cpus(cpu))
+    }
+}

@@ -1,0 +1,83 @@
+//! What one CPU holds, as the sections find it.
+//!
+//! Called by: `percpu.rs` and its parts. Calls: nothing. Locks: none.
+//! Invariant: `loaded` and `previous` are never null and point to live buckets.
+
+use crate::bucket::Bucket;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+/// What one CPU holds. On lines that no neighbour writes: two of 64 B, as prefetchers fetch pairs.
+#[repr(C, align(128))]
+pub(super) struct Slot {
+    /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
+    /// the drainer between its fences. Released, as statistics follow the pointer.
+    pub(super) loaded: AtomicPtr<Bucket>,
+    /// The bucket that `loaded` was exchanged for last. As `loaded`.
+    pub(super) previous: AtomicPtr<Bucket>,
+    /// Not 0: no exchange may begin. Written by whoever drains; a fence makes it known.
+    pub(super) stop: AtomicU64,
+    /// The locked backend's: 1 while someone works on the slot. Acquired and released.
+    pub(super) lock: AtomicU32,
+    /// The drainer's: what it has taken from `loaded` and `previous`, between its fences. Relaxed:
+    /// nobody else looks.
+    pub(super) taken: [AtomicPtr<Bucket>; 2],
+}
+
+/// Where the sections find things.
+pub(super) const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
+pub(super) const LOADED: usize = offset_of!(Slot, loaded);
+pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);
+pub(super) const STOP: usize = offset_of!(Slot, stop);
+
+const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
+const _: () = assert!(offset_of!(Slot, lock) == 24);
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Self {
+            loaded: AtomicPtr::new(Bucket::sentinel().as_ptr()),
+            previous: AtomicPtr::new(Bucket::sentinel().as_ptr()),
+            stop: AtomicU64::new(0),
+            lock: AtomicU32::new(0),
+            taken: [const { AtomicPtr::new(core::ptr::null_mut()) }; 2],
+        }
+    }
+
+    pub(super) fn loaded(&self) -> NonNull<Bucket> {
+        NonNull::new(self.loaded.load(Acquire)).expect("a slot is never null")
+    }
+
+    pub(super) fn previous(&self) -> NonNull<Bucket> {
+        NonNull::new(self.previous.load(Acquire)).expect("a slot is never null")
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed) != 0
+    }
+
+    /// Takes both buckets out, and puts them aside. The slot must be stopped, and fenced.
+    pub(super) fn take(&self) {
+        for (from, to) in [&self.loaded, &self.previous].into_iter().zip(&self.taken) {
+            to.store(from.load(Acquire), Relaxed);
+            from.store(Bucket::sentinel().as_ptr(), Release);
+        }
+    }
+
+    /// Undoes [`take`](Self::take).
+    pub(super) fn put_back(&self) {
+        for (to, from) in [&self.loaded, &self.previous].into_iter().zip(&self.taken) {
+            to.store(from.load(Relaxed), Release);
+        }
+    }
+
+    /// What [`take`](Self::take) put aside.
+    pub(super) fn taken(&self) -> impl Iterator<Item = NonNull<Bucket>> {
+        self.taken
+            .iter()
+            .map(|bucket| NonNull::new(bucket.load(Relaxed)).expect("a slot is never null"))
+    }
+}

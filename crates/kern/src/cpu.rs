@@ -33,13 +33,14 @@ pub fn count() -> usize {
 /// The kernel's number of this CPU; 0 where there is no way to ask.
 #[inline]
 fn raw_current() -> usize {
-    #[cfg(target_os = "linux")]
+    // Miri has no such call.
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         // SAFETY: sched_getcpu takes nothing, returns a number or -1, and is thread-safe.
         let cpu = unsafe { libc::sched_getcpu() };
         usize::try_from(cpu).unwrap_or(0)
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(any(miri, not(target_os = "linux")))]
     0
 }
 

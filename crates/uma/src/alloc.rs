@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!   take             the top of this CPU's loaded bucket: nearly always the end of the story
-//!   take_slow        1. this CPU's previous bucket
+//!   take_slow        0. an item whose allocation is remembered, if it is time (sample.rs)
+//!                    1. this CPU's previous bucket
 //!                    2. a filled bucket of the depot, for our empty one
 //!                    3. a bucket filled from the slabs, through `init`
 //!   take_from_all    4. close the keg (other CPUs' and zones' caches come back), take from it
@@ -20,6 +21,7 @@ use crate::bucket::Owned;
 use crate::depot::Refill;
 use crate::inner::Inner;
 use crate::keg::{Last, Urgency};
+use crate::sample::Site;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -36,21 +38,30 @@ const NAP: Duration = Duration::from_micros(50);
 impl Inner {
     /// A free item that has been through `init`.
     #[inline]
-    pub(crate) fn take(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    pub(crate) fn take(
+        &self,
+        urgency: Urgency,
+        site: Option<Site>,
+    ) -> Result<NonNull<u8>, AllocError> {
         match self.percpu.pop() {
             Some(item) => Ok(item),
-            None => self.take_slow(urgency),
+            None => self.take_slow(urgency, site),
         }
     }
 
     /// As many items as there are, up to the length of `out`; they are the first ones of it.
-    pub(crate) fn take_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    /// Without a site none of them is a sample.
+    pub(crate) fn take_bulk(
+        &self,
+        out: &mut [MaybeUninit<NonNull<u8>>],
+        site: Option<Site>,
+    ) -> usize {
         let mut done = 0;
         while done < out.len() {
             let popped = self.percpu.pop_bulk(&mut out[done..]);
             done += popped;
             if popped == 0 {
-                let Ok(item) = self.take_slow(Urgency::Normal) else {
+                let Ok(item) = self.take_slow(Urgency::Normal, site) else {
                     break;
                 };
                 out[done].write(item);
@@ -64,16 +75,21 @@ impl Inner {
     pub(crate) fn take_or_wait(
         &self,
         deadline: Option<Instant>,
+        site: Site,
     ) -> Result<NonNull<u8>, AllocError> {
-        match self.percpu.pop() {
-            Some(item) => return Ok(item),
-            None => match self.refill(Urgency::Normal) {
-                Err(AllocError::Limit | AllocError::NoMemory) => {}
-                settled => return settled.or_else(|error| self.fail(error)),
-            },
+        if let Some(item) = self.percpu.pop().or_else(|| self.sample(Some(site))) {
+            return Ok(item);
+        }
+        match self.refill(Urgency::Normal) {
+            Err(AllocError::Limit | AllocError::NoMemory) => {}
+            settled => return settled.or_else(|error| self.fail(error)),
         }
         self.counts.shortages.inc();
         kern::witness::assert_none("an allocation that may sleep");
+        self.keg.close();
+        if let Some(error) = self.keg.shortage() {
+            self.warn_of(error);
+        }
         let item = self.keg.sleep(Urgency::Normal, deadline);
         item.and_then(|item| self.taken_directly(item))
             .or_else(|error| self.fail(error))
@@ -81,12 +97,19 @@ impl Inner {
 
     #[cold]
     #[inline(never)]
-    fn take_slow(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn take_slow(&self, urgency: Urgency, site: Option<Site>) -> Result<NonNull<u8>, AllocError> {
+        if let Some(item) = self.sample(site) {
+            return Ok(item);
+        }
         let item = match self.refill(urgency) {
             Err(AllocError::Limit | AllocError::NoMemory) => self.take_from_all(urgency),
             settled => settled,
         };
-        item.or_else(|error| self.fail(error))
+        self.warn_if_high();
+        item.or_else(|error| {
+            self.warn_of(error);
+            self.fail(error)
+        })
     }
 
     /// Steps 1 to 3.
@@ -141,6 +164,7 @@ impl Inner {
 
     /// Takes one item from a bucket that has some, and leaves the others to this CPU.
     fn take_and_load(&self, mut bucket: Owned) -> NonNull<u8> {
+        self.sampler.refilled(bucket.len());
         let Some(item) = bucket.pop() else {
             unreachable!("callers bring a bucket with items")
         };
@@ -191,6 +215,7 @@ impl Inner {
             return Err(AllocError::Hook);
         }
         self.counts.direct.inc();
+        self.sampler.refilled(1);
         Ok(item)
     }
 
@@ -198,6 +223,7 @@ impl Inner {
         items
             .iter()
             .for_each(|&item| crate::asan::unpoison(item, self.layout.size()));
+        items.iter().for_each(|&item| self.check_trash(item));
     }
 
     #[cold]

@@ -1,19 +1,23 @@
 //! The reserved range that a keg cuts its slabs from, and the tables that run beside it.
 //!
-//! Called by: `keg.rs` (more slabs), `reclaim.rs` (fewer), `inner.rs` (addresses).
+//! Called by: `slabs.rs` (more slabs), `purge.rs` (fewer pages), `inner.rs` (addresses).
 //! Calls: `region.rs`, `geometry.rs`.
 //!
 //! ```text
-//!   items   | slab 0 | slab 1 | slab 2 | ...        at multiples of the slab size
-//!   counts  |c c c c |c c c c |c c c c | ...        64 B an item (zones with reference counts)
-//!   taken   |1011    |1111    |0000    | ...        1 bit an item (debug builds)
+//!           |<------- normal_len ------->|<- samples ->|
+//!   items   | slab 0 | slab 1 | ...      | slab n | ...     at multiples of the slab size
+//!   counts  |c c c c |c c c c | ...      |c c c c | ...     64 B an item (reference counts)
+//!   taken   |1011    |1111    | ...      |0000    | ...     1 bit an item (debug builds)
 //! ```
+//!
+//! The sample slabs are for items that are watched one by one: because they lie behind all
+//! others, one comparison in a free tells the two kinds apart.
 //!
 //! An item's number is found from its address by a subtraction, a shift and a multiply
 //! ([`Geometry`]), so a count is reached without a load from any line that somebody writes.
 //!
 //! Nothing here is locked: the bases never change, and [`Arena::open`] is called under the keg's
-//! lock.
+//! lock. [`Arena::open_samples`] may be called at any time: what is open already stays so.
 
 use crate::ZoneError;
 use crate::geometry::{Geometry, Place};
@@ -22,7 +26,7 @@ use crate::region::{self, PageSize, Region};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
-#[cfg(debug_assertions)]
+#[cfg(any(debug_assertions, feature = "invariants"))]
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// A reference count has a cache line to itself: two CPUs that share two clusters must not meet.
@@ -50,6 +54,8 @@ pub(crate) struct ArenaOptions {
     pub(crate) guard: bool,
     /// This many more slabs behind the others, which [`Slabs`](crate::slabs::Slabs) never uses.
     pub(crate) sample_slabs: usize,
+    /// Bytes behind each item that its owner must not touch, for builds that check it.
+    pub(crate) redzone: Option<usize>,
 }
 
 impl Default for ArenaOptions {
@@ -61,6 +67,7 @@ impl Default for ArenaOptions {
             colour: false,
             guard: false,
             sample_slabs: 0,
+            redzone: None,
         }
     }
 }
@@ -73,7 +80,7 @@ pub(crate) struct Arena {
     /// Bytes of the slabs before the samples.
     normal_len: usize,
     counts: Option<Region>,
-    #[cfg(debug_assertions)]
+    #[cfg(any(debug_assertions, feature = "invariants"))]
     taken: Region,
 }
 
@@ -110,7 +117,7 @@ impl Arena {
                 true => Some(table(items.checked_mul(COUNT_BYTES)?, COUNT_BYTES)?),
                 false => None,
             },
-            #[cfg(debug_assertions)]
+            #[cfg(any(debug_assertions, feature = "invariants"))]
             taken: table(items.div_ceil(8), 1)?,
         })
     }
@@ -128,7 +135,7 @@ impl Arena {
     }
 
     /// Bytes from the base to the end of the last sample slab.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -186,7 +193,7 @@ impl Arena {
             .counts
             .as_ref()
             .is_none_or(|counts| counts.open(start * COUNT_BYTES..end * COUNT_BYTES));
-        #[cfg(debug_assertions)]
+        #[cfg(any(debug_assertions, feature = "invariants"))]
         let counts = counts && self.taken.open(start / 8..end.div_ceil(8));
         counts && self.each_part(run, |part| self.items.open(part))
     }
@@ -298,7 +305,7 @@ fn no_counts() -> ! {
 }
 
 /// Who is live, by a bit each: how debug builds catch a double free where it happens.
-#[cfg(debug_assertions)]
+#[cfg(any(debug_assertions, feature = "invariants"))]
 impl Arena {
     fn taken_of(&self, item: NonNull<u8>) -> (&AtomicU8, u8) {
         let number = self.geo.number_of(self.place_of(item));

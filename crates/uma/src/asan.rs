@@ -38,3 +38,6 @@ unsafe extern "C" {
     fn __asan_poison_memory_region(begin: *const core::ffi::c_void, len: usize);
     fn __asan_unpoison_memory_region(begin: *const core::ffi::c_void, len: usize);
 }
+
+#[cfg(all(test, uma_asan))]
+mod tests;

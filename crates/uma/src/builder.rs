@@ -9,7 +9,9 @@ use crate::hooks::{Hooks, Import, NoHooks};
 use crate::inner::{Inner, NO_LIMIT, Plan};
 use crate::keg::{Keg, Store};
 use crate::percpu::{Backend, Percpu};
+use crate::sample::{SAMPLE_EVERY_DEFAULT, sample_slabs};
 use crate::slabs::Slabs;
+use crate::warning::{Warner, Warning};
 use crate::{RawZone, ZoneError};
 use core::alloc::Layout;
 use core::any::TypeId;
@@ -33,6 +35,8 @@ pub struct ZoneBuilder<H: Hooks = NoHooks> {
     bucket_items: Option<usize>,
     backend: Option<Backend>,
     master: Option<Arc<Keg>>,
+    sample_every: u32,
+    warner: Warner,
     hooks: H,
 }
 
@@ -48,6 +52,8 @@ impl ZoneBuilder {
             bucket_items: None,
             backend: None,
             master: None,
+            sample_every: SAMPLE_EVERY_DEFAULT,
+            warner: Warner::default(),
             hooks: NoHooks,
         }
     }
@@ -139,6 +145,41 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
+    /// Remembers the site of one allocation in so many visits to the depot and the slabs, for
+    /// [`RawZone::census`]; default 16, 0 is never. The allocations that a CPU's cache serves cost
+    /// the same with and without. A secondary zone has samples only if its master does.
+    pub fn sample_every(mut self, refills: u32) -> Self {
+        self.sample_every = refills;
+        self
+    }
+
+    /// Has `callback` called when the zone fills up ([`high_water`](Self::high_water)), when an
+    /// allocation fails or has to sleep, and when the last handle goes while items are live: at
+    /// most once a second for each kind. It runs on the thread that met the condition, which holds
+    /// no lock of this crate and may hold others. A handle of the zone in it would keep the zone
+    /// for ever.
+    #[doc(alias = "uma_zone_set_warning")]
+    #[doc(alias = "uma_zone_set_maxaction")]
+    pub fn warn(mut self, callback: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
+        self.warner.set_callback(Box::new(callback));
+        self
+    }
+
+    /// Warns when this zone has taken `items` items out of the slabs, live or in caches, once each
+    /// time it passes the mark.
+    pub fn high_water(mut self, items: usize) -> Self {
+        self.warner.set_high_water(items);
+        self
+    }
+
+    /// Puts this many bytes behind each item, where a write is noticed when the item is freed. By
+    /// default what costs little memory: nothing behind items aligned to their size.
+    #[cfg(feature = "invariants")]
+    pub fn redzone(mut self, bytes: usize) -> Self {
+        self.arena.redzone = Some(bytes);
+        self
+    }
+
     /// Hangs code on the way of each item.
     #[doc(alias = "uma_ctor")]
     #[doc(alias = "uma_init")]
@@ -153,8 +194,15 @@ impl<H: Hooks> ZoneBuilder<H> {
             bucket_items: self.bucket_items,
             backend: self.backend,
             master: self.master,
+            sample_every: self.sample_every,
+            warner: self.warner,
             hooks,
         }
+    }
+
+    /// Whether it is for a secondary zone of a master whose hooks own what is in the items.
+    pub(crate) fn has_hooked_master(&self) -> bool {
+        self.master.as_ref().is_some_and(|keg| keg.hooks.is_some())
     }
 
     /// Makes the zone. Unless told to, it takes memory only with the first allocation.
@@ -167,7 +215,15 @@ impl<H: Hooks> ZoneBuilder<H> {
         if let Some(keg) = self.master.take() {
             return Ok(self.make(|_| keg));
         }
+        #[cfg(feature = "invariants")]
+        self.arena
+            .redzone
+            .get_or_insert(crate::invariants::redzone_for(self.layout));
         let geo = Geometry::new(self.layout, &self.arena)?;
+        self.arena.sample_slabs = match self.sample_every {
+            0 => 0,
+            _ => sample_slabs(&geo),
+        };
         let arena = Arena::reserve(geo, &self.arena)?;
         let slabs = Slabs::new(geo).named(self.name);
         self.make_master(Store::Slabs(arena), Some(slabs))
@@ -214,6 +270,8 @@ impl<H: Hooks> ZoneBuilder<H> {
             percpu: Percpu::new(self.backend.unwrap_or_else(Backend::choose)),
             bucket_items: items.clamp(1, BUCKET_ITEMS_MAX),
             depot_items: depot_items_for(size),
+            sample_every: self.sample_every,
+            warner: self.warner,
         });
         // SAFETY: it was just made, with one handle, and with hooks of type H.
         unsafe { RawZone::from_inner(inner) }
@@ -221,7 +279,7 @@ impl<H: Hooks> ZoneBuilder<H> {
 }
 
 /// Whether calls of these hooks are worth making.
-fn has_hooks<H: Hooks>() -> bool {
+pub(crate) fn has_hooks<H: Hooks>() -> bool {
     TypeId::of::<H>() != TypeId::of::<NoHooks>()
 }
 

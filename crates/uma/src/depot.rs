@@ -110,6 +110,9 @@ pub(crate) struct Depot {
     pub(crate) contentions: u64,
     /// What each CPU's buckets looked like when they were last seen.
     seen: Vec<[u64; 2]>,
+    /// What tests let fail.
+    #[cfg(feature = "invariants")]
+    pub(crate) bucket_point: crate::fail::Point,
 }
 
 // SAFETY: `all` only names buckets, and is followed under the depot's lock alone, under which
@@ -133,6 +136,8 @@ impl Depot {
             visits_since_trim: 0,
             contentions: 0,
             seen: Vec::new(),
+            #[cfg(feature = "invariants")]
+            bucket_point: crate::fail::Point::default(),
         }
     }
 
@@ -154,6 +159,16 @@ impl Depot {
     /// Takes items again.
     pub(crate) fn open(&mut self) {
         self.closed = false;
+    }
+
+    /// Whether it takes none.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether nobody came since [`excess`](Self::excess) was last asked.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.visits_since_trim == 0
     }
 
     /// An allocation's visit: an empty bucket for one with items.
@@ -307,6 +322,10 @@ impl Depot {
 
     /// A new bucket, or nothing when the heap has no room for it or for its place in the lists.
     fn make(&mut self) -> Option<Owned> {
+        #[cfg(feature = "invariants")]
+        if self.bucket_point.fails() {
+            return None;
+        }
         let all = self.all.len() + 1;
         self.all.try_reserve(1).ok()?;
         for list in [&mut self.filled, &mut self.empty] {

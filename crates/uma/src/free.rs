@@ -119,7 +119,7 @@ impl Inner {
         )
     }
 
-    /// What is wrong with an item outside the range of this zone.
+    /// What is wrong with an item outside the range of this zone, which is no sample either.
     #[cold]
     pub(crate) fn foreign(&self, item: NonNull<u8>) -> ! {
         panic!(

@@ -24,7 +24,10 @@ use crate::bucket::Owned;
 use crate::depot::DepotSlot;
 use crate::hooks::Hooks;
 use crate::keg::Keg;
+use crate::link::Link;
 use crate::percpu::Percpu;
+use crate::sample::{Sampler, Site};
+use crate::warning::{Warner, WarningKind};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -61,7 +64,7 @@ pub(crate) struct Inner {
     pub(crate) hooks: Arc<dyn Hooks>,
     /// (c) Whether `init` and `fini` of ours are to be called as well as the keg's: that of a
     /// secondary zone with hooks.
-    own_init: bool,
+    pub(crate) own_init: bool,
     /// (c)
     pub(crate) name: &'static str,
     /// (c)
@@ -74,9 +77,18 @@ pub(crate) struct Inner {
     pub(crate) handles: PaddedCount,
     /// (a) Whether [`LEAKED`] counts this zone.
     leaked: AtomicBool,
+    /// The way here for those who watch the zone and do not keep it.
+    pub(crate) link: Arc<Link>,
     /// (a) Whether it is shut for good. Written and read with the keg's members locked.
     pub(crate) retired: AtomicBool,
     pub(crate) counts: Counts,
+    /// (a) Whose allocation is remembered.
+    pub(crate) sampler: Sampler,
+    /// (a) Who hears of shortages.
+    pub(crate) warner: Warner,
+    /// (a) What tests let fail.
+    #[cfg(feature = "invariants")]
+    pub(crate) fails: crate::fail::FailPoints,
 }
 
 /// (a) Events off the fast path.
@@ -124,6 +136,8 @@ pub(crate) struct Plan {
     pub(crate) percpu: Percpu,
     pub(crate) bucket_items: usize,
     pub(crate) depot_items: usize,
+    pub(crate) sample_every: u32,
+    pub(crate) warner: Warner,
 }
 
 impl Inner {
@@ -133,6 +147,10 @@ impl Inner {
             (arena.base().addr().get(), arena.normal_len())
         });
         let keg = plan.keg.clone();
+        let sample_every = match keg.samples.has_slots() {
+            true => plan.sample_every,
+            false => 0,
+        };
         let inner = NonNull::from(Box::leak(Box::new(Self {
             percpu: plan.percpu,
             base,
@@ -147,9 +165,18 @@ impl Inner {
             holds: Holds(AtomicU64::new(HANDLES)),
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
+            link: Link::new(),
             retired: AtomicBool::new(false),
             counts: Counts::default(),
+            sampler: Sampler::new(sample_every),
+            warner: plan.warner,
+            #[cfg(feature = "invariants")]
+            fails: crate::fail::FailPoints::of_environment(plan.name),
         })));
+        // SAFETY: made just now, and kept by the handle that it counts.
+        let link = unsafe { &inner.as_ref().link };
+        // SAFETY: it has its first handle, and `retire` cuts the link.
+        unsafe { link.tie(inner) };
         keg.join(inner);
         inner
     }
@@ -172,28 +199,59 @@ impl Inner {
 
     /// Notes, in builds that check it, that an item goes to a caller.
     #[inline]
-    pub(crate) fn mark_taken(&self, item: NonNull<u8>) {
+    pub(crate) fn mark_taken(&self, item: NonNull<u8>, site: Site) {
+        #[cfg(feature = "invariants")]
+        self.note_taken(item, site);
         #[cfg(any(debug_assertions, feature = "invariants"))]
         if let Some(arena) = self.keg.arena() {
             arena.mark_taken(item);
         }
-        let _ = item;
+        let _ = (item, site);
     }
 
     /// Notes, in builds that check it, that an item comes back, or says what is wrong with that.
     #[inline]
-    pub(crate) fn mark_freed(&self, item: NonNull<u8>) {
+    pub(crate) fn mark_freed(&self, item: NonNull<u8>, site: Site) {
+        #[cfg(feature = "invariants")]
+        self.note_freed(item, site);
         #[cfg(any(debug_assertions, feature = "invariants"))]
         if let Some(arena) = self.keg.arena() {
             arena.mark_freed(item, self.name);
         }
+        let _ = (item, site);
+    }
+
+    /// Makes the contents of a freed item recognisable, in builds that check, where no hooks keep
+    /// anything in it.
+    #[inline]
+    pub(crate) fn trash_plain(&self, item: NonNull<u8>) {
+        #[cfg(feature = "invariants")]
+        if self.is_plain() {
+            self.trash(item);
+        }
+        let _ = item;
+    }
+
+    /// The same for an item on its way into a slab that hooks kept something in.
+    pub(crate) fn fill_trash(&self, item: NonNull<u8>) {
+        #[cfg(feature = "invariants")]
+        if !self.is_plain() {
+            self.trash(item);
+        }
+        let _ = item;
+    }
+
+    /// Looks, in builds that check, whether an item from a slab was written to.
+    pub(crate) fn check_trash(&self, item: NonNull<u8>) {
+        #[cfg(feature = "invariants")]
+        self.check_trashed(item);
         let _ = item;
     }
 
     /// Says that this thread is inside, maybe with free items in its hands.
     pub(crate) fn enter(&self) {
-        // Relaxed: whoever enters has a handle, a live item, or the lock of the keg's members,
-        // so the zone cannot end; and who looks for threads inside does so after a fence on all
+        // Relaxed: whoever enters has a handle, a live item, or the lock of the keg's members or
+        // of a link, so the zone cannot end; and who looks for threads inside does so after a fence on all
         // CPUs or under the keg's lock, under which items are put down.
         self.holds.0.fetch_add(TRANSIT, Ordering::Relaxed);
     }
@@ -237,13 +295,17 @@ impl Inner {
         if initialised {
             items.iter().for_each(|&item| self.finalise(item));
         }
+        items.iter().for_each(|&item| self.fill_trash(item));
         items
             .iter()
             .for_each(|&item| asan::poison(item, self.layout.size()));
         self.keg.give(items);
-        self.holds
-            .0
-            .fetch_sub(items.len() as u64, Ordering::Release);
+        self.gave(items.len());
+    }
+
+    /// Counts items as back in the keg. The caller is inside or has a handle.
+    pub(crate) fn gave(&self, items: usize) {
+        self.holds.0.fetch_sub(items as u64, Ordering::Release);
     }
 
     /// Runs `init` over items fresh from the keg; says how many are good. From the first that is
@@ -257,6 +319,10 @@ impl Inner {
     }
 
     fn init_one(&self, item: NonNull<u8>) -> bool {
+        #[cfg(feature = "invariants")]
+        if self.fails.init.fails() {
+            return false;
+        }
         let master = self.keg.hooks.as_deref();
         // SAFETY: the item was just taken from the keg and is in our hands alone.
         if master.is_some_and(|hooks| unsafe { hooks.init(item) }.is_err()) {
@@ -273,7 +339,7 @@ impl Inner {
         true
     }
 
-    fn finalise(&self, item: NonNull<u8>) {
+    pub(crate) fn finalise(&self, item: NonNull<u8>) {
         if self.own_init {
             // SAFETY: the item is free, went through `init`, and is in our hands alone.
             unsafe { self.hooks.fini(item) };
@@ -311,6 +377,7 @@ impl Inner {
     pub(crate) unsafe fn retire(inner: NonNull<Self>) {
         // SAFETY: what the handles held is given up only below.
         let zone = unsafe { inner.as_ref() };
+        zone.link.cut();
         // From handle to visitor: what the caches hold is in transit, so that an allocation from
         // another zone of the keg waits for it; and one place decides about the end.
         zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
@@ -320,9 +387,19 @@ impl Inner {
         if !zone.holds.0.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
+            zone.report_leak();
         }
         // SAFETY: entered just now, and `zone` is not used after.
         unsafe { Self::leave(inner) };
+    }
+
+    /// Tells whoever hears warnings of this zone that items are live without a handle.
+    fn report_leak(&self) {
+        self.warn(WarningKind::Leaked);
+        #[cfg(feature = "invariants")]
+        if !self.has_warner() {
+            eprintln!("{}", self.warning(WarningKind::Leaked, 0));
+        }
     }
 
     /// # Safety

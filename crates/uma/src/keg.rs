@@ -34,6 +34,7 @@ use crate::arena::Arena;
 use crate::hooks::{Hooks, Import};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::purge::Purge;
+use crate::sample::Samples;
 use crate::slabs::Slabs;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -69,6 +70,14 @@ pub(crate) struct Keg {
     /// The master's, if it has any: every item of every zone on this keg goes through its `init`
     /// and `fini`.
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    /// Items whose allocation is remembered.
+    pub(crate) samples: Samples,
+    /// Who has which item.
+    #[cfg(feature = "invariants")]
+    pub(crate) ledger: crate::invariants::Ledger,
+    /// What tests let fail.
+    #[cfg(feature = "invariants")]
+    pub(crate) import_point: crate::fail::Point,
     state: StateSlot,
     /// The zones on this keg. Its lock also serialises whoever takes caches back.
     members: Mutex<Members>,
@@ -172,9 +181,18 @@ impl Keg {
             sleeps: 0,
             closings: 0,
         };
+        let samples = match &store {
+            Store::Slabs(arena) => Samples::new(Some(arena)),
+            Store::Import(_) => Samples::new(None),
+        };
         Self {
             store,
             hooks,
+            samples,
+            #[cfg(feature = "invariants")]
+            ledger: crate::invariants::Ledger::new(),
+            #[cfg(feature = "invariants")]
+            import_point: crate::fail::Point::default(),
             state: StateSlot(Mutex::new(&KEG_CLASS, state)),
             members: Mutex::new(&MEMBERS_CLASS, Members::default()),
             come_back: Condvar::new(),
@@ -257,7 +275,10 @@ impl Keg {
                 state.out += want;
                 state.carrying += 1;
                 drop(state);
-                let got = store.import(out).min(want);
+                let got = match self.import_fails() {
+                    true => 0,
+                    false => store.import(out).min(want),
+                };
                 state = self.lock();
                 state.out -= want - got;
                 state.carrying -= 1;
@@ -272,17 +293,46 @@ impl Keg {
         }
     }
 
-    /// Picks free pages and takes their items out of use while the system takes them back;
-    /// nothing when there are none beyond `keep` bytes.
+    /// Why an allocation would have to wait now, if it would.
+    pub(crate) fn shortage(&self) -> Option<AllocError> {
+        let state = self.lock();
+        (state.available() == 0).then(|| state.why_none(Urgency::Normal))
+    }
+
+    fn import_fails(&self) -> bool {
+        #[cfg(feature = "invariants")]
+        return self.import_point.fails();
+        #[cfg(not(feature = "invariants"))]
+        false
+    }
+
+    /// Counts an item as out that is not of the slabs; says whether the limit allows it.
+    pub(crate) fn take_sample(&self) -> bool {
+        let mut state = self.lock();
+        let allowed = state.out < state.bound(Urgency::Normal);
+        state.out += usize::from(allowed);
+        state.out_peak = state.out_peak.max(state.out);
+        allowed
+    }
+
+    /// Such an item is back.
+    pub(crate) fn give_sample(&self) {
+        let after = {
+            let mut state = self.lock();
+            state.out -= 1;
+            state.gives += 1;
+            state.starved = false;
+            self.tell(&mut state, 1)
+        };
+        self.run(after);
+    }
+
+    /// Picks free pages beyond `keep` bytes and takes their items out of use while the system
+    /// takes them back; nothing from a cache-only zone.
     pub(crate) fn begin_purge(&self, keep: usize, max: usize) -> Option<Purge> {
         let mut state = self.lock();
-        let purge = state.slabs.as_mut()?.purge_begin(keep, max);
-        if purge.is_empty() {
-            return None;
-        }
-        // An allocation that finds no item meanwhile waits for these.
-        state.carrying += 1;
-        Some(purge)
+        // An allocation that finds no item meanwhile waits for these: see `take_last`.
+        Some(state.slabs.as_mut()?.purge_begin(keep, max))
     }
 
     /// The pages are gone; their items may be had again, on new ones.
@@ -291,8 +341,8 @@ impl Keg {
             let mut state = self.lock();
             if let Some(slabs) = state.slabs.as_mut() {
                 slabs.purge_end(purge);
+                slabs.forget_tail();
             }
-            state.carrying -= 1;
             state.gives += 1;
             // Whoever looked meanwhile did not see these.
             state.starved = false;
@@ -411,7 +461,9 @@ impl Keg {
         let state = self.lock();
         // With these locks held nobody enters or leaves with items unseen: who takes some from a
         // cache is in transit before, who brings some here is until after, and has counted it.
+        let held = state.slabs.as_ref().map_or(0, Slabs::held);
         let in_hands = state.carrying > 0
+            || (held > 0 && error == AllocError::NoMemory)
             || members.0.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
                 unsafe { zone.as_ref() }.in_transit()
@@ -429,9 +481,13 @@ impl Keg {
         urgency: Urgency,
         deadline: Option<Instant>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let mut state = self.lock_closed();
+        let mut state = self.lock();
         state.sleepers += 1;
         state.sleeps += 1;
+        drop(state);
+        // From now on it does not open, even if items came back meanwhile; it may have been open.
+        self.close();
+        state = self.lock();
         let taken = loop {
             let gives = state.gives;
             drop(state);
@@ -462,24 +518,19 @@ impl Keg {
     /// Has `callback` called, once, when items have come back. Says `false`, and calls nothing,
     /// when there is one to be had now.
     pub(crate) fn call_back(&self, callback: Callback) -> bool {
-        let mut state = self.lock_closed();
-        let waits = state.available() == 0;
-        if waits {
-            state.callbacks.push(callback);
-        }
-        let after = self.tell_nothing_came(&state);
-        drop(state);
-        self.run(after);
-        waits
-    }
-
-    /// The lock of a keg that is closed, if need be by us.
-    fn lock_closed(&self) -> MutexGuard<'_, State> {
         loop {
             self.close();
-            let state = self.lock();
+            let mut state = self.lock();
+            if state.available() > 0 {
+                let after = self.tell_nothing_came(&state);
+                drop(state);
+                self.run(after);
+                return false;
+            }
+            // Else it has opened and run dry meanwhile.
             if state.closed {
-                return state;
+                state.callbacks.push(callback);
+                return true;
             }
         }
     }
@@ -589,10 +640,5 @@ impl State {
     /// Whether the counts agree with the slabs.
     pub(crate) fn is_valid(&self) -> bool {
         self.slabs.as_ref().is_none_or(Slabs::is_valid)
-    }
-
-    /// Whether all goes straight to the keg.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
     }
 }

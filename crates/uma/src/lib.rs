@@ -8,43 +8,60 @@
 //!     ^                    |          ctor ^  v dtor
 //!     |                    v
 //!   +------------------------+
-//!   | CPU cache              |   one per CPU, one short lock that only this CPU takes:
-//!   | [loaded] [previous]    |   two buckets of pointers to free items        (cache.rs, bucket.rs)
-//!   +------------------------+
+//!   | CPU cache              |   two buckets of pointers to free items for each CPU. A pop or a
+//!   | [loaded] [previous]    |   push is a dozen instructions that end in one plain store: no
+//!   +------------------------+   lock, no atomic                    (percpu.rs, bucket.rs)
 //!     ^  a filled bucket   |
 //!     |                    v     a full one
 //!   +------------------------+
-//!   | depot  [b] [b] [b] ... |   whole buckets between the CPU that frees
-//!   +------------------------+   and the CPU that allocates                   (depot.rs)
+//!   | depot  [b] [b] [b] ... |   whole buckets, from the CPU that frees to the CPU that
+//!   +------------------------+   allocates: one lock for as many items as they hold (depot.rs)
 //!     ^  a bucket's worth  |
-//!     |             init ^ v fini     only when the working set grows, or on drain
+//!     |             init ^ v fini     only when the working set grows or shrinks
 //!   +------------------------+
-//!   | keg                    |   which items of which slabs are free:
-//!   | slab 0  slab 1  slab 2 |   the fullest slab first, the lowest address  (keg.rs, slab.rs)
-//!   +------------------------+
+//!   | keg                    |   how many items may be out, and who waits for one     (keg.rs)
+//!   | slab 0  slab 1  slab 2 |   which items are free: the fullest slab first, the
+//!   +------------------------+   lowest address                       (slabs.rs, slab.rs)
 //!     ^  pages             |
-//!     |                    v     the pages of empty slabs, on drain
+//!     |                    v     free pages, on a tick or under pressure (reclaim.rs, purge.rs)
 //!   +------------------------+
 //!   | arena                  |   one reserved range of address space:
-//!   | |64K|64K|64K|......... |   slab n at base + n * 64 KiB                  (arena.rs, region.rs)
+//!   | |64K|64K|64K|......... |   slab n at base + n * 64 KiB          (arena.rs, region.rs)
 //!   +------------------------+
 //! ```
+//!
+//! # Slab allocation in five steps
+//!
+//! 1. *Items of one size need no search.* A slab is a run of pages cut into equal items; a bit an
+//!    item says which are free. No splitting, no joining, no fragmentation between sizes.
+//! 2. *Freed items are the best ones to hand out.* They are warm in this CPU's cache, and, if an
+//!    `init` hook made something of them, they still are that. So frees go onto a stack, and
+//!    allocations come from its top.
+//! 3. *A stack for each CPU needs no lock.* The kernel is told where the few instructions of a pop
+//!    begin and end (a restartable sequence); if it takes the CPU away in the middle, they begin
+//!    again. There is nothing to undo, since only the last instruction writes.
+//! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
+//!    items by the hundred: a full bucket goes to the depot, the other CPU takes it.
+//! 5. *Memory goes back.* What nobody needed for a while goes from buckets to slabs, and pages
+//!    without a live item to the system, even inside slabs that have live items. All that describes
+//!    slabs lies elsewhere, and nothing is written into free items, so giving back touches nothing.
 //!
 //! # What it promises
 //!
 //! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items
 //!   are live, and with [`AllocError::NoMemory`] only when no free item is to be had from any
-//!   CPU, the depot, a slab, or the system.
+//!   CPU, any depot, a slab, or the system. Those that wait are woken by each free.
 //! - An item that went through [`Hooks::init`] keeps what that did through any number of frees,
 //!   until [`Hooks::fini`]. Hooks run with no lock of this crate held, and may fail.
-//! - [`RawZone::drain`] returns what no live item needs. All that describes slabs is kept away
-//!   from them, and nothing is written into free items, so that pages go and come unnoticed.
+//! - A thread that dies, sleeps or is starved holds nothing back: caches belong to CPUs, and can
+//!   be taken back from them. 256 threads cache what 2 do.
 //! - A zone lives as long as its handles and its items, whichever is longer.
 //!
 //! # Where to begin
 //!
-//! [`Zone`] for items of a type; [`RawZone`] for raw ones, with reference counts beside them
-//! if asked for; [`RawZoneRef`] where an item must find the way back by eight bytes.
+//! [`Zone`] for items of a type; [`ObjectZone`] for objects that stay built while they are free;
+//! [`RawZone`] for raw items, with reference counts beside them if asked for; [`RawZoneRef`] where
+//! an item must find the way back by eight bytes; [`Reclaimer`] to have memory given back.
 //!
 //! ```
 //! use uma::{AllocError, Zone};
@@ -66,15 +83,42 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # What a zone can be asked for
+//!
+//! | | |
+//! |---|---|
+//! | a limit, changed at any time; fail, [wait](RawZone::alloc_wait) or be [called](RawZone::call_when_available) | [`ZoneBuilder::limit`] |
+//! | items for those who must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
+//! | many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |
+//! | a cache of one's own, for a pinned worker | [`RawZone::local`] |
+//! | two kinds of item from the same slabs (a packet: an mbuf with a cluster attached) | [`RawZone::secondary`] |
+//! | caches over somebody else's items | [`ZoneBuilder::build_cache_only`] |
+//! | reference counts found from the address | [`ZoneBuilder::refcounts`] |
+//! | who holds what, and since when | [`RawZone::census`], [`RawZone::stats`] |
+//! | memory back | [`RawZone::trim`], [`RawZone::drain`], [`Reclaimer`] |
+//! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants`; [`ZoneBuilder::guard_pages`] |
+//!
+//! # The statistics
+//!
+//! One line a zone, as `vmstat -z` has it ([`ZoneStats`]; [`ZoneStats::to_json`] for programs):
+//! `USED` are live. `CPUS`, `DEPOT` and `SLABS` say where the free ones are. `REQ` are allocations
+//! that succeeded, `FAIL` those that did not, `SLEEP` those that waited. `MISS` counts visits to
+//! the depot: far below `REQ`, or the buckets are too small. `KBYTES` is what the slabs hold.
+//! None of it is counted per allocation: the store that takes an item out of a bucket also counts
+//! it, and the rest is arithmetic (`stats.rs`).
+//!
 //! # Reading order
 //!
-//! `geometry.rs` (how an address becomes an item), `bucket.rs`, `cache.rs`, `depot.rs`,
-//! `slab.rs`, `keg.rs`, `arena.rs`, `region.rs`; then the ways of an item: `alloc.rs`, `free.rs`,
-//! `reclaim.rs`; then `inner.rs` (what is shared, how live items are counted, how a zone ends)
-//! and the handles, `raw.rs` and `zone.rs`.
+//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`; `geometry.rs`
+//! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`;
+//! then the ways of an item, `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`; then `inner.rs` (what
+//! keeps a zone) and the handles: `raw.rs`, `zone.rs`, `object.rs`, `local.rs`.
 //!
-//! Source: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
-//! sections 5.3 to 5.5.
+//! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
+//! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
+//! question whether a critical section would beat a lock for each CPU (it does, by five times and
+//! more: `mbuma lab alloc`). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
+//! *Magazines and Vmem* (2001).
 
 mod alloc;
 mod arena;
@@ -82,33 +126,58 @@ mod asan;
 mod bitset;
 mod bucket;
 mod builder;
+mod census;
 mod depot;
 mod error;
+#[cfg(feature = "invariants")]
+mod fail;
 mod free;
 mod geometry;
 mod hooks;
 mod inner;
+#[cfg(feature = "invariants")]
+mod invariants;
 mod keg;
+mod link;
 mod local;
+mod object;
 mod percpu;
+mod pressure;
 mod purge;
 mod raw;
 mod reclaim;
+mod reclaim_set;
+mod reclaimer;
 mod region;
+mod sample;
 mod slab;
 mod slabs;
 mod stats;
+mod tail;
 mod touched;
+mod wake;
+mod warning;
 mod zone;
 
 pub use builder::{BUCKET_ITEMS_MAX, RESERVE_BYTES_DEFAULT, ZoneBuilder};
+pub use census::{Census, Holder};
 pub use error::{AllocError, HookFailed, ZoneError};
+#[cfg(feature = "invariants")]
+pub use fail::{FailPlan, FailPoint};
 pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX};
 pub use hooks::{Hooks, Import, NoHooks};
 pub use inner::leaked_zones;
 pub use local::LocalCache;
+pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
 pub use percpu::Backend;
+#[cfg(feature = "stretched")]
+#[doc(hidden)]
+pub use percpu::{ARMED, STRETCH};
+pub use pressure::PressureSource;
 pub use purge::Purged;
 pub use raw::{RawZone, RawZoneRef};
+pub use reclaim_set::{ReclaimSet, Tick};
+pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;
+pub use warning::{Warning, WarningKind};
 pub use zone::{Zone, ZoneBox};

@@ -11,8 +11,9 @@
 
 use crate::AllocError;
 use crate::hooks::{Hooks, NoHooks};
-use crate::raw::RawZone;
+use crate::raw::{Destructed, RawZone};
 use core::mem::MaybeUninit;
+use core::panic::Location;
 use core::ptr::NonNull;
 
 /// A worker's own cache of a zone; from [`RawZone::local`].
@@ -70,15 +71,21 @@ impl<H: Hooks> LocalCache<H> {
     ///
     /// # Errors
     /// As [`RawZone::alloc`].
+    #[track_caller]
     #[inline]
     pub fn alloc(&mut self) -> Result<NonNull<u8>, AllocError> {
+        let site = Location::caller();
+        self.zone.as_ref_ptr().consult()?;
         if self.len == 0 {
+            if let Some(item) = self.zone.as_ref_ptr().sample(site) {
+                return self.zone.as_ref_ptr().constructed(item, site);
+            }
             self.refill(self.batch)?;
         }
         self.len -= 1;
         // SAFETY: entries below the old length are written.
         let item = unsafe { self.items[self.len].assume_init() };
-        self.zone.as_ref_ptr().constructed(item)
+        self.zone.as_ref_ptr().constructed(item, site)
     }
 
     /// Takes an item back.
@@ -88,10 +95,14 @@ impl<H: Hooks> LocalCache<H> {
     ///
     /// # Safety
     /// As for [`RawZone::free`].
+    #[track_caller]
     #[inline]
     pub unsafe fn free(&mut self, item: NonNull<u8>) {
         // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { self.zone.as_ref_ptr().destruct(item) };
+        if unsafe { self.zone.as_ref_ptr().destruct(item, Location::caller()) } == Destructed::Gone
+        {
+            return;
+        }
         if self.len == self.items.len() {
             self.spill(self.batch);
         }

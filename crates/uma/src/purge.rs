@@ -20,6 +20,11 @@
 //! A page of reference counts goes when the items of all its counts are free; they are held then
 //! too, wherever they lie.
 //!
+//! Measured (`cost_of_a_page`, 16 MiB a purge, 4 KiB pages): 150 to 200 ns a page, of which 4 are
+//! under the lock when slabs are empty, and 220 with 7 to 30 when 1 to 6 % of the items live; the
+//! lock is held for 0.02 to 0.1 ms at a time, because what one purge may look at and note is
+//! bounded.
+//!
 //! One purge of a keg at a time.
 
 use crate::arena::{Arena, COUNT_BYTES};
@@ -28,9 +33,12 @@ use crate::slab::{CLASSES, Shelf};
 use crate::slabs::Slabs;
 use core::ops::{AddAssign, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::TryReserveError;
 
-/// Slabs that one purge looks into at most: some 100 ns each under the keg's lock.
-const LOOKS_MAX: usize = 2048;
+/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock.
+const LOOKS_MAX: usize = 1024;
+/// Runs of one purge: two calls' worth.
+const RUNS_MAX: usize = 2 * VECTORS_MAX;
 /// With fewer ranges than this, a call for each is cheaper than to open a descriptor.
 const SCATTERED_MIN: usize = 4;
 
@@ -68,7 +76,7 @@ impl AddAssign for Purged {
 }
 
 impl Purge {
-    /// Whether there is nothing to give back.
+    /// Whether there is nothing to give back; then nothing is held, and it may be dropped.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.counts.is_empty()
     }
@@ -95,9 +103,17 @@ impl Purge {
         unsafe { arena.give_back(&self.items, &self.counts) }
     }
 
-    /// Makes sure that a unit can be noted.
-    fn has_room(&mut self) -> bool {
-        self.items.try_reserve(1).is_ok() && self.slabs.try_reserve(1).is_ok()
+    /// Makes room for all the runs that a purge may have, so that it need not ask the heap, which
+    /// may take its time, while the keg's lock is held.
+    pub(crate) fn reserve(&mut self, counted: bool) -> Result<(), TryReserveError> {
+        self.items.try_reserve(RUNS_MAX)?;
+        self.slabs.try_reserve(RUNS_MAX)?;
+        self.counts.try_reserve(RUNS_MAX * usize::from(counted))
+    }
+
+    /// Whether one more unit can be noted.
+    fn has_room(&self) -> bool {
+        self.items.len().max(self.slabs.len()) < RUNS_MAX
     }
 }
 
@@ -141,32 +157,50 @@ impl Slabs {
     /// at least what the items in use need and about `keep_bytes` more. Empty, and
     /// [busy](Purge::is_busy), while another purge has not ended.
     pub(crate) fn purge_begin(&mut self, keep_bytes: usize, max_bytes: usize) -> Purge {
-        let mut purge = Purge::default();
         if self.purging {
-            purge.busy = true;
-            return purge;
+            return Purge {
+                busy: true,
+                ..Purge::default()
+            };
         }
+        let mut purge = core::mem::take(&mut self.spare);
         let budget = self.purgeable_units(keep_bytes, max_bytes);
         let left = self.purge_empty(budget, &mut purge);
         let left = self.purge_partial(left, &mut purge);
-        purge.more |= left == 0 && budget > 0;
+        purge.more |= (left == 0 && budget > 0) || !purge.has_room();
         for i in 0..purge.slabs.len() {
             for n in purge.slabs[i].clone() {
                 self.purge_counts(n, &mut purge);
             }
         }
-        self.purging = !purge.slabs.is_empty();
+        self.purging = !purge.is_empty();
+        if !self.purging {
+            let more = core::mem::take(&mut purge.more);
+            self.spare = purge;
+            return Purge {
+                more,
+                ..Purge::default()
+            };
+        }
         purge
     }
 
     /// Lets go of what a purge held.
-    pub(crate) fn purge_end(&mut self, purge: Purge) {
-        if purge.slabs.is_empty() {
+    pub(crate) fn purge_end(&mut self, mut purge: Purge) {
+        if purge.is_empty() {
             return;
         }
-        for n in purge.slabs.into_iter().flatten() {
+        for n in purge.slabs.drain(..).flatten() {
             self.release(n);
         }
+        purge.items.clear();
+        purge.counts.clear();
+        // Its lists serve again.
+        self.spare = Purge {
+            units: 0,
+            more: false,
+            ..purge
+        };
         self.purging = false;
     }
 
@@ -183,6 +217,7 @@ impl Slabs {
         let mut end = self.slabs.len();
         let empty = Shelf::Empty.index().unwrap_or(CLASSES);
         while budget > 0
+            && purge.has_room()
             && let Some(n) = self.shelves[empty].last_before(end)
         {
             budget -= self.purge_slab(n, budget, purge);
@@ -200,6 +235,7 @@ impl Slabs {
         for class in (0..CLASSES).rev() {
             let mut from = 0;
             while budget > 0
+                && purge.has_room()
                 && let Some(n) = self.shelves[class].next_from(from)
             {
                 from = n + 1;
@@ -221,7 +257,7 @@ impl Slabs {
     fn purge_slab(&mut self, n: usize, budget: usize, purge: &mut Purge) -> usize {
         let slab = self.slabs[n];
         let is_empty = slab.free as usize == self.geo.per_slab();
-        if is_empty && slab.units as usize <= budget && purge.has_room() {
+        if is_empty && slab.units as usize <= budget {
             return self.purge_whole(n, purge);
         }
         let (mut gone, mut held, mut from) = (0, 0, 0);

@@ -7,14 +7,19 @@
 //!
 //! Both carry the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 
+#[cfg(feature = "invariants")]
+use crate::builder::has_hooks;
 use crate::hooks::{Hooks, NoHooks};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::keg::Urgency;
-use crate::{AllocError, LocalCache, Purged, ZoneBuilder, ZoneStats};
+use crate::percpu::Pushed;
+use crate::sample::Site;
+use crate::{AllocError, Census, LocalCache, Purged, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;
@@ -74,6 +79,7 @@ impl<H: Hooks> RawZone<H> {
     /// # Errors
     /// [`AllocError`]: the limit is reached, memory has run out, or a hook refused.
     #[doc(alias = "uma_zalloc")]
+    #[track_caller]
     #[inline]
     pub fn alloc(&self) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the handle keeps the zone.
@@ -86,9 +92,12 @@ impl<H: Hooks> RawZone<H> {
     /// # Errors
     /// As there; the reserve is used up too.
     #[doc(alias = "M_USE_RESERVE")]
+    #[track_caller]
     pub fn alloc_urgent(&self) -> Result<NonNull<u8>, AllocError> {
-        let item = self.inner().take(Urgency::Urgent)?;
-        self.zone.constructed(item)
+        let site = Location::caller();
+        self.zone.consult()?;
+        let item = self.inner().take(Urgency::Urgent, Some(site))?;
+        self.zone.constructed(item, site)
     }
 
     /// As [`alloc`](Self::alloc), but sleeps while there is none, for `timeout` if one is given.
@@ -97,10 +106,15 @@ impl<H: Hooks> RawZone<H> {
     /// # Errors
     /// As there, once the time is up; or a hook refused.
     #[doc(alias = "M_WAITOK")]
+    #[track_caller]
     pub fn alloc_wait(&self, timeout: Option<Duration>) -> Result<NonNull<u8>, AllocError> {
+        let site = Location::caller();
+        if timeout.is_some() {
+            self.zone.consult()?;
+        }
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let item = self.inner().take_or_wait(deadline)?;
-        self.zone.constructed(item)
+        let item = self.inner().take_or_wait(deadline, site)?;
+        self.zone.constructed(item, site)
     }
 
     /// Has `callback` called once, on whatever thread brings an item back, when an allocation may
@@ -125,6 +139,7 @@ impl<H: Hooks> RawZone<H> {
     /// `item` came from an allocation of this zone, was not freed since, and nobody uses it or
     /// its reference count any more.
     #[doc(alias = "uma_zfree")]
+    #[track_caller]
     #[inline]
     pub unsafe fn free(&self, item: NonNull<u8>) {
         // SAFETY: the caller's promise is the one that is asked for.
@@ -134,6 +149,7 @@ impl<H: Hooks> RawZone<H> {
     /// Gives out as many items as `out` takes or as there are, and says how many: they are the
     /// first ones of `out`. Much cheaper than as many single allocations.
     #[must_use = "the items given out are lost if their number is"]
+    #[track_caller]
     #[inline]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         // SAFETY: the handle keeps the zone.
@@ -147,10 +163,39 @@ impl<H: Hooks> RawZone<H> {
     ///
     /// # Safety
     /// As for [`free`](Self::free), for each of them, all of them different.
+    #[track_caller]
     #[inline]
     pub unsafe fn free_bulk(&self, items: &[NonNull<u8>]) {
         // SAFETY: the caller's promise is the one that is asked for.
         unsafe { self.zone.free_bulk(items) }
+    }
+
+    /// An item of this CPU's loaded bucket, and of nothing else: no lock, no system call, no `ctor`.
+    /// A door for tests: it shows what a signal handler may do.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline]
+    pub fn pop_fast(&self) -> Option<NonNull<u8>> {
+        let item = self.inner().percpu.pop()?;
+        self.inner().mark_taken(item, Location::caller());
+        Some(item)
+    }
+
+    /// Puts an item into this CPU's loaded bucket if it has room, as [`pop_fast`](Self::pop_fast)
+    /// took it out; says whether it had.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free), for an item of `pop_fast`, if it says so.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline]
+    pub unsafe fn push_fast(&self, item: NonNull<u8>) -> bool {
+        self.inner().mark_freed(item, Location::caller());
+        let is_down = self.inner().percpu.push(item) == Pushed::Done;
+        if !is_down {
+            self.inner().mark_taken(item, Location::caller());
+        }
+        is_down
     }
 
     /// A cache of the caller's own, without any synchronisation: for a worker pinned to its CPU.
@@ -199,6 +244,13 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.inner().hooks::<H>() }
     }
 
+    /// Who holds the live items, and for how long, as far as it is known: an estimate from
+    /// samples, or exact with the feature `invariants`. See [`Census`].
+    #[must_use]
+    pub fn census(&self) -> Census {
+        Census::of(self.inner())
+    }
+
     /// What the zone holds and has done.
     #[must_use]
     pub fn stats(&self) -> ZoneStats {
@@ -242,6 +294,48 @@ impl<H: Hooks> RawZone<H> {
     #[doc(alias = "UMA_RECLAIM_TRIM")]
     pub fn trim(&self) -> Purged {
         self.inner().trim()
+    }
+
+    /// Lets allocations of this zone fail from now on as the plan says, with
+    /// [`AllocError::NoMemory`]. One that may sleep without a limit of time is not consulted.
+    #[cfg(feature = "invariants")]
+    pub fn fail(&self, plan: crate::FailPlan) {
+        self.fail_at(crate::FailPoint::Alloc, plan);
+    }
+
+    /// Lets something fail from now on as the plan says.
+    #[cfg(feature = "invariants")]
+    pub fn fail_at(&self, point: crate::FailPoint, plan: crate::FailPlan) {
+        self.at_point(point, |point| point.set(plan));
+    }
+
+    /// How often the plan was consulted since it was set.
+    #[cfg(feature = "invariants")]
+    #[must_use]
+    pub fn consulted(&self, point: crate::FailPoint) -> u64 {
+        self.at_point(point, crate::fail::Point::consulted)
+    }
+
+    #[cfg(feature = "invariants")]
+    fn at_point<T: Default>(
+        &self,
+        point: crate::FailPoint,
+        how: impl FnOnce(&crate::fail::Point) -> T,
+    ) -> T {
+        use crate::FailPoint;
+        let inner = self.inner();
+        match point {
+            FailPoint::Alloc => how(&inner.fails.alloc),
+            FailPoint::Init => how(&inner.fails.init),
+            FailPoint::Ctor => how(&inner.fails.ctor),
+            FailPoint::Import => how(&inner.keg.import_point),
+            FailPoint::Bucket => how(&inner.depot.lock().bucket_point),
+            // A cache-only zone has no slabs to fail.
+            FailPoint::Pages => match &inner.keg.lock().slabs {
+                Some(slabs) => how(&slabs.grow_point),
+                None => T::default(),
+            },
+        }
     }
 
     /// Whether the zone's structures agree with each other. For tests: it looks at every slab.
@@ -339,11 +433,14 @@ impl<H: Hooks> RawZoneRef<H> {
     ///
     /// # Safety
     /// During the call a handle exists, or an item of the zone that is live throughout.
+    #[track_caller]
     #[inline]
     pub unsafe fn alloc(self) -> Result<NonNull<u8>, AllocError> {
+        let site = Location::caller();
+        self.consult()?;
         // SAFETY: the caller says that something keeps the zone.
-        let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal)?;
-        self.constructed(item)
+        let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal, Some(site))?;
+        self.constructed(item, site)
     }
 
     /// As [`RawZone::free`].
@@ -353,10 +450,13 @@ impl<H: Hooks> RawZoneRef<H> {
     ///
     /// # Safety
     /// As there. The item itself keeps the zone until it is freed, so nothing else need.
+    #[track_caller]
     #[inline]
     pub unsafe fn free(self, item: NonNull<u8>) {
         // SAFETY: the item is live and ours: it keeps the zone.
-        unsafe { self.destruct(item) };
+        if unsafe { self.destruct(item, Location::caller()) } == Destructed::Gone {
+            return;
+        }
         // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
         unsafe { Inner::put(self.inner, item) }
     }
@@ -366,14 +466,17 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// As for [`alloc`](Self::alloc).
     #[must_use = "the items given out are lost if their number is"]
+    #[track_caller]
     #[inline]
     pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let site = Location::caller();
+        let allowed = self.consult_bulk(out.len());
         // SAFETY: the caller says that something keeps the zone.
-        let taken = unsafe { self.inner.as_ref() }.take_bulk(out);
+        let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
         for at in 0..taken {
             // SAFETY: take_bulk wrote the first `taken` entries.
             let item = unsafe { out[at].assume_init() };
-            if self.constructed(item).is_err() {
+            if self.constructed(item, site).is_err() {
                 // The one that was refused has gone back by itself.
                 self.put_back_bulk(&out[at + 1..taken]);
                 return at;
@@ -389,14 +492,20 @@ impl<H: Hooks> RawZoneRef<H> {
     ///
     /// # Safety
     /// As there. The items keep the zone until they are freed.
+    #[track_caller]
     #[inline]
     pub unsafe fn free_bulk(self, items: &[NonNull<u8>]) {
-        for &item in items {
+        let mut start = 0;
+        for (at, &item) in items.iter().enumerate() {
             // SAFETY: the item is live and ours: it keeps the zone.
-            unsafe { self.destruct(item) };
+            if unsafe { self.destruct(item, Location::caller()) } == Destructed::Gone {
+                // SAFETY: given up by their owner, and through `dtor`.
+                unsafe { Inner::put_bulk(self.inner, &items[start..at]) };
+                start = at + 1;
+            }
         }
-        // SAFETY: given up by their owner, and through `dtor`.
-        unsafe { Inner::put_bulk(self.inner, items) }
+        // SAFETY: as above.
+        unsafe { Inner::put_bulk(self.inner, &items[start..]) }
     }
 
     /// As [`RawZone::refcount`].
@@ -431,18 +540,55 @@ impl<H: Hooks> RawZoneRef<H> {
         arena.is_some_and(|arena| arena.owns(pointer))
     }
 
+    /// Whether an allocation may go on, in builds in which tests let some fail.
+    #[inline]
+    pub(crate) fn consult(self) -> Result<(), AllocError> {
+        match self.consult_bulk(1) {
+            0 => Err(AllocError::NoMemory),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many of as many allocations may go on.
+    #[inline]
+    fn consult_bulk(self, items: usize) -> usize {
+        #[cfg(feature = "invariants")]
+        {
+            // SAFETY: whoever allocates says that something keeps the zone.
+            let inner = unsafe { self.inner.as_ref() };
+            if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
+                inner.counts.failures.inc();
+                return refused;
+            }
+        }
+        items
+    }
+
     /// Runs `ctor` over an item just taken; one that it refuses goes back to the cache.
     #[inline]
-    pub(crate) fn constructed(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+    pub(crate) fn constructed(
+        self,
+        item: NonNull<u8>,
+        site: Site,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: whoever took the item says that something keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
+        #[cfg(feature = "invariants")]
+        {
+            if inner.is_plain() {
+                inner.check_trashed(item);
+            }
+            if has_hooks::<H>() && inner.fails.ctor.fails() {
+                return self.refused(item);
+            }
+        }
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
         // SAFETY: the item came through `init` into a cache and is in our hands alone.
         if unsafe { hooks.ctor(item) }.is_err() {
             return self.refused(item);
         }
-        inner.mark_taken(item);
+        inner.mark_taken(item, site);
         Ok(item)
     }
 
@@ -450,9 +596,8 @@ impl<H: Hooks> RawZoneRef<H> {
     fn refused(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: as in `constructed`.
         let inner = unsafe { self.inner.as_ref() };
-        inner.counts.refused.inc();
-        // SAFETY: no caller has seen the item, and it is as `init` left it.
-        unsafe { Inner::put(self.inner, item) };
+        // SAFETY: no caller has seen the item.
+        unsafe { self.put_back(item) };
         inner.fail(AllocError::Hook)
     }
 
@@ -462,10 +607,24 @@ impl<H: Hooks> RawZoneRef<H> {
         for entry in items {
             // SAFETY: the caller passes entries that take_bulk wrote.
             let item = unsafe { entry.assume_init() };
-            // SAFETY: as in `constructed`.
-            unsafe { self.inner.as_ref() }.counts.refused.inc();
-            // SAFETY: no caller has seen the item, and it is as `init` left it.
+            // SAFETY: no caller has seen the item.
+            unsafe { self.put_back(item) };
+        }
+    }
+
+    /// # Safety
+    /// The item was taken, no caller has seen it, and it is as `init` left it.
+    unsafe fn put_back(self, item: NonNull<u8>) {
+        // SAFETY: as in `constructed`.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.counts.refused.inc();
+        if inner.may_own(item) {
+            // SAFETY: so says the caller.
             unsafe { Inner::put(self.inner, item) };
+        } else {
+            inner.begin_free_sample(item, None);
+            // SAFETY: it keeps the zone until the call.
+            unsafe { Inner::end_free_sample(self.inner, item) };
         }
     }
 
@@ -474,17 +633,51 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// The item is live and of this zone.
     #[inline]
-    pub(crate) unsafe fn destruct(self, item: NonNull<u8>) {
+    pub(crate) unsafe fn destruct(self, item: NonNull<u8>, site: Site) -> Destructed {
         // SAFETY: the item keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
         if !inner.may_own(item) {
-            inner.foreign(item);
+            // SAFETY: so says the caller.
+            unsafe { self.destruct_sample(item, site) };
+            return Destructed::Gone;
         }
-        inner.mark_freed(item);
+        inner.mark_freed(item, site);
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
         // SAFETY: the item went through `ctor`, and its caller gave it up.
         unsafe { hooks.dtor(item) };
+        inner.trash_plain(item);
+        Destructed::Here
+    }
+
+    /// Takes an item back that is not in the range where items are looked for: a sample, or
+    /// somebody else's.
+    ///
+    /// # Panics
+    /// If it is not a live sample of this zone.
+    ///
+    /// # Safety
+    /// As for [`destruct`](Self::destruct).
+    #[cold]
+    #[inline(never)]
+    unsafe fn destruct_sample(self, item: NonNull<u8>, site: Site) {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.begin_free_sample(item, Some(site));
+        inner.mark_freed(item, site);
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item went through `ctor`, and its caller gave it up.
+        unsafe { hooks.dtor(item) };
+        inner.trash_plain(item);
+        // SAFETY: it keeps the zone until the call.
+        unsafe { Inner::end_free_sample(self.inner, item) };
+    }
+
+    /// A sample for a caller of a local cache, if it is time for one.
+    pub(crate) fn sample(self, site: Site) -> Option<NonNull<u8>> {
+        // SAFETY: the local cache has a handle.
+        unsafe { self.inner.as_ref() }.sample(Some(site))
     }
 
     /// One item without `ctor`, for a local cache.
@@ -493,7 +686,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// As for [`alloc`](Self::alloc).
     pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.inner.as_ref() }.take(Urgency::Normal)
+        unsafe { self.inner.as_ref() }.take(Urgency::Normal, None)
     }
 
     /// Items without `ctor`, for a local cache.
@@ -502,7 +695,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// As for [`alloc`](Self::alloc).
     pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.inner.as_ref() }.take_bulk(out)
+        unsafe { self.inner.as_ref() }.take_bulk(out, None)
     }
 
     /// Items that went through `dtor`, from a local cache.
@@ -513,6 +706,16 @@ impl<H: Hooks> RawZoneRef<H> {
         // SAFETY: the caller's promise is the one that is asked for.
         unsafe { Inner::put_bulk(self.inner, items) }
     }
+}
+
+/// What became of an item that came back.
+#[derive(PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Destructed {
+    /// It is as `init` left it, and to be put down.
+    Here,
+    /// It was a sample, and is in its slot already.
+    Gone,
 }
 
 const _: () = {

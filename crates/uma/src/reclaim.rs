@@ -1,6 +1,6 @@
 //! Giving memory back: caches and depot into the slabs, free pages to the system.
 //!
-//! Called by: `raw.rs`, `reclaimer.rs`, `keg.rs`, `inner.rs` (the end of a zone). Calls:
+//! Called by: `raw.rs`, `reclaim_set.rs`, `keg.rs`, `inner.rs` (the end of a zone). Calls:
 //! `percpu.rs`, `depot.rs`, `keg.rs`, `slabs.rs`, `fini`.
 //!
 //! | level | takes back | when |
@@ -12,6 +12,9 @@
 //! way are counted as in transit, so that an allocation that finds nothing meanwhile waits for
 //! them instead of failing.
 //!
+//! A visitor may come while the last handle goes. So whether caches may be opened again is asked
+//! of the zone's own depot, under the lock under which it was closed for good.
+//!
 //! Sources: seed 004 section 5.5; Bonwick and Adams 2001, section 3.3 (the working set is what
 //! was needed at some time since one last looked).
 
@@ -19,40 +22,77 @@ use crate::inner::Inner;
 use crate::keg::Keg;
 use crate::purge::Purged;
 use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::thread;
 
-/// How much a purge hands back before it lets others have the keg's lock again, in bytes.
-const PURGE_BYTES_MAX: usize = 32 << 20;
+/// How much a purge hands back before it lets others have the keg's lock, and its items, again.
+const STEP_BYTES: usize = 8 << 20;
+/// How long to wait for another thread's purge of the keg: it is some milliseconds from its end.
+const BUSY_NAPS_MAX: usize = 1000;
+const BUSY_NAP: Duration = Duration::from_micros(200);
+
+/// A part of what there was to purge.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub(crate) struct Piece {
+    pub(crate) purged: Purged,
+    /// Bytes that counted against the bound.
+    pub(crate) bytes: usize,
+    /// Whether there may be more.
+    pub(crate) more: bool,
+    /// Whether that is because another thread is purging this keg.
+    busy: bool,
+}
 
 impl Inner {
     /// Empties the caches of all CPUs and the depot into the slabs, and gives all free pages of
     /// the keg to the system. Others may allocate and free meanwhile.
     pub(crate) fn drain(&self) -> Purged {
-        let _inside = self.inside();
+        {
+            let _inside = self.inside();
+            self.drain_caches();
+        }
+        self.keg.purge(0)
+    }
+
+    /// Empties the caches of all CPUs and the depot into the slabs. The caller is inside.
+    pub(crate) fn drain_caches(&self) {
         self.empty_caches(|_| true);
         self.empty_depot();
         self.depot.lock().free_empty();
-        self.keg.purge(0)
     }
 
     /// Gives back what was not needed since the last trim.
     pub(crate) fn trim(&self) -> Purged {
-        let _inside = self.inside();
+        {
+            let _inside = self.inside();
+            self.trim_caches();
+        }
+        let keep = self.keg.lock().working_set_bytes();
+        self.keg.purge(keep)
+    }
+
+    /// Puts the items of idle CPUs, and of buckets that nobody needed since the last time, into
+    /// the slabs. The caller is inside.
+    pub(crate) fn trim_caches(&self) {
         let idle = self.idle_cpus();
         if idle.contains(&true) {
             self.empty_caches(|cpu| idle[cpu]);
         }
-        let excess = self.depot.lock().excess();
+        let (excess, nobody_came) = {
+            let mut depot = self.depot.lock();
+            let nobody_came = depot.is_idle();
+            (depot.excess(), nobody_came)
+        };
         for _ in 0..excess {
-            let Some(bucket) = self.depot.lock().pop_filled() else {
-                break;
-            };
+            // A statement of its own: the guard must be gone when hooks run.
+            let bucket = self.depot.lock().pop_filled();
+            let Some(bucket) = bucket else { break };
             self.empty_into_keg(bucket);
         }
-        if excess > 0 {
+        if excess > 0 || nobody_came {
             self.depot.lock().free_empty();
         }
-        let keep = self.keg.lock().working_set_bytes();
-        self.keg.purge(keep)
     }
 
     /// The CPUs that hold buckets of this zone and did nothing with them since the last time.
@@ -69,14 +109,15 @@ impl Inner {
     /// Takes the buckets of some CPUs into the depot; these CPUs go on at once.
     fn empty_caches(&self, cpus: impl Fn(usize) -> bool) {
         let _members = self.keg.lock_members();
-        let closed = self.keg.lock().is_closed();
+        // The keg at a shortage, or the end of the zone, has shut it: it stays shut, and empty.
+        if self.depot.lock().is_closed() {
+            return;
+        }
         // Should the system refuse the fence, the caches stay as they are.
         let _ = self
             .percpu
             .drain_cpus(cpus, |bucket| self.depot.lock().push(bucket));
-        if !closed {
-            self.percpu.start();
-        }
+        self.percpu.start();
     }
 
     /// Empties the depot into the keg, a bucket at a time.
@@ -117,23 +158,52 @@ impl Inner {
 }
 
 impl Keg {
-    /// Gives free pages back until about `keep` bytes of them are left, in steps, without the
-    /// lock while the system works.
+    /// Gives free pages back until about `keep` bytes of them are left.
     pub(crate) fn purge(&self, keep: usize) -> Purged {
         let mut done = Purged::default();
-        let Some(arena) = self.arena() else {
-            return done;
-        };
+        if let (0, Some(arena)) = (keep, self.arena()) {
+            done += self.samples.purge(arena);
+        }
+        let mut naps = 0;
         loop {
-            let Some(purge) = self.begin_purge(keep, PURGE_BYTES_MAX) else {
-                return done;
-            };
-            done += purge.run(arena);
-            let more = purge.has_more();
-            self.end_purge(purge);
-            if !more {
+            let piece = self.purge_piece(keep, usize::MAX);
+            done += piece.purged;
+            if !piece.more || naps == BUSY_NAPS_MAX {
                 return done;
             }
+            if piece.busy {
+                naps += 1;
+                thread::sleep(BUSY_NAP);
+            }
         }
+    }
+
+    /// As [`purge`](Self::purge), about `max` bytes of it at most. In steps, without the lock
+    /// while the system works.
+    pub(crate) fn purge_piece(&self, keep: usize, max: usize) -> Piece {
+        let mut piece = Piece::default();
+        let Some(arena) = self.arena() else {
+            return piece;
+        };
+        piece.purged += self.samples.purge_idle(arena);
+        while piece.bytes < max {
+            let step = STEP_BYTES.min(max - piece.bytes);
+            let Some(purge) = self.begin_purge(keep, step) else {
+                break;
+            };
+            piece.more = purge.has_more();
+            piece.busy = purge.is_busy();
+            if purge.is_empty() {
+                piece.more |= piece.busy;
+                return piece;
+            }
+            piece.purged += purge.run(arena);
+            piece.bytes += purge.units() * arena.geometry().unit_bytes();
+            self.end_purge(purge);
+            if !piece.more {
+                break;
+            }
+        }
+        piece
     }
 }

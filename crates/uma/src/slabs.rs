@@ -22,7 +22,9 @@
 use crate::arena::Arena;
 use crate::bitset::Bitset;
 use crate::geometry::{Geometry, Place};
+use crate::purge::Purge;
 use crate::slab::{Fullness, SHELVES, Shelf, Slab};
+use crate::tail::make_room;
 use crate::touched::Touched;
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -36,9 +38,9 @@ pub(crate) struct Slabs {
     fullness: Fullness,
     pub(crate) slabs: Vec<Slab>,
     /// A bit for each free item, `words_per_slab` words a slab.
-    bits: Vec<u64>,
+    pub(crate) bits: Vec<u64>,
     /// The same for the items that a purge holds.
-    held: Vec<u64>,
+    pub(crate) held: Vec<u64>,
     pub(crate) touched: Touched,
     pub(crate) shelves: [Bitset; SHELVES],
     /// Which shelves are not bare.
@@ -46,7 +48,7 @@ pub(crate) struct Slabs {
     /// Slabs that the arena has made accessible.
     open: usize,
     /// Free items that may be taken.
-    free: usize,
+    pub(crate) free: usize,
     /// Free items that a purge holds.
     held_items: usize,
     units_peak: usize,
@@ -54,6 +56,11 @@ pub(crate) struct Slabs {
     pub(crate) floor: usize,
     /// Whether a purge holds items.
     pub(crate) purging: bool,
+    /// What tests let fail.
+    #[cfg(feature = "invariants")]
+    pub(crate) grow_point: crate::fail::Point,
+    /// The lists of the last purge, empty.
+    pub(crate) spare: Purge,
 }
 
 impl Slabs {
@@ -75,6 +82,9 @@ impl Slabs {
             units_peak: 0,
             floor: 0,
             purging: false,
+            #[cfg(feature = "invariants")]
+            grow_point: crate::fail::Point::default(),
+            spare: Purge::default(),
         }
     }
 
@@ -97,11 +107,6 @@ impl Slabs {
     /// Free items that nobody can take until the purge that holds them ends.
     pub(crate) fn held(&self) -> usize {
         self.held_items
-    }
-
-    /// Whether a slab in use could give an item, now or after touching its pages again.
-    pub(crate) fn has_items(&self) -> bool {
-        self.free > 0
     }
 
     /// Bytes of slabs that may be resident.
@@ -155,7 +160,9 @@ impl Slabs {
             let place = arena.place_of(item);
             let word = place.slab * words + place.slot / 64;
             let bit = 1 << (place.slot % 64);
-            if (self.bits[word] | self.held[word]) & bit != 0 {
+            let is_free = |bits: &u64| (bits | self.held[word]) & bit != 0;
+            // Of slabs that were forgotten all items are free.
+            if self.bits.get(word).is_none_or(is_free) {
                 double_free(item, self.name);
             }
             self.bits[word] |= bit;
@@ -230,13 +237,20 @@ impl Slabs {
         if n >= arena.slabs_max() {
             return None;
         }
+        #[cfg(feature = "invariants")]
+        if self.grow_point.fails() {
+            return None;
+        }
         if n >= self.open {
             self.open = arena.open(self.open, n + 1)?;
         }
+        if n == 0 {
+            self.spare.reserve(arena.is_counted()).ok()?;
+        }
         let words = self.geo.words_per_slab();
-        self.slabs.try_reserve(1).ok()?;
-        self.bits.try_reserve(words).ok()?;
-        self.held.try_reserve(words).ok()?;
+        make_room(&mut self.slabs, 1).ok()?;
+        make_room(&mut self.bits, words).ok()?;
+        make_room(&mut self.held, words).ok()?;
         self.touched.grow(n + 1, arena.is_counted()).ok()?;
         for set in &mut self.shelves {
             set.grow(n + 1).ok()?;
@@ -351,11 +365,15 @@ impl Slabs {
         how(slab);
         let after = self.fullness.shelf_of(slab);
         if before != after {
-            if let Some(i) = before.index() {
-                self.shelves[i].remove(n);
-                self.occupied &= !(u32::from(self.shelves[i].is_empty()) << i);
-            }
+            self.take_off_shelf(n, before);
             self.put_on_shelf(n, after);
+        }
+    }
+
+    pub(crate) fn take_off_shelf(&mut self, n: usize, shelf: Shelf) {
+        if let Some(i) = shelf.index() {
+            self.shelves[i].remove(n);
+            self.occupied &= !(u32::from(self.shelves[i].is_empty()) << i);
         }
     }
 

@@ -78,6 +78,7 @@ impl ZoneStats {
         let counts = &inner.counts;
         let requests =
             (popped.wrapping_add(counts.direct.get())).wrapping_sub(counts.refused.get());
+        let of_samples = (inner.keg.arena()).map_or(0, |arena| inner.keg.samples.bytes(arena));
         let keg = inner.keg.lock();
         let of_slabs =
             |number: fn(&crate::slabs::Slabs) -> usize| keg.slabs.as_ref().map_or(0, number);
@@ -100,8 +101,8 @@ impl ZoneStats {
             closings: keg.closings,
             contentions,
             bucket_items,
-            bytes: of_slabs(crate::slabs::Slabs::bytes),
-            bytes_peak: of_slabs(crate::slabs::Slabs::bytes_peak),
+            bytes: of_slabs(crate::slabs::Slabs::bytes) + of_samples,
+            bytes_peak: of_slabs(crate::slabs::Slabs::bytes_peak) + of_samples,
         }
     }
 

@@ -11,6 +11,7 @@
 use crate::arena::COUNT_BYTES;
 use crate::geometry::{Geometry, Place};
 use crate::region;
+use crate::tail::{cut, make_room};
 use core::ops::Range;
 use std::collections::TryReserveError;
 
@@ -51,12 +52,18 @@ impl Touched {
         Ok(())
     }
 
+    /// Forgets the slabs from `slabs` on, which have no marks.
+    pub(crate) fn cut(&mut self, slabs: usize) {
+        cut(&mut self.units, slabs * self.words);
+    }
+
     /// Units of all slabs that may be resident.
     pub(crate) fn len(&self) -> usize {
         self.marked
     }
 
     /// Pages of counts that may be resident.
+    #[cfg(test)]
     pub(crate) fn counts_len(&self) -> usize {
         self.counts_marked
     }
@@ -147,7 +154,7 @@ fn set(word: &mut u64, bit: usize) -> bool {
 
 /// Lengthens with zeros.
 fn extend(words: &mut Vec<u64>, len: usize) -> Result<(), TryReserveError> {
-    words.try_reserve(len.saturating_sub(words.len()))?;
+    make_room(words, len.saturating_sub(words.len()))?;
     words.resize(len.max(words.len()), 0);
     Ok(())
 }

@@ -51,8 +51,13 @@ impl<T> Zone<T> {
     /// As [`Zone::new`].
     ///
     /// # Panics
-    /// If the builder was begun for another layout than that of `T`.
+    /// If the builder was begun for another layout than that of `T`, or is for a secondary zone
+    /// whose master has hooks, which own what is in the items.
     pub fn build(builder: ZoneBuilder) -> Result<Self, ZoneError> {
+        assert!(
+            !builder.has_hooked_master(),
+            "the master's hooks own what is in its items"
+        );
         let raw = builder.build()?;
         assert!(
             raw.layout() == Layout::new::<T>(),
@@ -68,6 +73,7 @@ impl<T> Zone<T> {
     ///
     /// # Errors
     /// [`AllocError`]; `value` is dropped then.
+    #[track_caller]
     #[inline]
     pub fn alloc(&self, value: T) -> Result<ZoneBox<T>, AllocError> {
         let item = self.raw.alloc()?.cast::<T>();

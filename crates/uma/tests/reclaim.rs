@@ -4,76 +4,10 @@
 
 mod common;
 
-use common::{Dice, assert_balance, builder, free, read, write, zone};
-
-/// Resident bytes of this process.
-fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has a /proc");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kbytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok());
-    kbytes.expect("the kernel says how much is resident") * 1024
-}
-
-#[test]
-fn a_spike_leaves_nothing_behind() {
-    // Breaks when pages stay after a drain, or content of survivors goes with them.
-    const ITEMS: usize = 32 << 10;
-    let zone = zone(2048, 2048);
-    let before = resident();
-    let mut items: Vec<_> = (0..ITEMS)
-        .map(|i| {
-            let item = zone.alloc().unwrap();
-            write(item, i as u64);
-            item
-        })
-        .collect();
-    let peak = resident();
-    assert!(peak - before >= ITEMS * 2048, "the spike was not resident");
-
-    // One in a thousand survives, at random.
-    let mut dice = Dice::new(1);
-    let mut survivors = Vec::new();
-    items.retain(|&item| {
-        let survives = dice.below(1000) == 0;
-        if survives {
-            survivors.push((item, read(item)));
-        }
-        !survives
-    });
-    items.drain(..).for_each(|item| free(&zone, item));
-    zone.drain();
-    let slabs = survivors.len() * (64 << 10);
-    assert!(
-        zone.stats().bytes <= slabs,
-        "slabs without a live item are still there"
-    );
-    assert!(
-        resident() < before + slabs + (4 << 20),
-        "pages without a live item are still there"
-    );
-    assert!(
-        survivors.iter().all(|&(item, value)| read(item) == value),
-        "a survivor was purged"
-    );
-
-    // What went comes back, zeroed or not, and is usable.
-    let again: Vec<_> = (0..ITEMS).map(|_| zone.alloc().unwrap()).collect();
-    again.iter().for_each(|&item| write(item, 5));
-    assert!(
-        survivors.iter().all(|&(item, value)| read(item) == value),
-        "two owners"
-    );
-    again.into_iter().for_each(|item| free(&zone, item));
-    survivors
-        .into_iter()
-        .for_each(|(item, _)| free(&zone, item));
-    assert_balance(&zone);
-    assert!(
-        resident() < before + (4 << 20),
-        "the spike left pages behind"
-    );
-    assert!(zone.stats().bytes_peak >= ITEMS * 2048);
-}
+use common::{Dice, Item, assert_balance, builder, free, pin, zone};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use uma::{AllocError, RawZone};
 
 #[test]
 fn live_items_gather_low() {
@@ -96,5 +30,218 @@ fn live_items_gather_low() {
     assert_eq!(item, items[3 * 32 + 9]);
     free(&zone, item);
     keep.iter().for_each(|&i| free(&zone, items[i]));
+    assert_balance(&zone);
+}
+
+/// Two CPUs to compare, if there are.
+fn two_cpus() -> bool {
+    thread::available_parallelism().is_ok_and(|n| n.get() >= 2)
+}
+
+/// Allocates and frees a few, so that this CPU has some in its cache.
+fn work(zone: &RawZone) {
+    let items: Vec<_> = (0..8).map(|_| zone.alloc().unwrap()).collect();
+    items.into_iter().for_each(|item| free(zone, item));
+}
+
+#[test]
+fn a_trim_takes_from_idle_cpus_alone() {
+    // Breaks when a CPU that sleeps keeps its items, or one that works loses them.
+    if !two_cpus() {
+        return;
+    }
+    let zone = builder(2048, 2048).build().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(0);
+            work(&zone);
+        });
+    });
+    pin(1);
+    work(&zone);
+    // The first time only looks.
+    zone.trim();
+    work(&zone);
+    let (cached, imports) = (zone.stats().cached_by_cpus, zone.stats().imports);
+    zone.trim();
+    let left = zone.stats().cached_by_cpus;
+    assert!(left < cached && left > 0, "{left} of {cached} are left");
+    for _ in 0..20 {
+        work(&zone);
+        zone.trim();
+    }
+    assert_eq!(
+        zone.stats().imports,
+        imports,
+        "a busy CPU had to go to the slabs"
+    );
+    for _ in 0..4 {
+        zone.trim();
+    }
+    let stats = zone.stats();
+    assert_eq!(
+        (stats.cached(), stats.bytes),
+        (0, 0),
+        "an idle zone keeps something"
+    );
+}
+
+#[test]
+fn a_trim_keeps_what_was_needed_since_the_last() {
+    // Breaks when pages that are used again and again go back each time.
+    let zone = zone(2048, 2048);
+    let burst = || {
+        let items: Vec<_> = (0..20_000).map(|_| zone.alloc().unwrap()).collect();
+        items.into_iter().for_each(|item| free(&zone, item));
+    };
+    burst();
+    for _ in 0..5 {
+        burst();
+        // What CPUs have in their caches is not always as much.
+        let pages = zone.trim().pages;
+        assert!(
+            pages < 100,
+            "{pages} of 10,000 pages of the working set went back"
+        );
+    }
+    let bytes = zone.stats().bytes;
+    zone.trim();
+    zone.trim();
+    assert!(zone.stats().bytes < bytes / 20, "what nobody needed stays");
+}
+
+#[test]
+fn buckets_shrink_when_nobody_comes() {
+    // Breaks when a zone that was busy once has big buckets for ever.
+    let zone = builder(64, 64).build().unwrap();
+    let items: Vec<_> = (0..200_000).map(|_| zone.alloc().unwrap()).collect();
+    items.into_iter().for_each(|item| free(&zone, item));
+    let grown = zone.stats().bucket_items;
+    assert!(grown > 16, "they never grew");
+    for _ in 0..10 {
+        zone.trim();
+    }
+    assert_eq!(zone.stats().bucket_items, 16);
+    assert_balance(&zone);
+}
+
+#[test]
+fn a_drain_denies_nobody() {
+    // Breaks when items on their way back are seen as live by an allocation at the limit.
+    const THREADS: u64 = 4;
+    const EACH: usize = 16;
+    let zone = builder(256, 64)
+        .limit(THREADS as usize * EACH)
+        .build()
+        .unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|n| {
+                let zone = &zone;
+                scope.spawn(move || {
+                    pin(n);
+                    let mut dice = Dice::new(n);
+                    let mut held = Vec::new();
+                    for i in 0..30_000 {
+                        if held.len() < EACH && (held.is_empty() || dice.below(2) == 0) {
+                            held.push(zone.alloc().unwrap_or_else(|e| panic!("{i}: {e}")));
+                        } else {
+                            free(zone, held.swap_remove(dice.below(held.len())));
+                        }
+                    }
+                    held.into_iter().for_each(|item| free(zone, item));
+                })
+            })
+            .collect();
+        let drainer = scope.spawn(|| {
+            let mut drains = 0;
+            while !done.load(Relaxed) {
+                match drains % 2 {
+                    0 => zone.drain(),
+                    _ => zone.trim(),
+                };
+                drains += 1;
+            }
+            drains
+        });
+        workers
+            .into_iter()
+            .for_each(|worker| worker.join().unwrap());
+        done.store(true, Relaxed);
+        assert!(
+            drainer.join().unwrap() > 10,
+            "the drains were too few to tell"
+        );
+    });
+    assert_balance(&zone);
+}
+
+#[test]
+fn the_reserve_is_for_the_urgent() {
+    // Breaks when normal callers get at the reserve, or urgent ones do not.
+    let zone = builder(2048, 2048).limit(100).reserve(10).build().unwrap();
+    let mut held: Vec<_> = std::iter::from_fn(|| zone.alloc().ok()).collect();
+    assert_eq!(held.len(), 90);
+    assert_eq!(zone.alloc(), Err(AllocError::Limit));
+    held.extend(std::iter::from_fn(|| zone.alloc_urgent().ok()));
+    assert_eq!(held.len(), 100);
+    assert_eq!(zone.alloc_urgent(), Err(AllocError::Limit));
+    // What comes back fills the reserve first.
+    held.drain(..10).for_each(|item| free(&zone, item));
+    assert_eq!(zone.alloc(), Err(AllocError::Limit));
+    free(&zone, held.pop().unwrap());
+    held.push(zone.alloc().unwrap());
+    held.into_iter().for_each(|item| free(&zone, item));
+    assert_eq!(zone.live(), 0);
+}
+
+#[test]
+fn what_was_preallocated_stays() {
+    // Breaks when a drain takes the memory that an allocation was promised.
+    let zone = builder(2048, 2048).prealloc(1000).build().unwrap();
+    let promised = 1000 * 2048;
+    assert!(zone.stats().bytes >= promised);
+    let items: Vec<_> = (0..5000).map(|_| zone.alloc().unwrap()).collect();
+    items.into_iter().for_each(|item| free(&zone, item));
+    zone.drain();
+    let bytes = zone.stats().bytes;
+    assert!(
+        (promised..promised + (64 << 10)).contains(&bytes),
+        "{bytes}"
+    );
+    assert_eq!(zone.prealloc(0), 0);
+    zone.drain();
+    assert_eq!(zone.stats().bytes, 0);
+}
+
+#[test]
+fn a_local_cache_counts_as_live_until_it_is_flushed() {
+    // Breaks when what a worker holds for itself is lost, or denied when the worker gives it up.
+    let zone = builder(256, 64).limit(64).build().unwrap();
+    let mut cache = zone.local(16);
+    assert_eq!(cache.prefill(32), 32);
+    assert_eq!((cache.len(), zone.live()), (32, 32));
+    let others: Vec<_> = std::iter::from_fn(|| zone.alloc().ok()).collect();
+    assert_eq!(others.len(), 32);
+    let items: Vec<_> = (0..32).map(|_| cache.alloc().unwrap()).collect();
+    assert_eq!(cache.alloc(), Err(AllocError::Limit));
+    for item in items {
+        // SAFETY: from this zone, and not used any more.
+        unsafe { cache.free(item) };
+    }
+    let cache = thread::scope(|scope| {
+        let items: Vec<_> = others.into_iter().map(Item).collect();
+        let worker = scope.spawn(move || {
+            for Item(item) in items {
+                // SAFETY: as above.
+                unsafe { cache.free(item) };
+            }
+            cache
+        });
+        worker.join().unwrap()
+    });
+    assert!(cache.len() <= 32);
+    drop(cache);
     assert_balance(&zone);
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
     #[test]
     fn behaves_as_a_set(flips in proptest::collection::vec((0usize..10_000, 0usize..10_100), 1..300)) {
         // Breaks when a search is not that of an ordered set after any series of changes.

@@ -63,7 +63,7 @@ fn ends_where_the_reservation_ends() {
     let (mut slabs, arena) = slabs_of(2048, 3);
     assert_eq!(slabs.capacity(&arena), 96);
     assert_eq!(take(&mut slabs, &arena, 100).len(), 96);
-    assert!(!slabs.has_items());
+    assert_eq!(slabs.free(), 0);
     assert!(take(&mut slabs, &arena, 1).is_empty());
     assert!(slabs.is_valid());
 }
@@ -131,5 +131,112 @@ fn masks_cover_a_range() {
             })
             .collect();
         assert_eq!(bits, (start..end).collect::<Vec<_>>());
+    }
+}
+
+/// The three ways to lay 2 KiB items out that are worth comparing.
+#[cfg(not(miri))]
+fn cluster_layouts() -> [(&'static str, Slabs, Arena); 3] {
+    [
+        ("aligned to 2048", 2048, false),
+        ("slabs coloured by 256", 256, true),
+        ("stride of 2112", 8, true),
+    ]
+    .map(|(what, align, colour)| {
+        let options = ArenaOptions {
+            reserve_bytes: 640 << 20,
+            colour,
+            ..ArenaOptions::default()
+        };
+        let layout = Layout::from_size_align(2048, align).unwrap();
+        let geo = Geometry::new(layout, &options).unwrap();
+        let arena = Arena::reserve(geo, &options).unwrap();
+        (what, Slabs::new(geo), arena)
+    })
+}
+
+#[test]
+#[ignore = "prints figures"]
+#[cfg(not(miri))]
+fn cost_of_aliasing() {
+    use std::{hint::black_box, time::Instant};
+    for (what, mut slabs, arena) in cluster_layouts() {
+        for batch in [16, 32, 64, 128] {
+            let items = take(&mut slabs, &arena, batch);
+            let mut best = f64::MAX;
+            for _ in 0..15 {
+                let start = Instant::now();
+                for _ in 0..20_000 {
+                    for item in &items {
+                        // SAFETY: the item is ours alone, aligned to 8 and long enough.
+                        unsafe { item.cast::<u64>().write_volatile(black_box(7)) };
+                    }
+                    for item in &items {
+                        // SAFETY: as above, and written.
+                        black_box(unsafe { item.cast::<u64>().read_volatile() });
+                    }
+                }
+                let each = start.elapsed().as_nanos() as f64 / 20_000.0 / batch as f64;
+                best = best.min(each);
+            }
+            println!("{what}: batch of {batch}: {best:.2} ns to write and read 8 bytes");
+            slabs.give(&arena, &items);
+        }
+    }
+}
+
+#[test]
+#[ignore = "prints figures"]
+#[cfg(not(miri))]
+fn pages_that_survivors_pin() {
+    for (what, mut slabs, arena) in cluster_layouts() {
+        let items = take(&mut slabs, &arena, 262_144);
+        let mut seed = 1u64;
+        let (kept, freed): (Vec<_>, Vec<_>) = items.into_iter().partition(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33).is_multiple_of(100)
+        });
+        slabs.give(&arena, &freed);
+        let purge = slabs.purge_begin(0, usize::MAX);
+        purge.run(&arena);
+        let more = purge.has_more();
+        slabs.purge_end(purge);
+        if more {
+            let purge = slabs.purge_begin(0, usize::MAX);
+            purge.run(&arena);
+            slabs.purge_end(purge);
+        }
+        let each = slabs.bytes() as f64 / 4096.0 / kept.len() as f64;
+        println!(
+            "{what}: {each:.2} pages for each of {} survivors",
+            kept.len()
+        );
+    }
+}
+
+#[test]
+#[ignore = "prints figures"]
+#[cfg(not(miri))]
+fn cost_of_take_and_give() {
+    for size in [256usize, 2048] {
+        let (mut slabs, arena) = slabs_of(size, 256);
+        // Some disorder, so that slabs are on many shelves.
+        let all = take(&mut slabs, &arena, 4096);
+        let some: Vec<_> = all.iter().copied().step_by(3).collect();
+        slabs.give(&arena, &some);
+        let mut out = vec![MaybeUninit::uninit(); 64];
+        let mut best = f64::MAX;
+        for _ in 0..15 {
+            let start = std::time::Instant::now();
+            for _ in 0..2000 {
+                let n = slabs.take(&arena, &mut out);
+                // SAFETY: take wrote the first n.
+                let items = out[..n].iter().map(|item| unsafe { item.assume_init() });
+                let items: Vec<_> = items.collect();
+                slabs.give(&arena, &items);
+            }
+            best = best.min(start.elapsed().as_nanos() as f64 / 2000.0 / 64.0);
+        }
+        println!("{size}: {best:.1} ns to take an item and give it back, 64 at a time");
     }
 }

@@ -1,0 +1,223 @@
+//! A census: who holds the items of a zone, and since when.
+//!
+//! Called by: users (when a limit is reached, or a page of statistics is drawn), `warning.rs`.
+//! Calls: `sample.rs`, `invariants.rs`.
+//!
+//! It is made from the samples that are live (see `sample.rs`): each stands for the items that
+//! refills brought since the sample before it, so the estimate for a site is the sum of the weights
+//! of its samples. Where these sums exceed what is live (some of what they stood for has been freed
+//! meanwhile), all are scaled down alike; where they fall short, the rest is
+//! [`unaccounted`](Census::unaccounted). With n samples of a site expect an error of about one part
+//! in the square root of n.
+//!
+//! With the feature `invariants` every live item is known, and the census is exact.
+
+use crate::inner::Inner;
+use crate::sample::Sample;
+use core::fmt;
+use core::panic::Location;
+use core::ptr::NonNull;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Who holds what of one zone, from [`RawZone::census`](crate::RawZone::census). `Display` draws a
+/// table, [`to_json`](Census::to_json) an object.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Census {
+    /// What the zone is called.
+    pub zone: &'static str,
+    /// The sites that live items came from, the one that holds most first.
+    pub holders: Vec<Holder>,
+    /// Live items that a record was kept of.
+    pub sampled_live: usize,
+    /// Live items.
+    pub live: usize,
+    /// Whether a record was kept of all of them: the feature `invariants`.
+    pub exact: bool,
+}
+
+/// One place in the program, and what it took and has not been given back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Where the items were asked for.
+    pub site: &'static Location<'static>,
+    /// Live items from there that a record was kept of.
+    pub sampled: usize,
+    /// Live items from there, as estimated.
+    pub items: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// For how long the oldest of the recorded ones has been live.
+    pub oldest: Duration,
+    /// And the youngest.
+    pub youngest: Duration,
+    /// The thread that took the oldest: its name, or its number.
+    pub thread: String,
+}
+
+impl Census {
+    pub(crate) fn of(inner: &Inner) -> Self {
+        let (records, exact) = inner.records();
+        let live = inner.live();
+        let mut census = Self {
+            zone: inner.name,
+            sampled_live: records.len(),
+            live,
+            exact,
+            holders: Vec::new(),
+        };
+        census.holders = census.holders_of(&records, inner.layout.pad_to_align().size());
+        census
+    }
+
+    fn holders_of(&self, records: &[Sample], item_bytes: usize) -> Vec<Holder> {
+        let mut by_site: HashMap<_, Vec<&Sample>> = HashMap::new();
+        for record in records {
+            let site = (record.site.file(), record.site.line(), record.site.column());
+            by_site.entry(site).or_default().push(record);
+        }
+        let all: u64 = records.iter().map(|record| record.weight).sum();
+        let scale = (self.live as f64 / all.max(1) as f64).min(1.0);
+        let now = Instant::now();
+        let mut holders: Vec<Holder> = by_site
+            .into_values()
+            .filter_map(|records| Holder::of(&records, now, scale, item_bytes))
+            .collect();
+        holders.sort_by_key(|holder| {
+            let site = holder.site;
+            (
+                core::cmp::Reverse(holder.items),
+                site.file(),
+                site.line(),
+                site.column(),
+            )
+        });
+        holders
+    }
+
+    /// Live items that no record stands for.
+    #[must_use]
+    pub fn unaccounted(&self) -> usize {
+        let held = self.holders.iter().map(|holder| holder.items).sum();
+        self.live.saturating_sub(held)
+    }
+
+    /// The same as a JSON object on one line. Times are in milliseconds.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let holders: Vec<String> = self.holders.iter().map(Holder::to_json).collect();
+        format!(
+            "{{\"zone\":{},\"live\":{},\"sampled_live\":{},\"unaccounted\":{},\"exact\":{},\
+             \"holders\":[{}]}}",
+            quoted(self.zone),
+            self.live,
+            self.sampled_live,
+            self.unaccounted(),
+            self.exact,
+            holders.join(",")
+        )
+    }
+}
+
+impl Holder {
+    /// The records are of one site.
+    fn of(records: &[&Sample], now: Instant, scale: f64, item_bytes: usize) -> Option<Self> {
+        let oldest = records.iter().min_by_key(|record| record.since)?;
+        let youngest = records.iter().max_by_key(|record| record.since)?;
+        let weight: u64 = records.iter().map(|record| record.weight).sum();
+        let items = (weight as f64 * scale).round() as usize;
+        Some(Self {
+            site: oldest.site,
+            sampled: records.len(),
+            items,
+            bytes: items * item_bytes,
+            oldest: now.saturating_duration_since(oldest.since),
+            youngest: now.saturating_duration_since(youngest.since),
+            thread: match oldest.thread.name() {
+                Some(name) => name.to_owned(),
+                None => format!("{:?}", oldest.thread.id()),
+            },
+        })
+    }
+
+    fn to_json(&self) -> String {
+        format!(
+            "{{\"site\":{},\"sampled\":{},\"items\":{},\"bytes\":{},\"oldest_ms\":{},\
+             \"youngest_ms\":{},\"thread\":{}}}",
+            quoted(&self.site.to_string()),
+            self.sampled,
+            self.items,
+            self.bytes,
+            self.oldest.as_millis(),
+            self.youngest.as_millis(),
+            quoted(&self.thread)
+        )
+    }
+}
+
+impl fmt::Display for Census {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = if self.exact { "" } else { "about " };
+        writeln!(
+            f,
+            "zone '{}': {} live, {} of them recorded",
+            self.zone, self.live, self.sampled_live
+        )?;
+        writeln!(
+            f,
+            "{:>10} {:>12} {:>8} {:>10} {:>10}  SITE (THREAD)",
+            "ITEMS", "BYTES", "RECORDED", "OLDEST", "YOUNGEST"
+        )?;
+        for holder in &self.holders {
+            writeln!(f, "{holder}")?;
+        }
+        write!(f, "{:>10} {about}unaccounted for", self.unaccounted())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>10} {:>12} {:>8} {:>9.1}s {:>9.1}s  {} ({})",
+            self.items,
+            self.bytes,
+            self.sampled,
+            self.oldest.as_secs_f64(),
+            self.youngest.as_secs_f64(),
+            self.site,
+            self.thread
+        )
+    }
+}
+
+impl Inner {
+    /// What is known of live items, and whether that is all of them.
+    #[cfg(not(feature = "invariants"))]
+    fn records(&self) -> (Vec<Sample>, bool) {
+        (self.keg.samples.of_zone(NonNull::from(self)), false)
+    }
+
+    /// What is known of live items, and whether that is all of them.
+    #[cfg(feature = "invariants")]
+    fn records(&self) -> (Vec<Sample>, bool) {
+        (self.keg.ledger.of_zone(NonNull::from(self)), true)
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c < ' ' => json += &format!("\\u{:04x}", c as u32),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}

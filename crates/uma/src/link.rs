@@ -1,0 +1,76 @@
+//! The way from a watcher to a zone that it does not keep.
+//!
+//! Called by: `reclaim_set.rs` (visits), `inner.rs` (the end of a zone). Calls: `inner.rs`.
+//!
+//! A handle would keep the zone, and a bare pointer would outlive it. A link is neither: the zone
+//! cuts it before it ends, and a visitor counts as a thread inside, which the end waits for. So
+//! neither the last handle nor a visit ever waits for the other: whichever is later frees the
+//! zone's memory.
+//!
+//! Locks: `uma zone link`, held for a few instructions and never around anything else.
+
+use crate::inner::Inner;
+use core::ptr::NonNull;
+use kern::lock::LockClass;
+use kern::order;
+use kern::prim::Mutex;
+use std::sync::Arc;
+
+static LINK_CLASS: LockClass = LockClass::new("uma zone link", order::STATS);
+
+/// A zone as long as it has handles, and nothing after.
+pub(crate) struct Link(Mutex<Option<Target>>);
+
+#[derive(Clone, Copy)]
+struct Target(NonNull<Inner>);
+
+// SAFETY: the address of a zone, which is Sync, and is followed only by whoever has entered it.
+unsafe impl Send for Target {}
+
+impl Link {
+    /// A link to nothing yet.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(&LINK_CLASS, None)))
+    }
+
+    /// Leads to a zone from now on.
+    ///
+    /// # Safety
+    /// The zone has a handle, came from [`Inner::make`], and [cuts](Self::cut) this before it
+    /// gives up what its handles hold.
+    pub(crate) unsafe fn tie(&self, zone: NonNull<Inner>) {
+        *self.0.lock() = Some(Target(zone));
+    }
+
+    /// Lets nobody in any more. Called by the end of the last handle, before it gives up what
+    /// the handles held.
+    pub(crate) fn cut(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Does something with the zone, which does not end meanwhile; nothing when it is gone.
+    pub(crate) fn visit<T>(&self, how: impl FnOnce(&Inner) -> T) -> Option<T> {
+        let visit = self.enter()?;
+        // SAFETY: entered, and left only when `visit` is dropped.
+        Some(how(unsafe { visit.0.as_ref() }))
+    }
+
+    fn enter(&self) -> Option<Visit> {
+        let target = self.0.lock();
+        let Target(zone) = (*target)?;
+        // SAFETY: `tie` was promised that the zone cuts this first, and it cannot while this is
+        // locked: the zone still has what its handles hold.
+        unsafe { zone.as_ref() }.enter();
+        Some(Visit(zone))
+    }
+}
+
+/// A thread inside a zone that nothing else may keep.
+struct Visit(NonNull<Inner>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // SAFETY: entered by `enter`, once; the zone is not used after.
+        unsafe { Inner::leave(self.0) };
+    }
+}

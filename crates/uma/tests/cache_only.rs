@@ -1,0 +1,166 @@
+//! Cache-only zones: breaks when an imported item is lost, released twice, or refused while there
+//! is one.
+
+mod common;
+
+use common::{Item, free};
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use uma::{AllocError, Import, RawZone};
+
+/// A store of boxes, of which there are so many.
+#[derive(Clone)]
+struct Boxes(Arc<Mutex<Shelf>>);
+
+struct Shelf {
+    items: Vec<Item>,
+    calls: usize,
+}
+
+impl Boxes {
+    fn new(count: usize) -> Self {
+        let items = (0..count).map(|_| Item(NonNull::from(Box::leak(Box::new(0_u64))).cast()));
+        Self(Arc::new(Mutex::new(Shelf {
+            items: items.collect(),
+            calls: 0,
+        })))
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().items.len()
+    }
+
+    fn zone(&self, limit: usize) -> RawZone {
+        let builder = RawZone::builder("boxes", core::alloc::Layout::new::<u64>());
+        let zone = builder.limit(limit).build_cache_only(self.clone());
+        zone.expect("it needs nothing")
+    }
+}
+
+impl Import for Boxes {
+    fn import(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        kern::witness::assert_none("import");
+        let mut shelf = self.0.lock().unwrap();
+        shelf.calls += 1;
+        let count = out.len().min(shelf.items.len());
+        for place in &mut out[..count] {
+            let Item(item) = shelf.items.pop().expect("there are as many");
+            place.write(item);
+        }
+        count
+    }
+
+    unsafe fn release(&self, items: &[NonNull<u8>]) {
+        kern::witness::assert_none("release");
+        let mut shelf = self.0.lock().unwrap();
+        for &item in items {
+            assert!(
+                shelf.items.iter().all(|known| known.0 != item),
+                "released twice"
+            );
+            shelf.items.push(Item(item));
+        }
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        for Item(item) in self.items.drain(..) {
+            // SAFETY: from Box::leak in `new`, and back on the shelf, so nobody uses it.
+            drop(unsafe { Box::from_raw(item.cast::<u64>().as_ptr()) });
+        }
+    }
+}
+
+#[test]
+fn all_comes_back() {
+    // Breaks when the end of the zone forgets what its caches hold.
+    let boxes = Boxes::new(500);
+    let zone = boxes.zone(usize::MAX);
+    for round in 1..=3 {
+        let held: Vec<_> = (0..round * 100).map(|_| zone.alloc().unwrap()).collect();
+        held.into_iter().for_each(|item| free(&zone, item));
+    }
+    assert_eq!((zone.live(), zone.stats().bytes), (0, 0));
+    zone.drain();
+    assert_eq!(boxes.len(), 500);
+    let item = zone.alloc().unwrap();
+    drop(zone.clone());
+    free(&zone, item);
+    drop(zone);
+    assert_eq!(boxes.len(), 500);
+}
+
+#[test]
+fn items_are_imported_by_the_bucket() {
+    // Breaks when each allocation goes to the store.
+    let boxes = Boxes::new(1000);
+    let zone = boxes.zone(usize::MAX);
+    for _ in 0..10_000 {
+        let item = zone.alloc().unwrap();
+        free(&zone, item);
+    }
+    let calls = boxes.0.lock().unwrap().calls;
+    assert!(calls <= 2 * kern::cpu::count(), "{calls} calls");
+}
+
+#[test]
+fn a_store_that_runs_short_gives_all_it_has() {
+    // Breaks when an import of fewer than asked for is taken for none, or for all.
+    let boxes = Boxes::new(37);
+    let zone = boxes.zone(usize::MAX);
+    let held: Vec<_> = std::iter::from_fn(|| zone.alloc().ok()).collect();
+    assert_eq!(held.len(), 37);
+    assert_eq!(zone.alloc(), Err(AllocError::NoMemory));
+    free(&zone, held[0]);
+    assert_eq!(zone.alloc(), Ok(held[0]));
+    held.into_iter().for_each(|item| free(&zone, item));
+    drop(zone);
+    assert_eq!(boxes.len(), 37);
+}
+
+#[test]
+fn the_limit_is_felt_exactly() {
+    // Breaks when cached items, or the part of an import that did not come, count as live.
+    let boxes = Boxes::new(100);
+    let zone = boxes.zone(20);
+    for _ in 0..50 {
+        let held: Vec<_> = (0..20).map(|_| zone.alloc().unwrap()).collect();
+        assert_eq!(zone.alloc(), Err(AllocError::Limit));
+        held.into_iter().for_each(|item| free(&zone, item));
+    }
+    zone.set_limit(None);
+    let held: Vec<_> = (0..100).map(|_| zone.alloc().unwrap()).collect();
+    assert_eq!(zone.alloc(), Err(AllocError::NoMemory));
+    held.into_iter().for_each(|item| free(&zone, item));
+    drop(zone);
+    assert_eq!(boxes.len(), 100);
+}
+
+#[test]
+fn nothing_is_denied_while_it_is_on_its_way() {
+    // Breaks when an allocation fails while another thread is importing or releasing.
+    const THREADS: u64 = 4;
+    let boxes = Boxes::new(8);
+    let zone = boxes.zone(usize::MAX);
+    thread::scope(|scope| {
+        for n in 0..THREADS {
+            let zone = &zone;
+            scope.spawn(move || {
+                common::pin(n);
+                for i in 0..if cfg!(miri) { 50 } else { 5000 } {
+                    let items = [zone.alloc(), zone.alloc()];
+                    for item in items {
+                        let item = item.unwrap_or_else(|error| panic!("round {i}: {error}"));
+                        free(zone, item);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(zone.live(), 0);
+    drop(zone);
+    assert_eq!(boxes.len(), 8);
+}

@@ -178,9 +178,16 @@ impl Inner {
         item
     }
 
-    /// Puts a bucket down: as this CPU's previous one, and what that was in the depot.
+    /// Puts a bucket down: as this CPU's previous one, and what that was in the depot. A bucket
+    /// that may have outlived its size goes to the depot, which knows: two small ones could go
+    /// round here for ever.
     pub(crate) fn shelve(&self, bucket: Owned) {
-        let (Ok(Some(left)) | Err(Some(left))) = self.percpu.exchange_previous(Some(bucket)) else {
+        let left = if bucket.room() < self.bucket_items_max {
+            bucket
+        } else if let Ok(Some(left)) | Err(Some(left)) = self.percpu.exchange_previous(Some(bucket))
+        {
+            left
+        } else {
             return;
         };
         let refused = self.depot.lock().put(left);

@@ -83,7 +83,7 @@ pub(crate) enum Room {
     Spill(Owned),
     /// No memory for a bucket.
     Nothing,
-    /// The zone is closed: to the keg, with what this bucket holds.
+    /// The zone is closed: to the keg, with what the bucket brought along holds.
     Closed(Option<Owned>),
 }
 
@@ -175,8 +175,7 @@ impl Depot {
     pub(crate) fn refill(&mut self, empty: Option<Owned>) -> Refill {
         self.visited();
         if let Some(filled) = self.pop_filled() {
-            self.keep_empty(empty);
-            return Refill::Filled(filled);
+            return Refill::Filled(self.outgrown(filled, empty));
         }
         if self.closed {
             self.keep_empty(empty);
@@ -299,6 +298,25 @@ impl Depot {
         if let Some(bucket) = bucket {
             debug_assert!(bucket.is_empty());
             self.empty.push(bucket);
+        }
+    }
+
+    /// The bucket, or its items in a bigger one if buckets have grown meanwhile.
+    fn outgrown(&mut self, mut filled: Owned, empty: Option<Owned>) -> Owned {
+        if filled.room() >= self.capacity {
+            self.keep_empty(empty);
+            return filled;
+        }
+        match self.with_room(empty) {
+            Some(mut bigger) if bigger.room() > filled.room() => {
+                bigger.pour(&mut filled);
+                self.keep_empty(Some(filled));
+                bigger
+            }
+            other => {
+                self.keep_empty(other);
+                filled
+            }
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) name: &'static str,
     /// (c)
     pub(crate) layout: Layout,
+    /// (c) What a bucket may grow to.
+    pub(crate) bucket_items_max: usize,
     /// (d)
     pub(crate) depot: DepotSlot,
     /// (a) See the head of this file.
@@ -161,6 +163,7 @@ impl Inner {
             own_init: plan.own_init,
             name: plan.name,
             layout: plan.layout,
+            bucket_items_max: plan.bucket_items,
             depot: DepotSlot::new(plan.bucket_items, plan.depot_items),
             holds: Holds(AtomicU64::new(HANDLES)),
             handles: PaddedCount::new(1),

@@ -169,6 +169,19 @@ impl Owned {
             .store(self.word().load(Relaxed) - gone * PUSHED, Relaxed);
     }
 
+    /// Takes the items of another bucket, uncounted, as far as there is room.
+    pub(crate) fn pour(&mut self, from: &mut Self) {
+        let spare = self.spare();
+        let n = from.len().min(spare.len());
+        let rest = from.len() - n;
+        for (to, &item) in spare.iter_mut().zip(&from.items()[rest..]) {
+            to.write(item);
+        }
+        // SAFETY: the first n spare entries were just filled with free items.
+        unsafe { self.added(n) };
+        from.truncate(rest);
+    }
+
     /// Which bucket this is, for lists that only name buckets.
     pub(crate) fn name(&self) -> NonNull<Bucket> {
         self.0

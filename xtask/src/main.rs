@@ -16,6 +16,8 @@ cargo xtask <COMMAND>
   tidy     what lints can't see: layer order, where unsafe may be, texts
   doc      documentation builds without a warning
   test     all tests; those that this machine can't run are counted as skipped
+  uma      the allocator with locked caches, and with its costly checks
+  storm    its sections interrupted on purpose, and unannounced as a control
   loom     hand-off protocols, every interleaving
   readme   the commands that the README promises, as it promises them
 

@@ -35,6 +35,8 @@ pub(crate) fn all() -> Vec<Step> {
             )
         }),
         step("test", test),
+        step("uma", uma),
+        step("storm", storm),
         step("loom", loom),
         step("readme", readme),
         Step {
@@ -107,13 +109,34 @@ fn loom() -> bool {
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo("test -q -p kern --release --test loom_taskqueue", &vars)
+        && cargo(
+            "test -q -p uma --release --lib -- loom_tests schedules",
+            &vars,
+        )
+}
+
+/// The allocator again: its caches under locks, as where sections do not work; and with the checks
+/// that cost.
+fn uma() -> bool {
+    cargo("test -q -p uma", &[("UMA_PERCPU", "locked")])
+        && cargo("test -q -p uma --features invariants", &[])
+        && cargo("test -q -p mbuf --features invariants", &[])
+}
+
+/// The allocator's sections, stretched so that many are interrupted, for half a minute; and
+/// unannounced, when the same test must see them break.
+fn storm() -> bool {
+    cargo(
+        "test -q -p uma --release --features stretched --test storm",
+        &[],
+    )
 }
 
 fn asan() -> bool {
     let dir = target_dir().join("asan");
     let vars = [
         ("RUSTC_BOOTSTRAP", "1"),
-        ("RUSTFLAGS", "-Zsanitizer=address"),
+        ("RUSTFLAGS", "-Zsanitizer=address --cfg uma_asan"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo(

@@ -20,6 +20,11 @@ mod real {
 
     pub use crate::condvar::Condvar;
     pub use crate::lock::{Mutex, MutexGuard};
+
+    /// Letting other threads go on.
+    pub mod thread {
+        pub use std::thread::{sleep, yield_now};
+    }
 }
 
 #[cfg(loom)]
@@ -28,8 +33,19 @@ mod modelled {
     pub use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+    pub use loom::{lazy_static, thread_local};
 
     use crate::lock::LockClass;
+
+    /// Letting other threads go on. Time does not pass in a model.
+    pub mod thread {
+        pub use loom::thread::yield_now;
+
+        /// Others go on before this thread does.
+        pub fn sleep(_: core::time::Duration) {
+            yield_now();
+        }
+    }
 
     /// loom's mutex behind the methods of ours; the class is of no use to it.
     #[derive(Debug)]

@@ -81,6 +81,7 @@ impl Chain {
 
     /// A copy of `bytes` in fresh mbufs.
     #[doc(alias = "m_devget")]
+    #[track_caller]
     pub fn from_slice(pool: &MbufPool, bytes: &[u8]) -> Result<Self, NoBufs> {
         let mut chain = Self::new();
         chain.extend_from_slice(pool, bytes)?;
@@ -90,6 +91,7 @@ impl Chain {
     /// Shows the bytes that `owner` holds, without a copy; `owner` is dropped with the last
     /// reference, or on failure (which 4 GiB of bytes are too). They are never written.
     #[doc(alias = "m_extadd")]
+    #[track_caller]
     pub fn from_owner<T>(pool: &MbufPool, owner: T) -> Result<Self, NoBufs>
     where
         T: AsRef<[u8]> + Send + Sync + 'static,
@@ -145,6 +147,7 @@ impl Chain {
 
     /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
     #[doc(alias = "m_copym")]
+    #[track_caller]
     pub fn share(&mut self, off: usize, len: usize) -> Result<Chain, NoBufs> {
         debug_assert!(off.checked_add(len).is_some_and(|end| end <= self.len));
         let len = len.min(self.len.saturating_sub(off));
@@ -197,6 +200,7 @@ impl Chain {
 
     /// Puts a packet header before the chain: in place if its first mbuf has outside storage, in a
     /// fresh mbuf otherwise. The chain is lost (freed) if there is no mbuf to be had.
+    #[track_caller]
     pub fn into_packet(self, pool: &MbufPool) -> Result<Packet, NoBufs> {
         Packet::from_chain(pool, self)
     }

@@ -63,6 +63,7 @@ unsafe impl Sync for Ext {}
 impl Ext {
     /// A fresh cluster.
     #[inline]
+    #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         let (buf, refs, zone) = zones.alloc_cluster(size)?;
         let home = Home::Cluster(zone);

@@ -112,6 +112,7 @@ fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
 ///
 /// Inside of `m`, the second part shares its cluster (or copies what is internal). On failure
 /// nothing has changed.
+#[track_caller]
 pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
     if at == m.len() {
         return Ok(m.take_next());
@@ -144,6 +145,7 @@ pub(crate) struct Shared<'a> {
 }
 
 /// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them.
+#[track_caller]
 pub(crate) fn share(m: &Mbuf, at: usize, len: usize) -> Result<Shared<'_>, NoBufs> {
     let mut shared = Shared {
         chain: Chain::new(),

@@ -31,12 +31,14 @@ impl Packet {
     /// An empty packet, its data at the end of the internal area:
     /// [`MHLEN`] bytes can be prepended.
     #[doc(alias = "m_gethdr")]
+    #[track_caller]
     pub fn new(pool: &MbufPool) -> Result<Self, NoBufs> {
         Ok(Self(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
     }
 
     /// An empty packet over a cluster, its data `lead` bytes into it.
     #[doc(alias = "m_getcl")]
+    #[track_caller]
     pub fn with_cluster(pool: &MbufPool, size: ClusterSize, lead: usize) -> Result<Self, NoBufs> {
         let mut m = Mbuf::with_cluster(pool.zones(), PKTHDR, size)?;
         m.skip_room(lead.min(size.bytes()));
@@ -45,6 +47,7 @@ impl Packet {
 
     /// A copy of `bytes`, with `lead` bytes of room before them (16 KiB at most).
     #[doc(alias = "m_devget")]
+    #[track_caller]
     pub fn from_slice(pool: &MbufPool, bytes: &[u8], lead: usize) -> Result<Self, NoBufs> {
         let need = lead.saturating_add(bytes.len());
         let mut p = if need <= MHLEN {
@@ -59,6 +62,7 @@ impl Packet {
     /// Puts a packet header before `chain`: in its first mbuf where that has outside storage, else in
     /// a fresh one with [`MHLEN`] bytes of room. The chain is freed on failure, which 4 GiB of bytes
     /// are too.
+    #[track_caller]
     pub fn from_chain(pool: &MbufPool, chain: Chain) -> Result<Self, NoBufs> {
         let len = u32::try_from(chain.len()).map_err(|_| NoBufs)?;
         let mut first = match chain.into_list() {
@@ -78,6 +82,7 @@ impl Packet {
 
     /// A fresh packet whose header area is free for prepending, followed by `chain`: what TCP sends.
     /// The chain is freed on failure, which 4 GiB of bytes are too.
+    #[track_caller]
     pub fn before_chain(pool: &MbufPool, chain: Chain) -> Result<Self, NoBufs> {
         let mut p = Self::new(pool)?;
         p.grown(chain.len()).ok_or(NoBufs)?;
@@ -162,6 +167,7 @@ impl Packet {
 
     /// Copies `bytes` to the end. On failure nothing has changed.
     #[doc(alias = "m_append")]
+    #[track_caller]
     pub fn append(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
         let len = self.grown(bytes.len()).ok_or(NoBufs)?;
         let room = list::last(&self.0).room();
@@ -191,6 +197,7 @@ impl Packet {
 
     /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure nothing changed.
     #[doc(alias = "m_split")]
+    #[track_caller]
     pub fn split_off(&mut self, at: usize) -> Result<Chain, NoBufs> {
         if at >= self.len() {
             return Ok(Chain::new());
@@ -205,6 +212,7 @@ impl Packet {
     /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying what is internal.
     /// A range that reaches past the end is cut there.
     #[doc(alias = "m_copym")]
+    #[track_caller]
     pub fn share(&self, off: usize, len: usize) -> Result<Chain, NoBufs> {
         let len = len.min(self.len().saturating_sub(off));
         if len == 0 {
@@ -247,6 +255,7 @@ impl Packet {
 
     /// A packet of its own with the same bytes and header, sharing nothing.
     #[doc(alias = "m_dup")]
+    #[track_caller]
     pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
         let mut copy = Chain::new();
         for s in self.segments() {

@@ -78,6 +78,7 @@ impl Zones {
     }
 
     #[inline]
+    #[track_caller]
     pub(crate) fn alloc_mbuf(&self) -> Result<NonNull<u8>, NoBufs> {
         // SAFETY: the zone lives as long as `self`.
         Ok(unsafe { self.mbufs().alloc()? })
@@ -85,6 +86,7 @@ impl Zones {
 
     /// A cluster, its count, which is 1, and the zone that it goes back to.
     #[inline]
+    #[track_caller]
     pub(crate) fn alloc_cluster(
         &self,
         size: ClusterSize,

@@ -52,6 +52,7 @@ impl Scatter {
     }
 
     /// Completes the row. On failure what is there stays, and may be empty.
+    #[track_caller]
     pub fn refill(&mut self) -> Result<(), NoBufs> {
         // The row is what is left of the plan's end, so what is missing is the plan's front.
         while self.row.len() < self.plan.len() {

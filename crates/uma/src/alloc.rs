@@ -25,7 +25,7 @@ use crate::sample::Site;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
-use std::thread;
+use kern::prim::thread;
 use std::time::Instant;
 
 /// How often to look again for items that are in other threads' hands before giving up: a few

@@ -294,6 +294,12 @@ impl Depot {
             && self.filled.len() + self.empty.len() <= self.all.len()
     }
 
+    /// Whether every bucket of the zone is here, and empty.
+    #[cfg(all(test, loom))]
+    pub(crate) fn has_all(&self) -> bool {
+        self.filled.is_empty() && self.empty.len() == self.all.len()
+    }
+
     fn keep_empty(&mut self, bucket: Option<Owned>) {
         if let Some(bucket) = bucket {
             debug_assert!(bucket.is_empty());

@@ -26,19 +26,21 @@ use crate::hooks::Hooks;
 use crate::keg::Keg;
 use crate::link::Link;
 use crate::percpu::Percpu;
+use crate::planted::{Bug, Life, bury, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicUsize as Tally};
 use kern::Counter;
+use kern::prim::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::Arc;
 
 /// The value of a limit that stands for none.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// Zones whose last handle went while items were live.
-static LEAKED: AtomicUsize = AtomicUsize::new(0);
+static LEAKED: Tally = Tally::new(0);
 
 /// How many zones have lost their last handle while items of theirs are live. Those who hold the
 /// items may still use and free them; the last free ends the zone and lowers this number.
@@ -84,6 +86,8 @@ pub(crate) struct Inner {
     /// (a) Whether it is shut for good. Written and read with the keg's members locked.
     pub(crate) retired: AtomicBool,
     pub(crate) counts: Counts,
+    /// For the models.
+    pub(crate) life: Life,
     /// (a) Whose allocation is remembered.
     pub(crate) sampler: Sampler,
     /// (a) Who hears of shortages.
@@ -171,6 +175,7 @@ impl Inner {
             link: Link::new(),
             retired: AtomicBool::new(false),
             counts: Counts::default(),
+            life: Life::new(),
             sampler: Sampler::new(sample_every),
             warner: plan.warner,
             #[cfg(feature = "invariants")]
@@ -256,6 +261,7 @@ impl Inner {
         // Relaxed: whoever enters has a handle, a live item, or the lock of the keg's members or
         // of a link, so the zone cannot end; and who looks for threads inside does so after a fence on all
         // CPUs or under the keg's lock, under which items are put down.
+        self.life.touch();
         self.holds.0.fetch_add(TRANSIT, Ordering::Relaxed);
     }
 
@@ -265,10 +271,16 @@ impl Inner {
     /// Entered before, and not left since; `inner` is not used after.
     pub(crate) unsafe fn leave(inner: NonNull<Self>) {
         // SAFETY: we are inside, which keeps the zone.
+        unsafe { inner.as_ref() }.life.touch();
+        // SAFETY: as above.
         let holds = unsafe { &raw const (*inner.as_ptr()).holds.0 };
         // SAFETY: as above; and the reference ends with this call, after which another thread may
         // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
-        let before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
+        let mut before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
+        if planted(Bug::LateLook) {
+            // SAFETY: none; that is the mistake.
+            before = unsafe { &*holds }.load(Ordering::Relaxed) + TRANSIT;
+        }
         if before == TRANSIT {
             // SAFETY: nothing keeps the zone, and only this thread saw that happen.
             unsafe { Self::end(inner) };
@@ -277,6 +289,7 @@ impl Inner {
 
     /// Whether threads are inside.
     pub(crate) fn in_transit(&self) -> bool {
+        self.life.touch();
         self.holds.0.load(Ordering::Acquire) >= TRANSIT
     }
 
@@ -289,12 +302,17 @@ impl Inner {
 
     /// Counts items as out. The caller is inside or has a handle.
     pub(crate) fn took(&self, items: usize) {
+        self.life.touch();
         self.holds.0.fetch_add(items as u64, Ordering::Relaxed);
     }
 
     /// Gives items that no caller holds back to the keg, after `fini` if they went through
     /// `init`. The caller is inside or has a handle.
     pub(crate) fn give_to_keg(&self, items: &[NonNull<u8>], initialised: bool) {
+        // Whoever freed it last poisoned it.
+        items
+            .iter()
+            .for_each(|&item| asan::unpoison(item, self.layout.size()));
         if initialised {
             items.iter().for_each(|&item| self.finalise(item));
         }
@@ -308,6 +326,7 @@ impl Inner {
 
     /// Counts items as back in the keg. The caller is inside or has a handle.
     pub(crate) fn gave(&self, items: usize) {
+        self.life.touch();
         self.holds.0.fetch_sub(items as u64, Ordering::Release);
     }
 
@@ -383,7 +402,9 @@ impl Inner {
         zone.link.cut();
         // From handle to visitor: what the caches hold is in transit, so that an allocation from
         // another zone of the keg waits for it; and one place decides about the end.
-        zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+        if !planted(Bug::Retire) {
+            zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+        }
         zone.shut_for_good();
         zone.empty_depot();
         debug_assert!(zone.is_valid(), "zone '{}' is not sound", zone.name);
@@ -391,6 +412,9 @@ impl Inner {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
             zone.report_leak();
+        }
+        if planted(Bug::Retire) {
+            zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         // SAFETY: entered just now, and `zone` is not used after.
         unsafe { Self::leave(inner) };
@@ -415,11 +439,14 @@ impl Inner {
         // someone who finds it among the keg's members would enter it.
         let keg = unsafe { inner.as_ref() }.keg.clone();
         keg.part(inner);
+        // SAFETY: as above.
+        unsafe { inner.as_ref() }.life.end();
         // SAFETY: from Box::leak in `make`, and nobody else is inside or may enter.
         let zone = unsafe { Box::from_raw(inner.as_ptr()) };
         if zone.leaked.load(Ordering::Relaxed) {
             LEAKED.fetch_sub(1, Ordering::Relaxed);
         }
+        bury(zone);
     }
 
     /// Whether all layers are sound. Locks one after the other, so that it may run at any time.

@@ -33,6 +33,7 @@ use crate::AllocError;
 use crate::arena::Arena;
 use crate::hooks::{Hooks, Import};
 use crate::inner::{Inner, NO_LIMIT};
+use crate::planted::{Bug, planted};
 use crate::purge::Purge;
 use crate::sample::Samples;
 use crate::slabs::Slabs;
@@ -49,7 +50,7 @@ static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_M
 static KEG_CLASS: LockClass = LockClass::new("uma keg", order::KEG);
 
 /// The fewest free items with which a big keg opens.
-const REOPEN_ITEMS_MIN: usize = 8;
+const REOPEN_ITEMS_MIN: usize = if cfg!(loom) { 1 } else { 8 };
 /// The most free items, a CPU, that it waits for.
 const REOPEN_ITEMS_PER_CPU: usize = 256;
 
@@ -114,6 +115,8 @@ pub(crate) struct State {
     closed: bool,
     /// Threads that hold items of the keg's, or its store's, and will put them down here.
     carrying: usize,
+    /// Somebody was refused while that was so: perhaps for items that an import will not bring.
+    misled: bool,
     /// Times that items came back: whoever looked in vain before looks again.
     gives: u64,
     sleepers: usize,
@@ -174,6 +177,7 @@ impl Keg {
             starved: false,
             closed: false,
             carrying: 0,
+            misled: false,
             gives: 0,
             free_min: 0,
             sleepers: 0,
@@ -196,7 +200,7 @@ impl Keg {
             state: StateSlot(Mutex::new(&KEG_CLASS, state)),
             members: Mutex::new(&MEMBERS_CLASS, Members::default()),
             come_back: Condvar::new(),
-            cpus: kern::cpu::count().max(1),
+            cpus: crate::percpu::cpus().max(1),
         }
     }
 
@@ -257,6 +261,7 @@ impl Keg {
         let mut state = self.lock();
         let want = state.share_of(out.len(), urgency, self.cpus);
         if want == 0 {
+            state.misled |= state.carrying > 0;
             return Err(state.why_none(urgency));
         }
         let out = &mut out[..want];
@@ -281,7 +286,16 @@ impl Keg {
                 };
                 state = self.lock();
                 state.out -= want - got;
+                state.starved = false;
                 state.carrying -= 1;
+                if got < want && state.misled && !planted(Bug::SilentImport) {
+                    state.misled = false;
+                    state.gives += 1;
+                    let after = self.tell(&mut state, usize::MAX);
+                    drop(state);
+                    self.run(after);
+                    state = self.lock();
+                }
                 got
             }
         };
@@ -443,7 +457,7 @@ impl Keg {
             .min(bound);
         state.closed
             && state.carrying == 0
-            && state.sleepers == 0
+            && (state.sleepers == 0 || planted(Bug::Sleepers))
             && state.callbacks.is_empty()
             && state.available() >= enough.max(1)
     }
@@ -466,7 +480,7 @@ impl Keg {
             || (held > 0 && error == AllocError::NoMemory)
             || members.0.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-                unsafe { zone.as_ref() }.in_transit()
+                unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Transit)
             });
         if in_hands || state.gives != gives || !state.closed {
             Last::Again(error)
@@ -499,7 +513,7 @@ impl Keg {
                 Ok(_) => break Ok(unsafe { one[0].assume_init() }),
                 Err(error) => error,
             };
-            if state.gives != gives {
+            if state.gives != gives && !planted(Bug::Gives) {
                 continue;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -529,6 +543,7 @@ impl Keg {
             }
             // Else it has opened and run dry meanwhile.
             if state.closed {
+                state.misled |= state.carrying > 0;
                 state.callbacks.push(callback);
                 return true;
             }
@@ -541,7 +556,12 @@ impl Keg {
             let mut state = self.lock();
             state.limit = limit;
             state.gives += 1;
-            let after = self.tell(&mut state, usize::MAX);
+            let items = if planted(Bug::SilentLimit) {
+                0
+            } else {
+                usize::MAX
+            };
+            let after = self.tell(&mut state, items);
             (state.out > limit, after)
         };
         self.run(after);
@@ -612,6 +632,7 @@ impl State {
         let allowed = self.bound(Urgency::Normal).saturating_sub(self.out);
         match &self.slabs {
             Some(slabs) if self.starved => allowed.min(slabs.free()),
+            None if self.starved => 0,
             _ => allowed,
         }
     }

@@ -142,6 +142,7 @@ mod link;
 mod local;
 mod object;
 mod percpu;
+mod planted;
 mod pressure;
 mod purge;
 mod raw;
@@ -150,6 +151,8 @@ mod reclaim_set;
 mod reclaimer;
 mod region;
 mod sample;
+#[cfg(all(test, loom))]
+mod schedules;
 mod slab;
 mod slabs;
 mod stats;

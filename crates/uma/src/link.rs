@@ -10,6 +10,7 @@
 //! Locks: `uma zone link`, held for a few instructions and never around anything else.
 
 use crate::inner::Inner;
+use crate::planted::{Bug, planted};
 use core::ptr::NonNull;
 use kern::lock::LockClass;
 use kern::order;
@@ -61,6 +62,10 @@ impl Link {
         // SAFETY: `tie` was promised that the zone cuts this first, and it cannot while this is
         // locked: the zone still has what its handles hold.
         unsafe { zone.as_ref() }.enter();
+        if planted(Bug::Visit) {
+            // SAFETY: entered just now.
+            unsafe { Inner::leave(zone) };
+        }
         Some(Visit(zone))
     }
 }
@@ -70,6 +75,10 @@ struct Visit(NonNull<Inner>);
 
 impl Drop for Visit {
     fn drop(&mut self) {
+        if planted(Bug::Visit) {
+            // SAFETY: none; that is the mistake.
+            return unsafe { self.0.as_ref() }.life.touch();
+        }
         // SAFETY: entered by `enter`, once; the zone is not used after.
         unsafe { Inner::leave(self.0) };
     }

@@ -42,11 +42,17 @@ pub(crate) use crate::bucket::Pushed;
 use slot::Slot;
 
 #[cfg(not(loom))]
-use kern::cpu::count as cpus;
+pub(crate) use kern::cpu::count as cpus;
+#[cfg(not(loom))]
+use kern::cpu::current as current_cpu;
 #[cfg(not(loom))]
 use kern::rseq::{area_offset, fence};
 #[cfg(loom)]
-use section::{area_offset, cpus, fence};
+pub(crate) use section::cpus;
+#[cfg(loom)]
+use section::{area_offset, current_cpu, fence};
+#[cfg(all(test, loom))]
+pub(crate) use section::{blind, migrate_after, run_on};
 
 mod drain;
 mod locked;

@@ -7,6 +7,7 @@
 //!
 //! Both carry the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 
+use crate::asan;
 #[cfg(feature = "invariants")]
 use crate::builder::has_hooks;
 use crate::hooks::{Hooks, NoHooks};
@@ -21,8 +22,9 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::AtomicU32;
 use core::time::Duration;
+use kern::prim::{Ordering, fence};
 use std::time::Instant;
 
 /// A zone: an allocator of items of one layout, with a cache on every CPU.
@@ -177,6 +179,7 @@ impl<H: Hooks> RawZone<H> {
     #[inline]
     pub fn pop_fast(&self) -> Option<NonNull<u8>> {
         let item = self.inner().percpu.pop()?;
+        asan::unpoison(item, self.layout().size());
         self.inner().mark_taken(item, Location::caller());
         Some(item)
     }
@@ -191,8 +194,10 @@ impl<H: Hooks> RawZone<H> {
     #[inline]
     pub unsafe fn push_fast(&self, item: NonNull<u8>) -> bool {
         self.inner().mark_freed(item, Location::caller());
+        asan::poison(item, self.layout().size());
         let is_down = self.inner().percpu.push(item) == Pushed::Done;
         if !is_down {
+            asan::unpoison(item, self.layout().size());
             self.inner().mark_taken(item, Location::caller());
         }
         is_down
@@ -573,6 +578,7 @@ impl<H: Hooks> RawZoneRef<H> {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: whoever took the item says that something keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
+        asan::unpoison(item, inner.layout.size());
         #[cfg(feature = "invariants")]
         {
             if inner.is_plain() {
@@ -647,6 +653,7 @@ impl<H: Hooks> RawZoneRef<H> {
         // SAFETY: the item went through `ctor`, and its caller gave it up.
         unsafe { hooks.dtor(item) };
         inner.trash_plain(item);
+        asan::poison(item, inner.layout.size());
         Destructed::Here
     }
 

@@ -60,8 +60,9 @@ static SAMPLES_CLASS: LockClass = LockClass::new("uma samples", order::STATS);
 /// Where in a program something was asked for.
 pub(crate) type Site = &'static Location<'static>;
 
-/// Every so many refills an item is sampled, unless the builder says otherwise.
-pub(crate) const SAMPLE_EVERY_DEFAULT: u32 = 16;
+/// Every so many refills an item is sampled, unless the builder says otherwise. Interpreters and
+/// schedule checkers pay for reserved memory, and do without.
+pub(crate) const SAMPLE_EVERY_DEFAULT: u32 = if cfg!(any(miri, loom)) { 0 } else { 16 };
 /// Samples that may be live at once, if their slabs are not larger than the next.
 const SLOTS_WANTED: usize = 256;
 /// Address space for samples.
@@ -453,10 +454,10 @@ impl Inner {
         let inner = unsafe { zone.as_ref() };
         inner.enter();
         inner.finalise(item);
-        if let Some(arena) = inner.keg.arena() {
-            if let Some((sample, may_hand_on)) = inner.put_sample(arena, item) {
-                inner.follow(&sample, may_hand_on);
-            }
+        let arena = inner.keg.arena();
+        let freed = arena.and_then(|arena| inner.put_sample(arena, item));
+        if let Some((sample, may_hand_on)) = freed {
+            inner.follow(&sample, may_hand_on);
         }
         // SAFETY: entered above; nothing is used after.
         unsafe { Self::leave(zone) };

@@ -197,9 +197,9 @@ fn samples_count_against_the_limit() {
         assert_eq!((error, items.len()), (AllocError::Limit, limit));
         assert_eq!(zone.live(), limit);
         // One that comes back may be had again, whichever it is.
-        for at in 0..limit {
-            free(&zone, items[at]);
-            items[at] = zone.alloc().expect("one is free");
+        for item in &mut items {
+            free(&zone, *item);
+            *item = zone.alloc().expect("one is free");
         }
         items.into_iter().for_each(|item| free(&zone, item));
         assert_balance(&zone);

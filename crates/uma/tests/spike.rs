@@ -1,8 +1,9 @@
 //! Memory after a spike, as the system sees it: breaks when a page stays that nobody needs, or
 //! when others notice that it goes.
 
-// The checks of `invariants` have a ledger of live items, which stays as long as it once was.
-#![cfg(not(any(miri, feature = "invariants")))]
+// The checks of `invariants` have a ledger of live items, which stays as long as it once was; a
+// sanitizer has its own notes about every page.
+#![cfg(not(any(miri, uma_asan, feature = "invariants")))]
 
 mod common;
 

@@ -324,14 +324,12 @@ fn the_other_cpus_cache_is_not_out_of_reach() {
         let zone = builder(256, 8).backend(backend).limit(32).build().unwrap();
         let (to, from) = mpsc::channel::<Vec<Item>>();
         thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    pin(1);
-                    for items in from {
-                        items.iter().for_each(|item| common::free(&zone, item.0));
-                    }
-                })
-                .thread();
+            scope.spawn(|| {
+                pin(1);
+                for items in from {
+                    items.iter().for_each(|item| common::free(&zone, item.0));
+                }
+            });
             pin(0);
             for round in 0..if cfg!(miri) { 3 } else { 200 } {
                 let mut items: Vec<Item> = Vec::new();

@@ -50,6 +50,7 @@ impl Chain {
     /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
     /// nothing has changed.
     #[doc(alias = "m_append")]
+    #[track_caller]
     pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
         let (here, mut rest) = bytes.split_at(self.room().min(bytes.len()));
         let mut more = Chain::new();

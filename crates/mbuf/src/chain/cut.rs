@@ -61,6 +61,7 @@ impl Chain {
     /// Takes the first `n` bytes (all if there are fewer) as a chain of their own, moving mbufs and
     /// sharing at most one cluster. On failure nothing has changed.
     #[doc(alias = "m_split")]
+    #[track_caller]
     pub fn take_front(&mut self, n: usize) -> Result<Chain, NoBufs> {
         if n >= self.len {
             return Ok(mem::take(self));

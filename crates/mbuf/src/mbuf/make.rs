@@ -15,6 +15,7 @@ use crate::raw::{EXT, Head, MHLEN, MLEN, PKTHDR, Pkt, RawMbuf};
 impl Mbuf {
     /// An empty mbuf, whose data starts `lead` bytes into the internal area.
     #[inline]
+    #[track_caller]
     pub(crate) fn alloc(zones: &Zones, flags: u8, lead: usize) -> Result<Self, NoBufs> {
         assert!(flags & EXT == 0 && lead <= internal(flags).1);
         let mut m = Self(zones.alloc_mbuf()?.cast());
@@ -42,6 +43,7 @@ impl Mbuf {
     }
 
     /// An empty mbuf over a fresh cluster, its data at the cluster's start.
+    #[track_caller]
     pub(crate) fn with_cluster(
         zones: &Zones,
         flags: u8,
@@ -53,6 +55,7 @@ impl Mbuf {
     }
 
     /// An empty plain mbuf over as much storage as suits `len` bytes.
+    #[track_caller]
     pub(crate) fn with_room(zones: &Zones, len: usize) -> Result<Self, NoBufs> {
         match len {
             0..=MLEN => Self::alloc(zones, 0, 0),
@@ -62,6 +65,7 @@ impl Mbuf {
 
     /// An empty packet header whose data starts `n` bytes before the end of the storage: what is
     /// before that is left for headers. Refused if no storage is that large.
+    #[track_caller]
     pub(crate) fn with_end(zones: &Zones, n: usize) -> Result<Self, NoBufs> {
         if n <= MHLEN {
             return Self::alloc(zones, PKTHDR, MHLEN - n);
@@ -74,6 +78,7 @@ impl Mbuf {
     }
 
     /// A plain mbuf that shows lent bytes.
+    #[track_caller]
     pub(crate) fn with_lent(zones: &Zones, ext: Ext) -> Result<Self, NoBufs> {
         let mut m = Self::alloc(zones, 0, 0)?;
         let len = ext.size();
@@ -87,6 +92,7 @@ impl Mbuf {
     ///
     /// # Panics
     /// If this one has no such bytes.
+    #[track_caller]
     pub(crate) fn share(&self, off: usize, len: usize) -> Result<Self, NoBufs> {
         let bytes = &self.bytes()[off..off + len];
         let mut m = Self::alloc(self.zones(), 0, 0)?;

@@ -62,6 +62,7 @@ impl Packet {
     /// [`NoBufs`] also where `n` is more than the largest cluster holds.
     #[doc(alias = "m_prepend")]
     #[inline]
+    #[track_caller]
     pub fn prepend(&mut self, n: usize) -> Result<&mut [u8], NoBufs> {
         let len = self.grown(n).ok_or(NoBufs)?;
         if self.0.front_room() < n {

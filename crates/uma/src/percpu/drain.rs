@@ -19,6 +19,7 @@
 use super::section;
 use super::{Owned, Percpu, Slot, fence, locked};
 use crate::bucket::Bucket;
+use crate::planted::{Bug, planted};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -49,7 +50,7 @@ impl Percpu {
             section::point();
             slot.take();
         }
-        let fenced = self.fence();
+        let fenced = planted(Bug::SecondFence) || self.fence();
         for (_, slot) in self.chosen(&cpus) {
             if !fenced {
                 // Someone may still be at work on the loaded one: it stays where it was. No

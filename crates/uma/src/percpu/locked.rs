@@ -12,7 +12,7 @@
 //! Locks: a slot's, one at a time; only [`fence`] waits. An operation inside a signal handler
 //! finds the slot busy that its thread holds, and goes on to the next.
 
-use super::{Percpu, Pushed, Slot};
+use super::{Percpu, Pushed, Slot, current_cpu};
 use crate::bucket::Bucket;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -33,7 +33,7 @@ impl<'a> Held<'a> {
     #[inline]
     fn any_of(percpu: &'a Percpu) -> Option<Self> {
         let slots = percpu.slots();
-        let (before, from) = slots.split_at(kern::cpu::current() % slots.len());
+        let (before, from) = slots.split_at(current_cpu() % slots.len());
         from.iter().chain(before).find_map(Self::try_on)
     }
 }
@@ -41,7 +41,12 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.lock.store(0, Release);
+        if cfg!(loom) {
+            // loom lets a swap that comes later overlook a store, as no machine does.
+            self.0.lock.swap(0, Release);
+        } else {
+            self.0.lock.store(0, Release);
+        }
     }
 }
 
@@ -119,7 +124,7 @@ fn replace(
 pub(super) fn fence(percpu: &Percpu) {
     for slot in percpu.slots() {
         while Held::try_on(slot).is_none() {
-            std::thread::yield_now();
+            kern::prim::thread::yield_now();
         }
     }
 }

@@ -20,6 +20,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
+use kern::prim::{self, lazy_static, thread_local};
 
 /// How many CPUs the model has.
 const CPUS: usize = 2;
@@ -27,21 +28,21 @@ const CPUS: usize = 2;
 /// The machine, made anew for every interleaving.
 struct Machine {
     /// What every point touches, so that loom tries every order of points.
-    steps: loom::sync::atomic::AtomicUsize,
+    steps: prim::AtomicUsize,
     epochs: [AtomicUsize; CPUS],
     /// The planted bug: interrupted sections go on.
     blind: AtomicBool,
 }
 
-loom::lazy_static! {
+lazy_static! {
     static ref MACHINE: Machine = Machine {
-        steps: loom::sync::atomic::AtomicUsize::new(0),
+        steps: prim::AtomicUsize::new(0),
         epochs: [const { AtomicUsize::new(0) }; CPUS],
         blind: AtomicBool::new(false),
     };
 }
 
-loom::thread_local! {
+thread_local! {
     /// Where this thread runs.
     static CPU: Cell<usize> = Cell::new(0);
     /// After how many points it is moved, and where to.
@@ -50,19 +51,19 @@ loom::thread_local! {
 
 /// Puts the calling thread on a CPU.
 #[cfg(test)]
-pub(super) fn run_on(cpu: usize) {
+pub(crate) fn run_on(cpu: usize) {
     CPU.with(|here| here.set(cpu));
 }
 
 /// Moves the calling thread to a CPU after so many more steps, wherever that is in a section.
 #[cfg(test)]
-pub(super) fn migrate_after(steps: usize, cpu: usize) {
+pub(crate) fn migrate_after(steps: usize, cpu: usize) {
     MIGRATION.with(|migration| migration.set(Some((steps, cpu))));
 }
 
 /// Plants the bug that the model is there to find: sections that nobody interrupts.
 #[cfg(test)]
-pub(super) fn blind() {
+pub(crate) fn blind() {
     MACHINE.blind.store(true, Relaxed);
 }
 
@@ -76,8 +77,12 @@ pub(super) fn point() {
     });
 }
 
-pub(super) fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     CPUS
+}
+
+pub(super) fn current_cpu() -> usize {
+    CPU.with(Cell::get)
 }
 
 /// Something that is not 0: sections are always used.

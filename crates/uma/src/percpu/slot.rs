@@ -7,7 +7,8 @@ use crate::bucket::Bucket;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU64};
+use kern::prim::AtomicU32;
 
 /// What one CPU holds. On lines that no neighbour writes: two of 64 B, as prefetchers fetch pairs.
 #[repr(C, align(128))]
@@ -32,8 +33,10 @@ pub(super) const LOADED: usize = offset_of!(Slot, loaded);
 pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);
 pub(super) const STOP: usize = offset_of!(Slot, stop);
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
+#[cfg(not(loom))]
 const _: () = assert!(offset_of!(Slot, lock) == 24);
 
 impl Slot {

@@ -29,7 +29,7 @@ fn set_handler(signal: i32, handler: extern "C" fn(i32), flags: i32) {
 pub fn send_usr1(tid: i32) {
     if tid != 0 {
         // SAFETY: takes plain numbers; the thread is of this process or does not exist.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1) };
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, libc::SIGUSR1) };
     }
 }
 

@@ -1,0 +1,93 @@
+//! What `mbuma lab` takes.
+//!
+//! Called by: the command line ([`super`]), [`crate::lab`]. Calls: clap.
+//! Invariants: names and numbers are checked by the laboratory, which knows what there is.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+/// What `mbuma lab` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LabArgs {
+    /// The experiment.
+    #[command(subcommand)]
+    pub(crate) experiment: Experiment,
+}
+
+/// The experiment.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Experiment {
+    /// Network buffer allocators: those of the BSDs, ours, and what programs use today
+    #[command(
+        long_about = "Compare network buffer allocators, side by side in one run: those of the BSDs from \
+        1998 to 2004, ours, and what programs use today.\n\n\
+        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        the median over the rounds, with the quartiles beside it; `x ours` says how many times slower than our first \
+        row a design is. Where data crosses CPUs, the latency between the two is sampled before each reading, and \
+        readings taken while it was near and while it was far are kept apart."
+    )]
+    Alloc(AllocArgs),
+}
+
+/// What `mbuma lab alloc` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab alloc --list                         the cases and the designs
+  mbuma lab alloc --case pair,batch64 --size 256
+  mbuma lab alloc --design mbuma-rseq,jemalloc --json | jq .
+  mbuma lab alloc --plot pictures
+
+A reading of prodcons, threads32 or purge-dip in which another program took a CPU is taken again, some
+times; the note says how many stayed disturbed. The spike is run once for each 11 rounds.
+
+The allocators of others are built in by `cargo run --release --features peers -- lab alloc`; DPDK's is
+found when the program runs, if libdpdk-dev is installed. malloc of glibc differs from one process to
+the next by 2 or 3 times at 2048 bytes: run it several times before you believe a figure of its.")]
+pub(crate) struct AllocArgs {
+    /// Only these cases
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+
+    /// Only these designs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) design: Vec<String>,
+
+    /// Bytes of an item
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_delimiter = ',',
+        default_value = "256,2048"
+    )]
+    pub(crate) size: Vec<usize>,
+
+    /// How long each design is measured in each case, all rounds together
+    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    pub(crate) seconds_per_case: f64,
+
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 11)]
+    pub(crate) reps: usize,
+
+    /// The size of a spike, in the cases that follow memory
+    #[arg(long, value_name = "MB", default_value_t = 512)]
+    pub(crate) spike_mb: usize,
+
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw each case into DIR, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// List the cases and the designs, and measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// A job that another mbuma has started this one for: a design's memory is followed in a process of its own
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
+}

@@ -1,0 +1,55 @@
+//! `mbuma lab`: runs an experiment of the laboratory and shows what it finds.
+//!
+//! Called by: main. Calls: [`lab`]. Invariants: results on standard output, progress on standard error.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+
+use lab::alloc;
+
+use crate::args::lab::{AllocArgs, Experiment, LabArgs};
+use crate::errors::Error;
+
+/// Runs the experiment; the exit status is 0 if it ran.
+pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
+    let Experiment::Alloc(args) = &args.experiment;
+    match run_alloc(args) {
+        // A reader that has seen enough, as `head`, is no failure.
+        Err(lab::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(lab::Error::Io { doing, source }) => Err(Error::Io { doing, source }),
+        Err(error) => Err(Error::Usage(error.to_string())),
+        Ok(()) => Ok(0),
+    }
+}
+
+fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    if args.list {
+        return alloc::list(&mut out);
+    }
+    if let Some(job) = &args.child {
+        return alloc::child(job, &mut out);
+    }
+    let options = alloc::Options {
+        cases: args.case.clone(),
+        designs: args.design.clone(),
+        sizes: args.size.clone(),
+        seconds_per_case: args.seconds_per_case,
+        reps: args.reps,
+        json: args.json,
+        plot: args.plot.clone(),
+        progress: true,
+        spike_megabytes: args.spike_mb,
+        child: this_program(),
+        ..alloc::Options::default()
+    };
+    alloc::run(&options, &mut out)
+}
+
+/// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here.
+fn this_program() -> Vec<OsString> {
+    let program = env::current_exe().map(OsString::from);
+    let start = |program| [program, "lab".into(), "alloc".into(), "--child".into()].into();
+    program.map(start).unwrap_or_default()
+}

@@ -1,0 +1,118 @@
+//! The cases: what is done with a design, and what of it is timed.
+//!
+//! Called by: `subject.rs`. Calls: [`Design`](super::design::Design), the harness. Each is generic, so that a design
+//! is compiled into the loop.
+
+#[cfg(test)]
+pub(crate) mod check;
+pub(crate) mod prodcons;
+pub(crate) mod purge;
+pub(crate) mod single;
+pub(crate) mod spike;
+pub(crate) mod threads;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Case {
+    /// One thread allocates, writes, frees.
+    Pair,
+    /// One thread allocates 64, then frees them.
+    Batch64,
+    /// One CPU allocates, another frees.
+    ProdCons,
+    /// 32 threads on two CPUs.
+    Threads32,
+    /// What 2, 32 and 256 threads take out of the slabs.
+    Held,
+    /// Memory over time after a spike.
+    Spike,
+    /// What giving back a spike's memory does to a thread that goes on.
+    PurgeDip,
+}
+
+impl Case {
+    /// All of them, in the order in which they run.
+    pub(crate) const ALL: [Case; 7] = [
+        Self::Pair,
+        Self::Batch64,
+        Self::ProdCons,
+        Self::Threads32,
+        Self::Held,
+        Self::Spike,
+        Self::PurgeDip,
+    ];
+
+    /// As it is typed and written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Batch64 => "batch64",
+            Self::ProdCons => "prodcons",
+            Self::Threads32 => "threads32",
+            Self::Held => "held",
+            Self::Spike => "spike",
+            Self::PurgeDip => "purge-dip",
+        }
+    }
+
+    /// What it measures, for a title.
+    pub(crate) fn about(self) -> &'static str {
+        match self {
+            Self::Pair => "one thread allocates, writes 8 bytes, frees",
+            Self::Batch64 => "one thread allocates 64, writing to each, then frees the 64",
+            Self::ProdCons => {
+                "one CPU allocates and writes, a ring of 4096, another CPU reads and frees"
+            }
+            Self::Threads32 => "32 threads on two CPUs, each as in batch64",
+            Self::Held => "items out of the slabs after 2, 32, 256 threads with 64 in flight each",
+            Self::Spike => "memory over time after a spike that another thread freed",
+            Self::PurgeDip => "throughput of a pair loop while a spike's memory goes back",
+        }
+    }
+
+    /// What its figures are in.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Pair | Self::Batch64 => "ns/pair",
+            Self::ProdCons => "ns/item",
+            Self::Threads32 => "CPU-ns/pair",
+            Self::Held => "items",
+            Self::Spike => "MB",
+            Self::PurgeDip => "%",
+        }
+    }
+
+    /// Whether data crosses CPUs in it.
+    pub(crate) fn crosses(self) -> bool {
+        matches!(self, Self::ProdCons | Self::Threads32 | Self::PurgeDip)
+    }
+
+    /// The sizes that it is measured with, of those asked for: a spike is one of clusters, unless none are asked for.
+    pub(crate) fn sizes(self, wanted: &[usize]) -> &[usize] {
+        let clusters = wanted.iter().position(|size| *size == 2048);
+        match (self, clusters) {
+            (Self::Spike | Self::PurgeDip, Some(at)) => &wanted[at..=at],
+            _ => wanted,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Case {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL
+            .into_iter()
+            .find(|case| case.name() == text)
+            .ok_or(())
+    }
+}

@@ -1,0 +1,83 @@
+//! A producer on one CPU, a ring, a consumer on another: an item is allocated here and freed there.
+//!
+//! Called by: `subject.rs`. Calls: the design, `harness/ring.rs`.
+//!
+//! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as
+//! it does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in
+//! which one of them lost its CPU is disturbed, since the other one then waited for nothing.
+
+use crate::alloc::design::{Design, mark, marked};
+use crate::harness::ring::{RING_BATCH, Ring};
+use crate::harness::rounds::Took;
+use crate::harness::sys;
+use std::panic::resume_unwind;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+/// Sends `n` items, rounded up to batches of the ring, from one CPU to the other.
+pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
+    let batches = n.div_ceil(RING_BATCH as u64);
+    let mut ring = Ring::new();
+    let (mut producer, mut consumer) = ring.ends();
+    let both_there = &Barrier::new(2);
+    thread::scope(|scope| {
+        let produce = scope.spawn(move || {
+            let _ = sys::pin(&[cpus.0]);
+            design.enter();
+            both_there.wait();
+            let preempted = sys::preemptions();
+            let start = Instant::now();
+            for batch in 0..batches {
+                producer.put_batch(|| {
+                    let mut item = design.alloc();
+                    mark(D::bytes(&mut item), batch);
+                    item
+                });
+            }
+            let disturbed = sys::preemptions() > preempted;
+            both_there.wait();
+            design.leave();
+            (start, disturbed)
+        });
+        let consume = scope.spawn(move || {
+            let _ = sys::pin(&[cpus.1]);
+            design.enter();
+            both_there.wait();
+            let preempted = sys::preemptions();
+            let mut taken = 0;
+            let mut sum = 0u64;
+            while taken < batches * RING_BATCH as u64 {
+                consumer.take_batch(|mut item| {
+                    sum = sum.wrapping_add(marked(D::bytes(&mut item)));
+                    taken += 1;
+                    // SAFETY: it came from this design, by way of the ring.
+                    unsafe { design.free(item) };
+                });
+            }
+            let end = Instant::now();
+            let disturbed = sys::preemptions() > preempted;
+            both_there.wait();
+            design.leave();
+            assert_eq!(
+                sum,
+                sum_of(batches),
+                "the consumer did not see what the producer wrote"
+            );
+            (end, disturbed)
+        });
+        let (start, one) = produce.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let (end, other) = consume.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Took {
+            time: end.duration_since(start),
+            disturbed: one || other,
+        }
+    })
+}
+
+/// What the consumer must have read: each batch's number, once an item.
+fn sum_of(batches: u64) -> u64 {
+    (0..batches).fold(0, |sum, batch| {
+        sum.wrapping_add(batch.wrapping_mul(RING_BATCH as u64))
+    })
+}

@@ -1,0 +1,139 @@
+//! What it costs others when a spike's memory goes back to the system, and what a page of it costs.
+//!
+//! Called by: `child.rs`, in a process of its own. Calls: the design, `harness/memory.rs`.
+//!
+//! One thread allocates and frees without end on one CPU and notes when it had done so many pairs. On the other CPU
+//! the spike is allocated, freed, left alone for a while, and purged in one go. The first thread's throughput during
+//! the purge, against that before: the dip.
+
+use crate::alloc::child::Job;
+use crate::alloc::design::{Design, mark};
+use crate::harness::memory::Memory;
+use crate::harness::sys;
+use serde::{Deserialize, Serialize};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a purge did.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Purge {
+    /// How much less the other thread did meanwhile, in per cent of what it did before.
+    pub(crate) dip_percent: f64,
+    /// Nanoseconds for each page that went.
+    pub(crate) ns_per_page: f64,
+    /// Pages that went.
+    pub(crate) pages: u64,
+    /// Another program had a CPU meanwhile.
+    pub(crate) disturbed: bool,
+}
+
+/// When the pair loop had done another [`CHUNK`].
+type Diary = Vec<Instant>;
+/// Pairs between two notes: about 20 us.
+const CHUNK: u64 = 4096;
+/// Notes there is room for; when it is used up the loop ends.
+const NOTES_MAX: usize = 1 << 20;
+/// How long the loop runs undisturbed by the purge, before it, at most.
+const BEFORE: Duration = Duration::from_millis(250);
+
+/// A purge: from when to when, and what went.
+struct Purged {
+    /// How long before that nothing happened.
+    quiet: Duration,
+    begin: Instant,
+    end: Instant,
+    bytes: u64,
+    disturbed: bool,
+}
+
+/// Runs a spike beside a loop, and purges it.
+pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Purge {
+    let over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looping = scope.spawn(move || pairs(design, job.cpus.0, over));
+        let purging = scope.spawn(move || {
+            let purged = purge(design, job);
+            // Relaxed: it says only when to stop.
+            over.store(true, Ordering::Relaxed);
+            purged
+        });
+        let purged = purging.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let (diary, disturbed) = looping.join().unwrap_or_else(|panic| resume_unwind(panic));
+        evaluate(&diary, &purged, disturbed)
+    })
+}
+
+fn pairs<D: Design>(design: &D, cpu: usize, over: &AtomicBool) -> (Diary, bool) {
+    let _ = sys::pin(&[cpu]);
+    design.enter();
+    let mut diary = Vec::with_capacity(NOTES_MAX);
+    let preempted = sys::preemptions();
+    while !over.load(Ordering::Relaxed) && diary.len() < NOTES_MAX {
+        design.pairs(CHUNK);
+        diary.push(Instant::now());
+    }
+    let disturbed = sys::preemptions() > preempted;
+    design.leave();
+    (diary, disturbed)
+}
+
+fn purge<D: Design>(design: &D, job: &Job) -> Purged {
+    let _ = sys::pin(&[job.cpus.1]);
+    design.enter();
+    let items = (job.megabytes << 20) / job.size;
+    let mut spike = Vec::with_capacity(items);
+    for _ in 0..items {
+        let mut item = design.alloc();
+        mark(D::bytes(&mut item), 1);
+        spike.push(item);
+    }
+    for item in spike {
+        // SAFETY: it came from this design, in the loop above.
+        unsafe { design.free(item) };
+    }
+    let quiet = BEFORE.min(Duration::from_secs_f64(job.seconds) / 4);
+    thread::sleep(quiet);
+    let full = Memory::now();
+    let preempted = sys::preemptions();
+    thread::sleep(quiet);
+    let begin = Instant::now();
+    design.reclaim();
+    let end = Instant::now();
+    let disturbed = sys::preemptions() > preempted;
+    let bytes = full.rss.saturating_sub(Memory::now().rss);
+    design.leave();
+    Purged {
+        quiet,
+        begin,
+        end,
+        bytes,
+        disturbed,
+    }
+}
+
+fn evaluate(diary: &[Instant], purged: &Purged, disturbed: bool) -> Purge {
+    let pages = purged.bytes / 4096;
+    let took = purged.end - purged.begin;
+    let before = rate(diary, purged.begin - purged.quiet, purged.begin);
+    let during = rate(diary, purged.begin, purged.end);
+    Purge {
+        dip_percent: 100.0 * (1.0 - during / before),
+        ns_per_page: took.as_nanos() as f64 / pages.max(1) as f64,
+        pages,
+        disturbed: disturbed || purged.disturbed,
+    }
+}
+
+/// Chunks a second from one moment to another; a chunk that is only partly within counts for that part.
+fn rate(diary: &[Instant], from: Instant, to: Instant) -> f64 {
+    let parts = diary.windows(2).map(|pair| {
+        let within = pair[1].min(to).saturating_duration_since(pair[0].max(from));
+        within.as_secs_f64() / (pair[1] - pair[0]).as_secs_f64().max(f64::MIN_POSITIVE)
+    });
+    parts.sum::<f64>() / (to - from).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests;

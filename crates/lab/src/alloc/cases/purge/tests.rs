@@ -1,0 +1,26 @@
+//! Tests of the arithmetic of a dip.
+
+use super::*;
+
+#[test]
+fn half_the_speed_is_a_dip_of_fifty() {
+    // Breaks when a dip is turned round, or a note at the edge of the purge is counted whole.
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    // A note each millisecond, and in the purge one each two.
+    let notes = (0..=500)
+        .chain((502..=600).step_by(2))
+        .map(at)
+        .collect::<Vec<_>>();
+    let purged = Purged {
+        quiet: Duration::from_millis(250),
+        begin: at(500),
+        end: at(600),
+        bytes: 4096 * 1000,
+        disturbed: false,
+    };
+    let purge = evaluate(&notes, &purged, true);
+    assert!((purge.dip_percent - 50.0).abs() < 0.1, "{purge:?}");
+    assert_eq!((purge.pages, purge.ns_per_page), (1000, 100_000.0));
+    assert!(purge.disturbed);
+}

@@ -1,0 +1,275 @@
+//! The list of designs: what there is, in which cases each takes part, and what to know about it.
+//!
+//! Called by: `mod.rs`, tests. Calls: the designs.
+
+use super::cases::Case;
+use super::design::{Absent, Design};
+#[cfg(feature = "peers")]
+use super::designs::{arrayqueue, bytesmut};
+use super::designs::{
+    dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_typed, recycled, uma2004,
+};
+use super::subject::Subject;
+
+/// Whose design it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The project's own.
+    Ours,
+    /// From the seed documents.
+    Seed,
+    /// What programs use today.
+    Peer,
+    /// No allocator: a floor.
+    Floor,
+}
+
+/// A line of the list.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// What it is called everywhere.
+    pub(crate) name: &'static str,
+    /// Whose it is.
+    pub(crate) kind: Kind,
+    /// What it is, for `--list`.
+    pub(crate) about: &'static str,
+    /// What a reader of a figure should know.
+    pub(crate) note: &'static str,
+    /// The cases that it takes part in.
+    pub(crate) cases: &'static [Case],
+    /// How it is told to give memory back, if it has to be.
+    pub(crate) tick: &'static str,
+    /// Makes one for items of a size.
+    pub(crate) make: fn(usize) -> Result<Box<dyn Subject>, Absent>,
+}
+
+/// All designs, in the order in which they are shown.
+pub(crate) const CATALOG: &[Entry] = &[
+    Entry {
+        make: make::<mbuma::Mbuma<true>>,
+        tick: "drain() each 50 ms",
+        ..ours(
+            "mbuma-rseq",
+            "a raw zone with a constructor, caches in restartable sequences",
+            CASES,
+        )
+    },
+    Entry {
+        make: make::<mbuma::Mbuma<false>>,
+        ..ours(
+            "mbuma-lock",
+            "the same, caches under a try-lock for each CPU",
+            TIMED,
+        )
+    },
+    Entry {
+        make: mbuma_typed,
+        ..ours(
+            "mbuma-typed",
+            "a zone of a type, with boxes that free themselves",
+            TIMED,
+        )
+    },
+    Entry {
+        make: make::<mbuma_bulk::MbumaBulk>,
+        ..ours("mbuma-bulk", "a raw zone, 64 items a call", BATCHES)
+    },
+    Entry {
+        make: make::<mbuma_local::MbumaLocal>,
+        ..ours(
+            "mbuma-local",
+            "a raw zone, through a cache of the worker's own",
+            LOCAL,
+        )
+    },
+    Entry {
+        make: make::<recycled::Recycled>,
+        ..floor(
+            "ring-only",
+            "no allocator: the ring's own items, used again",
+            &[Case::ProdCons],
+        )
+    },
+    Entry {
+        make: make::<uma2004::Uma2004>,
+        tick: "reclaim each 50 ms",
+        ..seed(
+            "uma2004",
+            "UMA of 2004: two buckets a CPU under a mutex, slabs",
+            CASES,
+        )
+    },
+    Entry {
+        make: make::<mballoc::Mballoc>,
+        ..seed(
+            "mballoc",
+            "FreeBSD 5.0: lists of page-sized buckets, per CPU and general",
+            KEEPS,
+        )
+    },
+    Entry {
+        make: make::<freebsd4::Freebsd4>,
+        ..seed("freebsd4", "FreeBSD 4: one list under one lock", KEEPS)
+    },
+    Entry {
+        make: make::<global::General<global::Malloc>>,
+        ..peer("malloc", "the system's malloc", PEER)
+    },
+    Entry {
+        make: malloc_trim,
+        tick: "trim each 50 ms",
+        ..peer(
+            "malloc-trim",
+            "the same, told to trim itself every 50 ms",
+            TOLD,
+        )
+    },
+    Entry {
+        make: jemalloc,
+        ..peer("jemalloc", "jemalloc", PEER)
+    },
+    Entry {
+        make: mimalloc,
+        ..peer("mimalloc", "mimalloc", PEER)
+    },
+    Entry {
+        make: snmalloc,
+        ..peer("snmalloc", "snmalloc", PEER)
+    },
+    Entry {
+        make: bytesmut,
+        ..peer("bytesmut", "bytes::BytesMut on the system's malloc", PEER)
+    },
+    Entry {
+        make: arrayqueue,
+        ..peer("arrayqueue", "a pool in crossbeam's ArrayQueue", POOL)
+    },
+    Entry {
+        make: make::<dpdk::Mempool<false>>,
+        ..peer("dpdk", "DPDK's mempool, a cache of 512 a thread", TIMED)
+    },
+    Entry {
+        make: make::<dpdk::Mempool<true>>,
+        ..peer("dpdk-bulk", "DPDK's mempool, 64 items a call", BATCHES)
+    },
+];
+
+const CASES: &[Case] = &Case::ALL;
+const TIMED: &[Case] = &[Case::Pair, Case::Batch64, Case::ProdCons, Case::Threads32];
+/// A worker's own cache is no use for what another worker frees.
+const LOCAL: &[Case] = &[Case::Pair, Case::Batch64, Case::Threads32];
+/// Those that never give memory back have no purge.
+const KEEPS: &[Case] = &[
+    Case::Pair,
+    Case::Batch64,
+    Case::ProdCons,
+    Case::Threads32,
+    Case::Held,
+    Case::Spike,
+];
+/// A pool has no memory of its own to give back.
+const POOL: &[Case] = &[
+    Case::Pair,
+    Case::Batch64,
+    Case::ProdCons,
+    Case::Threads32,
+    Case::Held,
+];
+/// Nobody counts what a general allocator took from its slabs, and it purges when it likes.
+const PEER: &[Case] = &[
+    Case::Pair,
+    Case::Batch64,
+    Case::ProdCons,
+    Case::Threads32,
+    Case::Spike,
+];
+const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
+const BATCHES: &[Case] = &[Case::Batch64, Case::Threads32];
+
+const fn entry(
+    name: &'static str,
+    kind: Kind,
+    about: &'static str,
+    cases: &'static [Case],
+) -> Entry {
+    let note = match kind {
+        Kind::Peer => "no constructor",
+        _ => "",
+    };
+    Entry {
+        name,
+        kind,
+        about,
+        note,
+        cases,
+        tick: "",
+        make: unbuilt,
+    }
+}
+
+const fn ours(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+    entry(name, Kind::Ours, about, cases)
+}
+
+const fn seed(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+    entry(name, Kind::Seed, about, cases)
+}
+
+const fn floor(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+    entry(name, Kind::Floor, about, cases)
+}
+
+const fn peer(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
+    entry(name, Kind::Peer, about, cases)
+}
+
+type Made = Result<Box<dyn Subject>, Absent>;
+
+fn make<D: Design>(size: usize) -> Made {
+    Ok(Box::new(D::new(size)?))
+}
+
+fn mbuma_typed(size: usize) -> Made {
+    match size {
+        256 => make::<mbuma_typed::MbumaTyped<224>>(size),
+        _ => make::<mbuma_typed::MbumaTyped<2016>>(size),
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn malloc_trim(size: usize) -> Made {
+    make::<global::General<global::MallocTrim>>(size)
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn malloc_trim(_: usize) -> Made {
+    Err(Absent("this system's malloc has no malloc_trim".to_owned()))
+}
+
+/// What stands where a peer is not built in.
+fn unbuilt(_: usize) -> Made {
+    let how = "not built in: cargo run --release --features peers -- lab alloc";
+    Err(Absent(how.to_owned()))
+}
+
+/// A peer's maker, or `unbuilt`.
+macro_rules! peers {
+    ($($name:ident: $design:ty;)*) => {
+        $(
+            #[cfg(feature = "peers")]
+            fn $name(size: usize) -> Made {
+                make::<$design>(size)
+            }
+            #[cfg(not(feature = "peers"))]
+            use unbuilt as $name;
+        )*
+    };
+}
+
+peers! {
+    jemalloc: global::General<global::Jemalloc>;
+    mimalloc: global::General<global::Mimalloc>;
+    snmalloc: global::General<global::Snmalloc>;
+    bytesmut: bytesmut::Buffers;
+    arrayqueue: arrayqueue::Pool;
+}

@@ -1,0 +1,130 @@
+//! What an allocator looks like here, whoever made it.
+//!
+//! Called by: `cases`, which are generic over it, so that each design is inlined as in a program that uses it alone.
+//! Calls: the designs.
+//!
+//! Invariant: an item is freed once, by the design that gave it out.
+
+use std::fmt;
+use std::hint;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// Items of a batch.
+pub(crate) const BATCH: usize = 64;
+/// The alignment that every design is asked for.
+pub(crate) const ALIGN: usize = 16;
+
+/// A way of handing out items of one size.
+pub(crate) trait Design: Send + Sync + Sized + 'static {
+    /// An item while somebody has it.
+    type Item: Send;
+
+    /// A design for items of `size` bytes.
+    ///
+    /// # Errors
+    /// [`Absent`] where it is not there or cannot do this size.
+    fn new(size: usize) -> Result<Self, Absent>;
+
+    /// Gives out an item. Running out of memory ends the experiment with a panic.
+    fn alloc(&self) -> Self::Item;
+
+    /// Takes an item back.
+    ///
+    /// # Safety
+    /// The item came from [`alloc`](Self::alloc) of this very value.
+    unsafe fn free(&self, item: Self::Item);
+
+    /// Where the item's bytes are.
+    fn bytes(item: &mut Self::Item) -> NonNull<u8>;
+
+    /// A thread that is going to use the design says so.
+    fn enter(&self) {}
+
+    /// It has no more items and will not use the design any more.
+    fn leave(&self) {}
+
+    /// Items that left the slabs, or were carved out of pages: live, cached, or in a list. None where nobody counts.
+    fn taken(&self) -> Option<usize> {
+        None
+    }
+
+    /// Gives memory back that no live item needs, by the means that the design has for that.
+    fn reclaim(&self) {}
+
+    /// Allocates an item, writes to it, frees it: `n` times.
+    #[inline(never)]
+    fn pairs(&self, n: u64) {
+        for i in 0..n {
+            let mut item = self.alloc();
+            mark(Self::bytes(&mut item), i);
+            // SAFETY: it came from this design, three lines above.
+            unsafe { self.free(item) };
+        }
+    }
+
+    /// Allocates [`BATCH`] items, writes to each, then frees them in the order in which they came: until there were
+    /// `n`, rounded up to batches.
+    #[inline(never)]
+    fn batches(&self, n: u64) {
+        let mut items = [const { MaybeUninit::uninit() }; BATCH];
+        for i in 0..n.div_ceil(BATCH as u64) {
+            for slot in &mut items {
+                mark(Self::bytes(slot.write(self.alloc())), i);
+            }
+            for slot in &items {
+                // SAFETY: the loop above wrote it, and the next one writes it again before it is read again.
+                let item = unsafe { slot.assume_init_read() };
+                // SAFETY: it came from this design, in the loop above.
+                unsafe { self.free(item) };
+            }
+        }
+    }
+}
+
+/// What a user does to a fresh item, at the least: writes 8 bytes, behind the header that some constructors make.
+#[inline(always)]
+pub(crate) fn mark(item: NonNull<u8>, value: u64) {
+    // SAFETY: every item has more than HEADER_BYTES + 8 bytes (checked when the sizes are parsed), is aligned to
+    // ALIGN, and the caller has it from a design just now. Volatile, so that no pair is optimised away.
+    unsafe { word(item).write_volatile(value) };
+}
+
+/// What [`mark`] wrote.
+#[inline(always)]
+pub(crate) fn marked(item: NonNull<u8>) -> u64 {
+    // SAFETY: as in `mark`; items that are read were marked.
+    unsafe { word(item).read_volatile() }
+}
+
+#[inline(always)]
+fn word(item: NonNull<u8>) -> *mut u64 {
+    item.as_ptr()
+        .wrapping_add(super::header::HEADER_BYTES)
+        .cast()
+}
+
+/// An item that is a bare address.
+#[derive(Debug)]
+pub(crate) struct Block(pub(crate) NonNull<u8>);
+
+// SAFETY: a block is memory that whoever has the block alone may use; its address is good on any thread.
+unsafe impl Send for Block {}
+
+/// Why a design does not take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Absent(pub(crate) String);
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped: {}", self.0)
+    }
+}
+
+/// The end of an experiment whose design has no more memory.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_memory(design: &str) -> ! {
+    hint::black_box(());
+    panic!("{design} has run out of memory")
+}

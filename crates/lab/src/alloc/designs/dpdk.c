@@ -1,0 +1,103 @@
+/*
+ * The part of DPDK's mempool that exists only as inline functions in its headers, made callable; and the loops of the
+ * two one-thread cases, so that those functions are inlined there as in a DPDK program. Compiled at run time with
+ * `cc -O3 -march=native` where the headers are installed (see dpdk.rs).
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mempool.h>
+
+#define BATCH 64
+#define HEADER_BYTES 32
+
+static inline void mark(void *item, uint64_t value)
+{
+    *(volatile uint64_t *)((char *)item + HEADER_BYTES) = value;
+}
+
+int lab_init(void)
+{
+    char *args[] = { "lab", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf",
+                     "--log-level=1", "-m", "1024", "-l", "0", NULL };
+    return rte_eal_init(10, args) < 0 ? rte_errno : 0;
+}
+
+struct rte_mempool *lab_create(const char *name, unsigned items, unsigned size)
+{
+    return rte_mempool_create(name, items, size, 512, 0, NULL, NULL, NULL, NULL, SOCKET_ID_ANY, 0);
+}
+
+void lab_destroy(struct rte_mempool *pool)
+{
+    rte_mempool_free(pool);
+}
+
+/* A thread that is not registered has no cache. */
+int lab_enter(void)
+{
+    return rte_lcore_id() == LCORE_ID_ANY ? rte_thread_register() : 0;
+}
+
+void lab_leave(void)
+{
+    rte_thread_unregister();
+}
+
+void *lab_get(struct rte_mempool *pool)
+{
+    void *item = NULL;
+    return rte_mempool_get(pool, &item) == 0 ? item : NULL;
+}
+
+void lab_put(struct rte_mempool *pool, void *item)
+{
+    rte_mempool_put(pool, item);
+}
+
+unsigned lab_free_count(struct rte_mempool *pool)
+{
+    return rte_mempool_avail_count(pool);
+}
+
+int lab_pairs(struct rte_mempool *pool, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        void *item;
+        if (rte_mempool_get(pool, &item) != 0)
+            return -1;
+        mark(item, i);
+        rte_mempool_put(pool, item);
+    }
+    return 0;
+}
+
+int lab_batches(struct rte_mempool *pool, uint64_t n)
+{
+    void *items[BATCH];
+    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
+        for (int j = 0; j < BATCH; j++) {
+            if (rte_mempool_get(pool, &items[j]) != 0)
+                return -1;
+            mark(items[j], i);
+        }
+        for (int j = 0; j < BATCH; j++)
+            rte_mempool_put(pool, items[j]);
+    }
+    return 0;
+}
+
+int lab_batches_bulk(struct rte_mempool *pool, uint64_t n)
+{
+    void *items[BATCH];
+    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
+        if (rte_mempool_get_bulk(pool, items, BATCH) != 0)
+            return -1;
+        for (int j = 0; j < BATCH; j++)
+            mark(items[j], i);
+        rte_mempool_put_bulk(pool, items, BATCH);
+    }
+    return 0;
+}

@@ -1,0 +1,243 @@
+//! DPDK's mempool with a cache of 512 for each thread, one at a time and 64 at once.
+//!
+//! Called by: `catalog.rs`. Calls: `dpdk.c` beside this file, and through it librte_mempool.
+//!
+//! Getting and putting are inline functions in DPDK's headers, so they must be compiled. That happens when the design
+//! is first asked for: with `cc`, where pkg-config knows libdpdk, into a library in the temporary directory, which is
+//! loaded and then removed. So neither the build nor the program needs DPDK, and the figures are those of its own
+//! code. One thread's loops are in C, as a DPDK program would have them; across threads each item costs a call.
+//!
+//! Invariants: a library is never unloaded (DPDK's own threads run in it); a thread is registered before its first
+//! item. Locks: a `OnceLock` around the set-up.
+
+use crate::alloc::design::{Absent, Block, Design, out_of_memory};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::process::Command;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, io, mem, process, thread};
+
+/// A mempool; `BULK` asks for whole batches where a case goes by them.
+pub(crate) struct Mempool<const BULK: bool> {
+    pool: NonNull<c_void>,
+    shim: &'static Shim,
+}
+
+// SAFETY: a mempool is made for use by many threads.
+unsafe impl<const BULK: bool> Send for Mempool<BULK> {}
+// SAFETY: as above.
+unsafe impl<const BULK: bool> Sync for Mempool<BULK> {}
+
+/// The functions of `dpdk.c`.
+struct Shim {
+    create: unsafe extern "C" fn(*const c_char, c_uint, c_uint) -> *mut c_void,
+    destroy: unsafe extern "C" fn(*mut c_void),
+    enter: unsafe extern "C" fn() -> c_int,
+    leave: unsafe extern "C" fn(),
+    get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    put: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    free_count: unsafe extern "C" fn(*mut c_void) -> c_uint,
+    pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    batches: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    batches_bulk: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+}
+
+/// Items of a pool: what the cases have in flight, and all caches full.
+const ITEMS: c_uint = (1 << 15) - 1;
+
+impl<const BULK: bool> Design for Mempool<BULK> {
+    type Item = Block;
+
+    fn new(size: usize) -> Result<Self, Absent> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let shim = shim()?;
+        let name = format!("lab{}", MADE.fetch_add(1, Ordering::Relaxed));
+        let name = CString::new(name).map_err(|e| Absent(e.to_string()))?;
+        let size = c_uint::try_from(size).map_err(|e| Absent(e.to_string()))?;
+        // SAFETY: the name ends in a zero, and DPDK is set up.
+        let pool = unsafe { (shim.create)(name.as_ptr(), ITEMS, size) };
+        let pool = NonNull::new(pool).ok_or_else(|| Absent("DPDK made no pool".to_owned()))?;
+        Ok(Self { pool, shim })
+    }
+
+    #[inline]
+    fn alloc(&self) -> Block {
+        // SAFETY: the pool lives as long as this.
+        match NonNull::new(unsafe { (self.shim.get)(self.pool.as_ptr()) }) {
+            Some(item) => Block(item.cast()),
+            None => out_of_memory("dpdk"),
+        }
+    }
+
+    #[inline]
+    unsafe fn free(&self, item: Block) {
+        // SAFETY: the caller says that it came from this pool.
+        unsafe { (self.shim.put)(self.pool.as_ptr(), item.0.as_ptr().cast()) };
+    }
+
+    fn bytes(item: &mut Block) -> NonNull<u8> {
+        item.0
+    }
+
+    fn enter(&self) {
+        // SAFETY: DPDK is set up. A thread that gets no number works without a cache.
+        unsafe { (self.shim.enter)() };
+    }
+
+    fn leave(&self) {
+        // SAFETY: a thread that is not registered may say so, too.
+        unsafe { (self.shim.leave)() };
+    }
+
+    fn taken(&self) -> Option<usize> {
+        None
+    }
+
+    fn pairs(&self, n: u64) {
+        // SAFETY: the pool lives as long as this.
+        if unsafe { (self.shim.pairs)(self.pool.as_ptr(), n) } != 0 {
+            out_of_memory("dpdk");
+        }
+    }
+
+    fn batches(&self, n: u64) {
+        let batches = if BULK {
+            self.shim.batches_bulk
+        } else {
+            self.shim.batches
+        };
+        // SAFETY: the pool lives as long as this.
+        if unsafe { batches(self.pool.as_ptr(), n) } != 0 {
+            out_of_memory("dpdk");
+        }
+    }
+}
+
+impl<const BULK: bool> Drop for Mempool<BULK> {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the pool any more.
+        let free = unsafe { (self.shim.free_count)(self.pool.as_ptr()) };
+        debug_assert_eq!(free, ITEMS, "items are missing from the pool");
+        // SAFETY: as above.
+        unsafe { (self.shim.destroy)(self.pool.as_ptr()) };
+    }
+}
+
+/// The shim, compiled and loaded, and DPDK set up: once.
+fn shim() -> Result<&'static Shim, Absent> {
+    static SHIM: OnceLock<Result<Shim, Absent>> = OnceLock::new();
+    // DPDK pins the thread that sets it up, so another one does.
+    let set_up = || {
+        thread::spawn(set_up)
+            .join()
+            .unwrap_or_else(|_| Err(Absent("setting up DPDK failed".to_owned())))
+    };
+    SHIM.get_or_init(set_up).as_ref().map_err(Clone::clone)
+}
+
+fn set_up() -> Result<Shim, Absent> {
+    let flags = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "libdpdk"])
+        .output();
+    let flags = match flags {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+        _ => {
+            return Err(Absent(
+                "not installed (apt-get install libdpdk-dev)".to_owned(),
+            ));
+        }
+    };
+    let library = env::temp_dir().join(format!("mbuma-lab-dpdk-{}.so", process::id()));
+    let loaded = compile(&library, &flags).and_then(|()| load(&library));
+    // It stays mapped; where it was never made there is nothing to remove.
+    let _ = fs::remove_file(&library);
+    loaded
+}
+
+/// Links only what is used: DPDK's libdpdk.pc names a hundred libraries, of which some start threads of their own.
+fn compile(library: &Path, flags: &str) -> Result<(), Absent> {
+    let source = library.with_extension("c");
+    fs::write(&source, include_str!("dpdk.c"))
+        .map_err(|e| Absent(format!("writing dpdk.c: {e}")))?;
+    let cflags = flags
+        .split_whitespace()
+        .filter(|flag| !flag.starts_with("-l") && !flag.starts_with("-Wl"));
+    let output = Command::new("cc")
+        .args(["-O3", "-fPIC", "-shared", "-w"])
+        .args(cflags)
+        .arg("-march=native")
+        .args(["-o".as_ref(), library.as_os_str(), source.as_os_str()])
+        .args([
+            "-lrte_eal",
+            "-lrte_mempool",
+            "-lrte_mempool_ring",
+            "-lrte_ring",
+        ])
+        .output();
+    let _ = fs::remove_file(&source);
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(Absent(format!(
+                "cc failed: {}",
+                said.lines().next().unwrap_or_default()
+            )))
+        }
+        Err(error) => Err(Absent(format!("running cc: {error}"))),
+    }
+}
+
+fn load(library: &Path) -> Result<Shim, Absent> {
+    let path =
+        CString::new(library.as_os_str().as_encoded_bytes()).map_err(|e| Absent(e.to_string()))?;
+    // SAFETY: the path ends in a zero; the library is the one just compiled, whose constructors are DPDK's.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let handle =
+        NonNull::new(handle).ok_or_else(|| Absent("the compiled shim does not load".to_owned()))?;
+    // SAFETY: the type is that of the function of this name in dpdk.c.
+    let init: unsafe extern "C" fn() -> c_int = unsafe { symbol(handle, c"lab_init")? };
+    // SAFETY: it takes nothing, and is called once.
+    let error = unsafe { init() };
+    if error != 0 {
+        let error = io::Error::from_raw_os_error(error);
+        return Err(Absent(format!("DPDK does not start: {error}")));
+    }
+    macro_rules! function {
+        ($name:literal) => {
+            // SAFETY: the type, that of the field, is that of the function of this name in dpdk.c.
+            unsafe { symbol(handle, $name)? }
+        };
+    }
+    Ok(Shim {
+        create: function!(c"lab_create"),
+        destroy: function!(c"lab_destroy"),
+        enter: function!(c"lab_enter"),
+        leave: function!(c"lab_leave"),
+        get: function!(c"lab_get"),
+        put: function!(c"lab_put"),
+        free_count: function!(c"lab_free_count"),
+        pairs: function!(c"lab_pairs"),
+        batches: function!(c"lab_batches"),
+        batches_bulk: function!(c"lab_batches_bulk"),
+    })
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function has.
+unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Result<F, Absent> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the handle is from dlopen and the name ends in a zero.
+    let found = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
+    if found.is_null() {
+        return Err(Absent("the compiled shim is not whole".to_owned()));
+    }
+    // SAFETY: the sizes are the same (asserted), and the caller vouches for the type.
+    Ok(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
+}

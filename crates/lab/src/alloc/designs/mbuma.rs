@@ -1,0 +1,84 @@
+//! Ours: a raw zone, called as a user of the crate calls it, with a constructor and with its statistics.
+//!
+//! Called by: `catalog.rs`, once for each way of guarding the caches of the CPUs; and the designs that are the same zone
+//! used in another way. Calls: uma.
+
+use crate::alloc::design::{ALIGN, Absent, Block, Design, out_of_memory};
+use crate::alloc::header;
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use uma::{Backend, HookFailed, Hooks, RawZone, ZoneStats};
+
+/// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU.
+pub(crate) struct Mbuma<const RSEQ: bool> {
+    zone: RawZone<Construct>,
+}
+
+/// Our constructor.
+pub(crate) struct Construct;
+
+impl Hooks for Construct {
+    #[inline]
+    unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
+        // SAFETY: the zone gives us an item of its own, which is longer than the header.
+        unsafe { header::construct(item) };
+        Ok(())
+    }
+}
+
+/// A zone such as all of ours are measured with; `None` is the backend that works best here.
+pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Construct>, Absent> {
+    let layout = Layout::from_size_align(size, ALIGN).map_err(|e| Absent(e.to_string()))?;
+    let mut builder = RawZone::builder("lab", layout).hooks(Construct);
+    if let Some(backend) = backend {
+        builder = builder.backend(backend);
+    }
+    let zone = builder.build().map_err(|e| Absent(e.to_string()))?;
+    match backend {
+        Some(backend) if zone.stats().backend != backend => {
+            Err(Absent(kern::rseq::reason().to_owned()))
+        }
+        _ => Ok(zone),
+    }
+}
+
+/// Items that are live or in a cache.
+pub(crate) fn taken(stats: &ZoneStats) -> usize {
+    stats.used + stats.cached()
+}
+
+impl<const RSEQ: bool> Design for Mbuma<RSEQ> {
+    type Item = Block;
+
+    fn new(size: usize) -> Result<Self, Absent> {
+        let backend = if RSEQ { Backend::Rseq } else { Backend::Locked };
+        let zone = zone(size, Some(backend))?;
+        Ok(Self { zone })
+    }
+
+    #[inline]
+    fn alloc(&self) -> Block {
+        match self.zone.alloc() {
+            Ok(item) => Block(item),
+            Err(_) => out_of_memory("mbuma"),
+        }
+    }
+
+    #[inline]
+    unsafe fn free(&self, item: Block) {
+        // SAFETY: the caller says that it came from this zone and is done with.
+        unsafe { self.zone.free(item.0) };
+    }
+
+    fn bytes(item: &mut Block) -> NonNull<u8> {
+        item.0
+    }
+
+    fn taken(&self) -> Option<usize> {
+        Some(taken(&self.zone.stats()))
+    }
+
+    fn reclaim(&self) {
+        self.zone.drain();
+    }
+}

@@ -1,0 +1,67 @@
+//! Ours, asked for a whole batch at once.
+//!
+//! Called by: `catalog.rs`, in the cases that go by batches. Calls: `mbuma.rs`, uma.
+
+use super::mbuma::{self, Construct};
+use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use uma::RawZone;
+
+/// A zone of raw items.
+pub(crate) struct MbumaBulk {
+    zone: RawZone<Construct>,
+}
+
+impl Design for MbumaBulk {
+    type Item = Block;
+
+    fn new(size: usize) -> Result<Self, Absent> {
+        Ok(Self {
+            zone: mbuma::zone(size, None)?,
+        })
+    }
+
+    #[inline]
+    fn alloc(&self) -> Block {
+        match self.zone.alloc() {
+            Ok(item) => Block(item),
+            Err(_) => out_of_memory("mbuma-bulk"),
+        }
+    }
+
+    #[inline]
+    unsafe fn free(&self, item: Block) {
+        // SAFETY: the caller says that it came from this zone and is done with.
+        unsafe { self.zone.free(item.0) };
+    }
+
+    fn bytes(item: &mut Block) -> NonNull<u8> {
+        item.0
+    }
+
+    fn taken(&self) -> Option<usize> {
+        Some(mbuma::taken(&self.zone.stats()))
+    }
+
+    fn reclaim(&self) {
+        self.zone.drain();
+    }
+
+    #[inline(never)]
+    fn batches(&self, n: u64) {
+        let mut items = [const { MaybeUninit::<NonNull<u8>>::uninit() }; BATCH];
+        for i in 0..n.div_ceil(BATCH as u64) {
+            if self.zone.alloc_bulk(&mut items) < BATCH {
+                out_of_memory("mbuma-bulk");
+            }
+            // SAFETY: all of them were filled, and an address in MaybeUninit is laid out as one without.
+            let items = unsafe { &*(&raw const items).cast::<[NonNull<u8>; BATCH]>() };
+            for &item in items {
+                mark(item, i);
+            }
+            // SAFETY: they came from this zone, five lines above, and nobody else has them.
+            unsafe { self.zone.free_bulk(items) };
+        }
+    }
+}

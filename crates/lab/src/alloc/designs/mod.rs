@@ -1,0 +1,35 @@
+//! The designs: ours first, then those of the seed documents, then what programs use today.
+//!
+//! Called by: `catalog.rs`. Calls: uma, and the allocators of others. Each file says what system it stands for and
+//! where that is described.
+
+pub(crate) mod freebsd4;
+pub(crate) mod mballoc;
+pub(crate) mod mbuma;
+pub(crate) mod mbuma_bulk;
+pub(crate) mod mbuma_local;
+pub(crate) mod mbuma_typed;
+pub(crate) mod pages;
+pub(crate) mod recycled;
+pub(crate) mod uma2004;
+
+pub(crate) mod dpdk;
+pub(crate) mod global;
+
+#[cfg(feature = "peers")]
+pub(crate) mod arrayqueue;
+#[cfg(feature = "peers")]
+pub(crate) mod bytesmut;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a thread that panicked while it had the lock has failed the experiment already.
+#[inline]
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something on cache lines of its own, also of the pair that the prefetcher brings.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Padded<T>(T);

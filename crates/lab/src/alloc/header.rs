@@ -1,0 +1,41 @@
+//! The constructor that our designs and the BSD ones run on each item: the header of an mbuf.
+//!
+//! Called by: the designs. Calls: nothing.
+//!
+//! It is what `m_get` does after every allocation, 32 bytes in one cache line. The allocators of others are measured
+//! without, since they have no constructors; the price of these four stores is ours to bear.
+
+use std::ptr::NonNull;
+
+/// Bytes that the constructor writes.
+pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+
+#[repr(C)]
+struct Header {
+    next: *mut u8,
+    next_packet: *mut u8,
+    data: *mut u8,
+    len: u32,
+    kind: u16,
+    flags: u16,
+}
+
+/// Writes the header of an empty mbuf into an item.
+///
+/// # Safety
+/// The item has [`HEADER_BYTES`] bytes, is aligned to 8, and nobody else uses it.
+#[inline(always)]
+pub(crate) unsafe fn construct(item: NonNull<u8>) {
+    let header = Header {
+        next: std::ptr::null_mut(),
+        next_packet: std::ptr::null_mut(),
+        data: item.as_ptr().wrapping_add(HEADER_BYTES),
+        len: 0,
+        kind: 1,
+        flags: 0,
+    };
+    // SAFETY: the caller says that there is room and nobody else.
+    unsafe { item.cast::<Header>().write(header) };
+}
+
+const _: () = assert!(HEADER_BYTES == 32);

@@ -1,0 +1,120 @@
+//! `mbuma lab alloc`: the allocators of the seed documents, ours, and those that programs use today, in one run.
+//!
+//! Called by: the tool. Calls: the harness, the designs by way of [`catalog`].
+//!
+//! ```text
+//!   design.rs     what an allocator looks like        designs/   one file each
+//!   cases/        what is done with it and timed      catalog.rs which designs take part in which cases
+//!   subject.rs    a design behind a vtable            header.rs  the constructor of ours and of the BSD designs
+//! ```
+//!
+//! A case of a size is a block: all its designs are made, run in turns (`harness/rounds.rs`), shown, and dropped
+//! (`block.rs`). Three cases are blocks of another kind: `held.rs` counts items, `spike.rs` and `purge.rs` follow memory,
+//! each design in a process of its own (`child.rs`).
+//!
+//! Sources: seed 004 sections 3 and 5, figure 7.
+
+mod block;
+#[allow(unsafe_code)]
+mod cases;
+mod catalog;
+mod child;
+#[allow(unsafe_code)]
+mod design;
+#[allow(unsafe_code)]
+mod designs;
+#[allow(unsafe_code)]
+mod header;
+mod held;
+mod options;
+mod purge;
+mod result;
+mod show;
+mod spike;
+mod subject;
+
+pub use child::child;
+pub use options::Options;
+
+use crate::harness::plot;
+use crate::harness::progress::Progress;
+use crate::{Error, Record};
+use cases::Case;
+use catalog::{CATALOG, Entry, Kind};
+use options::Choice;
+use std::io::{self, Write};
+
+/// Runs the comparison and writes what it finds to `out`: a table for each block, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
+    for &case in &choice.cases {
+        for &size in case.sizes(&choice.sizes) {
+            let records = measure(case, size, &choice, &mut progress);
+            progress.clear();
+            let text = show::block(options, &choice.effort, case, size, &records);
+            written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+            all.extend(records);
+        }
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
+    let takes_part = |entry: &&Entry| entry.cases.contains(&case);
+    let entries: Vec<Entry> = choice.entries.iter().filter(takes_part).copied().collect();
+    let effort = &choice.effort;
+    if case.crosses() && effort.pair_of_cpus().is_none() {
+        let why = "skipped: it takes two CPUs";
+        let skip = |entry| result::skipped(case, size, entry, why.to_owned());
+        return entries.iter().map(skip).collect();
+    }
+    match case {
+        Case::Held => held::measure(size, &entries, effort, progress),
+        Case::Spike => spike::measure(size, &entries, effort, progress),
+        Case::PurgeDip => purge::measure(size, &entries, effort, progress),
+        _ => block::measure(case, size, &entries, effort, progress),
+    }
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in Case::ALL {
+        text += &format!("  {:<12} {} ({})\n", case.name(), case.about(), case.unit());
+    }
+    text += "\ndesigns:\n";
+    for entry in CATALOG {
+        text += &format!("  {:<12} {}{}\n", entry.name, whose(entry), entry.about);
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+fn whose(entry: &Entry) -> &'static str {
+    match entry.kind {
+        Kind::Ours => "ours: ",
+        Kind::Seed => "seed 004: ",
+        Kind::Peer => "peer: ",
+        Kind::Floor => "floor: ",
+    }
+}
+
+fn written(result: io::Result<()>) -> Result<(), Error> {
+    result.map_err(|source| Error::Io {
+        doing: "writing the result".to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests;

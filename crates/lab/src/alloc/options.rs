@@ -1,0 +1,188 @@
+//! What the user asked for, and what of it can be done.
+//!
+//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: the catalog.
+
+use super::cases::Case;
+use super::catalog::{CATALOG, Entry};
+use super::child::Job;
+use super::design::ALIGN;
+use crate::Error;
+use crate::harness::sys;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to compare, how long, and how to show it. Empty lists mean all.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of cases.
+    pub cases: Vec<String>,
+    /// Names of designs.
+    pub designs: Vec<String>,
+    /// Bytes of an item.
+    pub sizes: Vec<usize>,
+    /// How long each design is measured in each case of each size, all rounds together.
+    pub seconds_per_case: f64,
+    /// Rounds.
+    pub reps: usize,
+    /// The size of a spike.
+    pub spike_megabytes: usize,
+    /// How long memory is followed after a spike, at most 5 s.
+    pub spike_seconds: f64,
+    /// A program and arguments that, with one more, come to [`child`](super::child); empty: no process is started, and
+    /// what one design leaves behind is seen in the next one's memory.
+    pub child: Vec<OsString>,
+    /// JSON lines instead of tables.
+    pub json: bool,
+    /// Where to draw pictures.
+    pub plot: Option<PathBuf>,
+    /// Say on standard error how far it is, if that is a terminal.
+    pub progress: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cases: Vec::new(),
+            designs: Vec::new(),
+            sizes: vec![256, 2048],
+            seconds_per_case: 0.3,
+            reps: 11,
+            spike_megabytes: 512,
+            spike_seconds: 5.0,
+            child: Vec::new(),
+            json: false,
+            plot: None,
+            progress: true,
+        }
+    }
+}
+
+/// What was chosen.
+pub(crate) struct Choice {
+    /// In the order of [`Case::ALL`].
+    pub(crate) cases: Vec<Case>,
+    /// In the order of the catalog.
+    pub(crate) entries: Vec<Entry>,
+    /// As given.
+    pub(crate) sizes: Vec<usize>,
+    /// How hard to measure.
+    pub(crate) effort: Effort,
+}
+
+/// How hard to measure, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Effort {
+    /// Rounds.
+    pub(crate) reps: usize,
+    /// Of one reading.
+    pub(crate) reading: Duration,
+    /// At most two CPUs.
+    pub(crate) cpus: Vec<usize>,
+    /// Of a spike.
+    pub(crate) megabytes: usize,
+    /// After a spike.
+    pub(crate) spike_seconds: f64,
+    /// How to start a process of this program, if it is to be one.
+    pub(crate) child: Vec<OsString>,
+}
+
+impl Effort {
+    /// The two CPUs that data crosses between, if there are two.
+    pub(crate) fn pair_of_cpus(&self) -> Option<(usize, usize)> {
+        Some((*self.cpus.first()?, *self.cpus.get(1)?))
+    }
+
+    /// Rounds of the case `spike`, which takes long and spreads little.
+    pub(crate) fn spike_rounds(&self) -> usize {
+        self.reps.div_ceil(11)
+    }
+
+    /// A job for a design.
+    pub(crate) fn job(
+        &self,
+        case: Case,
+        size: usize,
+        survivors_percent: f64,
+        entry: &Entry,
+    ) -> Job {
+        let cpu = self.cpus.first().copied().unwrap_or(0);
+        Job {
+            case,
+            design: entry.name.to_owned(),
+            size,
+            megabytes: self.megabytes,
+            survivors_percent,
+            cpus: self.pair_of_cpus().unwrap_or((cpu, cpu)),
+            seconds: self.spike_seconds,
+            ticks: !entry.tick.is_empty(),
+        }
+    }
+}
+
+impl Options {
+    /// Names to things.
+    pub(crate) fn choose(&self) -> Result<Choice, Error> {
+        let cases = chosen("case", &self.cases, &Case::ALL, |case| case.name())?;
+        let entries = chosen("design", &self.designs, CATALOG, |entry| entry.name)?;
+        for &size in &self.sizes {
+            if !(SIZE_MIN..=SIZE_MAX).contains(&size) || !size.is_power_of_two() {
+                return Err(Error::Bad(format!(
+                    "a size is a power of two from {SIZE_MIN} to {SIZE_MAX}, not {size}"
+                )));
+            }
+        }
+        let seconds = self.seconds_per_case;
+        if self.reps == 0 || !(seconds > 0.0 && seconds < 3600.0) {
+            return Err(Error::Bad(
+                "it takes at least one round, and a time from 0 to 3600 seconds".to_owned(),
+            ));
+        }
+        if !(1..=2048).contains(&self.spike_megabytes) {
+            return Err(Error::Bad("a spike is of 1 to 2048 MB".to_owned()));
+        }
+        let effort = Effort {
+            reps: self.reps,
+            reading: Duration::from_secs_f64(seconds / self.reps as f64),
+            cpus: sys::allowed_cpus().into_iter().take(2).collect(),
+            megabytes: self.spike_megabytes,
+            spike_seconds: self.spike_seconds,
+            child: self.child.clone(),
+        };
+        Ok(Choice {
+            cases,
+            entries,
+            sizes: self.sizes.clone(),
+            effort,
+        })
+    }
+}
+
+/// The ones of `all` whose names are in `names`, or all if there are no names.
+fn chosen<T: Copy>(
+    what: &'static str,
+    names: &[String],
+    all: &[T],
+    name_of: impl Fn(&T) -> &'static str,
+) -> Result<Vec<T>, Error> {
+    if let Some(name) = names
+        .iter()
+        .find(|name| !all.iter().any(|one| name_of(one) == *name))
+    {
+        let known = all.iter().map(&name_of).collect();
+        return Err(Error::Unknown {
+            what,
+            name: name.clone(),
+            known,
+        });
+    }
+    let wanted = |one: &&T| names.is_empty() || names.iter().any(|name| name == name_of(one));
+    Ok(all.iter().filter(wanted).copied().collect())
+}
+
+/// Sizes that every design can do: room for the header and a word, and two items to a page.
+const SIZE_MIN: usize = 64;
+const SIZE_MAX: usize = 2048;
+
+const _: () =
+    assert!(SIZE_MIN >= super::header::HEADER_BYTES + 8 && SIZE_MIN.is_multiple_of(ALIGN));

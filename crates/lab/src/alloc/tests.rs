@@ -1,0 +1,142 @@
+//! Tests of the comparison: that every design is an allocator, and that what is shown can be read.
+
+use super::design::Absent;
+use super::*;
+use crate::harness::table;
+
+/// A run that takes no time worth mentioning.
+fn short() -> Options {
+    Options {
+        seconds_per_case: 0.002,
+        reps: 2,
+        sizes: vec![256],
+        spike_megabytes: 8,
+        spike_seconds: 0.05,
+        progress: false,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn no_design_loses_or_doubles_an_item() {
+    // Breaks when a design hands an item to two owners, moves its bytes, or loses it: each owner's word is in the
+    // item for as long as it is owned, across threads and a reclaim.
+    for entry in CATALOG.iter().filter(|entry| entry.kind != Kind::Floor) {
+        for size in [256, 2048] {
+            match (entry.make)(size) {
+                Ok(subject) => subject.check(size, 4, 10_000),
+                Err(why) => eprintln!("{}: {why}", entry.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_case_runs_and_its_lines_are_json() {
+    // Breaks when a case panics on some design, or prints what a program cannot read.
+    let mut out = Vec::new();
+    run(
+        &Options {
+            json: true,
+            ..short()
+        },
+        &mut out,
+    )
+    .expect("a run");
+    let text = String::from_utf8(out).expect("text");
+    for case in Case::ALL {
+        let of_case = |line: &serde_json::Value| line["case"] == case.name();
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).expect(l))
+            .collect();
+        assert!(lines.iter().any(of_case), "{case}");
+        for line in lines.iter().filter(|line| of_case(line)) {
+            assert_eq!(line["experiment"], "alloc");
+            let positive = !matches!(case, Case::Spike | Case::PurgeDip);
+            let measured = line["median"]
+                .as_f64()
+                .is_some_and(|median| median > 0.0 || !positive);
+            let skipped = line["note"]
+                .as_str()
+                .is_some_and(|note| note.starts_with("skipped: "));
+            assert!(measured != skipped, "{line}");
+        }
+    }
+}
+
+#[test]
+fn pictures_are_well_formed() {
+    // Breaks when a picture is empty, is missing, or holds a name that is not escaped.
+    let dir = std::env::temp_dir().join(format!("lab-plot-{}", std::process::id()));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let options = Options {
+        cases: names(&["pair", "spike"]),
+        designs: names(&["mbuma-rseq", "freebsd4", "malloc"]),
+        plot: Some(dir.clone()),
+        ..short()
+    };
+    run(&options, &mut Vec::new()).expect("a run");
+    let picture = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    for name in [
+        "alloc-pair-256.svg",
+        "alloc-spike-256-0-percent-rss.svg",
+        "alloc-spike-256-1-percent-rss.svg",
+    ] {
+        let svg = picture(name);
+        assert!(
+            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+            "{svg}"
+        );
+        assert!(svg.contains("freebsd4") && svg.contains("malloc"), "{svg}");
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    }
+    std::fs::remove_dir_all(&dir).expect("the pictures' directory");
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_the_right_ones() {
+    // Breaks when a typo measures nothing, or everything.
+    let options = Options {
+        designs: vec!["jmalloc".to_owned()],
+        ..short()
+    };
+    let error = run(&options, &mut Vec::new())
+        .expect_err("a typo")
+        .to_string();
+    assert!(
+        error.contains("`jmalloc`") && error.contains("freebsd4"),
+        "{error}"
+    );
+    for bad in [
+        Options {
+            sizes: vec![100],
+            ..short()
+        },
+        Options { reps: 0, ..short() },
+    ] {
+        assert!(run(&bad, &mut Vec::new()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn the_list_names_everything() {
+    // Breaks when a design or a case is missing from --list, or a line does not fit a terminal.
+    let mut text = Vec::new();
+    list(&mut text).expect("a list");
+    let text = String::from_utf8(text).expect("text");
+    for name in CATALOG
+        .iter()
+        .map(|e| e.name)
+        .chain(Case::ALL.map(Case::name))
+    {
+        assert!(text.contains(&format!("  {name} ")), "{name}");
+    }
+    assert!(text.lines().all(|line| line == table::cut(line)), "{text}");
+}
+
+#[test]
+fn absent_says_what_to_do() {
+    // Breaks when a skipped design looks like a failed one.
+    assert_eq!(Absent("why".to_owned()).to_string(), "skipped: why");
+}

@@ -1,0 +1,55 @@
+//! Why an experiment did not run.
+//!
+//! Called by: the experiments, and the tool that shows it. Calls: nothing.
+
+use std::fmt;
+use std::io;
+
+/// Why an experiment did not run, said so that the reader knows what to type instead.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that nothing has.
+    Unknown {
+        /// "case" or "design".
+        what: &'static str,
+        /// As it was typed.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// A number that nothing can be measured with.
+    Bad(String),
+    /// Writing a result failed.
+    Io {
+        /// In the form "writing the table".
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { what, name, known } => {
+                write!(
+                    f,
+                    "there is no {what} `{name}`; there are: {}",
+                    known.join(", ")
+                )
+            }
+            Self::Bad(text) => f.write_str(text),
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

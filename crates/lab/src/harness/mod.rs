@@ -1,0 +1,20 @@
+//! How anything is measured here; the experiments bring only what is measured.
+//!
+//! Called by: `alloc`, and every experiment that comes. Calls: the system, by way of [`sys`].
+//!
+//! A measurement is a number of *rounds*; each round runs every contestant once ([`rounds`]), pinned
+//! ([`sys::pin`]), with the latency between the two CPUs sampled right before where data crosses them ([`xcore`]).
+//! The readings become [`record::Record`]s, and those a table, JSON lines, or pictures.
+
+pub(crate) mod memory;
+pub(crate) mod plot;
+pub(crate) mod progress;
+pub(crate) mod record;
+#[allow(unsafe_code)]
+pub(crate) mod ring;
+pub(crate) mod rounds;
+pub(crate) mod summary;
+#[allow(unsafe_code)]
+pub(crate) mod sys;
+pub(crate) mod table;
+pub(crate) mod xcore;

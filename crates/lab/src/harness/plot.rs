@@ -1,0 +1,97 @@
+//! Records as pictures: bars for each case, lines where something is followed over time.
+//!
+//! Called by: the experiments. Calls: plotters, which writes SVG.
+
+mod bars;
+mod lines;
+
+use super::record::Record;
+use crate::Error;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What a picture is drawn on.
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Draws every block into a file of its own in `dir`, which is made if need be.
+pub(crate) fn draw(dir: &Path, records: &[Record]) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(|source| failed(dir, source))?;
+    let measured: Vec<Record> = records
+        .iter()
+        .filter(|r| r.median.is_some())
+        .cloned()
+        .collect();
+    let mut drawn = BTreeSet::new();
+    for first in &measured {
+        let name = picture(first);
+        if drawn.contains(&name) {
+            continue;
+        }
+        let of_picture = |record: &&Record| picture(record) == name;
+        let block: Vec<Record> = measured.iter().filter(of_picture).cloned().collect();
+        let svg = match first.at_s {
+            Some(_) => lines::svg(&block),
+            None => bars::svg(&block),
+        };
+        let path = dir.join(format!("{name}.svg"));
+        fs::write(&path, svg).map_err(|source| failed(&path, source))?;
+        drawn.insert(name);
+    }
+    Ok(())
+}
+
+/// What a record's picture is called.
+fn picture(of: &Record) -> String {
+    let threads = of.threads.map(|threads| format!("-{threads}-threads"));
+    let survivors = of
+        .survivors_percent
+        .map(|percent| format!("-{percent}-percent"));
+    let measure = of.measure.map(|measure| format!("-{measure}"));
+    let unit = (of.unit == "ns/page").then(|| "-cost".to_owned());
+    let parts: String = [threads, survivors, measure, unit]
+        .into_iter()
+        .flatten()
+        .collect();
+    format!("{}-{}-{}{parts}", of.experiment, of.case, of.size)
+}
+
+/// What a picture says above.
+fn title(of: &Record) -> String {
+    let threads = of.threads.map(|threads| format!(", {threads} threads"));
+    let survivors = of
+        .survivors_percent
+        .map(|percent| format!(", {percent} % stay"));
+    let measure = of.measure.map(|measure| format!(", {measure}"));
+    let parts: String = [threads, survivors, measure]
+        .into_iter()
+        .flatten()
+        .collect();
+    format!("{} of {} B{parts}: {}", of.case, of.size, of.unit)
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        doing: format!("writing {}", path.display()),
+        source,
+    }
+}
+
+/// Words at a point; `right` puts their end there, not their beginning.
+fn words(root: &Area<'_>, text: &str, at: (i32, i32), right: bool) {
+    let side = if right { HPos::Right } else { HPos::Left };
+    let style = ("sans-serif", 14)
+        .into_font()
+        .into_text_style(root)
+        .pos(Pos::new(side, VPos::Center));
+    // A backend that writes to a string does not fail; nor do the other calls like this one.
+    let _ = root.draw(&Text::new(text.to_owned(), at, style));
+}
+
+fn stroke(root: &Area<'_>, points: Vec<(i32, i32)>, style: impl Into<ShapeStyle>) {
+    let _ = root.draw(&PathElement::new(points, style));
+}

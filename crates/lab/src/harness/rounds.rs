@@ -1,0 +1,153 @@
+//! Rounds over all contestants of a case, so that what disturbs the machine disturbs all of them alike.
+//!
+//! Called by: the experiments. Calls: the contestants, [`xcore`].
+//!
+//! Each contestant is first *calibrated*: it runs longer and longer until one run takes what a reading shall take.
+//! That warms it up too. Then each round gives each contestant a short run, which brings its data back into the
+//! caches that the others used meanwhile, and a run that counts.
+
+use super::progress::Progress;
+use super::summary::Summary;
+use super::xcore::{self, Mode};
+use std::time::Duration;
+
+/// Runs a number of operations, and says how long they took.
+pub(crate) type Run<'a> = Box<dyn FnMut(u64) -> Took + 'a>;
+
+/// How long a run took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Took {
+    /// By the clock that the case goes by.
+    pub(crate) time: Duration,
+    /// Another program had a CPU meanwhile that the run needed all the time.
+    pub(crate) disturbed: bool,
+}
+
+/// One of those that are compared.
+pub(crate) struct Contestant<'a> {
+    /// What it is called.
+    pub(crate) name: &'static str,
+    /// Runs it.
+    pub(crate) run: Run<'a>,
+}
+
+/// How a case is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// What progress lines begin with.
+    pub(crate) title: String,
+    /// Rounds.
+    pub(crate) reps: usize,
+    /// How long one reading shall take.
+    pub(crate) reading: Duration,
+    /// The CPUs that data crosses between, if it does: their latency is sampled before each reading.
+    pub(crate) crosses: Option<(usize, usize)>,
+}
+
+/// One run that counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// Nanoseconds of one operation.
+    pub(crate) ns: f64,
+    /// One-way latency between the CPUs right before.
+    pub(crate) xcore_ns: Option<f64>,
+    /// It was disturbed, and so were the other attempts at it.
+    pub(crate) disturbed: bool,
+}
+
+/// The readings of each contestant, in the order of the contestants.
+pub(crate) fn interleave(
+    contestants: &mut [Contestant<'_>],
+    plan: &Plan,
+    progress: &mut Progress,
+) -> Vec<Vec<Reading>> {
+    let mut ops = Vec::new();
+    for contestant in &mut *contestants {
+        progress.say(&format!("{}: warming up {}", plan.title, contestant.name));
+        ops.push(calibrate(&mut contestant.run, plan.reading));
+    }
+    let mut readings = vec![Vec::with_capacity(plan.reps); contestants.len()];
+    for round in 1..=plan.reps {
+        for ((contestant, &ops), readings) in contestants.iter_mut().zip(&ops).zip(&mut readings) {
+            progress.say(&format!(
+                "{}: round {round} of {}, {}",
+                plan.title, plan.reps, contestant.name
+            ));
+            readings.push(reading(&mut contestant.run, ops, plan));
+        }
+    }
+    readings
+}
+
+/// One reading; a disturbed one is taken again, some times.
+fn reading(run: &mut Run<'_>, ops: u64, plan: &Plan) -> Reading {
+    let mut attempts = 0;
+    loop {
+        run(ops / 8 + 1);
+        let xcore_ns = plan
+            .crosses
+            .map(|cpus| xcore::one_way_ns(cpus, plan.reading));
+        let took = run(ops);
+        attempts += 1;
+        if !took.disturbed || attempts == ATTEMPTS_MAX {
+            return Reading {
+                ns: took.time.as_nanos() as f64 / ops as f64,
+                xcore_ns,
+                disturbed: took.disturbed,
+            };
+        }
+    }
+}
+
+/// How many operations take about so long.
+fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
+    let mut ops = OPS_MIN;
+    loop {
+        let elapsed = run(ops).time.max(Duration::from_nanos(1));
+        if elapsed * 4 >= reading {
+            let scale = reading.as_secs_f64() / elapsed.as_secs_f64();
+            return ((ops as f64 * scale) as u64).max(OPS_MIN);
+        }
+        ops *= 4;
+    }
+}
+
+/// Readings of one mode of the machine.
+pub(crate) struct Grouped {
+    /// The mode, where data crossed CPUs.
+    pub(crate) mode: Option<Mode>,
+    /// What the readings say.
+    pub(crate) summary: Summary,
+    /// The median latency between the CPUs.
+    pub(crate) xcore_ns: Option<f64>,
+    /// How many of them were disturbed.
+    pub(crate) disturbed: usize,
+}
+
+/// Readings by the mode in which the machine was: one group, or two if it changed.
+pub(crate) fn by_mode(readings: &[Reading]) -> Vec<Grouped> {
+    [None, Some(Mode::Near), Some(Mode::Far)]
+        .into_iter()
+        .filter_map(|mode| {
+            let group: Vec<Reading> = readings
+                .iter()
+                .filter(|r| r.xcore_ns.map(Mode::of) == mode)
+                .copied()
+                .collect();
+            Some(Grouped {
+                mode,
+                disturbed: group.iter().filter(|r| r.disturbed).count(),
+                summary: Summary::of(group.iter().map(|r| r.ns))?,
+                xcore_ns: Summary::of(group.iter().filter_map(|r| r.xcore_ns)).map(|s| s.median),
+            })
+        })
+        .collect()
+}
+
+/// How often a reading is taken until nothing disturbed it.
+const ATTEMPTS_MAX: usize = 4;
+/// The fewest operations of a run.
+const OPS_MIN: u64 = 4096;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Tests of the rounds.
+
+use super::*;
+
+fn plan(reps: usize) -> Plan {
+    Plan {
+        title: "t".to_owned(),
+        reps,
+        reading: Duration::from_millis(1),
+        crosses: None,
+    }
+}
+
+fn took(ops: u64, disturbed: bool) -> Took {
+    Took {
+        time: Duration::from_nanos(ops * 1000),
+        disturbed,
+    }
+}
+
+#[test]
+fn contestants_take_turns() {
+    // Breaks when one contestant has all its runs before the next has any.
+    let turns = std::cell::RefCell::new(String::new());
+    let run = |name: char| -> Run<'_> {
+        let turns = &turns;
+        Box::new(move |ops| {
+            turns.borrow_mut().push(name);
+            took(ops, false)
+        })
+    };
+    let mut two = [
+        Contestant {
+            name: "a",
+            run: run('a'),
+        },
+        Contestant {
+            name: "b",
+            run: run('b'),
+        },
+    ];
+    let readings = interleave(&mut two, &plan(3), &mut Progress::new(false));
+    assert_eq!(
+        *turns.borrow(),
+        "abaabbaabbaabb",
+        "each warms up, then runs, in turns"
+    );
+    assert!(readings.iter().all(|r| r.len() == 3));
+    assert!(
+        readings
+            .iter()
+            .flatten()
+            .all(|r| (r.ns - 1000.0).abs() < 1.0)
+    );
+}
+
+#[test]
+fn the_two_modes_do_not_mix() {
+    // Breaks when near and far readings end in one median.
+    let reading = |ns, xcore_ns| Reading {
+        ns,
+        xcore_ns: Some(xcore_ns),
+        disturbed: false,
+    };
+    let groups = by_mode(&[
+        reading(10.0, 50.0),
+        reading(30.0, 200.0),
+        reading(12.0, 60.0),
+    ]);
+    let seen: Vec<_> = groups
+        .iter()
+        .map(|g| (g.mode, g.summary.median, g.summary.n))
+        .collect();
+    assert_eq!(
+        seen,
+        [(Some(Mode::Near), 11.0, 2), (Some(Mode::Far), 30.0, 1)]
+    );
+}
+
+#[test]
+fn a_disturbed_reading_is_taken_again() {
+    // Breaks when a figure that another program spoiled is kept although a clean one could be had, or when a machine
+    // that is always disturbed is waited for for ever.
+    for (spoiled, left) in [(2, 0), (100, 1)] {
+        let mut runs = 0;
+        let run: Run<'_> = Box::new(move |ops| {
+            // One run warms up; then each attempt has two, of which the second counts.
+            runs += 1;
+            took(ops, runs % 2 == 1 && runs / 2 <= spoiled && runs > 1)
+        });
+        let mut one = [Contestant { name: "a", run }];
+        let readings = interleave(&mut one, &plan(1), &mut Progress::new(false));
+        let disturbed = by_mode(&readings[0])[0].disturbed;
+        assert_eq!(disturbed, left, "{spoiled} spoiled");
+    }
+}

@@ -1,0 +1,76 @@
+//! What only the system can do: keep a thread on a CPU, and say how long it had one.
+//!
+//! Called by: the harness and the cases. Calls: libc.
+//! Invariants: no function here changes anything but the calling thread.
+//! Sources: proc(5), sched_setaffinity(2), getrusage(2).
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::time::Duration;
+
+/// The CPUs that this thread may run on, in ascending order; never empty.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: a cpu_set_t is plain bits, of which all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the set is as long as is said, and 0 is the calling thread.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
+    if failed {
+        return vec![0];
+    }
+    let all = 0..8 * size_of_val(&set);
+    // SAFETY: the number is below the size of the set.
+    all.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
+}
+
+/// Lets this thread, and threads that it starts from now on, run on these CPUs only.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: a cpu_set_t is plain bits, of which all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    for &cpu in cpus
+        .iter()
+        .filter(|&&cpu| cpu < 8 * size_of::<libc::cpu_set_t>())
+    {
+        // SAFETY: the number is below the size of the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: the set is as long as is said, and 0 is the calling thread.
+    match unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How long this thread has had a CPU: a clock that stands still while other programs have it.
+pub(crate) fn thread_time() -> Duration {
+    // SAFETY: a timespec is two numbers.
+    let mut time: libc::timespec = unsafe { mem::zeroed() };
+    // SAFETY: the clock is one that every Linux has, and the timespec is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// How often another program took the CPU from this thread while it could have gone on.
+pub(crate) fn preemptions() -> i64 {
+    // SAFETY: a rusage is numbers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: the thread is this one, and the rusage is ours.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nivcsw
+}
+
+/// How long these CPUs together had nothing to do since the system started, to 10 ms.
+pub(crate) fn idle_time(cpus: &[usize]) -> Duration {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = |line: &str| -> Option<u64> {
+        let mut fields = line.split_whitespace();
+        let cpu = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
+        // user, nice, system, idle, iowait
+        let idle = fields.nth(3)?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+        cpus.contains(&cpu).then_some(idle)
+    };
+    // The unit is 1/100 s for every program, whatever the kernel counts in.
+    Duration::from_millis(stat.lines().filter_map(ticks).sum::<u64>() * 10)
+}

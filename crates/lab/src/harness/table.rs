@@ -1,0 +1,115 @@
+//! Records as a table for people, at most 100 columns wide.
+//!
+//! Called by: the experiments. Calls: nothing.
+
+use super::record::Record;
+use std::fmt::Write;
+
+/// Columns of a terminal that a table fits.
+const WIDE: usize = 100;
+
+/// A block: what is compared, and a row for each record; ratios are to the first of our own rows of the same mode.
+pub(crate) fn table(title: &str, records: &[Record]) -> String {
+    let mut out = format!("{title}\n");
+    let crosses = records.iter().any(|r| r.mode.is_some());
+    let mode = if crosses { " mode" } else { "" };
+    let _ = writeln!(
+        out,
+        "  {:<13}{mode} {:>9} {:>9} {:>9} {:>4} {:>8}  note",
+        "design", "median", "p25", "p75", "n", "x ours"
+    );
+    for record in records.iter().filter(|r| r.median.is_some()) {
+        row(&mut out, record, records, crosses);
+    }
+    for record in records.iter().filter(|r| r.median.is_none()) {
+        let line = format!("  {:<13} {}", record.design, record.note);
+        let _ = writeln!(out, "{}", cut(&line));
+    }
+    out
+}
+
+/// A line of a [`grid`].
+pub(crate) struct Line<'a> {
+    /// The contestant.
+    pub(crate) design: &'a str,
+    /// A figure for each column.
+    pub(crate) figures: Vec<Option<f64>>,
+    /// What to know about it.
+    pub(crate) note: &'a str,
+}
+
+/// A block whose figures go over something: time, or a number of threads.
+pub(crate) fn grid(title: &str, columns: &[String], lines: &[Line<'_>]) -> String {
+    let mut out = format!("{title}\n");
+    let heads: String = columns.iter().map(|head| format!(" {head:>7}")).collect();
+    let _ = writeln!(out, "  {:<12}{heads}  note", "design");
+    for line in lines {
+        let figures: String = line
+            .figures
+            .iter()
+            .map(|f| format!(" {:>7}", short(*f)))
+            .collect();
+        let text = format!("  {:<12}{figures}  {}", line.design, line.note);
+        let _ = writeln!(out, "{}", cut(text.trim_end()));
+    }
+    out
+}
+
+/// A figure in a narrow column.
+fn short(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value.abs() < 10.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.0}"),
+    }
+}
+
+fn row(out: &mut String, record: &Record, records: &[Record], crosses: bool) {
+    let mode = match record.mode {
+        Some(mode) => format!(" {mode:>4}"),
+        None if crosses => "     ".to_owned(),
+        None => String::new(),
+    };
+    let line = format!(
+        "  {:<13}{mode} {:>9} {:>9} {:>9} {:>4} {:>8}  {}",
+        record.design,
+        figure(record.median),
+        figure(record.p25),
+        figure(record.p75),
+        record.n,
+        ratio(record, records),
+        record.note,
+    );
+    let _ = writeln!(out, "{}", cut(line.trim_end()));
+}
+
+fn ratio(record: &Record, records: &[Record]) -> String {
+    let like = |r: &&Record| r.ours && r.mode == record.mode && r.median.is_some();
+    let ours = records.iter().find(like).and_then(|r| r.median);
+    match (record.median, ours) {
+        (Some(theirs), Some(ours)) if ours > 0.0 && record.unit != "%" => {
+            format!("{:.2}", theirs / ours)
+        }
+        _ => "-".to_owned(),
+    }
+}
+
+/// As many digits as mean something.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value.abs() < 100.0 => format!("{value:.2}"),
+        Some(value) if value.abs() < 10_000.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.0}"),
+    }
+}
+
+pub(crate) fn cut(line: &str) -> String {
+    match line.char_indices().nth(WIDE) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(WIDE - 3).collect::<String>() + "...",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! The laboratory: each system of the seed documents, honestly rebuilt, beside what this project has in its place.
+//!
+//! Called by: `mbuma lab`. Calls: the crates that are measured, and in `alloc/designs` what they are measured against.
+//!
+//! ```text
+//!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
+//!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
+//!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
+//! ```
+//!
+//! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
+//! all of them alike; a figure never comes without its spread and its count; nothing that was skipped goes unsaid.
+//! Locks: those of the designs.
+//! `unsafe` is in the designs, in the loops that hand their items back to them, and in `harness/sys.rs` and
+//! `harness/ring.rs`.
+
+#![deny(unsafe_code)]
+
+pub mod alloc;
+mod error;
+mod harness;
+
+pub use error::Error;
+pub use harness::record::Record;

@@ -1,0 +1,277 @@
+//! Fail points under mbufs: breaks when an operation that finds no mbuf or cluster at its n-th
+//! allocation, for any n, leaks one, or leaves a chain that does not show what it showed.
+//!
+//! The zones of a pool are its own, so it is told by the environment: this test runs itself again
+//! with `UMA_FAIL=zone:n`, for every zone and every n that the scenarios reach.
+
+#![cfg(feature = "invariants")]
+
+mod common;
+
+use common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
+use mbuf::{Chain, ClusterSize, Live, MbufPool, Mbufq, NoBufs, Packet, Scatter};
+use std::process::Command;
+
+type Outcome = Result<(), NoBufs>;
+type Scenario = fn(&MbufPool) -> Outcome;
+
+const SCENARIOS: &[(&str, Scenario)] = &[
+    ("packet", |pool| Packet::new(pool).map(drop)),
+    ("packet over a cluster", |pool| {
+        Packet::with_cluster(pool, ClusterSize::K2, 64).map(drop)
+    }),
+    ("packet of a slice", |pool| {
+        Packet::from_slice(pool, &pattern(1, 9000), 100).map(drop)
+    }),
+    ("chain of a slice", |pool| {
+        Chain::from_slice(pool, &pattern(2, 40_000)).map(drop)
+    }),
+    ("chain of a vector", |pool| {
+        Chain::from_owner(pool, pattern(3, 5000)).map(drop)
+    }),
+    ("packet before a chain", |pool| {
+        let chain = Chain::from_slice(pool, &pattern(4, 3000))?;
+        let mut packet = Packet::before_chain(pool, chain)?;
+        packet.prepend(20)?.fill(7);
+        Ok(())
+    }),
+    ("append", append),
+    ("prepend", prepend),
+    ("pullup", pullup),
+    ("split", split),
+    ("share", share),
+    ("share of a share", share_of_share),
+    ("dup", dup),
+    ("take from the front", take_front),
+    ("compact", compact),
+    ("queue", queue),
+    ("scatter", scatter),
+    ("segments of a stream", stream),
+];
+
+/// A chain of every kind of piece.
+fn mixed(pool: &MbufPool) -> Result<Built, NoBufs> {
+    let mut built = Built::new();
+    built.push(pool, Kind::Internal, &pattern(1, 100))?;
+    built.push(pool, Kind::Cluster(ClusterSize::K2, 10), &pattern(2, 600))?;
+    built.push(pool, Kind::Shared(ClusterSize::K4), &pattern(3, 800))?;
+    built.push(pool, Kind::Lent, &pattern(4, 500))?;
+    Ok(built)
+}
+
+fn append(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    let more = pattern(9, 20_000);
+    let outcome = built.chain.extend_from_slice(pool, &more);
+    if outcome.is_ok() {
+        built.bytes.extend(more);
+    }
+    check_chain(&built.chain, &built.bytes);
+    built.check_keepers();
+    outcome
+}
+
+fn prepend(pool: &MbufPool) -> Outcome {
+    let built = mixed(pool)?;
+    let mut bytes = built.bytes.clone();
+    let mut packet = built.chain.into_packet(pool)?;
+    for _ in 0..3 {
+        let outcome = packet.prepend(90).map(|room| room.fill(5));
+        if outcome.is_ok() {
+            bytes.splice(..0, [5; 90]);
+        }
+        check_packet(&packet, &bytes);
+        outcome?;
+    }
+    Ok(())
+}
+
+fn pullup(pool: &MbufPool) -> Outcome {
+    let built = mixed(pool)?;
+    let bytes = built.bytes.clone();
+    let mut packet = built.chain.into_packet(pool)?;
+    let outcome = packet.pullup(150).is_ok() && packet.pullup(900).is_ok();
+    check_packet(&packet, &bytes);
+    outcome.then_some(()).ok_or(NoBufs)
+}
+
+fn split(pool: &MbufPool) -> Outcome {
+    let built = mixed(pool)?;
+    let bytes = built.bytes.clone();
+    let mut packet = built.chain.into_packet(pool)?;
+    let rest = packet.split_off(400);
+    let at = if rest.is_ok() { 400 } else { bytes.len() };
+    check_packet(&packet, &bytes[..at]);
+    check_chain(&rest?, &bytes[at..]);
+    Ok(())
+}
+
+fn share(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    let mut shares = Vec::new();
+    let mut outcome = Ok(());
+    for at in (0..1500).step_by(300) {
+        match built.chain.share(at, 350) {
+            Ok(part) => shares.push((at, part)),
+            Err(error) => outcome = Err(error),
+        }
+    }
+    check_chain(&built.chain, &built.bytes);
+    let bytes = built.bytes.clone();
+    drop(built);
+    for (at, part) in &shares {
+        check_chain(part, &bytes[*at..at + 350]);
+    }
+    outcome
+}
+
+fn share_of_share(pool: &MbufPool) -> Outcome {
+    let mut whole = mixed(pool)?;
+    let mut part = whole.chain.share(50, 1200)?;
+    let inner = part.share(100, 900)?;
+    drop(part);
+    let bytes = whole.bytes.clone();
+    drop(whole);
+    check_chain(&inner, &bytes[150..1050]);
+    Ok(())
+}
+
+fn dup(pool: &MbufPool) -> Outcome {
+    let built = mixed(pool)?;
+    let bytes = built.bytes.clone();
+    let packet = built.chain.into_packet(pool)?;
+    let copy = packet.dup(pool);
+    check_packet(&packet, &bytes);
+    drop(packet);
+    check_packet(&copy?, &bytes);
+    Ok(())
+}
+
+fn take_front(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    while built.chain.len() > 170 {
+        let taken = built.chain.take_front(170);
+        if let Ok(taken) = &taken {
+            check_chain(taken, &built.bytes[..170]);
+            built.bytes.drain(..170);
+        }
+        check_chain(&built.chain, &built.bytes);
+        taken?;
+    }
+    Ok(())
+}
+
+fn compact(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    for n in 0..5 {
+        let mut sparse = Packet::with_cluster(pool, ClusterSize::K4, 0)?;
+        let bytes = pattern(n, 120);
+        sparse.append(pool, &bytes)?;
+        built.chain.append_compact(pool, sparse.into_chain());
+        built.bytes.extend(bytes);
+        check_chain(&built.chain, &built.bytes);
+    }
+    Ok(())
+}
+
+fn queue(pool: &MbufPool) -> Outcome {
+    let mut queue = Mbufq::new();
+    let outcome = (0..8).try_for_each(|n| {
+        let packet = Packet::from_slice(pool, &pattern(n, 300), 20)?;
+        queue.enqueue(packet);
+        Ok(())
+    });
+    let mut n = 0;
+    while let Some(packet) = queue.dequeue() {
+        check_packet(&packet, &pattern(n, 300));
+        n += 1;
+    }
+    outcome
+}
+
+fn scatter(pool: &MbufPool) -> Outcome {
+    let mut scatter = Scatter::for_len(pool, 40_000);
+    let first = scatter.refill();
+    let again = scatter.refill();
+    first.and(again)
+}
+
+/// What TCP does: a stream of bytes, sent in segments that share it, acknowledged from the front.
+fn stream(pool: &MbufPool) -> Outcome {
+    let mut sent = Chain::new();
+    let mut bytes = Vec::new();
+    let mut outcome = Ok(());
+    for n in 0..6 {
+        let more = pattern(n, 1700);
+        match sent.extend_from_slice(pool, &more) {
+            Ok(()) => bytes.extend(more),
+            Err(error) => outcome = Err(error),
+        }
+        let len = 1000.min(sent.len());
+        let segment = sent.share(sent.len() - len, len);
+        let packet = segment.and_then(|segment| Packet::before_chain(pool, segment));
+        match packet {
+            Ok(packet) => check_packet(&packet, &bytes[bytes.len() - len..]),
+            Err(error) => outcome = Err(error),
+        }
+        let acked = 600.min(sent.len());
+        sent.trim_front(acked);
+        bytes.drain(..acked);
+        check_chain(&sent, &bytes);
+    }
+    outcome
+}
+
+const ZONES: [&str; 4] = ["mbuf", "mbuf_cluster", "mbuf_jumbo_page", "mbuf_jumbo_16k"];
+const ROLE: &str = "MBUF_FAIL_CHILD";
+/// No scenario reaches as many allocations of one zone.
+const N_MAX: u64 = 200;
+
+/// In a child: every scenario in a pool of its own, in whose zones the n-th allocation fails. Says
+/// how many scenarios came upon it.
+fn run_all() -> usize {
+    let mut failed = 0;
+    for (name, scenario) in SCENARIOS {
+        let pool = pool_of(10_000, 64 << 20);
+        failed += usize::from(scenario(&pool).is_err() || has_failed(&pool));
+        assert_eq!(pool.live(), Live::NONE, "scenario '{name}' leaks");
+    }
+    assert_eq!(uma::leaked_zones(), 0);
+    failed
+}
+
+/// Whether an allocation failed, even one that the scenario could do without.
+fn has_failed(pool: &MbufPool) -> bool {
+    let stats = pool.stats();
+    stats.mbufs.failures + stats.clusters.iter().map(|zone| zone.failures).sum::<u64>() > 0
+}
+
+#[test]
+fn every_failure_is_survived() {
+    // Breaks when an error path loses an mbuf, or half of an operation stays done.
+    if std::env::var_os(ROLE).is_some() {
+        // Status 100 and above: how many scenarios saw a failure.
+        std::process::exit(100 + run_all() as i32);
+    }
+    let this = std::env::current_exe().expect("a path");
+    let mut runs = 0;
+    for zone in ZONES {
+        for forever in ["", "+"] {
+            let reached = (1..=N_MAX).find(|n| {
+                let child = Command::new(&this)
+                    .args(["--exact", "every_failure_is_survived", "--nocapture"])
+                    .env(ROLE, "1")
+                    .env("UMA_FAIL", format!("{zone}:{n}{forever}"))
+                    .output()
+                    .expect("runs");
+                runs += 1;
+                let saw = child.status.code().unwrap_or(0) - 100;
+                let text = String::from_utf8_lossy(&child.stderr);
+                assert!(saw >= 0, "{zone}:{n}{forever}\n{text}");
+                saw == 0
+            });
+            assert!(reached > Some(1), "{zone} is never asked, or too often");
+        }
+    }
+    println!("{} scenarios in {runs} runs", SCENARIOS.len());
+}

@@ -1,0 +1,249 @@
+//! Whole zones under a schedule checker: every order of two threads' steps, as far as it is bounded.
+//!
+//! The zones are real, with real slabs; only locks, sleeping and the atomics of a protocol are the
+//! checker's, and with [`Backend::Rseq`] the sections are those of `percpu/model.rs`. Each scenario
+//! is run again with each mistake of `planted.rs` that it is there to find, and must then fail.
+//!
+//! | file | protocol |
+//! |---|---|
+//! | `schedules/exchange.rs` | items from CPU to CPU by way of previous bucket and depot, with a drain |
+//! | `schedules/limit.rs` | a keg closes: an allocation fails only if live = limit |
+//! | `schedules/sleep.rs` | no wakeup is lost |
+//! | `schedules/end.rs` | a zone ends once, and not before its last item is put down |
+//! | `schedules/refcount.rs` | shared storage is freed once, by the last of its holders |
+//!
+//! Bounds: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
+//! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib`
+
+use crate::percpu::{Backend, run_on};
+use crate::planted::{Bug, graves, plant};
+use crate::{AllocError, RawZone, RawZoneRef};
+use core::alloc::Layout;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use loom::thread;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+mod end;
+mod exchange;
+mod limit;
+mod refcount;
+mod sleep;
+
+/// Eight items a slab, and one slab.
+const ITEM_BYTES: usize = 8 << 10;
+const RESERVE_BYTES: usize = 64 << 10;
+
+/// How a scenario is run.
+#[derive(Clone, Copy)]
+struct Case {
+    /// The mistake that it is to find.
+    bug: Option<Bug>,
+    /// How often threads are switched in one run, beside where they wait or end.
+    switches: usize,
+}
+
+/// Runs a scenario in every order within the bounds.
+fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
+    plant(case.bug);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(case.switches);
+    model.max_branches = 20_000;
+    let begin = std::time::Instant::now();
+    model.check(move || {
+        counted.fetch_add(1, Relaxed);
+        scenario();
+    });
+    println!(
+        "{name}: {} orders in {:?}",
+        runs.load(Relaxed),
+        begin.elapsed()
+    );
+}
+
+/// A scenario without mistakes.
+fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    check(
+        name,
+        Case {
+            bug: None,
+            switches,
+        },
+        scenario,
+    );
+}
+
+/// A scenario with one, which must be found.
+fn finds(bug: Bug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    let name = format!("{bug:?}, not found");
+    let bug = Some(bug);
+    check(&name, Case { bug, switches }, scenario);
+}
+
+/// Runs two threads to their ends, the second one on the CPU that is named.
+fn beside(cpu: usize, other: impl FnOnce() + Send + 'static, this: impl FnOnce()) {
+    let other = thread::spawn(move || {
+        run_on(cpu);
+        other();
+    });
+    this();
+    other.join().expect("no panic");
+}
+
+/// A zone, with who has which of its items.
+#[derive(Clone)]
+struct World {
+    zone: Handle,
+    live: Arc<Live>,
+    allocs: Arc<AtomicUsize>,
+}
+
+/// A handle that a checker which has found something may drop: its machine has stopped by then.
+#[derive(Clone)]
+struct Handle(ManuallyDrop<RawZone>);
+
+impl Handle {
+    fn new(zone: RawZone) -> Self {
+        Self(ManuallyDrop::new(zone))
+    }
+}
+
+impl core::ops::Deref for Handle {
+    type Target = RawZone;
+
+    fn deref(&self) -> &RawZone {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: dropped here, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
+    }
+}
+
+/// The addresses of the items that somebody has.
+#[derive(Default)]
+struct Live(Mutex<BTreeSet<usize>>);
+
+/// An item in somebody's hands.
+#[derive(Clone, Copy)]
+struct Item(NonNull<u8>);
+
+// SAFETY: an item belongs to nobody's thread.
+unsafe impl Send for Item {}
+// SAFETY: as above; it is only an address here.
+unsafe impl Sync for Item {}
+
+impl World {
+    fn new(backend: Backend, bucket_items: usize, limit: usize) -> Self {
+        let layout = Layout::from_size_align(ITEM_BYTES, 64).expect("a layout");
+        let zone = RawZone::builder("modelled", layout)
+            .reserve_bytes(RESERVE_BYTES)
+            .bucket_items(bucket_items)
+            .backend(backend)
+            .limit(limit)
+            .build();
+        Self {
+            zone: Handle::new(zone.expect("room for a slab")),
+            live: Arc::default(),
+            allocs: Arc::default(),
+        }
+    }
+
+    /// A zone on the same slabs.
+    fn secondary(&self, backend: Backend) -> Self {
+        let zone = self.zone.secondary("second").bucket_items(1);
+        let zone = zone.backend(backend).build();
+        Self {
+            zone: Handle::new(zone.expect("nothing to reserve")),
+            live: self.live.clone(),
+            allocs: Arc::default(),
+        }
+    }
+
+    fn try_alloc(&self) -> Result<Item, AllocError> {
+        self.zone.alloc().map(|item| self.came(item))
+    }
+
+    fn alloc(&self) -> Item {
+        self.try_alloc().expect("fewer are live than may be")
+    }
+
+    fn wait(&self) -> Item {
+        let item = self.zone.alloc_wait(None).expect("a sleeper gets an item");
+        self.came(item)
+    }
+
+    fn came(&self, item: NonNull<u8>) -> Item {
+        self.allocs.fetch_add(1, Relaxed);
+        self.live.came(item)
+    }
+
+    fn free(&self, item: Item) {
+        self.live.goes(item);
+        // SAFETY: from this zone, and no longer in anybody's hands.
+        unsafe { self.zone.free(item.0) };
+    }
+
+    /// Leaves so many free items with the CPU that this thread is on.
+    fn warm(&self, items: usize) {
+        let warm: Vec<Item> = (0..items).map(|_| self.alloc()).collect();
+        warm.into_iter().for_each(|item| self.free(item));
+    }
+
+    /// All that was allocated has come back, and nothing else is missing; then the zone ends.
+    fn finish(self) {
+        let Self { zone, live, allocs } = self;
+        assert!(live.0.lock().expect("no panic").is_empty());
+        assert_eq!(zone.live(), 0, "an item was lost");
+        assert_eq!(zone.stats().requests, allocs.load(Relaxed) as u64);
+        let inner = zone.inner();
+        {
+            let _inside = inner.inside();
+            inner.drain_caches();
+        }
+        assert_eq!(inner.out(), 0, "an item was lost in a cache");
+        assert!(zone.is_valid());
+        drop(zone);
+        assert_ended(1);
+    }
+}
+
+/// So many zones have ended since this was last asked, and lost no buckets.
+fn assert_ended(zones: usize) {
+    let graves = graves();
+    assert_eq!(graves.len(), zones, "a zone did not end");
+    assert!(graves.iter().all(|zone| zone.depot.lock().has_all()));
+}
+
+impl Live {
+    fn came(&self, item: NonNull<u8>) -> Item {
+        let addr = item.addr().get();
+        let fresh = self.0.lock().expect("no panic").insert(addr);
+        assert!(fresh, "an item was given out twice");
+        Item(item)
+    }
+
+    fn goes(&self, item: Item) {
+        let addr = item.0.addr().get();
+        let was_live = self.0.lock().expect("no panic").remove(&addr);
+        assert!(was_live, "the test freed an item twice");
+    }
+}
+
+/// Frees an item without a handle: it alone keeps the zone.
+fn free_without_handle(zone: RawZoneRef, live: &Live, item: Item) {
+    live.goes(item);
+    // SAFETY: from this zone, and no longer in anybody's hands.
+    unsafe { zone.free(item.0) };
+}

@@ -1,0 +1,86 @@
+//! Items that are allocated on one CPU and freed on another, through previous bucket and depot,
+//! and a drain at the same time. Nothing is lost, doubled, or counted wrongly.
+//!
+//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+
+use super::*;
+use crate::percpu::blind;
+
+/// One thread frees what was allocated, the other allocates, on the CPUs named.
+fn hand_over(backend: Backend, bucket_items: usize, cpu: usize) {
+    let world = World::new(backend, bucket_items, 4);
+    let items = [world.alloc(), world.alloc()];
+    let theirs = world.clone();
+    beside(
+        cpu,
+        move || items.into_iter().for_each(|item| theirs.free(item)),
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn items_go_from_cpu_to_cpu() {
+    // Breaks if a bucket that travels is in two places, or in none.
+    holds("hand over, sections", 3, || hand_over(Backend::Rseq, 1, 1));
+    holds("hand over, locked", 3, || hand_over(Backend::Locked, 1, 1));
+}
+
+#[test]
+fn two_threads_share_a_cpu() {
+    // Breaks if a thread that lost its CPU between two exchanges loses a bucket, too.
+    holds("one CPU, sections", 3, || hand_over(Backend::Rseq, 2, 0));
+    holds("one CPU, locked", 1, || hand_over(Backend::Locked, 2, 0));
+}
+
+#[test]
+#[should_panic]
+fn finds_sections_that_go_on() {
+    // Breaks if the scenario is blind to sections that nobody interrupts.
+    let case = Case {
+        bug: None,
+        switches: 2,
+    };
+    check("blind", case, || {
+        blind();
+        hand_over(Backend::Rseq, 2, 0);
+    });
+}
+
+/// One thread allocates and frees where free items lie; the other drains.
+fn drain_beside(backend: Backend, cpu: usize) {
+    let world = World::new(backend, 2, 4);
+    world.warm(2);
+    let theirs = world.clone();
+    beside(
+        cpu,
+        move || {
+            let inner = theirs.zone.inner();
+            let _inside = inner.inside();
+            inner.drain_caches();
+        },
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn a_drain_disturbs_nobody() {
+    // Breaks if a drain takes what an allocation or a free has in its hands.
+    holds("drain, sections", 4, || drain_beside(Backend::Rseq, 1));
+    holds("drain, same CPU", 3, || drain_beside(Backend::Rseq, 0));
+    holds("drain, locked", 2, || drain_beside(Backend::Locked, 1));
+}
+
+#[test]
+#[should_panic]
+fn finds_a_missing_fence() {
+    // Breaks if the scenario is blind to a pop on a bucket that the drainer has taken.
+    finds(Bug::SecondFence, 3, || drain_beside(Backend::Rseq, 1));
+}

@@ -1,0 +1,147 @@
+//! An allocation fails only if as many items are live as may be, wherever the free ones are: in
+//! another CPU's bucket, another zone's, a thread's hands, or an import that comes to nothing.
+//!
+//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+
+use super::*;
+use crate::hooks::Import;
+use core::mem::MaybeUninit;
+
+/// As many items as threads, all free and on one CPU: whoever asks for one item gets one.
+fn one_each(backend: Backend) {
+    let world = World::new(backend, 1, 2);
+    world.warm(2);
+    let theirs = world.clone();
+    beside(
+        1,
+        move || {
+            let item = theirs.alloc();
+            theirs.free(item);
+        },
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn an_allocation_fails_only_at_the_limit() {
+    // Breaks if a free item is overlooked: on another CPU, or in a thread's hands.
+    holds("limit, sections", 3, || one_each(Backend::Rseq));
+    holds("limit, locked", 3, || one_each(Backend::Locked));
+}
+
+/// The only item is free, and in the hands of a drain for a while.
+fn one_in_a_drain(backend: Backend) {
+    let world = World::new(backend, 1, 1);
+    world.warm(1);
+    let theirs = world.clone();
+    beside(
+        1,
+        move || {
+            let inner = theirs.zone.inner();
+            let _inside = inner.inside();
+            inner.drain_caches();
+        },
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn an_allocation_waits_for_a_drain() {
+    // Breaks if items on their way from a cache to the keg are overlooked.
+    holds("limit, drain, sections", 3, || {
+        one_in_a_drain(Backend::Rseq)
+    });
+    holds("limit, drain, locked", 2, || {
+        one_in_a_drain(Backend::Locked)
+    });
+}
+
+#[test]
+#[should_panic(expected = "fewer are live than may be")]
+fn finds_hands_that_are_not_waited_for() {
+    // Breaks if the scenario is blind to items in transit.
+    finds(Bug::Transit, 3, || one_in_a_drain(Backend::Rseq));
+}
+
+/// The last free item lies with a secondary zone, whose last handle goes.
+fn a_zone_that_ends(backend: Backend) {
+    let world = World::new(backend, 1, 1);
+    let second = world.secondary(backend);
+    second.warm(1);
+    beside(
+        1,
+        move || drop(second),
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    assert_ended(1);
+    world.finish();
+}
+
+#[test]
+fn a_zone_that_ends_hands_its_items_on() {
+    // Breaks if items that a retiring zone carries home are not waited for.
+    holds("limit, retiring", 3, || a_zone_that_ends(Backend::Rseq));
+    holds("limit, retiring, locked", 2, || {
+        a_zone_that_ends(Backend::Locked)
+    });
+}
+
+#[test]
+#[should_panic(expected = "fewer are live than may be")]
+fn finds_a_zone_that_ends_unseen() {
+    // Breaks if the scenario is blind to what a retiring zone has in its hands.
+    finds(Bug::Retire, 2, || a_zone_that_ends(Backend::Locked));
+}
+
+/// A store that has nothing.
+struct Nothing(kern::prim::AtomicUsize);
+
+impl Import for Nothing {
+    fn import(&self, _: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        // Others may run meanwhile.
+        self.0.fetch_add(1, Relaxed);
+        0
+    }
+
+    unsafe fn release(&self, _: &[NonNull<u8>]) {}
+}
+
+/// Two threads ask it; a limit of one keeps the second away while the first does.
+fn a_store_without_items() {
+    let store = Nothing(kern::prim::AtomicUsize::new(0));
+    let zone = RawZone::builder("imported", Layout::new::<u64>())
+        .bucket_items(1)
+        .backend(Backend::Locked)
+        .limit(1)
+        .build_cache_only(store);
+    let zone = Handle::new(zone.expect("nothing to reserve"));
+    let theirs = zone.clone();
+    let ask = |zone: &RawZone| assert_eq!(zone.alloc().err(), Some(AllocError::NoMemory));
+    beside(1, move || ask(&theirs), || ask(&zone));
+    drop(zone);
+    assert_ended(1);
+}
+
+#[test]
+fn an_import_in_vain_is_no_limit() {
+    // Breaks if items that an import only asked for count as live.
+    holds("limit, import", 2, a_store_without_items);
+}
+
+#[test]
+#[should_panic]
+fn finds_an_import_that_tells_nobody() {
+    // Breaks if the scenario is blind to who was refused while an import was under way.
+    finds(Bug::SilentImport, 2, a_store_without_items);
+}

@@ -1,9 +1,9 @@
 #!/bin/sh
 # The critical sections for aarch64, run by an emulated machine with a real kernel (the emulation
-# of single processes has no restartable sequences): the unit tests, the storm with its stretched
+# of single processes has no restartable sequences): the unit tests of `percpu`, the storm with its stretched
 # sections and its negative control, sleepers, strand.
 #
-# Wants Debian packages: qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio zstd|xz.
+# Wants Debian packages: qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio.
 # Takes a kernel and a shell of Debian's for arm64: `dpkg --add-architecture arm64 && apt-get update`
 # first, or give KERNEL=vmlinuz and BUSYBOX=static-busybox. SECONDS_MAX bounds the run, default 900.
 set -eu
@@ -59,7 +59,7 @@ cat >"$ROOT/init" <<'EOF'
 cd /tmp
 /bin/busybox uname -a
 code=0
-for test in uma strand sleepers storm; do
+for test in 'uma percpu' strand sleepers storm; do
     echo "== $test"
     RUST_BACKTRACE=0 /tests/$test --nocapture --test-threads=1 || code=1
 done

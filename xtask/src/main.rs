@@ -19,6 +19,7 @@ cargo xtask <COMMAND>
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control
   loom     hand-off protocols, every interleaving
+  shuttle  the same, larger, in random orders
   readme   the commands that the README promises, as it promises them
 
   asan     buffers and allocator under AddressSanitizer (not part of ci: it builds everything again)

@@ -38,6 +38,7 @@ pub(crate) fn all() -> Vec<Step> {
         step("uma", uma),
         step("storm", storm),
         step("loom", loom),
+        step("shuttle", shuttle),
         step("readme", readme),
         Step {
             name: "asan",
@@ -113,6 +114,16 @@ fn loom() -> bool {
             "test -q -p uma --release --lib -- loom_tests schedules",
             &vars,
         )
+}
+
+/// Random orders of the allocator's protocols, by a seed.
+fn shuttle() -> bool {
+    let dir = target_dir().join("shuttle");
+    let vars = [
+        ("RUSTFLAGS", "--cfg shuttle"),
+        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+    ];
+    cargo("test -q -p uma --release --lib -- schedules", &vars)
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks

@@ -1,18 +1,20 @@
-//! The primitives of lock-free and wakeup protocols, which the schedule checker can take over.
+//! The primitives of lock-free and wakeup protocols, which a schedule checker can take over.
 //!
 //! Called by every file that has such a protocol, instead of std: `--cfg loom` then builds the
 //! same code on loom's atomics, and its model walks through every interleaving and every value
-//! that the orderings allow. Calls std and [`lock`](crate::lock), or loom.
+//! that the orderings allow. `--cfg shuttle` builds it on shuttle's, which tries random
+//! interleavings of larger models, by a seed, and takes every ordering for the strongest. Calls
+//! std and [`lock`](crate::lock), or loom, or shuttle.
 //!
 //! Code that must be const, or that has no protocol (a counter), uses std itself.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use self::real::*;
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub use self::modelled::*;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 mod real {
     pub use std::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -27,19 +29,24 @@ mod real {
     }
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 mod modelled {
-    pub use loom::sync::MutexGuard;
-    pub use loom::sync::atomic::{
+    #[cfg(loom)]
+    use loom as checker;
+    #[cfg(all(shuttle, not(loom)))]
+    use shuttle as checker;
+
+    pub use checker::sync::MutexGuard;
+    pub use checker::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
-    pub use loom::{lazy_static, thread_local};
+    pub use checker::{lazy_static, thread_local};
 
     use crate::lock::LockClass;
 
     /// Letting other threads go on. Time does not pass in a model.
     pub mod thread {
-        pub use loom::thread::yield_now;
+        pub use super::checker::thread::yield_now;
 
         /// Others go on before this thread does.
         pub fn sleep(_: core::time::Duration) {
@@ -47,19 +54,19 @@ mod modelled {
         }
     }
 
-    /// loom's mutex behind the methods of ours; the class is of no use to it.
+    /// The checker's mutex behind the methods of ours; the class is of no use to it.
     #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
+    pub struct Mutex<T>(checker::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
         /// An unlocked mutex around `value`.
         pub fn new(_: &'static LockClass, value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
+            Self(checker::sync::Mutex::new(value))
         }
 
         /// Waits for the lock and holds it until the guard is dropped.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("loom stops at the first panic")
+            self.0.lock().expect("a checker stops at the first panic")
         }
 
         /// Takes the lock if it is free.
@@ -68,16 +75,16 @@ mod modelled {
         }
     }
 
-    /// loom's condition variable behind the methods of ours. Time does not pass in a model: a
+    /// The checker's condition variable behind the methods of ours. Time does not pass in a model: a
     /// wait with a timeout ends only when notified.
     #[derive(Debug, Default)]
-    pub struct Condvar(loom::sync::Condvar);
+    pub struct Condvar(checker::sync::Condvar);
 
     impl Condvar {
         /// Nobody waits yet.
         #[must_use]
         pub fn new() -> Self {
-            Self(loom::sync::Condvar::new())
+            Self(checker::sync::Condvar::new())
         }
 
         /// Gives the lock up, sleeps until notified, takes it again.
@@ -86,7 +93,9 @@ mod modelled {
             guard: MutexGuard<'a, T>,
             _timeout: Option<core::time::Duration>,
         ) -> MutexGuard<'a, T> {
-            self.0.wait(guard).expect("loom stops at the first panic")
+            self.0
+                .wait(guard)
+                .expect("a checker stops at the first panic")
         }
 
         /// Wakes one who waits.

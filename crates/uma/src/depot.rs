@@ -17,6 +17,8 @@
 //! The depot keeps a budget of items: what a spike leaves beyond it goes on to the slabs at once,
 //! where its pages can be found.
 //!
+//! `schedules/exchange.rs` checks that no bucket on its way round is lost, or in two places.
+//!
 //! Invariants ([`Depot::is_valid`]): `all` names every bucket of the zone, wherever it is, and
 //! both lists have room for that many, so that putting a bucket down never needs memory. A closed
 //! depot takes no items.
@@ -295,7 +297,7 @@ impl Depot {
     }
 
     /// Whether every bucket of the zone is here, and empty.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, any(loom, shuttle)))]
     pub(crate) fn has_all(&self) -> bool {
         self.filled.is_empty() && self.empty.len() == self.all.len()
     }

@@ -14,6 +14,8 @@
 //! before and after, is what keeps the zone until the section commits, and nothing is touched
 //! after that.
 //!
+//! `schedules/end.rs` checks that a zone ends once, and that every use of it comes before.
+//!
 //! When the last handle goes, the zone is shut for good ([`Inner::retire`]): its caches are
 //! emptied, frees of the items still live go straight to the keg, and the last one of them ends
 //! the zone. Until then it stays a member of its keg, so that whoever looks for free items sees

@@ -23,6 +23,12 @@
 //! thread carries between layers is counted as in transit, and an allocation about to fail waits
 //! for those hands to empty.
 //!
+//! An import may bring less than was counted as out for it: whoever was refused meanwhile is told
+//! to look again, or it would fail, or sleep, below the limit.
+//!
+//! `schedules/limit.rs` and `schedules/sleep.rs` check this essay in every order of two threads,
+//! `schedules/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
+//!
 //! Closing costs two memory barriers on every CPU (tens of microseconds), so the keg opens only
 //! with a good part of its items back: at the edge of a limit it stays a plain locked allocator.
 //!
@@ -50,7 +56,7 @@ static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_M
 static KEG_CLASS: LockClass = LockClass::new("uma keg", order::KEG);
 
 /// The fewest free items with which a big keg opens.
-const REOPEN_ITEMS_MIN: usize = if cfg!(loom) { 1 } else { 8 };
+const REOPEN_ITEMS_MIN: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 /// The most free items, a CPU, that it waits for.
 const REOPEN_ITEMS_PER_CPU: usize = 256;
 

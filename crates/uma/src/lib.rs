@@ -151,7 +151,7 @@ mod reclaim_set;
 mod reclaimer;
 mod region;
 mod sample;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 mod schedules;
 mod slab;
 mod slabs;

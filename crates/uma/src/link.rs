@@ -7,6 +7,8 @@
 //! neither the last handle nor a visit ever waits for the other: whichever is later frees the
 //! zone's memory.
 //!
+//! `schedules/end.rs` checks a visit while the last handle goes.
+//!
 //! Locks: `uma zone link`, held for a few instructions and never around anything else.
 
 use crate::inner::Inner;

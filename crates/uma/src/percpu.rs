@@ -22,6 +22,9 @@
 //! none), by one store, so that a thread cut short between two exchanges has lost nothing: it
 //! holds what it holds, wherever it runs next.
 //!
+//! `percpu/loom_tests.rs` checks the sections and `schedules/exchange.rs` the ways between CPUs, in
+//! every order of two threads.
+//!
 //! Called by: the allocation and free paths, `reclaim.rs`, `stats.rs`.
 //! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, `percpu/slot.rs`, `percpu/locked.rs`, and one of
 //! `percpu/x86_64.rs`, `percpu/aarch64.rs`, `percpu/model.rs`. How buckets are taken from a CPU
@@ -41,37 +44,38 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub(crate) use crate::bucket::Pushed;
 use slot::Slot;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::count as cpus;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use kern::cpu::current as current_cpu;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use kern::rseq::{area_offset, fence};
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use section::cpus;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 use section::{area_offset, current_cpu, fence};
-#[cfg(all(test, loom))]
-pub(crate) use section::{blind, migrate_after, run_on};
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) use section::{blind, run_on};
 
 mod drain;
 mod locked;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 #[path = "percpu/model.rs"]
 mod section;
 #[cfg(all(
-    not(loom),
+    not(any(loom, shuttle)),
     target_os = "linux",
     target_pointer_width = "64",
     target_arch = "x86_64"
 ))]
 #[path = "percpu/x86_64.rs"]
 mod section;
-#[cfg(all(not(loom), target_os = "linux", target_arch = "aarch64"))]
+#[cfg(all(not(any(loom, shuttle)), target_os = "linux", target_arch = "aarch64"))]
 #[path = "percpu/aarch64.rs"]
 mod section;
 #[cfg(not(any(
     loom,
+    shuttle,
     all(
         target_os = "linux",
         target_pointer_width = "64",
@@ -85,7 +89,7 @@ mod slot;
 
 /// How often a section that was aborted is begun again. After that the caller goes the slow way,
 /// which always ends: a debugger that steps through a section aborts it at every step.
-const RESTARTS: usize = if cfg!(loom) { 1 } else { 3 };
+const RESTARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 3 };
 
 /// What a section returns when it had to stop short because of the state it found: no item, no
 /// room, stopped, or a thread whose CPU nobody knows. Where a count or a length is returned, full.
@@ -412,5 +416,5 @@ fn pushed(got: isize) -> Pushed {
 
 #[cfg(all(test, loom))]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -11,11 +11,11 @@
 
 use crate::inner::Inner;
 use core::alloc::Layout;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 use core::cell::{Cell, RefCell};
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 use core::mem::ManuallyDrop;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What could be got wrong.
@@ -44,18 +44,18 @@ pub(crate) enum Bug {
 }
 
 /// Whether to make this mistake.
-#[cfg(not(all(test, loom)))]
+#[cfg(not(all(test, any(loom, shuttle))))]
 #[inline]
 pub(crate) const fn planted(_: Bug) -> bool {
     false
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 pub(crate) fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 std::thread_local! {
     // All threads of a model are coroutines on one thread of the system, which is the test's.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
@@ -64,7 +64,7 @@ std::thread_local! {
 }
 
 /// Has a mistake made, or none, in the models that this test runs from now on.
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
     // What a model that has failed left behind belongs to a machine that is gone.
@@ -73,7 +73,7 @@ pub(crate) fn plant(bug: Option<Bug>) {
 }
 
 /// The zones that ended since this was last asked. Called at the end of a model's run.
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 #[expect(clippy::vec_box, reason = "others may still know where they are")]
 pub(crate) fn graves() -> Vec<Box<Inner>> {
     for (bucket, layout) in BUCKETS.take() {
@@ -90,9 +90,9 @@ pub(crate) fn graves() -> Vec<Box<Inner>> {
 /// # Safety
 /// As for [`std::alloc::dealloc`].
 pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, any(loom, shuttle)))]
     BUCKETS.with_borrow_mut(|buckets| buckets.push((bucket, layout)));
-    #[cfg(not(all(test, loom)))]
+    #[cfg(not(all(test, any(loom, shuttle))))]
     // SAFETY: the caller's promise is the one that is asked for.
     unsafe {
         std::alloc::dealloc(bucket, layout);
@@ -101,15 +101,15 @@ pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
 
 /// Frees the memory of a zone; in a model only later, so that a use after the end is seen.
 pub(crate) fn bury(zone: Box<Inner>) {
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, any(loom, shuttle)))]
     GRAVES.with_borrow_mut(|graves| graves.push(ManuallyDrop::new(zone)));
-    #[cfg(not(all(test, loom)))]
+    #[cfg(not(all(test, any(loom, shuttle))))]
     drop(zone);
 }
 
 /// Whether a zone has ended, for the models; and that all its uses were ordered before that.
 pub(crate) struct Life {
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     over: AtomicBool,
     #[cfg(loom)]
     uses: loom::cell::UnsafeCell<()>,
@@ -118,7 +118,7 @@ pub(crate) struct Life {
 impl Life {
     pub(crate) fn new() -> Self {
         Self {
-            #[cfg(loom)]
+            #[cfg(any(loom, shuttle))]
             over: AtomicBool::new(false),
             #[cfg(loom)]
             uses: loom::cell::UnsafeCell::new(()),
@@ -128,7 +128,7 @@ impl Life {
     /// The zone is used.
     #[inline]
     pub(crate) fn touch(&self) {
-        #[cfg(loom)]
+        #[cfg(any(loom, shuttle))]
         assert!(!self.over.load(Relaxed), "a zone is used after its end");
         #[cfg(loom)]
         self.uses.with(|_| ());
@@ -137,7 +137,7 @@ impl Life {
     /// The zone ends.
     #[inline]
     pub(crate) fn end(&self) {
-        #[cfg(loom)]
+        #[cfg(any(loom, shuttle))]
         assert!(!self.over.swap(true, Relaxed), "a zone ends twice");
         #[cfg(loom)]
         self.uses.with_mut(|_| ());

@@ -1,4 +1,5 @@
-//! Whole zones under a schedule checker: every order of two threads' steps, as far as it is bounded.
+//! Whole zones under a schedule checker: under loom every order of two threads' steps, as far as
+//! it is bounded; under shuttle random orders of more threads and rounds.
 //!
 //! The zones are real, with real slabs; only locks, sleeping and the atomics of a protocol are the
 //! checker's, and with [`Backend::Rseq`] the sections are those of `percpu/model.rs`. Each scenario
@@ -11,11 +12,16 @@
 //! | `schedules/sleep.rs` | no wakeup is lost |
 //! | `schedules/end.rs` | a zone ends once, and not before its last item is put down |
 //! | `schedules/refcount.rs` | shared storage is freed once, by the last of its holders |
+//! | `schedules/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
 //!
-//! Bounds: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
+//! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
 //! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib`
+//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `UMA_SEED` or the one that
+//! is always the same; a failure prints its seed and its schedule, and comes again with them.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
 use crate::planted::{Bug, graves, plant};
@@ -24,10 +30,15 @@ use core::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+#[cfg(loom)]
 use loom::thread;
+#[cfg(shuttle)]
+use shuttle::thread;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+#[cfg(shuttle)]
+mod crowd;
 mod end;
 mod exchange;
 mod limit;
@@ -48,6 +59,7 @@ struct Case {
 }
 
 /// Runs a scenario in every order within the bounds.
+#[cfg(loom)]
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
     plant(case.bug);
     let runs = Arc::new(AtomicUsize::new(0));
@@ -60,11 +72,38 @@ fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
         counted.fetch_add(1, Relaxed);
         scenario();
     });
-    println!(
-        "{name}: {} orders in {:?}",
-        runs.load(Relaxed),
-        begin.elapsed()
-    );
+    let runs = runs.load(Relaxed);
+    println!("{name}: {runs} orders in {:?}", begin.elapsed());
+}
+
+/// How often a scenario is tried.
+#[cfg(shuttle)]
+const RUNS: usize = 10_000;
+/// The seed unless `UMA_SEED` says another.
+#[cfg(shuttle)]
+const SEED: u64 = 4;
+
+/// Runs a scenario in random orders: half of them with a switch anywhere, half with few switches
+/// at places that matter the more for it.
+#[cfg(shuttle)]
+fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+    plant(case.bug);
+    let seed = std::env::var("UMA_SEED").map_or(SEED, |seed| seed.parse().expect("a number"));
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    let scenario = Arc::new(scenario);
+    let begin = std::time::Instant::now();
+    println!("{name}: UMA_SEED={seed}");
+    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
+        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
+        Box::new(PctScheduler::new_from_seed(seed, case.switches, RUNS / 2)),
+    ];
+    for scheduler in schedulers {
+        let scenario = Arc::clone(&scenario);
+        shuttle::Runner::new(scheduler, config.clone()).run(move || scenario());
+    }
+    println!("{name}: {RUNS} orders in {:?}", begin.elapsed());
 }
 
 /// A scenario without mistakes.
@@ -92,6 +131,9 @@ fn beside(cpu: usize, other: impl FnOnce() + Send + 'static, this: impl FnOnce()
         run_on(cpu);
         other();
     });
+    // shuttle switches before an operation, and the first one may be all that `this` has.
+    #[cfg(shuttle)]
+    kern::prim::AtomicUsize::new(0).fetch_add(1, Relaxed);
     this();
     other.join().expect("no panic");
 }

@@ -10,6 +10,8 @@ use super::designs::{
     dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_typed, recycled, uma2004,
 };
 use super::subject::Subject;
+use std::fmt;
+use std::str::FromStr;
 
 /// Whose design it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,38 @@ pub(crate) enum Kind {
     Peer,
     /// No allocator: a floor.
     Floor,
+}
+
+/// What makes a design give memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PurgedBy {
+    /// Its own mind, or nothing.
+    Own,
+    /// Being told every 50 ms ([`Design::reclaim`]).
+    Told,
+    /// Something that runs beside it, as its users are advised to ([`Design::attend`]).
+    Attended,
+}
+
+impl fmt::Display for PurgedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Own => "own",
+            Self::Told => "told",
+            Self::Attended => "attended",
+        })
+    }
+}
+
+impl FromStr for PurgedBy {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let all = [Self::Own, Self::Told, Self::Attended];
+        all.into_iter()
+            .find(|one| one.to_string() == text)
+            .ok_or(())
+    }
 }
 
 /// A line of the list.
@@ -37,8 +71,8 @@ pub(crate) struct Entry {
     pub(crate) note: &'static str,
     /// The cases that it takes part in.
     pub(crate) cases: &'static [Case],
-    /// How it is told to give memory back, if it has to be.
-    pub(crate) tick: &'static str,
+    /// What makes it give memory back after a spike.
+    pub(crate) purge: PurgedBy,
     /// Makes one for items of a size.
     pub(crate) make: fn(usize) -> Result<Box<dyn Subject>, Absent>,
 }
@@ -47,7 +81,7 @@ pub(crate) struct Entry {
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         make: make::<mbuma::Mbuma<true>>,
-        tick: "drain() each 50 ms",
+        purge: PurgedBy::Attended,
         ..ours(
             "mbuma-rseq",
             "a raw zone with a constructor, caches in restartable sequences",
@@ -83,6 +117,15 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
+        make: make::<mbuma::Mbuma<true>>,
+        purge: PurgedBy::Told,
+        ..ours(
+            "mbuma-drain",
+            "as mbuma-rseq, drained every 50 ms, without a Reclaimer",
+            TOLD,
+        )
+    },
+    Entry {
         make: make::<recycled::Recycled>,
         ..floor(
             "ring-only",
@@ -92,7 +135,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         make: make::<uma2004::Uma2004>,
-        tick: "reclaim each 50 ms",
+        purge: PurgedBy::Told,
         ..seed(
             "uma2004",
             "UMA of 2004: two buckets a CPU under a mutex, slabs",
@@ -117,7 +160,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         make: malloc_trim,
-        tick: "trim each 50 ms",
+        purge: PurgedBy::Told,
         ..peer(
             "malloc-trim",
             "the same, told to trim itself every 50 ms",
@@ -202,7 +245,7 @@ const fn entry(
         about,
         note,
         cases,
-        tick: "",
+        purge: PurgedBy::Own,
         make: unbuilt,
     }
 }

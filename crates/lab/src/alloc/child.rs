@@ -6,7 +6,7 @@
 //! down and read again is the same job.
 
 use super::cases::Case;
-use super::catalog::CATALOG;
+use super::catalog::{CATALOG, PurgedBy};
 use crate::Error;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
@@ -32,8 +32,8 @@ pub(crate) struct Job {
     pub(crate) cpus: (usize, usize),
     /// How long memory is followed.
     pub(crate) seconds: f64,
-    /// Whether the design is told every now and then to give memory back.
-    pub(crate) ticks: bool,
+    /// What makes the design give memory back.
+    pub(crate) purge: PurgedBy,
 }
 
 impl fmt::Display for Job {
@@ -46,11 +46,11 @@ impl fmt::Display for Job {
             survivors_percent,
             cpus,
             seconds,
-            ticks,
+            purge,
         } = self;
         write!(
             f,
-            "{case} {design} {size} {megabytes} {survivors_percent} {} {} {seconds} {ticks}",
+            "{case} {design} {size} {megabytes} {survivors_percent} {} {} {seconds} {purge}",
             cpus.0, cpus.1
         )
     }
@@ -75,7 +75,7 @@ fn read(text: &str) -> Option<Job> {
         one,
         other,
         seconds,
-        ticks,
+        purge,
     ] = words.as_slice()
     else {
         return None;
@@ -88,7 +88,7 @@ fn read(text: &str) -> Option<Job> {
         survivors_percent: survivors.parse().ok()?,
         cpus: (one.parse().ok()?, other.parse().ok()?),
         seconds: seconds.parse().ok()?,
-        ticks: ticks.parse().ok()?,
+        purge: purge.parse().ok()?,
     })
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::hint;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Items of a batch.
 pub(crate) const BATCH: usize = 64;
@@ -52,6 +53,11 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// Gives memory back that no live item needs, by the means that the design has for that.
     fn reclaim(&self) {}
 
+    /// Starts what gives memory back by itself; it goes on until what is returned is dropped.
+    fn attend(&self) -> Option<Box<dyn Attendant>> {
+        None
+    }
+
     /// Allocates an item, writes to it, frees it: `n` times.
     #[inline(never)]
     fn pairs(&self, n: u64) {
@@ -80,6 +86,12 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
             }
         }
     }
+}
+
+/// What gives a design's memory back by itself.
+pub(crate) trait Attendant: Send {
+    /// How long it has been busy with that.
+    fn busy(&self) -> Duration;
 }
 
 /// What a user does to a fresh item, at the least: writes 8 bytes, behind the header that some constructors make.

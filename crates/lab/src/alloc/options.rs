@@ -115,7 +115,7 @@ impl Effort {
             survivors_percent,
             cpus: self.pair_of_cpus().unwrap_or((cpu, cpu)),
             seconds: self.spike_seconds,
-            ticks: !entry.tick.is_empty(),
+            purge: entry.purge,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::cases::Case;
 use super::cases::spike::{MOMENTS_S, Sample};
-use super::catalog::Entry;
+use super::catalog::{Entry, PurgedBy};
 use super::options::Effort;
 use super::result::{record, skipped};
 use crate::Record;
@@ -91,7 +91,11 @@ fn note(entry: &Entry, rounds: &[Vec<Sample>]) -> String {
         .fold(0.0, f64::max);
     match lazy > 1.0 {
         true => format!("{lazy:.0} of it LazyFree"),
-        false => entry.tick.to_owned(),
+        false => match entry.purge {
+            PurgedBy::Own => String::new(),
+            PurgedBy::Told => "told each 50 ms".to_owned(),
+            PurgedBy::Attended => "a Reclaimer runs".to_owned(),
+        },
     }
 }
 

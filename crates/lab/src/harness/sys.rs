@@ -2,7 +2,7 @@
 //!
 //! Called by: the harness and the cases. Calls: libc.
 //! Invariants: no function here changes anything but the calling thread.
-//! Sources: proc(5), sched_setaffinity(2), getrusage(2).
+//! Sources: proc(5), sched_setaffinity(2), gettid(2).
 
 use std::fs;
 use std::io;
@@ -52,13 +52,18 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How often another program took the CPU from this thread while it could have gone on.
-pub(crate) fn preemptions() -> i64 {
-    // SAFETY: a rusage is numbers.
-    let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: the thread is this one, and the rusage is ours.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw
+/// The number of this thread, for [`waited`].
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// How long a thread of this process could have run but had no CPU, since it started; zero where nobody counts that.
+pub(crate) fn waited(thread: i32) -> Duration {
+    let path = format!("/proc/self/task/{thread}/schedstat");
+    let counts = fs::read_to_string(path).unwrap_or_default();
+    let ns = counts.split(' ').nth(1).and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
 }
 
 /// How long these CPUs together had nothing to do since the system started, to 10 ms.

@@ -10,12 +10,13 @@
 //!    the sentinel, which has nothing and takes nothing.
 //! 4. The old buckets are the drainer's.
 //!
-//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already.
+//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already,
+//! and a pop take what the drainer has given on (`schedules/exchange.rs` finds the missing fence).
 //!
 //! Called by: `reclaim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 use super::section;
 use super::{Owned, Percpu, Slot, fence, locked};
 use crate::bucket::Bucket;
@@ -46,7 +47,7 @@ impl Percpu {
             return false;
         }
         for (_, slot) in self.chosen(&cpus) {
-            #[cfg(loom)]
+            #[cfg(any(loom, shuttle))]
             section::point();
             slot.take();
         }
@@ -69,7 +70,7 @@ impl Percpu {
     /// Forbids exchanges on some CPUs. A fence later, none is going on there.
     pub(super) fn stop_cpus(&self, cpus: impl Fn(usize) -> bool) {
         for (_, slot) in self.chosen(cpus) {
-            #[cfg(loom)]
+            #[cfg(any(loom, shuttle))]
             section::point();
             slot.stop.store(1, Relaxed);
         }

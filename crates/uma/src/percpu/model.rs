@@ -56,8 +56,8 @@ pub(crate) fn run_on(cpu: usize) {
 }
 
 /// Moves the calling thread to a CPU after so many more steps, wherever that is in a section.
-#[cfg(test)]
-pub(crate) fn migrate_after(steps: usize, cpu: usize) {
+#[cfg(all(test, loom))]
+pub(super) fn migrate_after(steps: usize, cpu: usize) {
     MIGRATION.with(|migration| migration.set(Some((steps, cpu))));
 }
 

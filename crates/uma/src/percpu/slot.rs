@@ -33,10 +33,10 @@ pub(super) const LOADED: usize = offset_of!(Slot, loaded);
 pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);
 pub(super) const STOP: usize = offset_of!(Slot, stop);
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(offset_of!(Slot, lock) == 24);
 
 impl Slot {

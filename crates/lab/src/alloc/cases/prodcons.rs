@@ -4,7 +4,7 @@
 //!
 //! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as
 //! it does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in
-//! which one of them lost its CPU is disturbed, since the other one then waited for nothing.
+//! which one of them lost its CPU for long is disturbed, since the other one then waited for nothing.
 
 use crate::alloc::design::{Design, mark, marked};
 use crate::harness::ring::{RING_BATCH, Ring};
@@ -26,7 +26,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
             let _ = sys::pin(&[cpus.0]);
             design.enter();
             both_there.wait();
-            let preempted = sys::preemptions();
+            let waited = sys::waited(sys::thread_id());
             let start = Instant::now();
             for batch in 0..batches {
                 producer.put_batch(|| {
@@ -35,16 +35,16 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
                     item
                 });
             }
-            let disturbed = sys::preemptions() > preempted;
+            let waited = sys::waited(sys::thread_id()) - waited;
             both_there.wait();
             design.leave();
-            (start, disturbed)
+            (start, waited)
         });
         let consume = scope.spawn(move || {
             let _ = sys::pin(&[cpus.1]);
             design.enter();
             both_there.wait();
-            let preempted = sys::preemptions();
+            let waited = sys::waited(sys::thread_id());
             let mut taken = 0;
             let mut sum = 0u64;
             while taken < batches * RING_BATCH as u64 {
@@ -56,7 +56,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
                 });
             }
             let end = Instant::now();
-            let disturbed = sys::preemptions() > preempted;
+            let waited = sys::waited(sys::thread_id()) - waited;
             both_there.wait();
             design.leave();
             assert_eq!(
@@ -64,14 +64,11 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
                 sum_of(batches),
                 "the consumer did not see what the producer wrote"
             );
-            (end, disturbed)
+            (end, waited)
         });
         let (start, one) = produce.join().unwrap_or_else(|panic| resume_unwind(panic));
         let (end, other) = consume.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Took {
-            time: end.duration_since(start),
-            disturbed: one || other,
-        }
+        Took::with_wait(end.duration_since(start), one.max(other))
     })
 }
 

@@ -3,16 +3,19 @@
 //! Called by: `child.rs`, in a process of its own. Calls: the design, `harness/memory.rs`.
 //!
 //! One thread allocates and frees without end on one CPU and notes when it had done so many pairs. On the other CPU
-//! the spike is allocated, freed, left alone for a while, and purged in one go. The first thread's throughput during
-//! the purge, against that before: the dip.
+//! the spike is allocated, freed, left alone for a while, and purged: in one go where the design is told to, or by what
+//! runs beside it, which is started then. The first thread's throughput during the purge, against that before: the dip.
 
+use crate::alloc::catalog::PurgedBy;
 use crate::alloc::child::Job;
 use crate::alloc::design::{Design, mark};
-use crate::harness::memory::Memory;
+use crate::harness::memory::{self, Memory};
+use crate::harness::rounds::Took;
 use crate::harness::sys;
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +28,7 @@ pub(crate) struct Purge {
     pub(crate) ns_per_page: f64,
     /// Pages that went.
     pub(crate) pages: u64,
-    /// Another program had a CPU meanwhile.
+    /// Another program had the loop's CPU for long meanwhile.
     pub(crate) disturbed: bool,
 }
 
@@ -44,6 +47,8 @@ struct Purged {
     quiet: Duration,
     begin: Instant,
     end: Instant,
+    /// Of that, what was spent on it.
+    busy: Duration,
     bytes: u64,
     disturbed: bool,
 }
@@ -51,35 +56,37 @@ struct Purged {
 /// Runs a spike beside a loop, and purges it.
 pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Purge {
     let over = &AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
-        let looping = scope.spawn(move || pairs(design, job.cpus.0, over));
+        let looping = scope.spawn(move || pairs(design, job.cpus.0, &tell, over));
         let purging = scope.spawn(move || {
-            let purged = purge(design, job);
+            let looping = told.recv().unwrap_or_default();
+            let purged = purge(design, job, looping);
             // Relaxed: it says only when to stop.
             over.store(true, Ordering::Relaxed);
             purged
         });
         let purged = purging.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let (diary, disturbed) = looping.join().unwrap_or_else(|panic| resume_unwind(panic));
-        evaluate(&diary, &purged, disturbed)
+        let diary = looping.join().unwrap_or_else(|panic| resume_unwind(panic));
+        evaluate(&diary, &purged)
     })
 }
 
-fn pairs<D: Design>(design: &D, cpu: usize, over: &AtomicBool) -> (Diary, bool) {
+fn pairs<D: Design>(design: &D, cpu: usize, tell: &Sender<i32>, over: &AtomicBool) -> Diary {
     let _ = sys::pin(&[cpu]);
     design.enter();
+    // The other thread looks for it at once, or is gone.
+    let _ = tell.send(sys::thread_id());
     let mut diary = Vec::with_capacity(NOTES_MAX);
-    let preempted = sys::preemptions();
     while !over.load(Ordering::Relaxed) && diary.len() < NOTES_MAX {
         design.pairs(CHUNK);
         diary.push(Instant::now());
     }
-    let disturbed = sys::preemptions() > preempted;
     design.leave();
-    (diary, disturbed)
+    diary
 }
 
-fn purge<D: Design>(design: &D, job: &Job) -> Purged {
+fn purge<D: Design>(design: &D, job: &Job, looping: i32) -> Purged {
     let _ = sys::pin(&[job.cpus.1]);
     design.enter();
     let items = (job.megabytes << 20) / job.size;
@@ -96,33 +103,64 @@ fn purge<D: Design>(design: &D, job: &Job) -> Purged {
     let quiet = BEFORE.min(Duration::from_secs_f64(job.seconds) / 4);
     thread::sleep(quiet);
     let full = Memory::now();
-    let preempted = sys::preemptions();
+    let waited = sys::waited(looping);
     thread::sleep(quiet);
     let begin = Instant::now();
-    design.reclaim();
-    let end = Instant::now();
-    let disturbed = sys::preemptions() > preempted;
+    let (end, busy) = match job.purge {
+        PurgedBy::Attended => wait(design, quiet),
+        _ => at_once(design),
+    };
+    let waited = sys::waited(looping) - waited;
     let bytes = full.rss.saturating_sub(Memory::now().rss);
     design.leave();
     Purged {
         quiet,
         begin,
         end,
+        busy,
         bytes,
-        disturbed,
+        disturbed: Took::with_wait(end - begin + quiet, waited).is_disturbed(),
     }
 }
 
-fn evaluate(diary: &[Instant], purged: &Purged, disturbed: bool) -> Purge {
-    let pages = purged.bytes / 4096;
-    let took = purged.end - purged.begin;
+fn at_once<D: Design>(design: &D) -> (Instant, Duration) {
+    let begin = Instant::now();
+    design.reclaim();
+    let end = Instant::now();
+    (end, end - begin)
+}
+
+/// Lets the design's attendant do it, until memory has not fallen for a while.
+fn wait<D: Design>(design: &D, quiet: Duration) -> (Instant, Duration) {
+    let attendant = design.attend();
+    let begin = Instant::now();
+    let (mut least, mut end) = (memory::resident(), begin);
+    while end.elapsed() < quiet * 2 && begin.elapsed() < quiet * 20 {
+        thread::sleep(LOOK);
+        let now = memory::resident();
+        if now + LEAST < least {
+            (least, end) = (now, Instant::now());
+        }
+    }
+    (
+        end.max(begin + LOOK),
+        attendant.map_or(Duration::ZERO, |one| one.busy()),
+    )
+}
+
+/// How often memory is looked at while it falls, and by how much it must.
+const LOOK: Duration = Duration::from_millis(5);
+const LEAST: u64 = 1 << 20;
+
+fn evaluate(diary: &[Instant], purged: &Purged) -> Purge {
+    let pages = purged.bytes / memory::PAGE;
     let before = rate(diary, purged.begin - purged.quiet, purged.begin);
     let during = rate(diary, purged.begin, purged.end);
     Purge {
         dip_percent: 100.0 * (1.0 - during / before),
-        ns_per_page: took.as_nanos() as f64 / pages.max(1) as f64,
+        ns_per_page: purged.busy.as_nanos() as f64 / pages.max(1) as f64,
         pages,
-        disturbed: disturbed || purged.disturbed,
+        disturbed: purged.disturbed,
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn timed<D: Design>(design: &D, cpu: usize, work: impl FnOnce(&D) + S
         design.leave();
         Took {
             time: elapsed,
-            disturbed: false,
+            lost: 0.0,
         }
     };
     thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| resume_unwind(panic))

@@ -4,9 +4,11 @@
 //!
 //! One thread allocates items and writes to each; another frees them in random order, but for some per cent that stay.
 //! From then on both allocate and free one item a millisecond, as a quiet network would, since some allocators give
-//! memory back only when they are called; and where a design has to be told, it is told every 50 ms. Memory is read at
-//! some moments, and said as the difference to before.
+//! memory back only when they are called; where a design has to be told, it is told every 50 ms, and where something
+//! is meant to run beside it for that, it does, all the time. Memory is read at some moments, and said as the difference
+//! to before.
 
+use crate::alloc::catalog::PurgedBy;
 use crate::alloc::child::Job;
 use crate::alloc::design::{Design, mark};
 use crate::harness::memory::Memory;
@@ -82,6 +84,7 @@ impl<D: Design> Stock<D> {
 
 /// Runs a spike, and follows memory after it.
 pub(crate) fn run<D: Design>(design: &D, job: &Job) -> Vec<Sample> {
+    let _attendant = (job.purge == PurgedBy::Attended).then(|| design.attend());
     let stock = Stock::<D>::new(job);
     let before = Memory::now();
     let over = &AtomicBool::new(false);
@@ -152,7 +155,7 @@ fn follow(before: &Memory, freed_at: Instant, job: &Job, reclaim: impl Fn()) -> 
             let at = Duration::from_secs_f64(at_s);
             while next_tick < at {
                 sleep_until(freed_at + next_tick);
-                if job.ticks {
+                if job.purge == PurgedBy::Told {
                     reclaim();
                 }
                 next_tick += TICK;

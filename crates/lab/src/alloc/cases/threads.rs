@@ -59,10 +59,7 @@ fn took(shares: &[Share], cpus: usize, idle: Duration) -> Took {
     let time = end.duration_since(start) * u32::try_from(cpus).unwrap_or(1);
     let ran: Duration = shares.iter().map(|share| share.ran).sum();
     let others = time.saturating_sub(ran).saturating_sub(idle);
-    Took {
-        time,
-        disturbed: others > (time / 10).max(IDLE_ERROR),
-    }
+    Took::with_wait(time, others.saturating_sub(IDLE_ERROR))
 }
 
 /// What the clock of idle time may be wrong by, for two CPUs at both ends.

@@ -11,7 +11,7 @@ fn job() -> Job {
         survivors_percent: 1.5,
         cpus: (0, 0),
         seconds: 0.05,
-        ticks: false,
+        purge: PurgedBy::Own,
     }
 }
 
@@ -23,7 +23,7 @@ fn a_job_survives_the_command_line() {
         "",
         "spike",
         "spike x 1 1 1 1 1 1 1",
-        "pear x 1 1 1 0 1 1 true",
+        "pear x 1 1 1 0 1 1 told",
     ] {
         assert!(bad.parse::<Job>().is_err(), "{bad}");
     }

@@ -3,11 +3,12 @@
 //! Called by: `catalog.rs`, once for each way of guarding the caches of the CPUs; and the designs that are the same zone
 //! used in another way. Calls: uma.
 
-use crate::alloc::design::{ALIGN, Absent, Block, Design, out_of_memory};
+use crate::alloc::design::{ALIGN, Absent, Attendant, Block, Design, out_of_memory};
 use crate::alloc::header;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use uma::{Backend, HookFailed, Hooks, RawZone, ZoneStats};
+use std::time::Duration;
+use uma::{Backend, HookFailed, Hooks, RECLAIM_INTERVAL, RawZone, Reclaimer, ZoneStats};
 
 /// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU.
 pub(crate) struct Mbuma<const RSEQ: bool> {
@@ -80,5 +81,20 @@ impl<const RSEQ: bool> Design for Mbuma<RSEQ> {
 
     fn reclaim(&self) {
         self.zone.drain();
+    }
+
+    fn attend(&self) -> Option<Box<dyn Attendant>> {
+        let reclaimer = Reclaimer::start(RECLAIM_INTERVAL).ok()?;
+        reclaimer.watch(&self.zone);
+        Some(Box::new(Tended(reclaimer)))
+    }
+}
+
+/// The crate's own thread for that.
+struct Tended(Reclaimer);
+
+impl Attendant for Tended {
+    fn busy(&self) -> Duration {
+        self.0.stats().busy
     }
 }

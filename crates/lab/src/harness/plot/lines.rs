@@ -7,7 +7,6 @@
 
 use super::{Area, stroke, title, words};
 use crate::harness::record::Record;
-use crate::harness::table::figure;
 use plotters::prelude::*;
 
 const WIDE: i32 = 900;
@@ -82,12 +81,7 @@ fn axes(root: &Area<'_>, scale: &Scale) {
         let value = scale.most * f64::from(quarter) / 4.0;
         let y = scale.y(value);
         stroke(root, vec![(LEFT, y), (right, y)], RGBColor(220, 220, 220));
-        words(
-            root,
-            &figure(Some(value.round())).replace(".00", ""),
-            (LEFT - 6, y),
-            true,
-        );
+        words(root, &format!("{value:.0}"), (LEFT - 6, y), true);
     }
     for (at, nth) in scale.moments_s.iter().zip(0..) {
         words(
@@ -104,13 +98,23 @@ fn axes(root: &Area<'_>, scale: &Scale) {
     );
 }
 
-/// Names beside the ends of their lines, pushed apart where lines end together.
+/// Names beside the ends of their lines, pushed apart where lines end together: first downwards, then up again where
+/// that went beyond the picture.
 fn names(root: &Area<'_>, mut ends: Vec<(i32, &str, RGBColor)>) {
-    ends.sort_by_key(|(y, ..)| std::cmp::Reverse(*y));
-    let mut limit = HIGH - 10;
-    for (y, name, colour) in ends {
-        let at = y.min(limit);
-        limit = at - NAME;
+    ends.sort_by_key(|(y, ..)| *y);
+    let mut places = Vec::with_capacity(ends.len());
+    let mut least = TOP - 10;
+    for (y, ..) in &ends {
+        least = least.max(*y);
+        places.push(least);
+        least += NAME;
+    }
+    let mut most = HIGH - 10;
+    for place in places.iter_mut().rev() {
+        *place = most.min(*place);
+        most = *place - NAME;
+    }
+    for ((y, name, colour), at) in ends.into_iter().zip(places) {
         let from = WIDE - RIGHT;
         stroke(root, vec![(from + 2, y), (from + 14, at)], colour);
         words(root, name, (from + 18, at), false);

@@ -16,10 +16,11 @@ fn half_the_speed_is_a_dip_of_fifty() {
         quiet: Duration::from_millis(250),
         begin: at(500),
         end: at(600),
+        busy: Duration::from_millis(100),
         bytes: 4096 * 1000,
-        disturbed: false,
+        disturbed: true,
     };
-    let purge = evaluate(&notes, &purged, true);
+    let purge = evaluate(&notes, &purged);
     assert!((purge.dip_percent - 50.0).abs() < 0.1, "{purge:?}");
     assert_eq!((purge.pages, purge.ns_per_page), (1000, 100_000.0));
     assert!(purge.disturbed);

@@ -1,0 +1,119 @@
+//! Several threads on two CPUs do everything at once: allocate, free, sleep, drain, trim, change
+//! the limit, come by a link, hand items and handles to each other, on a zone and its secondary.
+//! No item is given out twice, none is lost, nobody sleeps for ever, both zones end once.
+//!
+//! Called by: the test runner, under shuttle only: there are too many orders to try them all.
+//! Calls: `schedules.rs`, shuttle's seeded randomness. Locks: none.
+
+use super::*;
+use shuttle::rand::{Rng, thread_rng};
+
+const THREADS: usize = 4;
+const STEPS: usize = 8;
+/// Fewer than the threads may want, so that it is reached often.
+const LIMIT: usize = 5;
+
+/// What a thread has in its hands: items of the master, and of the secondary zone.
+struct Hands<'a> {
+    worlds: [&'a World; 2],
+    items: Vec<(usize, Item)>,
+}
+
+impl Hands<'_> {
+    fn step(&mut self) {
+        let which = thread_rng().gen_range(0..2);
+        let world = self.worlds[which];
+        match thread_rng().gen_range(0..10) {
+            0..=3 => self.take(which),
+            4..=6 => self.put_some(),
+            7 if self.items.is_empty() => {
+                // Who has nothing may sleep: the others put theirs down, sooner or later.
+                self.items.push((which, world.wait()));
+            }
+            8 => {
+                let inner = world.zone.inner();
+                let _inside = inner.inside();
+                inner.drain_caches();
+            }
+            9 => {
+                let link = Arc::clone(&world.zone.inner().link);
+                link.visit(crate::inner::Inner::trim_caches);
+            }
+            _ => world
+                .zone
+                .set_limit(Some(thread_rng().gen_range(LIMIT - 1..=LIMIT))),
+        }
+    }
+
+    fn take(&mut self, which: usize) {
+        match self.worlds[which].try_alloc() {
+            Ok(item) => self.items.push((which, item)),
+            Err(error) => assert_eq!(error, AllocError::Limit),
+        }
+    }
+
+    fn put_some(&mut self) {
+        let keep = thread_rng().gen_range(0..=self.items.len());
+        for (which, item) in self.items.split_off(keep) {
+            self.worlds[which].free(item);
+        }
+    }
+}
+
+fn crowd(backend: Backend) {
+    let world = World::new(backend, 2, LIMIT);
+    let second = world.secondary(backend);
+    let threads: Vec<_> = (0..THREADS)
+        .map(|n| {
+            let (world, second) = (world.clone(), second.clone());
+            thread::spawn(move || {
+                run_on(n % 2);
+                let mut hands = Hands {
+                    worlds: [&world, &second],
+                    items: Vec::new(),
+                };
+                (0..STEPS).for_each(|_| hands.step());
+                for (which, item) in core::mem::take(&mut hands.items) {
+                    hands.worlds[which].free(item);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    let out = |world: &World| world.zone.inner().out();
+    assert!(
+        out(&world) + out(&second) <= LIMIT,
+        "more are out than may be"
+    );
+    drop(second);
+    assert_ended(1);
+    world.finish();
+}
+
+#[test]
+fn a_crowd_loses_nothing_locked() {
+    // Breaks if any two of the protocols get into each other's way.
+    holds("crowd, locked", 3, || crowd(Backend::Locked));
+}
+
+#[test]
+fn a_crowd_loses_nothing() {
+    // As above, with sections.
+    holds("crowd, sections", 3, || crowd(Backend::Rseq));
+}
+
+#[test]
+#[should_panic]
+fn finds_sleepers_that_are_forgotten() {
+    // Breaks if the crowd is blind to a lost wakeup.
+    finds(Bug::Sleepers, 3, || crowd(Backend::Locked));
+}
+
+#[test]
+#[should_panic]
+fn finds_a_drain_that_takes_too_early() {
+    // Breaks if the crowd is blind to a bucket that two threads work on.
+    finds(Bug::SecondFence, 3, || crowd(Backend::Rseq));
+}

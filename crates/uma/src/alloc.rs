@@ -43,10 +43,7 @@ impl Inner {
         urgency: Urgency,
         site: Option<Site>,
     ) -> Result<NonNull<u8>, AllocError> {
-        match self.percpu.pop() {
-            Some(item) => Ok(item),
-            None => self.take_slow(urgency, site),
-        }
+        self.percpu.pop_or(|| self.take_slow(urgency, site))
     }
 
     /// As many items as there are, up to the length of `out`; they are the first ones of it.
@@ -122,7 +119,10 @@ impl Inner {
         };
         let visit = self.depot.lock().refill(empty);
         match visit {
-            Refill::Filled(bucket) => Ok(self.take_and_load(bucket)),
+            Refill::Filled(bucket) => {
+                bucket.prefetch();
+                Ok(self.take_and_load(bucket))
+            }
             Refill::Empty(Some(bucket)) => self.import(bucket, urgency),
             Refill::Empty(None) | Refill::Closed => Err(AllocError::NoMemory),
         }

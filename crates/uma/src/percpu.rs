@@ -194,25 +194,40 @@ impl Percpu {
     /// nobody could look; the caller goes the slow way.
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<u8>> {
+        self.pop_or(|| Err(())).ok()
+    }
+
+    /// As [`pop`](Self::pop), or what `slow` gives. In one piece, so that the likely way has one
+    /// comparison and not one for each layer.
+    #[inline]
+    pub(crate) fn pop_or<E>(
+        &self,
+        slow: impl FnOnce() -> Result<NonNull<u8>, E>,
+    ) -> Result<NonNull<u8>, E> {
+        let mut outcome = ABORTED;
         if self.area != 0 {
             // SAFETY: `area` is not 0.
             let item = unsafe { section::pop(self) };
-            if item.addr().cast_signed() > REFUSED {
+            outcome = item.addr().cast_signed();
+            if outcome > REFUSED {
                 // SAFETY: just compared with 0.
-                return Some(unsafe { NonNull::new_unchecked(item) });
-            }
-            if item.addr().cast_signed() == REFUSED {
-                return None;
+                return Ok(unsafe { NonNull::new_unchecked(item) });
             }
         }
-        self.pop_again()
+        match self.pop_again(outcome) {
+            Some(item) => Ok(item),
+            None => slow(),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_again(&self) -> Option<NonNull<u8>> {
+    fn pop_again(&self, outcome: isize) -> Option<NonNull<u8>> {
         if self.area == 0 {
             return locked::pop(self);
+        }
+        if outcome == REFUSED {
+            return None;
         }
         // SAFETY: `area` is not 0.
         let item = restart(RESTARTS, || unsafe { section::pop(self) }, <*mut u8>::addr);

@@ -106,7 +106,11 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         make: make::<mbuma_bulk::MbumaBulk>,
-        ..ours("mbuma-bulk", "a raw zone, 64 items a call", BATCHES)
+        ..ours(
+            "mbuma-bulk",
+            "a raw zone with coloured slabs, 64 items a call",
+            BATCHES,
+        )
     },
     Entry {
         make: make::<mbuma_local::MbumaLocal>,

@@ -29,8 +29,25 @@ impl Hooks for Construct {
 
 /// A zone such as all of ours are measured with; `None` is the backend that works best here.
 pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Construct>, Absent> {
+    build(size, backend, false)
+}
+
+/// The same with coloured slabs, as a user would have who allocates big items in runs: a batch of
+/// them does not meet in two cache sets, and one that stays keeps one and a half pages, not one.
+pub(crate) fn coloured(size: usize) -> Result<RawZone<Construct>, Absent> {
+    build(size, None, true)
+}
+
+fn build(
+    size: usize,
+    backend: Option<Backend>,
+    colour: bool,
+) -> Result<RawZone<Construct>, Absent> {
     let layout = Layout::from_size_align(size, ALIGN).map_err(|e| Absent(e.to_string()))?;
     let mut builder = RawZone::builder("lab", layout).hooks(Construct);
+    if colour {
+        builder = builder.colour();
+    }
     if let Some(backend) = backend {
         builder = builder.backend(backend);
     }

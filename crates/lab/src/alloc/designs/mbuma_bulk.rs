@@ -1,4 +1,4 @@
-//! Ours, asked for a whole batch at once.
+//! Ours, with coloured slabs, asked for a whole batch at once.
 //!
 //! Called by: `catalog.rs`, in the cases that go by batches. Calls: `mbuma.rs`, uma.
 
@@ -18,7 +18,7 @@ impl Design for MbumaBulk {
 
     fn new(size: usize) -> Result<Self, Absent> {
         Ok(Self {
-            zone: mbuma::zone(size, None)?,
+            zone: mbuma::coloured(size)?,
         })
     }
 

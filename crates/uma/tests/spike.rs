@@ -278,7 +278,8 @@ fn a_worker_hardly_notices() {
             let windows = purging.len();
             let share = median(purging) / median(quiet);
             println!(
-                "{:.1} % of the throughput in {windows} windows with purges; gone after {gone:?}; {:.0} ns a page, {} calls for {pages} pages",
+                "{:.1} % of the throughput in {windows} windows with purges; gone after {gone:?}; \
+                 {:.0} ns a page, {} calls for {pages} pages",
                 100.0 * share,
                 (after.busy - before.busy).as_nanos() as f64 / pages as f64,
                 after.purged.calls - before.purged.calls,

@@ -22,7 +22,7 @@
 //! | 800 | [`CALLOUT`] | the timer wheel: any of the above sets and cancels timers under its own lock |
 //! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
 //! | 870 | [`RANDOM`] | the random stream: asked for ids and sequence numbers from anywhere |
-//! | 880 | [`ZONE_CPU`] | one CPU's cache of items: memory is needed under any lock above |
+//! | 880 | [`KEG_MEMBERS`] | caches are taken back from other CPUs: memory is needed under any lock above |
 //! | 900 | [`ZONE`] | a zone and its depot: asked by a CPU's cache that ran empty or full |
 //! | 920 | [`KEG`] | a keg and its slabs: asked by a zone, and shared by several |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |

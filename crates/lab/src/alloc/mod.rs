@@ -1,6 +1,6 @@
 //! `mbuma lab alloc`: the allocators of the seed documents, ours, and those that programs use today, in one run.
 //!
-//! Called by: the tool. Calls: the harness, the designs by way of [`catalog`].
+//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
 //!
 //! ```text
 //!   design.rs     what an allocator looks like        designs/   one file each

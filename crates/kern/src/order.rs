@@ -23,8 +23,8 @@
 //! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
 //! | 870 | [`RANDOM`] | the random stream: asked for ids and sequence numbers from anywhere |
 //! | 880 | [`KEG_MEMBERS`] | caches are taken back from other CPUs: memory is needed under any lock above |
-//! | 900 | [`ZONE`] | a zone and its depot: asked by a CPU's cache that ran empty or full |
-//! | 920 | [`KEG`] | a keg and its slabs: asked by a zone, and shared by several |
+//! | 900 | [`ZONE`] | a depot: asked by whoever found nothing, or no room, on its CPU |
+//! | 920 | [`KEG`] | a keg and its slabs: asked by the zones that share it |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
 //!
 //! Callbacks run with none of these held: see [`witness::assert_none`](crate::witness::assert_none).

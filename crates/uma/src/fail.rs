@@ -14,6 +14,7 @@
 //! let items = [zone.alloc(), zone.alloc(), zone.alloc()];
 //! assert_eq!(items[1], Err(AllocError::NoMemory));
 //! assert_eq!(zone.consulted(FailPoint::Alloc), 3);
+//! # // SAFETY: they came from this zone and are not used any more.
 //! # items.into_iter().flatten().for_each(|item| unsafe { zone.free(item) });
 //! # }
 //! ```

@@ -77,12 +77,11 @@ impl Inner {
     /// Steps 1 to 4.
     fn put_down(&self, item: NonNull<u8>) {
         let full = match self.percpu.exchange_previous(None) {
-            Ok(Some(mut previous)) => {
-                if previous.push(item) {
-                    return self.load_with_room(previous);
-                }
-                Some(previous)
-            }
+            Ok(Some(mut previous)) => match previous.push(item) {
+                Pushed::Done => return self.load_with_room(previous),
+                Pushed::Full => Some(previous),
+                Pushed::Twice => self.freed_twice(item),
+            },
             Ok(None) | Err(_) => None,
         };
         let visit = self.depot.lock().make_room(full);
@@ -97,8 +96,8 @@ impl Inner {
                 return self.put_directly(item);
             }
         };
-        let fits = bucket.push(item);
-        debug_assert!(fits, "a bucket with room was asked for");
+        let pushed = bucket.push(item);
+        debug_assert_eq!(pushed, Pushed::Done, "an empty bucket was asked for");
         self.load_with_room(bucket);
     }
 

@@ -542,7 +542,7 @@ impl Keg {
             self.close();
             let mut state = self.lock();
             if state.available() > 0 {
-                let after = self.tell_nothing_came(&state);
+                let after = self.tell(&mut state, 0);
                 drop(state);
                 self.run(after);
                 return false;
@@ -594,13 +594,6 @@ impl Keg {
         After {
             reopen: self.may_reopen(state),
             callbacks,
-        }
-    }
-
-    fn tell_nothing_came(&self, state: &State) -> After {
-        After {
-            reopen: self.may_reopen(state),
-            callbacks: Vec::new(),
         }
     }
 

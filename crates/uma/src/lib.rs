@@ -116,8 +116,8 @@
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
 //! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
-//! question whether a critical section would beat a lock for each CPU (it does, by five times and
-//! more: `mbuma lab alloc`). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
+//! question whether a critical section would beat a lock for each CPU (it does; `mbuma lab alloc`
+//! measures by how much on your machine). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
 //! *Magazines and Vmem* (2001).
 
 mod alloc;

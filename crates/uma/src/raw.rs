@@ -161,7 +161,8 @@ impl<H: Hooks> RawZone<H> {
     /// Takes several items back. Much cheaper than as many single frees.
     ///
     /// # Panics
-    /// As for [`free`](Self::free).
+    /// As for [`free`](Self::free); but in release builds an item that is free already is noticed
+    /// only at its slab.
     ///
     /// # Safety
     /// As for [`free`](Self::free), for each of them, all of them different.

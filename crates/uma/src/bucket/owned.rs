@@ -129,14 +129,11 @@ impl Owned {
         unsafe { Bucket::pop(self.0) }
     }
 
-    /// Puts an item on top; says whether there was room.
+    /// Puts an item on top, unless there is no room, or it lies there already: see [`Pushed`].
     #[inline]
-    #[must_use]
-    pub(crate) fn push(&mut self, item: NonNull<u8>) -> bool {
+    pub(crate) fn push(&mut self, item: NonNull<u8>) -> Pushed {
         // SAFETY: owned.
-        let pushed = unsafe { Bucket::push(self.0, item) };
-        debug_assert_ne!(pushed, Pushed::Twice, "{item:?} is in the bucket already");
-        pushed == Pushed::Done
+        unsafe { Bucket::push(self.0, item) }
     }
 
     /// The entries above the top, up to the capacity, to be filled from slabs; then

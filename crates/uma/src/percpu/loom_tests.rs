@@ -39,7 +39,7 @@ fn number(item: NonNull<u8>) -> usize {
 /// An own bucket with one item.
 fn with(n: usize) -> Owned {
     let mut bucket = Owned::alloc(2, 2).unwrap();
-    assert!(bucket.push(item(n)));
+    assert_eq!(bucket.push(item(n)), Pushed::Done);
     bucket
 }
 
@@ -56,7 +56,7 @@ impl World {
     /// Loads a bucket for four with some items on the CPU where this thread runs.
     fn load(&self, items: core::ops::Range<usize>) {
         let mut bucket = Owned::alloc(4, 4).unwrap();
-        items.for_each(|n| assert!(bucket.push(item(n))));
+        items.for_each(|n| assert_eq!(bucket.push(item(n)), Pushed::Done));
         assert!(self.percpu.replace_empty(bucket).unwrap().is_none());
     }
 

@@ -59,7 +59,7 @@ fn free_all(percpu: &Percpu) -> Vec<NonNull<u8>> {
 fn bucket(cap: usize, items: core::ops::Range<usize>) -> Owned {
     let mut bucket = Owned::alloc(cap, cap).unwrap();
     for n in items {
-        assert!(bucket.push(item(n)));
+        assert_eq!(bucket.push(item(n)), Pushed::Done);
     }
     bucket
 }
@@ -368,7 +368,7 @@ impl Storm {
             while !bucket.is_full()
                 && let Some(item) = depot.items.pop()
             {
-                assert!(bucket.push(item));
+                assert_eq!(bucket.push(item), Pushed::Done);
             }
             bucket.pop()
         };
@@ -385,7 +385,7 @@ impl Storm {
 
     fn make_room(&self, item: NonNull<u8>) {
         let mut bucket = self.empty_bucket();
-        assert!(bucket.push(item));
+        assert_eq!(bucket.push(item), Pushed::Done);
         let full = match self.percpu.replace_full(bucket) {
             Ok(Some(full)) => full,
             Ok(None) => return,

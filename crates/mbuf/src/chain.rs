@@ -12,6 +12,7 @@
 //! packet header.
 
 use core::fmt;
+use core::marker::PhantomData;
 
 use crate::error::{NoBufs, WriteError};
 use crate::ext::Ext;
@@ -21,20 +22,24 @@ use crate::packet::Packet;
 use crate::pool::MbufPool;
 use crate::raw::PKTHDR;
 use crate::segments::Segments;
+use crate::storage::{Mapped, Mixed, Storage};
 
 mod append;
 mod cut;
 
 /// An owned list of mbufs; dropping it frees them.
+///
+/// `S` says what the mbufs may be: [`Mapped`] unless told otherwise, so that every byte can be
+/// looked at; [`Mixed`](crate::Mixed) where some are pages that need not be mapped.
 #[doc(alias = "mchain")]
-#[derive(Default)]
-pub struct Chain {
+pub struct Chain<S: Storage = Mapped> {
     head: Option<Mbuf>,
     tail: Option<Mark>,
     len: usize,
     pinned: usize,
     /// Where the last share ended.
     hint: Option<Hint>,
+    storage: PhantomData<S>,
 }
 
 /// An mbuf of the chain and the offset of its first byte.
@@ -53,30 +58,8 @@ impl Chain {
             len: 0,
             pinned: 0,
             hint: None,
+            storage: PhantomData,
         }
-    }
-
-    /// Takes over a list, which has no packet header.
-    pub(crate) fn from_list(head: Mbuf) -> Self {
-        let mut chain = Self::new();
-        for m in head.iter() {
-            debug_assert!(!m.is(PKTHDR));
-            chain.len += m.len();
-            chain.pinned += m.pinned();
-            chain.tail = Some(Mark::of(m));
-        }
-        chain.head = Some(head);
-        chain
-    }
-
-    #[cfg(test)]
-    pub(crate) fn head(&self) -> Option<&Mbuf> {
-        self.head.as_ref()
-    }
-
-    /// Gives the list away.
-    pub(crate) fn into_list(self) -> Option<Mbuf> {
-        self.head
     }
 
     /// A copy of `bytes` in fresh mbufs.
@@ -100,72 +83,9 @@ impl Chain {
         Ok(Self::from_list(Mbuf::with_lent(pool.zones(), lent)?))
     }
 
-    /// Bytes shown.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// No bytes at all.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Bytes of memory that the chain keeps from being reused: mbufs and whole clusters.
-    #[doc(alias = "m_memcnt")]
-    #[inline]
-    pub fn pinned(&self) -> usize {
-        self.pinned
-    }
-
-    /// Mbufs in the list.
-    pub fn mbufs(&self) -> usize {
-        self.iter().count()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Mbuf> {
-        self.head.iter().flat_map(Mbuf::iter)
-    }
-
     /// The pieces in order.
     pub fn segments(&self) -> Segments<'_> {
         Segments::new(self.head.as_ref(), 0, self.len)
-    }
-
-    /// The last mbuf.
-    fn tail(&self) -> Option<&Mbuf> {
-        // SAFETY: the tail is in our list, which is not changed while `self` is borrowed.
-        self.tail.as_ref().map(|t| unsafe { t.get() })
-    }
-
-    /// The last mbuf.
-    fn tail_mut(&mut self) -> Option<&mut Mbuf> {
-        // SAFETY: as above, and the borrow of `self` covers the other way to it, through `head`.
-        self.tail.as_mut().map(|t| unsafe { t.get_mut() })
-    }
-
-    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
-    #[doc(alias = "m_copym")]
-    #[track_caller]
-    pub fn share(&mut self, off: usize, len: usize) -> Result<Chain, NoBufs> {
-        debug_assert!(off.checked_add(len).is_some_and(|end| end <= self.len));
-        let len = len.min(self.len.saturating_sub(off));
-        let Some(head) = self.head.as_ref().filter(|_| len > 0) else {
-            return Ok(Chain::new());
-        };
-        let (from, base) = match self.hint.as_ref().filter(|h| h.base <= off) {
-            // SAFETY: the hint is in our list, which is not changed while `self` is borrowed.
-            Some(h) => (unsafe { h.at.get() }, h.base),
-            None => (head, 0),
-        };
-        let (m, at) = list::seek(from, off - base);
-        let Shared { chain, last, end } = list::share(m, at, len)?;
-        self.hint = Some(Hint {
-            at: Mark::of(last),
-            base: off + len - end,
-        });
-        Ok(chain)
     }
 
     /// Copies bytes from `off` out to `dst`; false (and nothing copied) if there are too few.
@@ -197,15 +117,128 @@ impl Chain {
         self.segments().for_each(|s| out.extend_from_slice(s));
         out
     }
+}
+
+/// What needs no look at the bytes.
+impl<S: Storage> Chain<S> {
+    /// Takes over a list, which has no packet header, and no mbuf that `S` excludes.
+    pub(crate) fn from_list(head: Mbuf) -> Self {
+        let mut chain = Self::default();
+        for m in head.iter() {
+            debug_assert!(!m.is(PKTHDR));
+            chain.len += m.len();
+            chain.pinned += m.pinned();
+            chain.tail = Some(Mark::of(m));
+        }
+        chain.head = Some(head);
+        chain
+    }
+
+    #[cfg(test)]
+    pub(crate) fn head(&self) -> Option<&Mbuf> {
+        self.head.as_ref()
+    }
+
+    /// Gives the list away.
+    pub(crate) fn into_list(self) -> Option<Mbuf> {
+        self.head
+    }
+
+    /// The same list under another promise. The caller answers for it.
+    pub(crate) fn cast<T: Storage>(self) -> Chain<T> {
+        Chain {
+            head: self.head,
+            tail: self.tail,
+            len: self.len,
+            pinned: self.pinned,
+            hint: self.hint,
+            storage: PhantomData,
+        }
+    }
+
+    /// Bytes shown.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No bytes at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory that the chain keeps from being reused: mbufs and whole clusters.
+    #[doc(alias = "m_memcnt")]
+    #[inline]
+    pub fn pinned(&self) -> usize {
+        self.pinned
+    }
+
+    /// Mbufs in the list.
+    pub fn mbufs(&self) -> usize {
+        self.iter().count()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Mbuf> {
+        self.head.iter().flat_map(Mbuf::iter)
+    }
+
+    /// The last mbuf.
+    fn tail(&self) -> Option<&Mbuf> {
+        // SAFETY: the tail is in our list, which is not changed while `self` is borrowed.
+        self.tail.as_ref().map(|t| unsafe { t.get() })
+    }
+
+    /// The last mbuf.
+    fn tail_mut(&mut self) -> Option<&mut Mbuf> {
+        // SAFETY: as above, and the borrow of `self` covers the other way to it, through `head`.
+        self.tail.as_mut().map(|t| unsafe { t.get_mut() })
+    }
+
+    /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
+    #[doc(alias = "m_copym")]
+    #[track_caller]
+    pub fn share(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
+        debug_assert!(off.checked_add(len).is_some_and(|end| end <= self.len));
+        let len = len.min(self.len.saturating_sub(off));
+        let Some(head) = self.head.as_mut().filter(|_| len > 0) else {
+            return Ok(Self::default());
+        };
+        let (from, base) = match self.hint.as_mut().filter(|h| h.base <= off) {
+            // SAFETY: the hint is in our list, which is reached only through `self`, here borrowed.
+            Some(h) => (unsafe { h.at.get_mut() }, h.base),
+            None => (head, 0),
+        };
+        let (m, at) = list::seek_mut(from, off - base);
+        let Shared { chain, last, end } = list::share(m, at, len)?;
+        self.hint = Some(Hint {
+            at: last,
+            base: off + len - end,
+        });
+        Ok(chain)
+    }
+
+    /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees
+    /// it last: for keys and what was encrypted with them. Storage that is shared stays readable to
+    /// the others until then. Clusters are overwritten whole.
+    ///
+    /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
+    #[doc(alias = "m_zero")]
+    #[must_use = "lent storage is not overwritten"]
+    pub fn zeroize(&mut self) -> bool {
+        list::zeroize(self.head.as_mut())
+    }
 
     /// Puts a packet header before the chain: in place if its first mbuf has outside storage, in a
     /// fresh mbuf otherwise. The chain is lost (freed) if there is no mbuf to be had.
     #[track_caller]
-    pub fn into_packet(self, pool: &MbufPool) -> Result<Packet, NoBufs> {
+    pub fn into_packet(self, pool: &MbufPool) -> Result<Packet<S>, NoBufs> {
         Packet::from_chain(pool, self)
     }
 
     /// Whether the bookkeeping is true of the list.
+    #[doc(alias = "m_sanity")]
     pub fn is_valid(&self) -> bool {
         let (mut len, mut pinned, mut last) = (0, 0, None);
         let mut hint_seen = self.hint.is_none();
@@ -229,7 +262,20 @@ impl Chain {
     }
 }
 
-impl fmt::Debug for Chain {
+impl<S: Storage> Default for Chain<S> {
+    fn default() -> Self {
+        Chain::new().cast()
+    }
+}
+
+/// Bytes that are mapped are no worse than those that need not be.
+impl From<Chain> for Chain<Mixed> {
+    fn from(chain: Chain) -> Self {
+        chain.cast()
+    }
+}
+
+impl<S: Storage> fmt::Debug for Chain<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chain")
             .field("len", &self.len)

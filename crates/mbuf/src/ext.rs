@@ -15,14 +15,20 @@
 //! - Whoever has a reference may make another ([`Ext::share`], Relaxed: the one it has keeps the
 //!   storage) and drop its own (Release: what it read, it has read).
 //! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
-//!   since that takes one. So the holder may write ([`Ext::is_writable`]), and drop the storage
-//!   without an atomic write. Acquire pairs with the Release of those that dropped theirs.
+//!   since that takes one. So the holder may write ([`Ext::is_writable`]), drop the storage, and
+//!   (if it borrows its reference uniquely, [`Ext::share_mut`]) make the second reference without
+//!   an atomic read-modify-write. Acquire pairs with the Release of those that dropped theirs.
 //! - Lent bytes are never written: their owner may show them elsewhere.
+//! - Whoever has a reference may ask for zeros on the last free ([`Ext::zeroize`]). The wish is a
+//!   bit of the count's own word and is never taken back: whoever turns out to be the last reads
+//!   it in the very operation that says so, so it can't be missed (seed 000, where it was a flag
+//!   in a neighbour's mbuf).
 //!
 //! Called by: `mbuf.rs`. Calls: the pool's cluster zones.
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
 
-use core::ptr::NonNull;
+use core::mem::offset_of;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use uma::RawZoneRef;
@@ -30,8 +36,12 @@ use uma::RawZoneRef;
 use crate::error::NoBufs;
 use crate::pool::{ClusterSize, Zones};
 
+/// The storage is overwritten with zeros on its last free: a bit beside the count.
+pub(crate) const ZERO_ON_FREE: u32 = 1 << 31;
+/// The count's part of the word.
+const COUNT: u32 = ZERO_ON_FREE - 1;
 /// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
-pub(crate) const REFS_MAX: u32 = u32::MAX / 2;
+pub(crate) const REFS_MAX: u32 = COUNT / 2;
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///
@@ -45,6 +55,8 @@ pub(crate) struct Ext {
     size: u32,
     _pad: u32,
 }
+
+const _: () = assert!(offset_of!(Ext, buf) == 0);
 
 /// Where the storage goes when its last reference is dropped.
 #[repr(u64)]
@@ -65,6 +77,17 @@ impl Ext {
     #[inline]
     #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
+        Self::cluster_unless_short(zones, size).or_else(|_| {
+            // Free packets may be what holds all the clusters there are.
+            zones.reclaim_packets();
+            Self::cluster_unless_short(zones, size)
+        })
+    }
+
+    /// A fresh cluster, if there is one that no free packet holds.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn cluster_unless_short(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         let (buf, refs, zone) = zones.alloc_cluster(size)?;
         let home = Home::Cluster(zone);
         Ok(Self {
@@ -105,21 +128,68 @@ impl Ext {
         Ok(ext)
     }
 
+    /// Leaves word, where a reference was dropped, that there is none.
+    ///
+    /// # Safety
+    /// `place` is where a dropped reference was, unchanged, and is the caller's to write.
+    pub(crate) unsafe fn set_gone(place: *mut Self) {
+        // SAFETY: the address comes first in what the caller says.
+        unsafe { place.cast::<*mut u8>().write(ptr::null_mut()) };
+    }
+
+    /// Whether [`Ext::set_gone`] left word.
+    ///
+    /// # Safety
+    /// A reference lies at `place`, or did until [`Ext::set_gone`].
+    #[inline]
+    pub(crate) unsafe fn is_gone(place: *const Self) -> bool {
+        // SAFETY: the address comes first in what the caller says. No storage is at address 0.
+        unsafe { place.cast::<*mut u8>().read() }.is_null()
+    }
+
     /// One more reference. Refused if there are absurdly many.
     #[inline]
     pub(crate) fn share(&self) -> Result<Self, NoBufs> {
         // Relaxed: we have a reference, so the storage can't go away meanwhile.
-        if self.refs().fetch_add(1, Ordering::Relaxed) > REFS_MAX {
+        if self.refs().fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
             self.refs().fetch_sub(1, Ordering::Relaxed);
             return Err(NoBufs);
         }
-        Ok(Self {
+        Ok(self.twin())
+    }
+
+    /// One more reference, without an atomic read-modify-write while there is only ours: the
+    /// unique borrow says that nobody can make another from it meanwhile.
+    #[inline]
+    pub(crate) fn share_mut(&mut self) -> Result<Self, NoBufs> {
+        // Acquire: what others did with theirs before they dropped them is done.
+        if self.refs().load(Ordering::Acquire) != 1 {
+            return self.share();
+        }
+        // Relaxed: whoever gets the new one gets it through something that synchronises.
+        self.refs().store(2, Ordering::Relaxed);
+        Ok(self.twin())
+    }
+
+    /// The second of two references, which somebody has counted.
+    #[inline]
+    fn twin(&self) -> Self {
+        Self {
             buf: self.buf,
             refs: self.refs,
             home: self.home,
             size: self.size,
             _pad: 0,
-        })
+        }
+    }
+
+    /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
+    /// False if it is not ours to write, but its owner's.
+    #[doc(alias = "m_zero")]
+    pub(crate) fn zeroize(&self) -> bool {
+        // Relaxed: whoever drops the last reference reads this bit in the word that says so.
+        self.refs().fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
+        matches!(self.home, Home::Cluster(_))
     }
 
     /// The first byte. Only where [`Ext::is_writable`] may it be written.
@@ -136,7 +206,20 @@ impl Ext {
     /// True if nobody else can see the storage, and it is ours to write.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
-        matches!(self.home, Home::Cluster(_)) && self.refs().load(Ordering::Acquire) == 1
+        matches!(self.home, Home::Cluster(_)) && self.count() == 1
+    }
+
+    /// References there are. Acquire: of 1, it says that the others are done with the storage.
+    #[inline]
+    fn count(&self) -> u32 {
+        self.refs().load(Ordering::Acquire) & COUNT
+    }
+
+    /// True if this is the only reference and nothing is to be done on the last free: what lets a
+    /// packet go back to its zone with its cluster.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.refs().load(Ordering::Acquire) == 1
     }
 
     #[inline]
@@ -149,16 +232,25 @@ impl Ext {
 impl Drop for Ext {
     #[inline]
     fn drop(&mut self) {
-        if self.refs().load(Ordering::Acquire) != 1 {
-            if self.refs().fetch_sub(1, Ordering::Release) != 1 {
+        let refs = self.refs().load(Ordering::Acquire);
+        let zero = if refs & COUNT == 1 {
+            refs & ZERO_ON_FREE != 0
+        } else {
+            let before = self.refs().fetch_sub(1, Ordering::Release);
+            if before & COUNT != 1 {
                 return;
             }
             fence(Ordering::Acquire);
-        }
+            before & ZERO_ON_FREE != 0
+        };
         match self.home {
             Home::Cluster(zone) => {
                 // SAFETY: a cluster that was allocated has an address.
                 let buf = unsafe { NonNull::new_unchecked(self.buf) };
+                if zero {
+                    // SAFETY: the whole cluster, of which the last reference goes here.
+                    unsafe { wipe(buf, self.size as usize) };
+                }
                 // SAFETY: from this zone, and its last reference is the one that goes here.
                 unsafe { zone.free(buf) };
             }
@@ -170,6 +262,20 @@ impl Drop for Ext {
             }
         }
     }
+}
+
+/// Overwrites `len` bytes with zeros, and lets no optimiser reason that nobody will read them.
+///
+/// # Safety
+/// They are the caller's to write.
+#[doc(alias = "explicit_bzero")]
+#[cold]
+pub(crate) unsafe fn wipe(buf: NonNull<u8>, len: usize) {
+    // SAFETY: as the caller says.
+    unsafe { buf.write_bytes(0, len) };
+    // The bytes are visible to something the compiler can't see into.
+    core::hint::black_box(buf);
+    fence(Ordering::SeqCst);
 }
 
 /// The header of lent storage.

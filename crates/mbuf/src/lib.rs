@@ -63,6 +63,7 @@ mod pool;
 mod raw;
 mod scatter;
 mod segments;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +73,7 @@ pub use mbufq::Mbufq;
 pub use packet::Packet;
 pub use pkthdr::{Csum, PktHdr};
 pub use pool::{ClusterSize, Live, MbufPool, PoolConfig, PoolStats};
-pub use raw::{MHLEN, MLEN, MSIZE};
+pub use raw::{MHLEN, MLEN, MSIZE, PAGE_SIZE, PAGES_MAX, RECORD_HEADER_MAX, RECORD_TRAILER_MAX};
 pub use scatter::Scatter;
 pub use segments::Segments;
+pub use storage::{Mapped, Mixed, Storage};

@@ -8,7 +8,8 @@
 
 use crate::chain::Chain;
 use crate::error::{NoBufs, WriteError};
-use crate::mbuf::Mbuf;
+use crate::mbuf::{Mark, Mbuf};
+use crate::storage::Storage;
 
 /// The mbuf that holds byte `off`, and the offset within it. At the very end: the last mbuf and its
 /// length. The list has at least `off` bytes.
@@ -25,6 +26,18 @@ pub(crate) fn seek(mut m: &Mbuf, mut off: usize) -> (&Mbuf, usize) {
 /// within it. The list has at least `off` bytes.
 pub(crate) fn seek_left(mut m: &mut Mbuf, mut off: usize) -> (&mut Mbuf, usize) {
     while off > m.len() && m.next().is_some() {
+        off -= m.len();
+        let Some(next) = m.next_mut() else {
+            unreachable!("seen above")
+        };
+        m = next;
+    }
+    (m, off)
+}
+
+/// As [`seek`], for whoever makes references to what is there.
+pub(crate) fn seek_mut(mut m: &mut Mbuf, mut off: usize) -> (&mut Mbuf, usize) {
+    while off >= m.len() && m.next().is_some() {
         off -= m.len();
         let Some(next) = m.next_mut() else {
             unreachable!("seen above")
@@ -123,6 +136,16 @@ pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
     Ok(Some(second))
 }
 
+/// Has every mbuf's storage overwritten with zeros on its last free. False if some is not ours.
+pub(crate) fn zeroize(list: Option<&mut Mbuf>) -> bool {
+    let (mut next, mut all) = (list, true);
+    while let Some(m) = next {
+        all &= m.zeroize();
+        next = m.next_mut();
+    }
+    all
+}
+
 /// Drops `n` bytes from the front (all if there are fewer), freeing emptied mbufs.
 pub(crate) fn trim_front(list: &mut Option<Mbuf>, mut n: usize) {
     while n > 0 {
@@ -137,19 +160,20 @@ pub(crate) fn trim_front(list: &mut Option<Mbuf>, mut n: usize) {
 }
 
 /// What [`share`] made, and where the range ended.
-pub(crate) struct Shared<'a> {
-    pub(crate) chain: Chain,
-    pub(crate) last: &'a Mbuf,
+pub(crate) struct Shared<S: Storage> {
+    pub(crate) chain: Chain<S>,
+    pub(crate) last: Mark,
     /// Bytes of `last` up to the end of the range.
     pub(crate) end: usize,
 }
 
-/// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them.
+/// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them, and `S` is what it
+/// may hold.
 #[track_caller]
-pub(crate) fn share(m: &Mbuf, at: usize, len: usize) -> Result<Shared<'_>, NoBufs> {
+pub(crate) fn share<S: Storage>(m: &mut Mbuf, at: usize, len: usize) -> Result<Shared<S>, NoBufs> {
     let mut shared = Shared {
-        chain: Chain::new(),
-        last: m,
+        chain: Chain::default(),
+        last: Mark::of(m),
         end: at,
     };
     let (mut m, mut at, mut left) = (Some(m), at, len);
@@ -157,11 +181,10 @@ pub(crate) fn share(m: &Mbuf, at: usize, len: usize) -> Result<Shared<'_>, NoBuf
         let n = left.min(from.len() - at);
         if n > 0 {
             shared.chain.append(Chain::from_list(from.share(at, n)?));
-            (shared.last, shared.end) = (from, at + n);
+            (shared.last, shared.end) = (Mark::of(from), at + n);
         }
         left -= n;
-        (m, at) = (from.next(), 0);
+        (m, at) = (from.next_mut(), 0);
     }
-    shared.last.zones().stats.shares.inc();
     Ok(shared)
 }

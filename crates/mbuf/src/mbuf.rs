@@ -4,26 +4,27 @@
 //! An [`Mbuf`] owns like a `Box` of a node that owns the next node; dropping it frees the list. Its
 //! methods are about the one mbuf (see `list.rs` for walks over many) and are safe: they check what
 //! keeps `data..data + len` inside of the storage. All that touches the bytes of an mbuf is in this
-//! module: making one in `make.rs`, what it shows in `bytes.rs`; here is what it consists of.
+//! module: making one in `make.rs`, what it shows in `bytes.rs`, how it goes in `free.rs`; here is
+//! what it consists of.
 //!
 //! Invariants: the address is that of a live mbuf of its zone, reached through no other owner;
 //! `data..data + len` lies in the storage; with [`EXT`] `ext` holds a reference, with [`PKTHDR`]
-//! `pkt` is true. A live mbuf keeps its zones (see `pool.rs`).
+//! `pkt` is true, with [`PGS`] `pg` and `body` are. A live mbuf keeps its zones (see `pool.rs`).
 //!
 //! Called by: every handle type. Calls: the pool's zones, `ext.rs`.
 
 use core::fmt;
 use core::iter;
 use core::mem::offset_of;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use crate::ext::Ext;
-use crate::packet::Packet;
 use crate::pkthdr::PktHdr;
 use crate::pool::Zones;
-use crate::raw::{EXT, Head, MHLEN, MLEN, PKTHDR, Pkt, RawMbuf};
+use crate::raw::{EXT, Head, MHLEN, MLEN, PGS, PKTHDR, PgBody, PgHdr, Pkt, RawMbuf};
 
 mod bytes;
+mod free;
 mod make;
 mod mark;
 
@@ -64,6 +65,38 @@ impl Mbuf {
         }
         // SAFETY: EXT says that the field is valid; data is outside, so nothing writes it.
         Some(unsafe { &(*self.0.as_ptr()).ext })
+    }
+
+    /// The same, for whoever makes another reference.
+    #[inline]
+    fn ext_mut(&mut self) -> Option<&mut Ext> {
+        if !self.is(EXT) {
+            return None;
+        }
+        // SAFETY: as above, and reached through no other owner.
+        Some(unsafe { &mut (*self.0.as_ptr()).ext })
+    }
+
+    /// The head of the page list.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn pg(&self) -> &PgHdr {
+        assert!(self.is(PGS));
+        // SAFETY: PGS says that it lies there, and that no data does; both types are plain bytes.
+        unsafe { &*self.at(offset_of!(RawMbuf, pkt)).cast::<PgHdr>() }
+    }
+
+    /// The pages, header and trailer of the page list.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn pg_body(&self) -> &PgBody {
+        assert!(self.is(PGS));
+        // SAFETY: PGS says that the field is valid, and that no data lies in it.
+        unsafe { &(*self.0.as_ptr()).body }
     }
 
     #[inline]
@@ -134,7 +167,7 @@ impl Mbuf {
 
     /// Puts a fresh packet header into an mbuf whose data is outside.
     pub(crate) fn set_header(&mut self) {
-        assert!(self.is(EXT));
+        assert!(self.is(EXT) && !self.is(PGS));
         self.head_mut().flags |= PKTHDR;
         self.set_pkt(Pkt {
             len: 0,
@@ -178,40 +211,18 @@ impl Mbuf {
     }
 
     #[inline]
-    pub(crate) fn take_nextpkt(&mut self) -> Option<Packet> {
+    pub(crate) fn take_nextpkt(&mut self) -> Option<Self> {
         self.head_mut().nextpkt.take()
     }
 
     #[inline]
-    pub(crate) fn set_nextpkt(&mut self, next: Packet) {
+    pub(crate) fn set_nextpkt(&mut self, next: Self) {
         self.head_mut().nextpkt = Some(next);
     }
 
     /// This mbuf and those after it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |m| m.next())
-    }
-}
-
-impl Drop for Mbuf {
-    #[inline]
-    fn drop(&mut self) {
-        // One after the other: a drop that calls itself for the next would need a stack as deep as
-        // the list is long.
-        let mut rest = self.take_next();
-        while let Some(mut m) = rest {
-            rest = m.take_next();
-        }
-        if self.is(EXT) {
-            // SAFETY: EXT says that the field holds a reference; it is not looked at again.
-            unsafe { ptr::drop_in_place(self.at(offset_of!(RawMbuf, ext)).cast::<Ext>()) };
-        }
-        let zones = self.head().zones;
-        // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because nothing
-        // keeps them from the moment that the last mbuf is free.
-        let zone = unsafe { zones.as_ref() }.mbufs();
-        // SAFETY: our mbuf came from this zone, and its owner goes here.
-        unsafe { zone.free(self.0.cast()) };
     }
 }
 

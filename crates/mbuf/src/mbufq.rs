@@ -54,7 +54,7 @@ impl Mbufq {
     fn link(&mut self, head: Packet, tail: Mark) {
         match &mut self.tail {
             // SAFETY: our last packet's first mbuf, reached only through `self`, which is borrowed.
-            Some(last) => unsafe { last.get_mut() }.set_nextpkt(head),
+            Some(last) => unsafe { last.get_mut() }.set_nextpkt(head.into_list()),
             None => self.head = Some(head),
         }
         self.tail = Some(tail);
@@ -64,7 +64,7 @@ impl Mbufq {
     #[inline]
     pub fn dequeue(&mut self) -> Option<Packet> {
         let mut packet = self.head.take()?;
-        self.head = packet.first_mut().take_nextpkt();
+        self.head = packet.first_mut().take_nextpkt().map(Packet::of);
         self.len -= 1;
         if self.head.is_none() {
             self.tail = None;

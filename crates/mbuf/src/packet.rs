@@ -10,6 +10,7 @@
 //! header's length is the sum over the list, and below 4 GiB.
 
 use core::fmt;
+use core::marker::PhantomData;
 
 use crate::chain::Chain;
 use crate::error::{NoBufs, WriteError};
@@ -17,15 +18,18 @@ use crate::list;
 use crate::mbuf::Mbuf;
 use crate::pkthdr::PktHdr;
 use crate::pool::{ClusterSize, MbufPool};
-use crate::raw::{EXT, MHLEN, PKTHDR};
+use crate::raw::{EXT, MHLEN, PGS, PKTHDR};
 use crate::segments::Segments;
+use crate::storage::{Mapped, Mixed, Storage};
 
 mod front;
 
 /// An owned packet.
+///
+/// `S` says what its mbufs may be, as for a [`Chain`]. The first is never pages: headers are written
+/// and read there.
 #[doc(alias = "mbuf")]
-#[repr(transparent)]
-pub struct Packet(Mbuf);
+pub struct Packet<S: Storage = Mapped>(Mbuf, PhantomData<S>);
 
 impl Packet {
     /// An empty packet, its data at the end of the internal area:
@@ -33,16 +37,16 @@ impl Packet {
     #[doc(alias = "m_gethdr")]
     #[track_caller]
     pub fn new(pool: &MbufPool) -> Result<Self, NoBufs> {
-        Ok(Self(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
+        Ok(Self::of(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
     }
 
     /// An empty packet over a cluster, its data `lead` bytes into it.
     #[doc(alias = "m_getcl")]
     #[track_caller]
     pub fn with_cluster(pool: &MbufPool, size: ClusterSize, lead: usize) -> Result<Self, NoBufs> {
-        let mut m = Mbuf::with_cluster(pool.zones(), PKTHDR, size)?;
+        let mut m = Mbuf::with_cluster(pool, PKTHDR, size)?;
         m.skip_room(lead.min(size.bytes()));
-        Ok(Self(m))
+        Ok(Self::of(m))
     }
 
     /// A copy of `bytes`, with `lead` bytes of room before them (16 KiB at most).
@@ -51,7 +55,7 @@ impl Packet {
     pub fn from_slice(pool: &MbufPool, bytes: &[u8], lead: usize) -> Result<Self, NoBufs> {
         let need = lead.saturating_add(bytes.len());
         let mut p = if need <= MHLEN {
-            Self(Mbuf::alloc(pool.zones(), PKTHDR, lead)?)
+            Self::of(Mbuf::alloc(pool.zones(), PKTHDR, lead)?)
         } else {
             Self::with_cluster(pool, ClusterSize::fitting(need), lead)?
         };
@@ -59,14 +63,82 @@ impl Packet {
         Ok(p)
     }
 
+    /// The pieces in order.
+    pub fn segments(&self) -> Segments<'_> {
+        self.segments_from(0)
+    }
+
+    /// The pieces from offset `off` on.
+    pub fn segments_from(&self, off: usize) -> Segments<'_> {
+        Segments::new(Some(&self.0), off, self.len().saturating_sub(off))
+    }
+
+    /// Copies bytes from `off` out to `dst`; false (and nothing copied) if there are too few.
+    #[doc(alias = "m_copydata")]
+    pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
+        let fits = off
+            .checked_add(dst.len())
+            .is_some_and(|end| end <= self.len());
+        if fits {
+            list::copy_out(&self.0, off, dst);
+        }
+        fits
+    }
+
+    /// Writes `src` over the bytes from `off`, if nobody shares them.
+    #[doc(alias = "m_copyback")]
+    pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
+        if off
+            .checked_add(src.len())
+            .is_none_or(|end| end > self.len())
+        {
+            return Err(WriteError::OutOfRange);
+        }
+        list::write(&mut self.0, off, src)
+    }
+
+    /// A packet of its own with the same bytes and header, sharing nothing.
+    #[doc(alias = "m_dup")]
+    #[track_caller]
+    pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
+        let mut copy = Chain::new();
+        for s in self.segments() {
+            copy.extend_from_slice(pool, s)?;
+        }
+        let mut out = Self::before_chain(pool, copy)?;
+        *out.header_mut() = *self.header();
+        self.0.zones().stats.bytes_copied.add(self.len() as u64);
+        Ok(out)
+    }
+
+    /// The bytes in a vector of their own.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len());
+        self.segments().for_each(|s| out.extend_from_slice(s));
+        out
+    }
+}
+
+/// What needs no look at the bytes behind the first mbuf.
+impl<S: Storage> Packet<S> {
+    /// Takes over a list, whose first mbuf has a packet header.
+    pub(crate) fn of(first: Mbuf) -> Self {
+        Self(first, PhantomData)
+    }
+
+    /// Gives the list away.
+    pub(crate) fn into_list(self) -> Mbuf {
+        self.0
+    }
+
     /// Puts a packet header before `chain`: in its first mbuf where that has outside storage, else in
     /// a fresh one with [`MHLEN`] bytes of room. The chain is freed on failure, which 4 GiB of bytes
     /// are too.
     #[track_caller]
-    pub fn from_chain(pool: &MbufPool, chain: Chain) -> Result<Self, NoBufs> {
+    pub fn from_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let len = u32::try_from(chain.len()).map_err(|_| NoBufs)?;
         let mut first = match chain.into_list() {
-            Some(mut m) if m.is(EXT) => {
+            Some(mut m) if m.is(EXT) && !m.is(PGS) => {
                 m.set_header();
                 m
             }
@@ -77,14 +149,14 @@ impl Packet {
             }
         };
         first.set_pkt_len(len);
-        Ok(Self(first))
+        Ok(Self::of(first))
     }
 
     /// A fresh packet whose header area is free for prepending, followed by `chain`: what TCP sends.
     /// The chain is freed on failure, which 4 GiB of bytes are too.
     #[track_caller]
-    pub fn before_chain(pool: &MbufPool, chain: Chain) -> Result<Self, NoBufs> {
-        let mut p = Self::new(pool)?;
+    pub fn before_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
+        let mut p = Self::of(Packet::new(pool)?.into_list());
         p.grown(chain.len()).ok_or(NoBufs)?;
         p.append_chain(chain);
         Ok(p)
@@ -142,16 +214,6 @@ impl Packet {
         self.0.bytes_mut()
     }
 
-    /// The pieces in order.
-    pub fn segments(&self) -> Segments<'_> {
-        self.segments_from(0)
-    }
-
-    /// The pieces from offset `off` on.
-    pub fn segments_from(&self, off: usize) -> Segments<'_> {
-        Segments::new(Some(&self.0), off, self.len().saturating_sub(off))
-    }
-
     /// Drops what comes after the first `len` bytes.
     #[doc(alias = "m_adj")]
     pub fn truncate(&mut self, len: usize) {
@@ -172,10 +234,11 @@ impl Packet {
         let len = self.grown(bytes.len()).ok_or(NoBufs)?;
         let room = list::last(&self.0).room();
         let (here, rest) = bytes.split_at(room.min(bytes.len()));
-        let rest = Chain::from_slice(pool, rest)?;
+        let mut more = Chain::<S>::default();
+        more.extend_from_slice(pool, rest)?;
         let last = list::last_mut(&mut self.0);
         last.push(here);
-        last.set_next(rest.into_list());
+        last.set_next(more.into_list());
         self.0.set_pkt_len(len);
         self.check();
         Ok(())
@@ -186,7 +249,7 @@ impl Packet {
     /// # Panics
     /// If the packet would then have 4 GiB or more.
     #[doc(alias = "m_cat")]
-    pub fn append_chain(&mut self, chain: Chain) {
+    pub fn append_chain(&mut self, chain: Chain<S>) {
         let len = self
             .grown(chain.len())
             .expect("a packet is shorter than 4 GiB");
@@ -198,73 +261,46 @@ impl Packet {
     /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure nothing changed.
     #[doc(alias = "m_split")]
     #[track_caller]
-    pub fn split_off(&mut self, at: usize) -> Result<Chain, NoBufs> {
+    pub fn split_off(&mut self, at: usize) -> Result<Chain<S>, NoBufs> {
         if at >= self.len() {
-            return Ok(Chain::new());
+            return Ok(Chain::default());
         }
         let (m, in_m) = list::seek_left(&mut self.0, at);
         let rest = list::split(m, in_m)?;
         self.0.set_pkt_len(at as u32);
         self.check();
-        Ok(rest.map_or_else(Chain::new, Chain::from_list))
+        Ok(rest.map_or_else(Chain::default, Chain::from_list))
     }
 
     /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying what is internal.
     /// A range that reaches past the end is cut there.
     #[doc(alias = "m_copym")]
     #[track_caller]
-    pub fn share(&self, off: usize, len: usize) -> Result<Chain, NoBufs> {
+    pub fn share(&mut self, off: usize, len: usize) -> Result<Chain<S>, NoBufs> {
         let len = len.min(self.len().saturating_sub(off));
         if len == 0 {
-            return Ok(Chain::new());
+            return Ok(Chain::default());
         }
-        let (m, at) = list::seek(&self.0, off);
+        let (m, at) = list::seek_mut(&mut self.0, off);
         Ok(list::share(m, at, len)?.chain)
     }
 
-    /// Copies bytes from `off` out to `dst`; false (and nothing copied) if there are too few.
-    #[doc(alias = "m_copydata")]
-    pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
-        let fits = off
-            .checked_add(dst.len())
-            .is_some_and(|end| end <= self.len());
-        if fits {
-            list::copy_out(&self.0, off, dst);
-        }
-        fits
-    }
-
-    /// Writes `src` over the bytes from `off`, if nobody shares them.
-    #[doc(alias = "m_copyback")]
-    pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
-        if off
-            .checked_add(src.len())
-            .is_none_or(|end| end > self.len())
-        {
-            return Err(WriteError::OutOfRange);
-        }
-        list::write(&mut self.0, off, src)
-    }
-
     /// Takes the packet header off. Nothing is copied.
-    pub fn into_chain(self) -> Chain {
+    pub fn into_chain(self) -> Chain<S> {
         let mut first = self.0;
         first.clear_header();
         Chain::from_list(first)
     }
 
-    /// A packet of its own with the same bytes and header, sharing nothing.
-    #[doc(alias = "m_dup")]
-    #[track_caller]
-    pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
-        let mut copy = Chain::new();
-        for s in self.segments() {
-            copy.extend_from_slice(pool, s)?;
-        }
-        let mut out = Self::before_chain(pool, copy)?;
-        *out.header_mut() = *self.header();
-        self.0.zones().stats.bytes_copied.add(self.len() as u64);
-        Ok(out)
+    /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees
+    /// it last: for keys and what was encrypted with them. Storage that is shared stays readable to
+    /// the others until then. Clusters are overwritten whole.
+    ///
+    /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
+    #[doc(alias = "m_zero")]
+    #[must_use = "lent storage is not overwritten"]
+    pub fn zeroize(&mut self) -> bool {
+        list::zeroize(Some(&mut self.0))
     }
 
     /// Bytes of memory that the packet keeps from being reused.
@@ -272,18 +308,12 @@ impl Packet {
         self.0.iter().map(Mbuf::pinned).sum()
     }
 
-    /// The bytes in a vector of their own.
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.len());
-        self.segments().for_each(|s| out.extend_from_slice(s));
-        out
-    }
-
     /// Whether the header and the list agree.
     #[doc(alias = "m_sanity")]
     pub fn is_valid(&self) -> bool {
         let headers = self.0.iter().filter(|m| m.is(PKTHDR)).count();
         self.0.is(PKTHDR)
+            && !self.0.is(PGS)
             && headers == 1
             && self.0.iter().all(Mbuf::is_valid)
             && self.0.iter().map(Mbuf::len).sum::<usize>() == self.len()
@@ -294,7 +324,14 @@ impl Packet {
     }
 }
 
-impl fmt::Debug for Packet {
+/// Bytes that are mapped are no worse than those that need not be.
+impl From<Packet> for Packet<Mixed> {
+    fn from(packet: Packet) -> Self {
+        Self::of(packet.0)
+    }
+}
+
+impl<S: Storage> fmt::Debug for Packet<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packet")
             .field("len", &self.len())

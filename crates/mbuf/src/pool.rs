@@ -4,7 +4,9 @@
 //!   mbuf              256 B    headers, small data
 //!   mbuf_cluster      2 KiB    one frame of Ethernet's usual size
 //!   mbuf_jumbo_page   4 KiB
+//!   mbuf_jumbo_9k     9 KiB    a jumbo frame
 //!   mbuf_jumbo_16k   16 KiB    bulk: four hold one 64 KiB segment
+//!   packet            256 B    an mbuf with a cluster of 2 KiB, in one pop (packets.rs)
 //! ```
 //!
 //! An mbuf remembers its zones in eight bytes. They stay valid as long as any mbuf lives, even if
@@ -18,18 +20,20 @@
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use uma::{Hooks, RawZone, RawZoneRef, ZoneError};
+use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
 
 mod cluster;
+mod packets;
 mod stats;
 
 pub use cluster::ClusterSize;
+use packets::Packets;
 pub(crate) use stats::Stats;
 pub use stats::{Live, PoolStats};
 
@@ -61,7 +65,11 @@ impl Default for PoolConfig {
 pub(crate) struct Zones {
     /// For frees: to be copied out, since the free of the last mbuf may end `Zones`.
     mbufs: OnceLock<RawZoneRef<Zones>>,
-    clusters: [RawZone; 3],
+    /// The same, for packets.
+    packets: OnceLock<(RawZoneRef<Packets>, WeakZone)>,
+    clusters: [RawZone; ClusterSize::ALL.len()],
+    /// Free packets that have no cluster.
+    bare: AtomicUsize,
     pub(crate) stats: Stats,
 }
 
@@ -73,6 +81,15 @@ impl Zones {
     pub(crate) fn mbufs(&self) -> RawZoneRef<Zones> {
         match self.mbufs.get() {
             Some(&zone) => zone,
+            None => unreachable!("a pool is not shown to anybody before this is set"),
+        }
+    }
+
+    /// The zone that packets come from. It lives as long as a handle of the pool or a packet.
+    #[inline]
+    pub(crate) fn packets(&self) -> RawZoneRef<Packets> {
+        match self.packets.get() {
+            Some(&(zone, _)) => zone,
             None => unreachable!("a pool is not shown to anybody before this is set"),
         }
     }
@@ -99,47 +116,95 @@ impl Zones {
         refs.store(1, Ordering::Relaxed);
         Ok((buf, NonNull::from(refs), zone.as_ref_ptr()))
     }
+
+    /// Gets back what free packets hold: an allocation must not fail for want of what is free.
+    #[cold]
+    pub(crate) fn reclaim_packets(&self) {
+        if let Some((_, packets)) = self.packets.get() {
+            packets.drain_caches();
+        }
+    }
+
+    /// A packet is being freed whose cluster stays with others.
+    pub(crate) fn packet_left_cluster(&self) {
+        // Relaxed: a number for statistics.
+        self.bare.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A packet without a cluster got one, or is none any more.
+    pub(crate) fn bare_packet_ends(&self) {
+        self.bare.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn clusters_live(&self) -> usize {
+        self.clusters.iter().map(RawZone::live).sum()
+    }
 }
 
 /// A set of zones to take mbufs and clusters from: a cheap handle, to be cloned freely.
+///
+/// It is a handle of the packet zone, which keeps the others.
 #[derive(Clone)]
-pub struct MbufPool(RawZone<Zones>);
+pub struct MbufPool(RawZone<Packets>);
 
 impl MbufPool {
     /// Makes the zones. Nothing but address space is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
         let zone = |size: ClusterSize| {
-            RawZone::builder(size.zone_name(), layout(size.bytes()))
+            RawZone::builder(size.zone_name(), layout(size.bytes(), size.align()))
                 .limit(config.cluster_bytes_max / size.bytes())
                 .refcounts()
                 .build()
         };
         let zones = Zones {
             mbufs: OnceLock::new(),
+            packets: OnceLock::new(),
             clusters: [
                 zone(ClusterSize::K2)?,
                 zone(ClusterSize::K4)?,
+                zone(ClusterSize::K9)?,
                 zone(ClusterSize::K16)?,
             ],
+            bare: AtomicUsize::new(0),
             stats: Stats::default(),
         };
-        let mbufs = RawZone::builder("mbuf", layout(MSIZE))
+        let mbufs = RawZone::builder("mbuf", layout(MSIZE, MSIZE))
             .limit(config.mbufs_max)
             .hooks(zones)
             .build()?;
-        let itself = mbufs.hooks().mbufs.set(mbufs.as_ref_ptr());
-        debug_assert!(itself.is_ok(), "nobody else has set it");
-        Ok(Self(mbufs))
+        let hooks = Packets {
+            mbufs: mbufs.clone(),
+        };
+        let packets = mbufs.secondary("packet").hooks(hooks).build()?;
+        let zones = mbufs.hooks();
+        let way = (packets.as_ref_ptr(), WeakZone::from(&packets));
+        let fresh = zones.mbufs.set(mbufs.as_ref_ptr()).is_ok() && zones.packets.set(way).is_ok();
+        debug_assert!(fresh, "nobody else has set them");
+        Ok(Self(packets))
+    }
+
+    #[inline]
+    fn mbufs(&self) -> &RawZone<Zones> {
+        &self.0.hooks().mbufs
     }
 
     #[inline]
     pub(crate) fn zones(&self) -> &Zones {
-        self.0.hooks()
+        self.mbufs().hooks()
+    }
+
+    /// An mbuf with a cluster, by way of the packet zone.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn alloc_packet(&self) -> Result<NonNull<u8>, NoBufs> {
+        Ok(self.0.alloc()?)
     }
 
     /// Gives what is cached and free back to the system.
     pub fn drain(&self) {
+        // Packets first: what they held is free then.
         self.0.drain();
+        self.mbufs().drain();
         for zone in &self.zones().clusters {
             zone.drain();
         }
@@ -147,9 +212,13 @@ impl MbufPool {
 
     /// Mbufs and clusters in use: both zero once everything was freed (zone balance).
     pub fn live(&self) -> Live {
+        let zones = self.zones();
+        let bare = zones.bare.load(Ordering::Relaxed);
+        let with_cluster = self.0.stats().cached().saturating_sub(bare);
         Live {
-            mbufs: self.0.live(),
-            clusters: self.zones().clusters.iter().map(RawZone::live).sum(),
+            mbufs: self.0.live() + self.mbufs().live(),
+            // Those that free packets hold are free.
+            clusters: zones.clusters_live().saturating_sub(with_cluster),
         }
     }
 
@@ -158,11 +227,11 @@ impl MbufPool {
     pub fn stats(&self) -> PoolStats {
         let s = &self.zones().stats;
         PoolStats {
-            mbufs: self.0.stats(),
+            mbufs: self.mbufs().stats(),
+            packets: self.0.stats(),
             clusters: self.zones().clusters.iter().map(RawZone::stats).collect(),
             pullups: s.pullups.get(),
             pullups_copied: s.pullups_copied.get(),
-            shares: s.shares.get(),
             bytes_copied: s.bytes_copied.get(),
         }
     }
@@ -176,6 +245,6 @@ impl fmt::Debug for MbufPool {
     }
 }
 
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size, size).expect("sizes are powers of two")
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("sizes are multiples of powers of two")
 }

@@ -3,17 +3,25 @@
 //! ```text
 //!   0        8        16       24     28  29       32       40
 //!   | next   | nextpkt| data   | len  |fl| spare   | zones  |
-//!   40                                            80
-//!   | packet header (PKTHDR), else internal data ..| ext (EXT), else internal data ...  256
+//!   40                        80                  120                                 256
+//!   | internal data ...................................................................|  no bit
+//!   | packet header           | internal data .........................................|  PKTHDR
+//!   | packet header or idle   | ext                | idle                              |  EXT
+//!   | page list: offsets, TLS | ext                | 5 pages, TLS header and trailer   |  EXT | PGS
 //! ```
 //!
 //! An mbuf with neither bit holds 216 bytes itself; one with a packet header 176. With [`EXT`] the
 //! bytes are elsewhere (a cluster, or storage that its owner lent) and the internal area is idle:
 //! that is why a plain ext mbuf can become a packet header, and back, in place.
 //!
+//! With [`PGS`] as well they are in pages that need not be mapped (seed 001). Such an mbuf never
+//! begins a packet, so the list's head lies where a packet header would, and the pages themselves
+//! where the data of a small mbuf would: the whole list is in the mbuf, in the lines that are in
+//! cache already. `data` is then no address but an offset into the record.
+//!
 //! Internal data lies over the fields behind the first 40 bytes, so a `&RawMbuf` never exists: it
 //! would promise a valid [`Ext`] where there are somebody's bytes, and forbid the data pointer to
-//! write them. References are made to [`Head`], and to [`Pkt`] and [`Ext`] where the bits say that
+//! write them. References are made to [`Head`], and to the other parts where the bits say that
 //! they are there.
 //!
 //! Called by: [`Mbuf`], which alone looks inside. Calls nothing.
@@ -23,7 +31,6 @@ use core::ptr::NonNull;
 
 use crate::ext::Ext;
 use crate::mbuf::Mbuf;
-use crate::packet::Packet;
 use crate::pkthdr::PktHdr;
 use crate::pool::Zones;
 
@@ -38,6 +45,28 @@ pub const MHLEN: usize = MSIZE - offset_of!(RawMbuf, ext);
 pub(crate) const PKTHDR: u8 = 1 << 0;
 /// The data is outside of the mbuf: `ext` is valid.
 pub(crate) const EXT: u8 = 1 << 1;
+/// The data is in a list of pages, which may be unmapped: `pg` and `body` are valid, and so is
+/// `ext`, which counts the reference to the pages. Never together with [`PKTHDR`].
+#[doc(alias = "M_EXTPG")]
+pub(crate) const PGS: u8 = 1 << 2;
+/// The mbuf is an item of the packet zone, and has its cluster from there: [`EXT`] is set.
+#[doc(alias = "EXT_PACKET")]
+pub(crate) const PACK: u8 = 1 << 3;
+/// The internal area is overwritten with zeros when the mbuf is freed.
+#[doc(alias = "M_ZEROIZE")]
+pub(crate) const ZERO: u8 = 1 << 4;
+
+/// Pages in one list: what a TLS record of 16 KiB needs that begins anywhere in a page.
+#[doc(alias = "MBUF_PEXT_MAX_PGS")]
+pub const PAGES_MAX: usize = 5;
+/// Bytes of a page.
+pub const PAGE_SIZE: usize = 4096;
+/// Bytes of a record's header that fit into the mbuf.
+#[doc(alias = "MBUF_PEXT_HDR_LEN")]
+pub const RECORD_HEADER_MAX: usize = 24;
+/// Bytes of a record's trailer that fit into the mbuf.
+#[doc(alias = "MBUF_PEXT_TRAIL_LEN")]
+pub const RECORD_TRAILER_MAX: usize = 64;
 
 /// What every mbuf has.
 #[repr(C)]
@@ -45,13 +74,13 @@ pub(crate) struct Head {
     /// The next mbuf of the same list, owned by this one.
     pub(crate) next: Option<Mbuf>,
     /// The next packet of a queue, owned by this one. None outside of queues.
-    pub(crate) nextpkt: Option<Packet>,
+    pub(crate) nextpkt: Option<Mbuf>,
     /// The first byte shown. Made from the address of the storage, never from a reference to the
     /// bytes, so that it may be written through wherever the storage may be.
     pub(crate) data: *mut u8,
     /// Bytes shown.
     pub(crate) len: u32,
-    /// [`PKTHDR`], [`EXT`].
+    /// [`PKTHDR`], [`EXT`], [`PGS`], [`PACK`], [`ZERO`].
     pub(crate) flags: u8,
     pub(crate) _spare: [u8; 3],
     /// Where the mbuf came from.
@@ -68,6 +97,53 @@ pub(crate) struct Pkt {
     pub(crate) hdr: PktHdr,
 }
 
+/// The head of a page list, where a packet would have its header.
+///
+/// The record that it describes is `hdr_len` bytes of `body.hdr`, the bytes of the pages (from
+/// `first_off` in the first to `last_len` in the last), and `trail_len` bytes of `body.trail`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PgHdr {
+    /// Offset of the first byte in the first page.
+    pub(crate) first_off: u16,
+    /// Bytes used of the last page, counted from `first_off` if it is the first too.
+    pub(crate) last_len: u16,
+    pub(crate) npages: u8,
+    pub(crate) hdr_len: u8,
+    pub(crate) trail_len: u8,
+    pub(crate) record_type: u8,
+    /// The record's number, for those who encrypt it.
+    pub(crate) seqno: u64,
+    pub(crate) _spare: [u64; 3],
+}
+
+impl PgHdr {
+    /// Bytes in the pages.
+    pub(crate) fn pages_len(&self) -> usize {
+        match usize::from(self.npages) {
+            0 => 0,
+            1 => usize::from(self.last_len),
+            n => (n - 1) * PAGE_SIZE - usize::from(self.first_off) + usize::from(self.last_len),
+        }
+    }
+
+    /// Bytes in the record: header, pages, trailer.
+    pub(crate) fn record_len(&self) -> usize {
+        usize::from(self.hdr_len) + self.pages_len() + usize::from(self.trail_len)
+    }
+}
+
+/// The rest of a page list, where a small mbuf would have its data.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PgBody {
+    /// What the pages' source calls them.
+    pub(crate) pages: [u64; PAGES_MAX],
+    pub(crate) hdr: [u8; RECORD_HEADER_MAX],
+    pub(crate) trail: [u8; RECORD_TRAILER_MAX],
+    pub(crate) _spare: [u8; 8],
+}
+
 /// The layout. Bytes that are no field are initialised all the same, because zones hand out
 /// initialised pages and no type here has padding: any part of the area may become data.
 #[repr(C, align(256))]
@@ -75,7 +151,7 @@ pub(crate) struct RawMbuf {
     pub(crate) head: Head,
     pub(crate) pkt: Pkt,
     pub(crate) ext: Ext,
-    _rest: [u8; MSIZE - 80 - size_of::<Ext>()],
+    pub(crate) body: PgBody,
 }
 
 const _: () = assert!(size_of::<RawMbuf>() == MSIZE);
@@ -85,4 +161,7 @@ const _: () = assert!(size_of::<Pkt>() == 40);
 const _: () = assert!(size_of::<PktHdr>() == 24);
 const _: () = assert!(offset_of!(RawMbuf, ext) == 80);
 const _: () = assert!(size_of::<Ext>() == 40);
+const _: () = assert!(size_of::<PgHdr>() == size_of::<Pkt>());
+const _: () = assert!(offset_of!(RawMbuf, body) == 120);
+const _: () = assert!(size_of::<PgBody>() == MSIZE - 120);
 const _: () = assert!(MLEN == 216 && MHLEN == 176);

@@ -83,7 +83,7 @@ fn both_may_go_at_once() {
     // end of the pool takes a moment between two packets for the end of all.
     for _ in 0..sized(100, 10) {
         let pool = pool();
-        let packet = Packet::from_slice(&pool, &[1; 1000], 0).expect("the pool is large");
+        let mut packet = Packet::from_slice(&pool, &[1; 1000], 0).expect("the pool is large");
         let start = Barrier::new(2);
         thread::scope(|s| {
             s.spawn(|| {

@@ -58,11 +58,11 @@ fn two_threads_share_the_same_packet_and_their_own() {
     balanced(|pool| {
         let bytes = common::pattern(3, 3000);
         let mut packet = Packet::from_slice(pool, &bytes, 0).expect("the pool is large");
-        let work = |own: &mut Chain, packet: &Packet| {
+        let work = |own: &mut Chain, same: &mut Chain| {
             let mut kept = Vec::new();
             for i in 0..ROUNDS {
                 let off = i % 2000;
-                let mut part = packet.share(off, 1000).expect("the pool is large");
+                let mut part = same.share(off, 1000).expect("the pool is large");
                 part.append(own.share(off, 500).expect("the pool is large"));
                 if i % 64 == 0 {
                     assert_eq!(part.to_vec(), [&bytes[off..off + 1000], &[9; 500]].concat());
@@ -73,9 +73,10 @@ fn two_threads_share_the_same_packet_and_their_own() {
         };
         thread::scope(|s| {
             for _ in 0..2 {
-                s.spawn(|| {
+                let mut same = packet.share(0, 3000).expect("the pool is large");
+                s.spawn(move || {
                     let mut own = Chain::from_slice(pool, &[9; 2500]).expect("the pool is large");
-                    work(&mut own, &packet);
+                    work(&mut own, &mut same);
                     assert_eq!(own.write_at(0, &[1; 2500]), Ok(()), "alone again");
                 });
             }

@@ -160,6 +160,7 @@ mod tail;
 mod touched;
 mod wake;
 mod warning;
+mod weak;
 mod zone;
 
 pub use builder::{BUCKET_ITEMS_MAX, RESERVE_BYTES_DEFAULT, ZoneBuilder};
@@ -183,4 +184,5 @@ pub use reclaim_set::{ReclaimSet, Tick};
 pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;
 pub use warning::{Warning, WarningKind};
+pub use weak::WeakZone;
 pub use zone::{Zone, ZoneBox};

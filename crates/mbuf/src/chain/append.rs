@@ -7,11 +7,12 @@ use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
 use crate::pool::MbufPool;
 use crate::raw::{MLEN, MSIZE};
+use crate::storage::Storage;
 
-impl Chain {
+impl<S: Storage> Chain<S> {
     /// Joins `other` to the end, moving its mbufs.
     #[doc(alias = "m_cat")]
-    pub fn append(&mut self, other: Chain) {
+    pub fn append(&mut self, other: Self) {
         if other.head.is_none() {
             return;
         }
@@ -25,6 +26,35 @@ impl Chain {
         self.check();
     }
 
+    /// Writable room behind the last byte, in the last mbuf.
+    pub(crate) fn room(&self) -> usize {
+        self.tail().map_or(0, Mbuf::room)
+    }
+
+    /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
+    /// nothing has changed.
+    #[doc(alias = "m_append")]
+    #[track_caller]
+    pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
+        let (here, mut rest) = bytes.split_at(self.room().min(bytes.len()));
+        let mut more = Self::default();
+        while !rest.is_empty() {
+            let mut m = Mbuf::with_room(pool, rest.len())?;
+            let (fits, others) = rest.split_at(m.room().min(rest.len()));
+            m.push(fits);
+            more.append(Self::from_list(m));
+            rest = others;
+        }
+        if let Some(tail) = self.tail_mut() {
+            tail.push(here);
+        }
+        self.len += here.len();
+        self.append(more);
+        Ok(())
+    }
+}
+
+impl Chain {
     /// Joins `other` to the end, copying it where that frees more memory than it costs: little data
     /// in large storage goes into the room after the last byte.
     #[doc(alias = "sbcompress")]
@@ -40,33 +70,6 @@ impl Chain {
             }
         }
         self.append(other);
-    }
-
-    /// Writable room behind the last byte, in the last mbuf.
-    fn room(&self) -> usize {
-        self.tail().map_or(0, Mbuf::room)
-    }
-
-    /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
-    /// nothing has changed.
-    #[doc(alias = "m_append")]
-    #[track_caller]
-    pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
-        let (here, mut rest) = bytes.split_at(self.room().min(bytes.len()));
-        let mut more = Chain::new();
-        while !rest.is_empty() {
-            let mut m = Mbuf::with_room(pool.zones(), rest.len())?;
-            let (fits, others) = rest.split_at(m.room().min(rest.len()));
-            m.push(fits);
-            more.append(Self::from_list(m));
-            rest = others;
-        }
-        if let Some(tail) = self.tail_mut() {
-            tail.push(here);
-        }
-        self.len += here.len();
-        self.append(more);
-        Ok(())
     }
 
     /// The room behind the last byte, in the last mbuf, to be filled.

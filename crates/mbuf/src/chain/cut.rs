@@ -8,14 +8,15 @@ use super::{Chain, Hint};
 use crate::error::NoBufs;
 use crate::list;
 use crate::mbuf::Mark;
+use crate::storage::Storage;
 
-impl Chain {
+impl<S: Storage> Chain<S> {
     /// Drops the first `n` bytes (all of them if there are fewer).
     #[doc(alias = "sbdrop")]
     pub fn trim_front(&mut self, n: usize) {
         if n >= self.len {
             // Dropping the old value frees the list.
-            *self = Self::new();
+            *self = Self::default();
             return;
         }
         self.len -= n;
@@ -54,7 +55,7 @@ impl Chain {
             drop(m.take_next());
             head
         });
-        *self = list.map_or_else(Self::new, Self::from_list);
+        *self = list.map_or_else(Self::default, Self::from_list);
         self.check();
     }
 
@@ -62,18 +63,19 @@ impl Chain {
     /// sharing at most one cluster. On failure nothing has changed.
     #[doc(alias = "m_split")]
     #[track_caller]
-    pub fn take_front(&mut self, n: usize) -> Result<Chain, NoBufs> {
+    pub fn take_front(&mut self, n: usize) -> Result<Self, NoBufs> {
         if n >= self.len {
             return Ok(mem::take(self));
         }
         let Some(head) = self.head.as_mut().filter(|_| n > 0) else {
-            return Ok(Chain::new());
+            return Ok(Self::default());
         };
         let (m, at) = list::seek_left(head, n);
         let inside = at < m.len();
         let rest = list::split(m, at)?;
         // Only the front is walked: what stays is found by subtraction.
-        let front = mem::replace(&mut self.head, rest).map_or_else(Self::new, Self::from_list);
+        let front = mem::replace(&mut self.head, rest);
+        let front = front.map_or_else(Self::default, Self::from_list);
         self.pinned -= front.pinned;
         if let Some(second) = self.head.as_ref().filter(|_| inside) {
             self.pinned += second.pinned();

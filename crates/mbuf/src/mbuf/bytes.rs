@@ -8,11 +8,11 @@
 //! Room is space that may be written: shared storage has none. Called by: every handle type. Calls:
 //! `ext.rs`.
 
-use core::slice;
+use core::{ptr, slice};
 
 use super::{Mbuf, internal};
 use crate::ext::Ext;
-use crate::raw::MSIZE;
+use crate::raw::{MSIZE, PGS, ZERO};
 
 impl Mbuf {
     /// Bytes shown.
@@ -21,9 +21,15 @@ impl Mbuf {
         self.head().len as usize
     }
 
+    /// The bytes; of a page list none, which the type of the list it is in does not let anybody
+    /// ask for.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let head = self.head();
+        if head.flags & PGS != 0 {
+            debug_assert!(false, "pages that may not be mapped have no bytes to show");
+            return &[];
+        }
         // SAFETY: the bytes lie in the storage, initialised, and nobody writes them while `self` is
         // borrowed: writing takes a `&mut` to the only mbuf over them.
         unsafe { slice::from_raw_parts(head.data, head.len as usize) }
@@ -49,6 +55,7 @@ impl Mbuf {
     /// First byte of the storage in use, and its size.
     fn storage(&self) -> (*mut u8, usize) {
         match self.ext() {
+            Some(_) if self.is(PGS) => (ptr::null_mut(), self.pg().record_len()),
             Some(ext) => (ext.buf(), ext.size()),
             None => {
                 let (at, size) = internal(self.head().flags);
@@ -157,6 +164,13 @@ impl Mbuf {
     pub(crate) fn cut(&mut self, len: usize) {
         assert!(len <= self.len());
         self.head_mut().len = len as u32;
+    }
+
+    /// Has what the mbuf shows overwritten with zeros when it is freed, by whoever frees it last.
+    /// False if that is not ours to write.
+    pub(crate) fn zeroize(&mut self) -> bool {
+        self.head_mut().flags |= ZERO;
+        self.ext().is_none_or(Ext::zeroize)
     }
 
     /// Bytes of memory that this mbuf keeps from being reused.

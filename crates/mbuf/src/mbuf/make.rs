@@ -3,14 +3,14 @@
 //! Called by: every handle type. Calls: the pool's zones, `ext.rs`.
 
 use core::mem::offset_of;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use super::{Mbuf, internal};
 use crate::error::NoBufs;
 use crate::ext::Ext;
 use crate::pkthdr::PktHdr;
-use crate::pool::{ClusterSize, Zones};
-use crate::raw::{EXT, Head, MHLEN, MLEN, PKTHDR, Pkt, RawMbuf};
+use crate::pool::{ClusterSize, MbufPool, Zones};
+use crate::raw::{EXT, Head, MHLEN, MLEN, PACK, PGS, PKTHDR, PgHdr, Pkt, RawMbuf, ZERO};
 
 impl Mbuf {
     /// An empty mbuf, whose data starts `lead` bytes into the internal area.
@@ -18,8 +18,20 @@ impl Mbuf {
     #[track_caller]
     pub(crate) fn alloc(zones: &Zones, flags: u8, lead: usize) -> Result<Self, NoBufs> {
         assert!(flags & EXT == 0 && lead <= internal(flags).1);
-        let mut m = Self(zones.alloc_mbuf()?.cast());
-        let data = m.at(internal(flags).0 + lead);
+        let item = zones.alloc_mbuf()?;
+        let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
+        // SAFETY: the zone gave us 256 bytes that nobody else has; internal data begins as told.
+        Ok(unsafe { Self::begin(item, zones, flags, data) })
+    }
+
+    /// Makes an empty mbuf of an item of one of the mbuf zones.
+    ///
+    /// # Safety
+    /// `item` has 256 bytes, aligned to 256, that nobody else has, from the zone that `flags` say.
+    /// `data` is in the storage that `flags` say, and with [`EXT`] `ext` is in its place.
+    #[inline]
+    unsafe fn begin(item: NonNull<u8>, zones: &Zones, flags: u8, data: *mut u8) -> Self {
+        let mut m = Self(item.cast());
         let zones = NonNull::from(zones);
         let head = Head {
             next: None,
@@ -30,7 +42,7 @@ impl Mbuf {
             _spare: [0; 3],
             zones,
         };
-        // SAFETY: the zone gave us 256 bytes, aligned to 256, that nobody else has.
+        // SAFETY: the item begins with it, as the caller says.
         unsafe { m.0.cast().write(head) };
         if flags & PKTHDR != 0 {
             m.set_pkt(Pkt {
@@ -39,16 +51,69 @@ impl Mbuf {
                 hdr: PktHdr::default(),
             });
         }
-        Ok(m)
+        m
     }
 
     /// An empty mbuf over a fresh cluster, its data at the cluster's start.
+    #[inline]
     #[track_caller]
     pub(crate) fn with_cluster(
-        zones: &Zones,
+        pool: &MbufPool,
         flags: u8,
         size: ClusterSize,
     ) -> Result<Self, NoBufs> {
+        if size == ClusterSize::K2
+            && let Ok(packet) = Self::from_packet_zone(pool, flags)
+        {
+            return Ok(packet);
+        }
+        // Also where the packet zone has none: what it can't pair may be there for us.
+        Self::with_own_cluster(pool.zones(), flags, size)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn from_packet_zone(pool: &MbufPool, flags: u8) -> Result<Self, NoBufs> {
+        let item = pool.alloc_packet()?;
+        let place: *const Ext = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
+        // SAFETY: the packet zone's items have a reference there, or had one and left word.
+        if unsafe { Ext::is_gone(place) } {
+            // SAFETY: the item is ours, and bare.
+            unsafe { Self::dress(pool.zones(), item)? };
+        }
+        // SAFETY: there is a reference now.
+        let data = unsafe { &*place }.buf();
+        // SAFETY: the item is ours, of the packet zone, with its cluster.
+        Ok(unsafe { Self::begin(item, pool.zones(), flags | EXT | PACK, data) })
+    }
+
+    /// Gives a bare packet a cluster, or gives it back.
+    ///
+    /// # Safety
+    /// The item is the caller's, of the packet zone, and has no cluster.
+    #[cold]
+    #[track_caller]
+    unsafe fn dress(zones: &Zones, item: NonNull<u8>) -> Result<(), NoBufs> {
+        match Ext::cluster(zones, ClusterSize::K2) {
+            Ok(ext) => {
+                let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
+                // SAFETY: inside of the item; what was there was dropped.
+                unsafe { ptr::write(place, ext) };
+                zones.bare_packet_ends();
+                Ok(())
+            }
+            Err(error) => {
+                // SAFETY: from that zone, as bare as it came.
+                unsafe { zones.packets().free(item) };
+                Err(error)
+            }
+        }
+    }
+
+    /// The same, of an mbuf and a cluster that have not met before: for who has no handle of the
+    /// pool, and for the larger sizes.
+    #[track_caller]
+    fn with_own_cluster(zones: &Zones, flags: u8, size: ClusterSize) -> Result<Self, NoBufs> {
         let mut m = Self::alloc(zones, flags, 0)?;
         m.attach(Ext::cluster(zones, size)?);
         Ok(m)
@@ -56,10 +121,10 @@ impl Mbuf {
 
     /// An empty plain mbuf over as much storage as suits `len` bytes.
     #[track_caller]
-    pub(crate) fn with_room(zones: &Zones, len: usize) -> Result<Self, NoBufs> {
+    pub(crate) fn with_room(pool: &MbufPool, len: usize) -> Result<Self, NoBufs> {
         match len {
-            0..=MLEN => Self::alloc(zones, 0, 0),
-            _ => Self::with_cluster(zones, 0, ClusterSize::fitting(len)),
+            0..=MLEN => Self::alloc(pool.zones(), 0, 0),
+            _ => Self::with_cluster(pool, 0, ClusterSize::fitting(len)),
         }
     }
 
@@ -72,7 +137,7 @@ impl Mbuf {
         }
         let size = ClusterSize::fitting(n);
         let lead = size.bytes().checked_sub(n).ok_or(NoBufs)?;
-        let mut m = Self::with_cluster(zones, PKTHDR, size)?;
+        let mut m = Self::with_own_cluster(zones, PKTHDR, size)?;
         m.skip_room(lead);
         Ok(m)
     }
@@ -93,20 +158,35 @@ impl Mbuf {
     /// # Panics
     /// If this one has no such bytes.
     #[track_caller]
-    pub(crate) fn share(&self, off: usize, len: usize) -> Result<Self, NoBufs> {
-        let bytes = &self.bytes()[off..off + len];
+    pub(crate) fn share(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
+        assert!(off <= self.len() && len <= self.len() - off);
         let mut m = Self::alloc(self.zones(), 0, 0)?;
-        if let Some(ext) = self.ext() {
-            m.attach(ext.share()?);
+        let data = self.head().data.wrapping_add(off);
+        if let Some(ext) = self.ext_mut() {
+            m.attach(ext.share_mut()?);
+            if self.is(PGS) {
+                m.copy_pages_of(self);
+            }
             let head = m.head_mut();
-            // From our data pointer, not from `bytes`, which nobody could write through.
-            head.data = self.head().data.wrapping_add(off);
+            head.data = data;
             head.len = len as u32;
         } else {
-            m.push(bytes);
+            m.push(&self.bytes()[off..off + len]);
+            // A secret's copy is a secret.
+            m.head_mut().flags |= self.head().flags & ZERO;
             self.zones().stats.bytes_copied.add(len as u64);
         }
         Ok(m)
+    }
+
+    /// Takes over another mbuf's page list, of which this one has a reference already.
+    fn copy_pages_of(&mut self, other: &Self) {
+        let (pg, body) = (*other.pg(), *other.pg_body());
+        // SAFETY: inside of our mbuf, whose data is outside; a page list goes there.
+        unsafe { self.at(offset_of!(RawMbuf, pkt)).cast::<PgHdr>().write(pg) };
+        // SAFETY: as above.
+        unsafe { (*self.0.as_ptr()).body = body };
+        self.head_mut().flags |= PGS | (other.head().flags & ZERO);
     }
 
     /// Moves an empty mbuf's bytes-to-be outside.

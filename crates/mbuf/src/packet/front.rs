@@ -10,6 +10,7 @@ use super::Packet;
 use crate::error::{NoBufs, PullupError};
 use crate::list;
 use crate::mbuf::Mbuf;
+use crate::storage::Storage;
 
 impl Packet {
     /// Makes the first `n` bytes contiguous and returns them. On failure the packet is as it was.
@@ -55,7 +56,9 @@ impl Packet {
         list::trim_front(&mut rest, more);
         self.0.set_next(rest);
     }
+}
 
+impl<S: Storage> Packet<S> {
     /// Makes `n` bytes of room at the front and returns them, to be filled by the caller.
     ///
     /// # Errors

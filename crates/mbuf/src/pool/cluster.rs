@@ -10,6 +10,9 @@ pub enum ClusterSize {
     /// 4 KiB.
     #[doc(alias = "MJUMPAGESIZE")]
     K4,
+    /// 9 KiB: a jumbo frame.
+    #[doc(alias = "MJUM9BYTES")]
+    K9,
     /// 16 KiB.
     #[doc(alias = "MJUM16BYTES")]
     K16,
@@ -17,14 +20,23 @@ pub enum ClusterSize {
 
 impl ClusterSize {
     /// Every size, smallest first.
-    pub const ALL: [Self; 3] = [Self::K2, Self::K4, Self::K16];
+    pub const ALL: [Self; 4] = [Self::K2, Self::K4, Self::K9, Self::K16];
 
     /// Bytes in a cluster of this size.
     pub const fn bytes(self) -> usize {
         match self {
             Self::K2 => 2 << 10,
             Self::K4 => 4 << 10,
+            Self::K9 => 9 << 10,
             Self::K16 => 16 << 10,
+        }
+    }
+
+    /// The alignment of a cluster of this size, in bytes.
+    pub(super) const fn align(self) -> usize {
+        match self {
+            Self::K9 => 1 << 10,
+            _ => self.bytes(),
         }
     }
 
@@ -32,6 +44,7 @@ impl ClusterSize {
         match self {
             Self::K2 => "mbuf_cluster",
             Self::K4 => "mbuf_jumbo_page",
+            Self::K9 => "mbuf_jumbo_9k",
             Self::K16 => "mbuf_jumbo_16k",
         }
     }

@@ -12,7 +12,6 @@ use uma::ZoneStats;
 pub(crate) struct Stats {
     pub(crate) pullups: Counter,
     pub(crate) pullups_copied: Counter,
-    pub(crate) shares: Counter,
     pub(crate) bytes_copied: Counter,
 }
 
@@ -38,14 +37,14 @@ impl Live {
 pub struct PoolStats {
     /// The mbuf zone.
     pub mbufs: ZoneStats,
+    /// The packet zone: mbufs with a cluster of 2 KiB each.
+    pub packets: ZoneStats,
     /// The cluster zones, smallest size first.
     pub clusters: Vec<ZoneStats>,
     /// Calls of pullup that found the bytes not contiguous...
     pub pullups: u64,
     /// ...and the bytes they copied.
     pub pullups_copied: u64,
-    /// Ranges shared instead of copied.
-    pub shares: u64,
     /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, compaction.
     pub bytes_copied: u64,
 }
@@ -54,13 +53,14 @@ impl fmt::Display for PoolStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", ZoneStats::header())?;
         writeln!(f, "{}", self.mbufs)?;
+        writeln!(f, "{}", self.packets)?;
         for c in &self.clusters {
             writeln!(f, "{c}")?;
         }
         writeln!(
             f,
-            "{} ranges shared, {} pullups ({} bytes), {} bytes copied between mbufs",
-            self.shares, self.pullups, self.pullups_copied, self.bytes_copied
+            "{} pullups ({} bytes), {} bytes copied between mbufs",
+            self.pullups, self.pullups_copied, self.bytes_copied
         )
     }
 }

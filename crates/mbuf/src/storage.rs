@@ -1,0 +1,27 @@
+//! What a list of mbufs may hold, as a type: only bytes in memory, or pages that need not be mapped
+//! as well.
+//!
+//! Called by: [`Chain`](crate::Chain), [`Packet`](crate::Packet). Calls nothing.
+
+/// What the mbufs of a list may be: [`Mapped`] or [`Mixed`].
+pub trait Storage: sealed::Sealed + Send + Sync + 'static {}
+
+/// Every byte can be looked at: `&[u8]` is to be had from each mbuf.
+#[derive(Debug, Clone, Copy)]
+pub enum Mapped {}
+
+/// Some of the bytes may be in pages that are not mapped ([`ExtPgs`](crate::ExtPgs)). Such a list
+/// can be cut, joined, shared, queued and sent, and says how long it is; whoever has to look at its
+/// bytes maps it first.
+#[doc(alias = "M_EXTPG")]
+#[derive(Debug, Clone, Copy)]
+pub enum Mixed {}
+
+impl Storage for Mapped {}
+impl Storage for Mixed {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Mapped {}
+    impl Sealed for super::Mixed {}
+}

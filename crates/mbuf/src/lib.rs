@@ -64,6 +64,7 @@ mod raw;
 mod scatter;
 mod segments;
 mod storage;
+mod tag;
 #[cfg(test)]
 mod tests;
 
@@ -77,3 +78,4 @@ pub use raw::{MHLEN, MLEN, MSIZE, PAGE_SIZE, PAGES_MAX, RECORD_HEADER_MAX, RECOR
 pub use scatter::Scatter;
 pub use segments::Segments;
 pub use storage::{Mapped, Mixed, Storage};
+pub use tag::{TAG_LEN, Tag};

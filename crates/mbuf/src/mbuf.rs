@@ -22,6 +22,7 @@ use crate::ext::Ext;
 use crate::pkthdr::PktHdr;
 use crate::pool::Zones;
 use crate::raw::{EXT, Head, MHLEN, MLEN, PGS, PKTHDR, PgBody, PgHdr, Pkt, RawMbuf};
+use crate::tag::{self, Tags};
 
 mod bytes;
 mod free;
@@ -157,23 +158,48 @@ impl Mbuf {
     /// Gives the packet header to `heir`, which has one too, and becomes a plain mbuf. Data stays
     /// where it is: a plain mbuf's internal area includes that of one with a header.
     pub(crate) fn pass_header_to(&mut self, heir: &mut Self) {
-        heir.set_pkt(*self.pkt());
+        let pkt = self.pkt_mut();
+        let pkt = Pkt {
+            tags: pkt.tags.take(),
+            ..*pkt
+        };
+        heir.set_pkt(pkt);
         self.clear_header();
     }
 
+    /// Takes the packet header off, with what is noted in it.
     pub(crate) fn clear_header(&mut self) {
+        self.free_tags();
         self.head_mut().flags &= !PKTHDR;
+    }
+
+    /// What is noted about the packet.
+    pub(crate) fn tags(&self) -> Option<&Tags> {
+        self.pkt().tags.as_ref()
+    }
+
+    /// The same, to change, with the zones that it takes.
+    pub(crate) fn tags_mut(&mut self) -> (&mut Option<Tags>, &Zones) {
+        let zones = self.head().zones;
+        // SAFETY: a live mbuf keeps its zones, and this one lives while it is borrowed. They are
+        // not part of it, so the other borrow does not cover them.
+        (&mut self.pkt_mut().tags, unsafe { zones.as_ref() })
+    }
+
+    /// Drops what is noted about the packet.
+    #[inline]
+    fn free_tags(&mut self) {
+        let (tags, zones) = self.tags_mut();
+        if tags.is_some() {
+            tag::free(tags, zones);
+        }
     }
 
     /// Puts a fresh packet header into an mbuf whose data is outside.
     pub(crate) fn set_header(&mut self) {
         assert!(self.is(EXT) && !self.is(PGS));
         self.head_mut().flags |= PKTHDR;
-        self.set_pkt(Pkt {
-            len: 0,
-            _spare: [0; 3],
-            hdr: PktHdr::default(),
-        });
+        self.set_pkt(Pkt::fresh());
     }
 }
 

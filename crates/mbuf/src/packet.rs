@@ -23,6 +23,7 @@ use crate::segments::Segments;
 use crate::storage::{Mapped, Mixed, Storage};
 
 mod front;
+mod tags;
 
 /// An owned packet.
 ///
@@ -97,7 +98,7 @@ impl Packet {
         list::write(&mut self.0, off, src)
     }
 
-    /// A packet of its own with the same bytes and header, sharing nothing.
+    /// A packet of its own with the same bytes, header and tags, sharing nothing.
     #[doc(alias = "m_dup")]
     #[track_caller]
     pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
@@ -106,7 +107,7 @@ impl Packet {
             copy.extend_from_slice(pool, s)?;
         }
         let mut out = Self::before_chain(pool, copy)?;
-        *out.header_mut() = *self.header();
+        out.copy_header(self)?;
         self.0.zones().stats.bytes_copied.add(self.len() as u64);
         Ok(out)
     }
@@ -285,7 +286,7 @@ impl<S: Storage> Packet<S> {
         Ok(list::share(m, at, len)?.chain)
     }
 
-    /// Takes the packet header off. Nothing is copied.
+    /// Takes the packet header off, with its tags. Nothing is copied.
     pub fn into_chain(self) -> Chain<S> {
         let mut first = self.0;
         first.clear_header();

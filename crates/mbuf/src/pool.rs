@@ -6,6 +6,7 @@
 //!   mbuf_jumbo_page   4 KiB
 //!   mbuf_jumbo_9k     9 KiB    a jumbo frame
 //!   mbuf_jumbo_16k   16 KiB    bulk: four hold one 64 KiB segment
+//!   mbuf_tag           64 B    notes about packets
 //!   packet            256 B    an mbuf with a cluster of 2 KiB, in one pop (packets.rs)
 //! ```
 //!
@@ -27,6 +28,7 @@ use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
+use crate::tag::TAG_SIZE;
 
 mod cluster;
 mod packets;
@@ -40,7 +42,7 @@ pub use stats::{Live, PoolStats};
 /// How much a pool may hold at most.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolConfig {
-    /// Live mbufs.
+    /// Live mbufs; and tags, which have a zone of their own.
     #[doc(alias = "nmbufs")]
     pub mbufs_max: usize,
     /// Live bytes in clusters of all sizes; each size alone may use all of it.
@@ -68,6 +70,7 @@ pub(crate) struct Zones {
     /// The same, for packets.
     packets: OnceLock<(RawZoneRef<Packets>, WeakZone)>,
     clusters: [RawZone; ClusterSize::ALL.len()],
+    tags: RawZone,
     /// Free packets that have no cluster.
     bare: AtomicUsize,
     pub(crate) stats: Stats,
@@ -92,6 +95,11 @@ impl Zones {
             Some(&(zone, _)) => zone,
             None => unreachable!("a pool is not shown to anybody before this is set"),
         }
+    }
+
+    /// The zone that tags come from.
+    pub(crate) fn tags(&self) -> &RawZone {
+        &self.tags
     }
 
     #[inline]
@@ -165,6 +173,9 @@ impl MbufPool {
                 zone(ClusterSize::K9)?,
                 zone(ClusterSize::K16)?,
             ],
+            tags: RawZone::builder("mbuf_tag", layout(TAG_SIZE, TAG_SIZE))
+                .limit(config.mbufs_max)
+                .build()?,
             bare: AtomicUsize::new(0),
             stats: Stats::default(),
         };
@@ -208,9 +219,10 @@ impl MbufPool {
         for zone in &self.zones().clusters {
             zone.drain();
         }
+        self.zones().tags.drain();
     }
 
-    /// Mbufs and clusters in use: both zero once everything was freed (zone balance).
+    /// Mbufs, clusters and tags in use: all zero once everything was freed (zone balance).
     pub fn live(&self) -> Live {
         let zones = self.zones();
         let bare = zones.bare.load(Ordering::Relaxed);
@@ -219,6 +231,7 @@ impl MbufPool {
             mbufs: self.0.live() + self.mbufs().live(),
             // Those that free packets hold are free.
             clusters: zones.clusters_live().saturating_sub(with_cluster),
+            tags: zones.tags.live(),
         }
     }
 

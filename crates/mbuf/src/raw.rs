@@ -33,6 +33,7 @@ use crate::ext::Ext;
 use crate::mbuf::Mbuf;
 use crate::pkthdr::PktHdr;
 use crate::pool::Zones;
+use crate::tag::Tags;
 
 /// Bytes of an mbuf.
 pub const MSIZE: usize = 256;
@@ -89,12 +90,26 @@ pub(crate) struct Head {
 
 /// What the first mbuf of a packet has as well.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(crate) struct Pkt {
     /// Bytes in the whole packet. Not in [`PktHdr`], which users may overwrite whole.
     pub(crate) len: u32,
-    pub(crate) _spare: [u32; 3],
+    pub(crate) _spare: u32,
+    /// What is noted about the packet.
+    pub(crate) tags: Option<Tags>,
     pub(crate) hdr: PktHdr,
+}
+
+impl Pkt {
+    /// An empty packet's.
+    #[inline]
+    pub(crate) fn fresh() -> Self {
+        Self {
+            len: 0,
+            _spare: 0,
+            tags: None,
+            hdr: PktHdr::default(),
+        }
+    }
 }
 
 /// The head of a page list, where a packet would have its header.

@@ -64,7 +64,8 @@ fn the_rest_waits_for_the_next_read() {
             live,
             Live {
                 mbufs: 2,
-                clusters: 2
+                clusters: 2,
+                tags: 0,
             }
         );
         let mut kept = Vec::new();

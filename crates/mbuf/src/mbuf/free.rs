@@ -7,7 +7,7 @@ use core::ptr;
 
 use super::{Mbuf, internal};
 use crate::ext::{Ext, wipe};
-use crate::raw::{EXT, PACK, PGS, RawMbuf, ZERO};
+use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 
 impl Drop for Mbuf {
     #[inline]
@@ -17,6 +17,9 @@ impl Drop for Mbuf {
         let mut rest = self.take_next();
         while let Some(mut m) = rest {
             rest = m.take_next();
+        }
+        if self.is(PKTHDR) {
+            self.free_tags();
         }
         if self.is(PACK) {
             return self.free_packet();

@@ -8,7 +8,6 @@ use core::ptr::{self, NonNull};
 use super::{Mbuf, internal};
 use crate::error::NoBufs;
 use crate::ext::Ext;
-use crate::pkthdr::PktHdr;
 use crate::pool::{ClusterSize, MbufPool, Zones};
 use crate::raw::{EXT, Head, MHLEN, MLEN, PACK, PGS, PKTHDR, PgHdr, Pkt, RawMbuf, ZERO};
 
@@ -45,11 +44,7 @@ impl Mbuf {
         // SAFETY: the item begins with it, as the caller says.
         unsafe { m.0.cast().write(head) };
         if flags & PKTHDR != 0 {
-            m.set_pkt(Pkt {
-                len: 0,
-                _spare: [0; 3],
-                hdr: PktHdr::default(),
-            });
+            m.set_pkt(Pkt::fresh());
         }
         m
     }

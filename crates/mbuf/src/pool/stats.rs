@@ -22,6 +22,8 @@ pub struct Live {
     pub mbufs: usize,
     /// Clusters of every size.
     pub clusters: usize,
+    /// Tags.
+    pub tags: usize,
 }
 
 impl Live {
@@ -29,6 +31,7 @@ impl Live {
     pub const NONE: Self = Self {
         mbufs: 0,
         clusters: 0,
+        tags: 0,
     };
 }
 

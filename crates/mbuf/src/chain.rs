@@ -5,7 +5,7 @@
 //! so that TCP, which sends one range after the other, never walks the whole buffer.
 //!
 //! Here is what it is and shows; joining and filling are in `append.rs`, dropping and cutting in
-//! `cut.rs`. Called by: sockets, protocols. Calls: [`Mbuf`], `list.rs`.
+//! `cut.rs`, other crates' ways to bytes in `read.rs` and `bytes.rs`. Called by: sockets, protocols. Calls: [`Mbuf`], `list.rs`.
 //!
 //! Invariants ([`Chain::is_valid`]): `len` and `pinned` are the sums over the list; `tail` is the
 //! last mbuf; the hint is an mbuf of the list and the offset of its first byte; no mbuf has a
@@ -25,7 +25,9 @@ use crate::segments::Segments;
 use crate::storage::{Mapped, Mixed, Storage};
 
 mod append;
+mod bytes;
 mod cut;
+mod read;
 
 /// An owned list of mbufs; dropping it frees them.
 ///
@@ -134,9 +136,14 @@ impl<S: Storage> Chain<S> {
         chain
     }
 
-    #[cfg(test)]
-    pub(crate) fn head(&self) -> Option<&Mbuf> {
+    /// The first mbuf.
+    pub(crate) fn first(&self) -> Option<&Mbuf> {
         self.head.as_ref()
+    }
+
+    /// The first mbuf, to change bytes, not lengths.
+    pub(crate) fn first_mut(&mut self) -> Option<&mut Mbuf> {
+        self.head.as_mut()
     }
 
     /// Gives the list away.

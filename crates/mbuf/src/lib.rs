@@ -50,6 +50,7 @@
 //! queue that is taken whole).
 
 mod chain;
+mod cursor;
 mod error;
 mod ext;
 mod list;
@@ -67,8 +68,10 @@ mod storage;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub use chain::Chain;
+pub use cursor::{Cursor, CursorMut};
 pub use error::{NoBufs, PullupError, WriteError};
 pub use mbufq::Mbufq;
 pub use packet::Packet;
@@ -79,3 +82,4 @@ pub use scatter::Scatter;
 pub use segments::Segments;
 pub use storage::{Mapped, Mixed, Storage};
 pub use tag::{TAG_LEN, Tag};
+pub use writer::ChainWriter;

@@ -24,9 +24,14 @@ impl<'a> Segments<'a> {
         }
     }
 
+    /// The pieces as `IoSlice`s for a gathering write.
+    pub fn io_slices(self) -> impl Iterator<Item = IoSlice<'a>> {
+        self.map(IoSlice::new)
+    }
+
     /// Appends the pieces to `out` as `IoSlice`s for a gathering write.
     pub fn gather(self, out: &mut Vec<IoSlice<'a>>) {
-        out.extend(self.map(IoSlice::new));
+        out.extend(self.io_slices());
     }
 }
 

@@ -35,7 +35,7 @@ fn a_refused_share_frees_its_mbuf() {
     let pool = pool();
     let mut chain = Chain::from_slice(&pool, &[1; 1000]).expect("the pool is large");
     let refs = chain
-        .head()
+        .first()
         .and_then(|m| m.ext())
         .map(Ext::refs)
         .expect("it is a cluster");
@@ -45,7 +45,7 @@ fn a_refused_share_frees_its_mbuf() {
     assert!(chain.is_valid());
     assert_eq!((chain.len(), pool.live().mbufs), (1000, 1));
     let refs = chain
-        .head()
+        .first()
         .and_then(|m| m.ext())
         .map(Ext::refs)
         .expect("it is a cluster");

@@ -1,0 +1,268 @@
+//! Reading and writing across the boundaries of mbufs, as if the bytes were in one row.
+//!
+//! A [`Cursor`] is a place in a list that moves: parsers read fields at it with [`bytes::Buf`] or
+//! [`std::io::Read`], wherever mbufs end, and copy nothing else. A [`CursorMut`] writes over what is
+//! there. Neither starts from the front again, as offsets would.
+//!
+//! Called by: parsers. Calls: `list.rs`, [`Mbuf`].
+//!
+//! Invariant: `pos` is the offset of byte `at` of `m`; at the end `m` is the last mbuf, if any.
+
+use std::io::{self, BufRead, IoSlice, Read, Seek, SeekFrom, Write};
+
+use bytes::Buf;
+
+use crate::chain::Chain;
+use crate::error::WriteError;
+use crate::list;
+use crate::mbuf::Mbuf;
+use crate::packet::Packet;
+use crate::segments::Segments;
+
+/// A place in a packet or chain, to read from.
+///
+/// ```
+/// use bytes::Buf;
+/// # use mbuf::{Chain, MbufPool, PoolConfig};
+/// # let pool = MbufPool::new(PoolConfig::default())?;
+/// let mut chain = Chain::from_slice(&pool, &[0, 80])?;
+/// chain.append(Chain::from_slice(&pool, &[1, 187, 7])?); // in another mbuf
+/// let mut at = chain.cursor();
+/// assert_eq!((at.get_u8(), at.get_u16(), at.remaining()), (0, 80 << 8 | 1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    head: Option<&'a Mbuf>,
+    m: Option<&'a Mbuf>,
+    at: usize,
+    pos: usize,
+    len: usize,
+}
+
+impl Chain {
+    /// A cursor at the first byte.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self.first(), self.len())
+    }
+
+    /// A cursor at the first byte, to write over what is there.
+    pub fn cursor_mut(&mut self) -> CursorMut<'_> {
+        let len = self.len();
+        CursorMut::new(self.first_mut(), len)
+    }
+}
+
+impl Packet {
+    /// A cursor at the first byte.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(Some(self.first()), self.len())
+    }
+
+    /// A cursor at the first byte, to write over what is there.
+    pub fn cursor_mut(&mut self) -> CursorMut<'_> {
+        let len = self.len();
+        CursorMut::new(Some(self.first_mut()), len)
+    }
+}
+
+impl<'a> Cursor<'a> {
+    fn new(head: Option<&'a Mbuf>, len: usize) -> Self {
+        Self {
+            head,
+            m: head,
+            at: 0,
+            pos: 0,
+            len,
+        }
+    }
+
+    /// Bytes before the cursor.
+    pub fn position(&self) -> usize {
+        self.pos
+    }
+
+    /// Moves to `pos`; false (and nothing moved) if that is behind the end.
+    pub fn set_position(&mut self, pos: usize) -> bool {
+        if pos > self.len {
+            return false;
+        }
+        if pos < self.pos {
+            (self.m, self.at, self.pos) = (self.head, 0, 0);
+        }
+        self.forward(pos - self.pos);
+        true
+    }
+
+    /// Moves over bytes that are there.
+    fn forward(&mut self, n: usize) {
+        if let Some(m) = self.m {
+            let (m, at) = list::seek(m, self.at + n);
+            (self.m, self.at) = (Some(m), at);
+        }
+        self.pos += n;
+    }
+
+    /// The next `N` bytes, if there are so many; else nothing has moved.
+    pub fn read_array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let mut out = [0; N];
+        self.peek(&mut out).then(|| {
+            self.forward(N);
+            out
+        })
+    }
+
+    /// Copies the next bytes out and stays where it is; false (and nothing copied) if there are too
+    /// few.
+    pub fn peek(&self, dst: &mut [u8]) -> bool {
+        if dst.len() > self.len - self.pos {
+            return false;
+        }
+        if let Some(m) = self.m {
+            list::copy_out(m, self.at, dst);
+        }
+        true
+    }
+
+    /// The pieces from here on.
+    pub fn segments(&self) -> Segments<'a> {
+        Segments::new(self.m, self.at, self.len - self.pos)
+    }
+}
+
+impl Buf for Cursor<'_> {
+    fn remaining(&self) -> usize {
+        self.len - self.pos
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.segments().next().unwrap_or_default()
+    }
+
+    fn advance(&mut self, n: usize) {
+        assert!(n <= self.remaining(), "there are fewer bytes");
+        self.forward(n);
+    }
+
+    fn chunks_vectored<'s>(&'s self, out: &mut [IoSlice<'s>]) -> usize {
+        fill(self.segments(), out)
+    }
+}
+
+/// Puts pieces into places for them, and says how many.
+pub(crate) fn fill<'s>(pieces: Segments<'s>, out: &mut [IoSlice<'s>]) -> usize {
+    let filled = out.iter_mut().zip(pieces);
+    filled
+        .map(|(place, piece)| *place = IoSlice::new(piece))
+        .count()
+}
+
+impl Read for Cursor<'_> {
+    fn read(&mut self, dst: &mut [u8]) -> io::Result<usize> {
+        let n = dst.len().min(self.remaining());
+        self.peek(&mut dst[..n]);
+        self.forward(n);
+        Ok(n)
+    }
+}
+
+impl BufRead for Cursor<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(Buf::chunk(&*self))
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.advance(n);
+    }
+}
+
+impl Seek for Cursor<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let pos = match to {
+            SeekFrom::Start(pos) => Some(pos),
+            SeekFrom::End(n) => (self.len as u64).checked_add_signed(n),
+            SeekFrom::Current(n) => (self.pos as u64).checked_add_signed(n),
+        };
+        let moved = pos
+            .and_then(|pos| usize::try_from(pos).ok())
+            .is_some_and(|pos| self.set_position(pos));
+        if !moved {
+            let what = "there is no byte at that offset of the packet";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        Ok(self.pos as u64)
+    }
+}
+
+/// A place in a packet or chain, to write at. What is written replaces what was there; the length
+/// stays.
+#[derive(Debug)]
+pub struct CursorMut<'a> {
+    m: Option<&'a mut Mbuf>,
+    at: usize,
+    pos: usize,
+    len: usize,
+}
+
+impl<'a> CursorMut<'a> {
+    fn new(head: Option<&'a mut Mbuf>, len: usize) -> Self {
+        Self {
+            m: head,
+            at: 0,
+            pos: 0,
+            len,
+        }
+    }
+
+    /// Bytes before the cursor.
+    pub fn position(&self) -> usize {
+        self.pos
+    }
+
+    /// Bytes from the cursor to the end.
+    pub fn remaining(&self) -> usize {
+        self.len - self.pos
+    }
+
+    /// Moves over `n` bytes; false (and nothing moved) if there are fewer.
+    pub fn skip(&mut self, n: usize) -> bool {
+        if n > self.remaining() {
+            return false;
+        }
+        self.forward(n);
+        true
+    }
+
+    fn forward(&mut self, n: usize) {
+        if let Some(m) = self.m.take() {
+            let (m, at) = list::seek_mut(m, self.at + n);
+            (self.m, self.at) = (Some(m), at);
+        }
+        self.pos += n;
+    }
+
+    /// Writes `src` and moves behind it, if nobody shares the bytes there; else nothing has changed.
+    pub fn put(&mut self, src: &[u8]) -> Result<(), WriteError> {
+        if src.len() > self.remaining() {
+            return Err(WriteError::OutOfRange);
+        }
+        if let Some(m) = self.m.as_deref_mut() {
+            list::write(m, self.at, src)?;
+        }
+        self.forward(src.len());
+        Ok(())
+    }
+}
+
+impl Write for CursorMut<'_> {
+    /// Writes as much as there is room for, as a write into a `&mut [u8]` does.
+    fn write(&mut self, src: &[u8]) -> io::Result<usize> {
+        let n = src.len().min(self.remaining());
+        self.put(&src[..n]).map_err(io::Error::other)?;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

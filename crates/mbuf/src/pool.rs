@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError};
+use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
@@ -37,7 +37,7 @@ mod stats;
 pub use cluster::ClusterSize;
 use packets::Packets;
 pub(crate) use stats::Stats;
-pub use stats::{Live, PoolStats};
+pub use stats::{Calls, Live, PoolStats};
 
 /// How much a pool may hold at most.
 #[derive(Debug, Clone, Copy)]
@@ -225,12 +225,12 @@ impl MbufPool {
     /// Mbufs, clusters and tags in use: all zero once everything was freed (zone balance).
     pub fn live(&self) -> Live {
         let zones = self.zones();
-        let bare = zones.bare.load(Ordering::Relaxed);
-        let with_cluster = self.0.stats().cached().saturating_sub(bare);
+        let packets = self.0.stats();
+        let ready = self.clusters_ready(&packets);
         Live {
-            mbufs: self.0.live() + self.mbufs().live(),
+            mbufs: packets.used + self.mbufs().live(),
             // Those that free packets hold are free.
-            clusters: zones.clusters_live().saturating_sub(with_cluster),
+            clusters: zones.clusters_live().saturating_sub(ready),
             tags: zones.tags.live(),
         }
     }
@@ -238,15 +238,32 @@ impl MbufPool {
     /// What `netstat -m` shows.
     #[doc(alias = "netstat -m")]
     pub fn stats(&self) -> PoolStats {
-        let s = &self.zones().stats;
+        let (zones, packets) = (self.zones(), self.0.stats());
+        let clusters: Vec<_> = zones.clusters.iter().map(RawZone::stats).collect();
+        let s = &zones.stats;
+        let mbufs = self.mbufs().stats();
+        let clusters_taken = clusters.iter().map(|zone| zone.requests).sum::<u64>();
         PoolStats {
-            mbufs: self.mbufs().stats(),
-            packets: self.0.stats(),
-            clusters: self.zones().clusters.iter().map(RawZone::stats).collect(),
-            pullups: s.pullups.get(),
-            pullups_copied: s.pullups_copied.get(),
+            calls: Calls {
+                get: mbufs.requests,
+                getcl: packets.requests,
+                clget: clusters_taken.saturating_sub(s.paired.get()),
+                pullup: s.pullups.get(),
+                pullup_copied: s.pullups_copied.get(),
+            },
+            clusters_cached_in_packets: self.clusters_ready(&packets),
+            mbufs,
+            packets,
+            clusters,
+            tags: zones.tags.stats(),
             bytes_copied: s.bytes_copied.get(),
         }
+    }
+
+    /// Clusters that free packets hold.
+    fn clusters_ready(&self, packets: &ZoneStats) -> usize {
+        let bare = self.zones().bare.load(Ordering::Relaxed);
+        packets.cached().saturating_sub(bare)
     }
 }
 

@@ -13,8 +13,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kern::{Counter, LockClass, Mutex, order};
-use mbuf::{Mbufq, Packet};
+use kern::{LockClass, Mutex, order};
+use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
 
 use crate::batch::Batch;
@@ -74,10 +74,8 @@ pub struct IfConfig {
 /// An interface's counters.
 #[derive(Debug, Default)]
 pub(crate) struct IfCounters {
-    pub(crate) in_packets: Counter,
-    pub(crate) in_bytes: Counter,
-    pub(crate) out_packets: Counter,
-    pub(crate) out_bytes: Counter,
+    pub(crate) input: SizeHistogram,
+    pub(crate) output: SizeHistogram,
 }
 
 /// What is known about an interface from outside.
@@ -89,14 +87,10 @@ pub struct IfStats {
     pub mac: MacAddr,
     /// Its MTU in bytes.
     pub mtu: u16,
-    /// Frames received, and their bytes.
-    pub in_packets: u64,
-    /// Bytes received.
-    pub in_bytes: u64,
-    /// Frames sent, before a device cuts them.
-    pub out_packets: u64,
-    /// Bytes sent.
-    pub out_bytes: u64,
+    /// Frames received, by size.
+    pub input: SizeCounts,
+    /// Frames sent, by size, before a device cuts them.
+    pub output: SizeCounts,
 }
 
 #[derive(Debug, Default)]
@@ -202,8 +196,7 @@ impl Ifnet {
     fn send(&self, batch: &mut Batch<'_>, frames: &mut Mbufq) {
         let mut ready = Mbufq::new();
         while let Some(frame) = frames.dequeue() {
-            self.counters.out_packets.inc();
-            self.counters.out_bytes.add(frame.len() as u64);
+            self.counters.output.record(frame.len());
             if let Err(reason) = offload::prepare(&batch.stack.pool, frame, self.caps, &mut ready) {
                 batch.stack.drops.count(reason);
             }
@@ -236,10 +229,8 @@ impl Ifnet {
             name: self.name.clone(),
             mac: self.mac,
             mtu: self.caps.mtu,
-            in_packets: self.counters.in_packets.get(),
-            in_bytes: self.counters.in_bytes.get(),
-            out_packets: self.counters.out_packets.get(),
-            out_bytes: self.counters.out_bytes.get(),
+            input: self.counters.input.get(),
+            output: self.counters.output.get(),
         }
     }
 }

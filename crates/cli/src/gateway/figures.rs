@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use mbuf::PoolStats;
+use mbuf::{PoolStats, SizeCounts};
 use mbuma::{StackStats, TcpStats};
 use serde::Serialize;
 
@@ -98,6 +98,10 @@ pub(super) struct Interface {
     pub(super) bytes_in: u64,
     pub(super) frames_out: u64,
     pub(super) bytes_out: u64,
+    #[serde(skip)]
+    pub(super) sizes_in: SizeCounts,
+    #[serde(skip)]
+    pub(super) sizes_out: SizeCounts,
 }
 
 /// A zone that buffers come from.
@@ -196,17 +200,18 @@ fn drops(stack: &StackStats) -> Vec<Drop> {
 fn interfaces(stack: &StackStats) -> Vec<Interface> {
     let all = stack.interfaces.iter().map(|i| Interface {
         name: i.name.clone(),
-        frames_in: i.in_packets,
-        bytes_in: i.in_bytes,
-        frames_out: i.out_packets,
-        bytes_out: i.out_bytes,
+        frames_in: i.input.packets(),
+        bytes_in: i.input.bytes,
+        frames_out: i.output.packets(),
+        bytes_out: i.output.bytes,
+        sizes_in: i.input,
+        sizes_out: i.output,
     });
     all.collect()
 }
 
 fn zones(pool: &PoolStats) -> Vec<Zone> {
-    let all = std::iter::once(&pool.mbufs).chain(&pool.clusters);
-    let all = all.map(|z| Zone {
+    let all = pool.zones().map(|z| Zone {
         name: z.name,
         item_bytes: z.size,
         used: z.used,

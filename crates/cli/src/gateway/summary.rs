@@ -123,6 +123,8 @@ impl Summary {
                 i.frames_out,
                 size(i.bytes_out)
             )?;
+            write!(f, "bytes of a frame in:\n{}", i.sizes_in)?;
+            write!(f, "bytes of a frame out:\n{}", i.sizes_out)?;
         }
         for drop in &self.figures.drops {
             writeln!(f, "dropped: {} {}", drop.packets, drop.reason)?;

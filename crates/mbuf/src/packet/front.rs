@@ -20,6 +20,7 @@ impl Packet {
     #[doc(alias = "m_pullup")]
     #[inline]
     pub fn pullup(&mut self, n: usize) -> Result<&[u8], PullupError> {
+        self.0.zones().stats.pullups.inc();
         if self.0.len() < n {
             self.pullup_slow(n)?;
         }
@@ -40,8 +41,8 @@ impl Packet {
         }
         self.pull_into_first(n - self.0.len());
         let stats = &self.0.zones().stats;
-        stats.pullups.inc();
-        stats.pullups_copied.add(n as u64);
+        stats.pullups_copied.inc();
+        stats.bytes_copied.add(n as u64);
         self.check();
         Ok(())
     }

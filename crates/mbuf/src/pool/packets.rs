@@ -42,6 +42,7 @@ impl Hooks for Packets {
         let ext = ext.map_err(|_| HookFailed)?;
         // SAFETY: inside of the item, which is free and ours during the call.
         unsafe { place(item).write(ext) };
+        self.mbufs.hooks().stats.paired.inc();
         Ok(())
     }
 

@@ -1,11 +1,16 @@
 //! A pool's figures: what is in use, and what the buffer operations did.
 //!
 //! Called by: [`MbufPool`](crate::MbufPool). Calls: the zones' statistics.
+//!
+//! Allocations are counted by the zones, which get them for nothing; the rest in [`Stats`], off the
+//! paths that every packet takes, or where it must be on one in a CPU's own counter.
 
 use core::fmt;
 
 use kern::Counter;
 use uma::ZoneStats;
+
+use super::ClusterSize;
 
 /// Calls of the buffer operations, after the table in the 2004 paper's section 4.
 #[derive(Debug, Default)]
@@ -13,6 +18,8 @@ pub(crate) struct Stats {
     pub(crate) pullups: Counter,
     pub(crate) pullups_copied: Counter,
     pub(crate) bytes_copied: Counter,
+    /// Clusters that went to the packet zone, not to a caller.
+    pub(crate) paired: Counter,
 }
 
 /// Items in use.
@@ -35,35 +42,154 @@ impl Live {
     };
 }
 
-/// A pool's figures.
+/// How often what was called, as the paper's table has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// Mbufs alone.
+    #[doc(alias = "m_get")]
+    #[doc(alias = "m_gethdr")]
+    pub get: u64,
+    /// Mbufs with a cluster, in one.
+    #[doc(alias = "m_getcl")]
+    pub getcl: u64,
+    /// Clusters alone, of every size.
+    #[doc(alias = "m_clget")]
+    #[doc(alias = "m_cljget")]
+    pub clget: u64,
+    /// Bytes to be contiguous...
+    #[doc(alias = "m_pullup")]
+    pub pullup: u64,
+    /// ...which were not, and were copied.
+    pub pullup_copied: u64,
+}
+
+/// A pool's figures. `Display` is what `netstat -m` shows.
 #[derive(Debug, Clone)]
 pub struct PoolStats {
     /// The mbuf zone.
     pub mbufs: ZoneStats,
-    /// The packet zone: mbufs with a cluster of 2 KiB each.
+    /// The packet zone: mbufs with a cluster of 2 KiB each, of the mbuf zone's slabs.
     pub packets: ZoneStats,
     /// The cluster zones, smallest size first.
     pub clusters: Vec<ZoneStats>,
-    /// Calls of pullup that found the bytes not contiguous...
-    pub pullups: u64,
-    /// ...and the bytes they copied.
-    pub pullups_copied: u64,
+    /// The tag zone.
+    pub tags: ZoneStats,
+    /// Clusters that lie ready in free packets: used for their zone, and free for everybody else.
+    pub clusters_cached_in_packets: usize,
+    /// Calls.
+    pub calls: Calls,
     /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, compaction.
     pub bytes_copied: u64,
 }
 
+impl PoolStats {
+    /// Every zone: mbufs, packets, clusters, tags.
+    pub fn zones(&self) -> impl Iterator<Item = &ZoneStats> {
+        let first = [&self.mbufs, &self.packets];
+        first.into_iter().chain(&self.clusters).chain([&self.tags])
+    }
+
+    /// Bytes of memory, in use and altogether.
+    fn bytes(&self) -> (usize, usize) {
+        let used = self
+            .zones()
+            .map(|zone| zone.used * zone.size)
+            .sum::<usize>();
+        let ready = self.clusters_cached_in_packets * ClusterSize::K2.bytes();
+        // Packets are of the mbuf zone's slabs, which both of them state.
+        let total = self.zones().map(|zone| zone.bytes).sum::<usize>();
+        (used.saturating_sub(ready), total - self.packets.bytes)
+    }
+
+    /// The zones as JSON objects, and the calls, in one object on one line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let zones: Vec<String> = self.zones().map(ZoneStats::to_json).collect();
+        let Calls {
+            get,
+            getcl,
+            clget,
+            pullup,
+            pullup_copied,
+        } = self.calls;
+        let (used, total) = self.bytes();
+        format!(
+            "{{\"zones\":[{}],\"clusters_cached_in_packets\":{},\"bytes_used\":{used},\
+             \"bytes_total\":{total},\"calls\":{{\"get\":{get},\"getcl\":{getcl},\"clget\":{clget},\
+             \"pullup\":{pullup},\"pullup_copied\":{pullup_copied}}},\"bytes_copied\":{}}}",
+            zones.join(","),
+            self.clusters_cached_in_packets,
+            self.bytes_copied
+        )
+    }
+}
+
+/// Free items: with the CPUs, in the depot, in slabs.
+fn cache(zone: &ZoneStats) -> usize {
+    zone.cached() + zone.free_in_slabs
+}
+
 impl fmt::Display for PoolStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", ZoneStats::header())?;
-        writeln!(f, "{}", self.mbufs)?;
-        writeln!(f, "{}", self.packets)?;
-        for c in &self.clusters {
-            writeln!(f, "{c}")?;
+        let (mbufs, packets) = (&self.mbufs, &self.packets);
+        let current = mbufs.used + packets.used;
+        let cached = cache(mbufs) + packets.cached();
+        let total = current + cached;
+        writeln!(
+            f,
+            "{current}/{cached}/{total} mbufs in use (current/cache/total)"
+        )?;
+        writeln!(
+            f,
+            "{}/{} mbufs with a cluster from the packet zone in use (current/cache)",
+            packets.used,
+            packets.cached()
+        )?;
+        for (zone, size) in self.clusters.iter().zip(ClusterSize::ALL) {
+            let ready = match size {
+                ClusterSize::K2 => self.clusters_cached_in_packets,
+                _ => 0,
+            };
+            let current = zone.used.saturating_sub(ready);
+            let cached = cache(zone) + ready;
+            let (k, total) = (size.bytes() / 1024, current + cached);
+            let max = zone.limit.map_or("-".to_owned(), |n| n.to_string());
+            writeln!(
+                f,
+                "{current}/{cached}/{total}/{max} clusters of {k} KiB in use (current/cache/total/max)"
+            )?;
         }
         writeln!(
             f,
-            "{} pullups ({} bytes), {} bytes copied between mbufs",
-            self.pullups, self.pullups_copied, self.bytes_copied
+            "{}/{} tags in use (current/cache)",
+            self.tags.used,
+            cache(&self.tags)
+        )?;
+        let (used, total) = self.bytes();
+        let k = |bytes: usize| bytes.div_ceil(1024);
+        writeln!(
+            f,
+            "{}K/{}K/{}K bytes allocated to network (current/cache/total)",
+            k(used),
+            k(total.saturating_sub(used)),
+            k(total.max(used))
+        )?;
+        let denied = self.clusters.iter().map(|zone| zone.failures).sum::<u64>();
+        writeln!(
+            f,
+            "{}/{denied}/{} requests denied (mbufs/clusters/mbufs with a cluster)",
+            mbufs.failures, packets.failures
+        )?;
+        let calls = self.calls;
+        writeln!(
+            f,
+            "{}/{}/{} calls (get/getcl/clget), {} pullups of which {} copied, {} bytes copied between mbufs",
+            calls.get,
+            calls.getcl,
+            calls.clget,
+            calls.pullup,
+            calls.pullup_copied,
+            self.bytes_copied
         )
     }
 }

@@ -20,8 +20,7 @@ use crate::netisr::{self, Arrival};
 #[doc(alias = "ether_input")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     batch.stack.received.inc();
-    ifp.counters.in_packets.inc();
-    ifp.counters.in_bytes.add(frame.len() as u64);
+    ifp.counters.input.record(frame.len());
     let header = match parse(&mut frame) {
         Ok(header) => header,
         Err(reason) => return batch.drop(frame, reason),

@@ -6,15 +6,18 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::alloc;
+use lab::{alloc, sizes};
 
-use crate::args::lab::{AllocArgs, Experiment, LabArgs};
+use crate::args::lab::{AllocArgs, Experiment, LabArgs, SizesArgs};
 use crate::errors::Error;
 
 /// Runs the experiment; the exit status is 0 if it ran.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
-    let Experiment::Alloc(args) = &args.experiment;
-    match run_alloc(args) {
+    let ran = match &args.experiment {
+        Experiment::Alloc(args) => run_alloc(args),
+        Experiment::Sizes(args) => run_sizes(args),
+    };
+    match ran {
         // A reader that has seen enough, as `head`, is no failure.
         Err(lab::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(lab::Error::Io { doing, source }) => Err(Error::Io { doing, source }),
@@ -45,6 +48,18 @@ fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
         ..alloc::Options::default()
     };
     alloc::run(&options, &mut out)
+}
+
+fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
+    let options = sizes::Options {
+        trace: args.trace.clone(),
+        packets: args.packets,
+        seed: args.seed,
+        queue: args.queue,
+        json: args.json,
+        plot: args.plot.clone(),
+    };
+    sizes::run(&options, &mut io::stdout().lock())
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here.

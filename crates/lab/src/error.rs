@@ -18,7 +18,7 @@ pub enum Error {
         /// What there is.
         known: Vec<&'static str>,
     },
-    /// A number that nothing can be measured with.
+    /// A number or a file that nothing can be measured with.
     Bad(String),
     /// Writing a result failed.
     Io {

@@ -6,6 +6,7 @@
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
+//!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
@@ -19,6 +20,7 @@
 pub mod alloc;
 mod error;
 mod harness;
+pub mod sizes;
 
 pub use error::Error;
 pub use harness::record::Record;

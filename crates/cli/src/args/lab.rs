@@ -28,6 +28,8 @@ pub(crate) enum Experiment {
         readings taken while it was near and while it was far are kept apart."
     )]
     Alloc(AllocArgs),
+    /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
+    Sizes(SizesArgs),
 }
 
 /// What `mbuma lab alloc` takes.
@@ -90,4 +92,40 @@ pub(crate) struct AllocArgs {
     /// A job that another mbuma has started this one for: a design's memory is followed in a process of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// What `mbuma lab sizes` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab sizes                                packets made up: many small, many full, few between
+  tcpdump -i eth0 -c 100000 -s 96 -w eth0.pcap   your own; lengths are all that is taken
+  mbuma lab sizes --trace eth0.pcap --plot pictures
+  mbuma lab sizes --queue 4096 --json | jq .
+
+Nothing here is a time: the same packets give the same figures on every machine.")]
+pub(crate) struct SizesArgs {
+    /// Take the packets from this capture (pcap or pcapng) instead of making them up
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["packets", "seed"])]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// How many packets to make up
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) packets: usize,
+
+    /// What to make them up from: a seed gives the same packets again
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// How many packets are held at once
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) queue: usize,
+
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw the sizes, the wasted memory and the peaks into DIR, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<PathBuf>,
 }

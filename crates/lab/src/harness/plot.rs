@@ -57,7 +57,8 @@ fn picture(of: &Record) -> String {
         .into_iter()
         .flatten()
         .collect();
-    format!("{}-{}-{}{parts}", of.experiment, of.case, of.size)
+    let size = sized(of, |size| format!("-{size}"));
+    format!("{}-{}{size}{parts}", of.experiment, of.case)
 }
 
 /// What a picture says above.
@@ -71,10 +72,19 @@ fn title(of: &Record) -> String {
         .into_iter()
         .flatten()
         .collect();
-    format!("{} of {} B{parts}: {}", of.case, of.size, of.unit)
+    let size = sized(of, |size| format!(" of {size} B"));
+    format!("{}{size}{parts}: {}", of.case, of.unit)
 }
 
-fn failed(path: &Path, source: io::Error) -> Error {
+/// Words about the size; none where a record is about no size.
+fn sized(of: &Record, words: impl FnOnce(usize) -> String) -> String {
+    match of.size {
+        0 => String::new(),
+        size => words(size),
+    }
+}
+
+pub(crate) fn failed(path: &Path, source: io::Error) -> Error {
     Error::Io {
         doing: format!("writing {}", path.display()),
         source,
@@ -82,7 +92,7 @@ fn failed(path: &Path, source: io::Error) -> Error {
 }
 
 /// Words at a point; `right` puts their end there, not their beginning.
-fn words(root: &Area<'_>, text: &str, at: (i32, i32), right: bool) {
+pub(crate) fn words(root: &Area<'_>, text: &str, at: (i32, i32), right: bool) {
     let side = if right { HPos::Right } else { HPos::Left };
     let style = ("sans-serif", 14)
         .into_font()
@@ -92,6 +102,6 @@ fn words(root: &Area<'_>, text: &str, at: (i32, i32), right: bool) {
     let _ = root.draw(&Text::new(text.to_owned(), at, style));
 }
 
-fn stroke(root: &Area<'_>, points: Vec<(i32, i32)>, style: impl Into<ShapeStyle>) {
+pub(crate) fn stroke(root: &Area<'_>, points: Vec<(i32, i32)>, style: impl Into<ShapeStyle>) {
     let _ = root.draw(&PathElement::new(points, style));
 }

@@ -14,7 +14,7 @@ pub struct Record {
     pub case: &'static str,
     /// The contestant.
     pub design: &'static str,
-    /// Bytes of an item.
+    /// Bytes of an item; 0 in what is about no size.
     pub size: usize,
     /// What the figures are in.
     pub unit: &'static str,
@@ -39,7 +39,7 @@ pub struct Record {
     /// Per cent of the items that stayed, in the cases that free most of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survivors_percent: Option<f64>,
-    /// Which of several things was measured: `rss`, `cgroup`, `available`.
+    /// Which of several things was measured: `rss`, `cgroup`, `available`; `wasted`, `peak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<&'static str>,
     /// What a reader should know about this row.

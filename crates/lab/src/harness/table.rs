@@ -38,18 +38,23 @@ pub(crate) struct Line<'a> {
     pub(crate) note: &'a str,
 }
 
-/// A block whose figures go over something: time, or a number of threads.
+/// A block whose figures go over something: time, sizes, or a number of threads. Without notes it has no column for
+/// them.
 pub(crate) fn grid(title: &str, columns: &[String], lines: &[Line<'_>]) -> String {
     let mut out = format!("{title}\n");
     let heads: String = columns.iter().map(|head| format!(" {head:>7}")).collect();
-    let _ = writeln!(out, "  {:<12}{heads}  note", "design");
+    let note = match lines.iter().any(|line| !line.note.is_empty()) {
+        true => "  note",
+        false => "",
+    };
+    let _ = writeln!(out, "  {:<13}{heads}{note}", "design");
     for line in lines {
         let figures: String = line
             .figures
             .iter()
             .map(|f| format!(" {:>7}", short(*f)))
             .collect();
-        let text = format!("  {:<12}{figures}  {}", line.design, line.note);
+        let text = format!("  {:<13}{figures}  {}", line.design, line.note);
         let _ = writeln!(out, "{}", cut(text.trim_end()));
     }
     out
@@ -59,7 +64,7 @@ pub(crate) fn grid(title: &str, columns: &[String], lines: &[Line<'_>]) -> Strin
 fn short(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
-        Some(value) if value.abs() < 10.0 => format!("{value:.1}"),
+        Some(value) if value.abs() < 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.0}"),
     }
 }

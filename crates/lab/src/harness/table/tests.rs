@@ -44,3 +44,24 @@ fn fits_the_terminal() {
     ];
     assert!(table("t", &rows).lines().all(|l| l.chars().count() <= WIDE));
 }
+
+#[test]
+fn a_grid_has_notes_where_there_are_some() {
+    // Breaks when a grid has an empty column, or a count looks like a mean.
+    let line = |note| Line {
+        design: "a",
+        figures: vec![Some(3.0), Some(3.25), None],
+        note,
+    };
+    let columns = ["1", "2", "4"].map(str::to_owned);
+    let without = grid("t", &columns, &[line("")]);
+    assert_eq!(
+        without,
+        "t\n  design              1       2       4\n  a                   3     3.2       -\n"
+    );
+    let with = grid("t", &columns, &[line(""), line("why")]);
+    assert!(
+        with.contains("  note\n") && with.ends_with("  why\n"),
+        "{with}"
+    );
+}

@@ -1,0 +1,157 @@
+//! `mbuma lab sizes`: what packets of real sizes take in mbufs and clusters, and in the buffers of others.
+//!
+//! Called by: the tool. Calls: the harness; mbuf, which is measured.
+//!
+//! ```text
+//!   trace.rs    generated, or read by capture.rs       histogram.rs  which sizes there are (figure 2)
+//!   designs.rs  the list: ours.rs is made and measured, models.rs is worked out
+//!   tally.rs    a trace kept by a design               calls.rs      what a host calls for a trace (figure 3)
+//!   show.rs     tables, with what the seed said        records.rs, picture.rs  JSON and pictures
+//! ```
+//!
+//! Nothing here is a time: the figures of a trace are the same on every machine, at every run.
+//!
+//! Sources: seed 004 section 4, figures 2 and 3, and section 5.6.
+
+mod calls;
+mod capture;
+mod designs;
+mod histogram;
+mod models;
+mod ours;
+mod picture;
+mod records;
+mod show;
+mod tally;
+mod trace;
+
+use crate::harness::plot;
+use crate::{Error, Record};
+use calls::{Calls, PATHS, Path as Way};
+use designs::DESIGNS;
+use histogram::{Bin, Bins};
+use std::io::Write;
+use std::path::PathBuf;
+use tally::Tally;
+use trace::Trace;
+
+/// Which packets, and how to show what they take.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A pcap or pcapng file; none: packets are made up.
+    pub trace: Option<PathBuf>,
+    /// How many are made up, at most [`PACKETS_MAX`].
+    pub packets: usize,
+    /// From which seed.
+    pub seed: u64,
+    /// How many are held at once, at most [`QUEUE_MAX`].
+    pub queue: usize,
+    /// JSON lines instead of tables.
+    pub json: bool,
+    /// Where to draw pictures.
+    pub plot: Option<PathBuf>,
+}
+
+/// The most packets that are made up: 80 MB of lengths.
+pub const PACKETS_MAX: usize = 10_000_000;
+/// The most packets that are held at once.
+pub const QUEUE_MAX: usize = 65_536;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            trace: None,
+            packets: 100_000,
+            seed: 1,
+            queue: 512,
+            json: false,
+            plot: None,
+        }
+    }
+}
+
+/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: a number out of its range, a trace that cannot be read, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let found = Findings::of(options)?;
+    let records = records::records(&found);
+    let text = match options.json {
+        true => records.iter().map(|r| r.to_json() + "\n").collect(),
+        false => show::text(&found),
+    };
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::Io {
+            doing: "writing the result".to_owned(),
+            source,
+        })?;
+    let Some(dir) = &options.plot else {
+        return Ok(());
+    };
+    let bars: Vec<Record> = records.into_iter().filter(drawn).collect();
+    plot::draw(dir, &bars)?;
+    picture::draw(dir, &found)
+}
+
+/// Whether a record is a bar of a picture: wasted bytes by design, and the peak of a queue.
+fn drawn(record: &Record) -> bool {
+    record.case == "memory" && matches!(record.measure, Some("wasted" | "peak"))
+}
+
+/// All that is known of a trace in the end.
+struct Findings {
+    trace: Trace,
+    queue: usize,
+    tallies: Vec<Tally>,
+    calls: Vec<(Way, Calls)>,
+}
+
+impl Findings {
+    fn of(options: &Options) -> Result<Self, Error> {
+        within("--packets", options.packets, PACKETS_MAX)?;
+        within("--queue", options.queue, QUEUE_MAX)?;
+        let trace = match &options.trace {
+            Some(path) => capture::read(path)?,
+            None => Trace::bimodal(options.seed, options.packets),
+        };
+        let tally = |design| Tally::of(design, &trace, options.queue);
+        let calls = |way| Ok((way, Calls::of(way, &trace)?));
+        Ok(Self {
+            tallies: DESIGNS.into_iter().map(tally).collect::<Result<_, _>>()?,
+            calls: PATHS.into_iter().map(calls).collect::<Result<_, Error>>()?,
+            queue: options.queue,
+            trace,
+        })
+    }
+
+    fn bins(&self, bins: Bins) -> Vec<Bin> {
+        bins.count(self.trace.frames.iter().map(|frame| frame.len))
+    }
+
+    /// Small packets and large ones: where a bimodal trace has nearly all.
+    fn modes(&self) -> [usize; 2] {
+        let frames = || self.trace.frames.iter();
+        [
+            frames().filter(|frame| frame.len <= 128).count(),
+            frames().filter(|frame| frame.len > 1024).count(),
+        ]
+    }
+
+    fn tally(&self, design: &str) -> Option<&Tally> {
+        self.tallies.iter().find(|t| t.design.name == design)
+    }
+}
+
+fn within(what: &str, value: usize, most: usize) -> Result<(), Error> {
+    match (1..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::Bad(format!(
+            "{what} is from 1 to {most}, not {value}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ use super::design::{Absent, Design};
 #[cfg(feature = "peers")]
 use super::designs::{arrayqueue, bytesmut};
 use super::designs::{
-    dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_typed, recycled, uma2004,
+    dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_packet, mbuma_typed,
+    recycled, uma2004,
 };
 use super::subject::Subject;
 use std::fmt;
@@ -121,6 +122,14 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
+        make: make::<mbuma_packet::Packets>,
+        ..ours(
+            "mbuma-packet",
+            "a packet with a cluster, as a device takes one (2048 B only)",
+            TIMED,
+        )
+    },
+    Entry {
         make: make::<mbuma::Mbuma<true>>,
         purge: PurgedBy::Told,
         ..ours(
@@ -199,6 +208,11 @@ pub(crate) const CATALOG: &[Entry] = &[
         make: make::<dpdk::Mempool<true>>,
         ..peer("dpdk-bulk", "DPDK's mempool, 64 items a call", BATCHES)
     },
+    Entry {
+        make: make::<dpdk::Pktmbuf>,
+        note: "header of 128 B, with a constructor",
+        ..peer("dpdk-pktmbuf", "DPDK's network buffers", SINGLE)
+    },
 ];
 
 const CASES: &[Case] = &Case::ALL;
@@ -231,6 +245,7 @@ const PEER: &[Case] = &[
     Case::Spike,
 ];
 const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
+const SINGLE: &[Case] = &[Case::Pair, Case::Batch64];
 const BATCHES: &[Case] = &[Case::Batch64, Case::Threads32];
 
 const fn entry(

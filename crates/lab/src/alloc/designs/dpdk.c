@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <rte_mbuf.h>
 #include <rte_mempool.h>
 
 #define BATCH 64
@@ -98,6 +99,55 @@ int lab_batches_bulk(struct rte_mempool *pool, uint64_t n)
         for (int j = 0; j < BATCH; j++)
             mark(items[j], i);
         rte_mempool_put_bulk(pool, items, BATCH);
+    }
+    return 0;
+}
+
+/* DPDK's network buffers: a header of 128 bytes, headroom of 128, and so much room for data. */
+struct rte_mempool *lab_pkt_create(const char *name, unsigned items, unsigned size)
+{
+    return rte_pktmbuf_pool_create(name, items, 512, 0, RTE_PKTMBUF_HEADROOM + size, SOCKET_ID_ANY);
+}
+
+void *lab_pkt_get(struct rte_mempool *pool)
+{
+    return rte_pktmbuf_alloc(pool);
+}
+
+void lab_pkt_put(void *packet)
+{
+    rte_pktmbuf_free(packet);
+}
+
+void *lab_pkt_data(void *packet)
+{
+    return rte_pktmbuf_mtod((struct rte_mbuf *)packet, void *);
+}
+
+int lab_pkt_pairs(struct rte_mempool *pool, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct rte_mbuf *packet = rte_pktmbuf_alloc(pool);
+        if (packet == NULL)
+            return -1;
+        mark(rte_pktmbuf_mtod(packet, void *), i);
+        rte_pktmbuf_free(packet);
+    }
+    return 0;
+}
+
+int lab_pkt_batches(struct rte_mempool *pool, uint64_t n)
+{
+    struct rte_mbuf *packets[BATCH];
+    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
+        for (int j = 0; j < BATCH; j++) {
+            packets[j] = rte_pktmbuf_alloc(pool);
+            if (packets[j] == NULL)
+                return -1;
+            mark(rte_pktmbuf_mtod(packets[j], void *), i);
+        }
+        for (int j = 0; j < BATCH; j++)
+            rte_pktmbuf_free(packets[j]);
     }
     return 0;
 }

@@ -1,4 +1,5 @@
-//! DPDK's mempool with a cache of 512 for each thread, one at a time and 64 at once.
+//! DPDK's mempool with a cache of 512 for each thread, one at a time and 64 at once; and its network buffers, which
+//! come from one (`dpdk/pktmbuf.rs`).
 //!
 //! Called by: `catalog.rs`. Calls: `dpdk.c` beside this file, and through it librte_mempool.
 //!
@@ -18,6 +19,10 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, io, mem, process, thread};
+
+mod pktmbuf;
+
+pub(crate) use pktmbuf::Pktmbuf;
 
 /// A mempool; `BULK` asks for whole batches where a case goes by them.
 pub(crate) struct Mempool<const BULK: bool> {
@@ -42,6 +47,12 @@ struct Shim {
     pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     batches: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     batches_bulk: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    pkt_create: unsafe extern "C" fn(*const c_char, c_uint, c_uint) -> *mut c_void,
+    pkt_get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    pkt_put: unsafe extern "C" fn(*mut c_void),
+    pkt_data: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    pkt_pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    pkt_batches: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
 }
 
 /// Items of a pool: what the cases have in flight, and all caches full.
@@ -51,14 +62,8 @@ impl<const BULK: bool> Design for Mempool<BULK> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
         let shim = shim()?;
-        let name = format!("lab{}", MADE.fetch_add(1, Ordering::Relaxed));
-        let name = CString::new(name).map_err(|e| Absent(e.to_string()))?;
-        let size = c_uint::try_from(size).map_err(|e| Absent(e.to_string()))?;
-        // SAFETY: the name ends in a zero, and DPDK is set up.
-        let pool = unsafe { (shim.create)(name.as_ptr(), ITEMS, size) };
-        let pool = NonNull::new(pool).ok_or_else(|| Absent("DPDK made no pool".to_owned()))?;
+        let pool = pool(shim.create, size)?;
         Ok(Self { pool, shim })
     }
 
@@ -125,6 +130,20 @@ impl<const BULK: bool> Drop for Mempool<BULK> {
     }
 }
 
+/// A pool of items of `size` bytes, by one of the functions that make them.
+fn pool(
+    create: unsafe extern "C" fn(*const c_char, c_uint, c_uint) -> *mut c_void,
+    size: usize,
+) -> Result<NonNull<c_void>, Absent> {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("lab{}", MADE.fetch_add(1, Ordering::Relaxed));
+    let name = CString::new(name).map_err(|e| Absent(e.to_string()))?;
+    let size = c_uint::try_from(size).map_err(|e| Absent(e.to_string()))?;
+    // SAFETY: the name ends in a zero, and DPDK is set up.
+    let pool = unsafe { create(name.as_ptr(), ITEMS, size) };
+    NonNull::new(pool).ok_or_else(|| Absent("DPDK made no pool".to_owned()))
+}
+
 /// The shim, compiled and loaded, and DPDK set up: once.
 fn shim() -> Result<&'static Shim, Absent> {
     static SHIM: OnceLock<Result<Shim, Absent>> = OnceLock::new();
@@ -173,6 +192,7 @@ fn compile(library: &Path, flags: &str) -> Result<(), Absent> {
         .args(["-o".as_ref(), library.as_os_str(), source.as_os_str()])
         .args([
             "-lrte_eal",
+            "-lrte_mbuf",
             "-lrte_mempool",
             "-lrte_mempool_ring",
             "-lrte_ring",
@@ -224,6 +244,12 @@ fn load(library: &Path) -> Result<Shim, Absent> {
         pairs: function!(c"lab_pairs"),
         batches: function!(c"lab_batches"),
         batches_bulk: function!(c"lab_batches_bulk"),
+        pkt_create: function!(c"lab_pkt_create"),
+        pkt_get: function!(c"lab_pkt_get"),
+        pkt_put: function!(c"lab_pkt_put"),
+        pkt_data: function!(c"lab_pkt_data"),
+        pkt_pairs: function!(c"lab_pkt_pairs"),
+        pkt_batches: function!(c"lab_pkt_batches"),
     })
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod mballoc;
 pub(crate) mod mbuma;
 pub(crate) mod mbuma_bulk;
 pub(crate) mod mbuma_local;
+pub(crate) mod mbuma_packet;
 pub(crate) mod mbuma_typed;
 pub(crate) mod pages;
 pub(crate) mod recycled;

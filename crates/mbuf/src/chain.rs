@@ -136,6 +136,19 @@ impl<S: Storage> Chain<S> {
         chain
     }
 
+    /// Takes over one mbuf, as [`Chain::from_list`] does.
+    #[inline]
+    fn of_one(m: Mbuf) -> Self {
+        Self {
+            tail: Some(Mark::of(&m)),
+            len: m.len(),
+            pinned: m.pinned(),
+            head: Some(m),
+            hint: None,
+            storage: PhantomData,
+        }
+    }
+
     /// The first mbuf.
     pub(crate) fn first(&self) -> Option<&Mbuf> {
         self.head.as_ref()
@@ -205,6 +218,7 @@ impl<S: Storage> Chain<S> {
 
     /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
     #[doc(alias = "m_copym")]
+    #[inline]
     #[track_caller]
     pub fn share(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
         debug_assert!(off.checked_add(len).is_some_and(|end| end <= self.len));
@@ -218,12 +232,16 @@ impl<S: Storage> Chain<S> {
             None => (head, 0),
         };
         let (m, at) = list::seek_mut(from, off - base);
-        let Shared { chain, last, end } = list::share(m, at, len)?;
-        self.hint = Some(Hint {
-            at: last,
-            base: off + len - end,
-        });
-        Ok(chain)
+        if len > m.len() - at {
+            let Shared { chain, last, end } = list::share(m, at, len)?;
+            let base = off + len - end;
+            self.hint = Some(Hint { at: last, base });
+            return Ok(chain);
+        }
+        let one = m.share(at, len)?;
+        let (at, base) = (Mark::of(m), off - at);
+        self.hint = Some(Hint { at, base });
+        Ok(Self::of_one(one))
     }
 
     /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees

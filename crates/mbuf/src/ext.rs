@@ -49,14 +49,14 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 #[doc(alias = "m_ext")]
 #[repr(C)]
 pub(crate) struct Ext {
-    buf: *mut u8,
+    /// First, because it is read soon after it is written, and processors forward the beginning of
+    /// a wide store to a load faster than its middle: 4 ns of a share and release.
     refs: NonNull<AtomicU32>,
+    buf: *mut u8,
     home: Home,
     size: u32,
     _pad: u32,
 }
-
-const _: () = assert!(offset_of!(Ext, buf) == 0);
 
 /// Where the storage goes when its last reference is dropped.
 #[repr(u64)]
@@ -133,8 +133,9 @@ impl Ext {
     /// # Safety
     /// `place` is where a dropped reference was, unchanged, and is the caller's to write.
     pub(crate) unsafe fn set_gone(place: *mut Self) {
-        // SAFETY: the address comes first in what the caller says.
-        unsafe { place.cast::<*mut u8>().write(ptr::null_mut()) };
+        let buf = place.cast::<u8>().wrapping_add(offset_of!(Ext, buf));
+        // SAFETY: a field of what the caller says.
+        unsafe { buf.cast::<*mut u8>().write(ptr::null_mut()) };
     }
 
     /// Whether [`Ext::set_gone`] left word.
@@ -143,18 +144,15 @@ impl Ext {
     /// A reference lies at `place`, or did until [`Ext::set_gone`].
     #[inline]
     pub(crate) unsafe fn is_gone(place: *const Self) -> bool {
-        // SAFETY: the address comes first in what the caller says. No storage is at address 0.
-        unsafe { place.cast::<*mut u8>().read() }.is_null()
+        let buf = place.cast::<u8>().wrapping_add(offset_of!(Ext, buf));
+        // SAFETY: a field of what the caller says. No storage is at address 0.
+        unsafe { buf.cast::<*mut u8>().read() }.is_null()
     }
 
     /// One more reference. Refused if there are absurdly many.
     #[inline]
     pub(crate) fn share(&self) -> Result<Self, NoBufs> {
-        // Relaxed: we have a reference, so the storage can't go away meanwhile.
-        if self.refs().fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
-            self.refs().fetch_sub(1, Ordering::Relaxed);
-            return Err(NoBufs);
-        }
+        self.count_one_more()?;
         Ok(self.twin())
     }
 
@@ -162,17 +160,47 @@ impl Ext {
     /// unique borrow says that nobody can make another from it meanwhile.
     #[inline]
     pub(crate) fn share_mut(&mut self) -> Result<Self, NoBufs> {
-        // Acquire: what others did with theirs before they dropped them is done.
-        if self.refs().load(Ordering::Acquire) != 1 {
-            return self.share();
-        }
-        // Relaxed: whoever gets the new one gets it through something that synchronises.
-        self.refs().store(2, Ordering::Relaxed);
+        self.count_mut()?;
         Ok(self.twin())
     }
 
-    /// The second of two references, which somebody has counted.
+    /// The same, written to where it is to be.
+    ///
+    /// # Safety
+    /// `place` is the caller's to write. It holds a reference if this succeeds.
+    #[inline(always)]
+    pub(crate) unsafe fn share_to(&mut self, place: *mut Self) -> Result<(), NoBufs> {
+        self.count_mut()?;
+        // SAFETY: a second reference was counted; the fields say the same of both. One copy, because
+        // it is on the way of each share.
+        unsafe { ptr::copy_nonoverlapping(self, place, 1) };
+        Ok(())
+    }
+
+    /// Counts one more, which somebody makes.
+    #[inline(always)]
+    fn count_mut(&mut self) -> Result<(), NoBufs> {
+        // Acquire: what others did with theirs before they dropped them is done.
+        if self.refs().load(Ordering::Acquire) != 1 {
+            return self.count_one_more();
+        }
+        // Relaxed: whoever gets the new one gets it through something that synchronises.
+        self.refs().store(2, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts one more, which somebody makes, while others may do so too.
     #[inline]
+    fn count_one_more(&self) -> Result<(), NoBufs> {
+        // Relaxed: we have a reference, so the storage can't go away meanwhile.
+        if self.refs().fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
+            self.refs().fetch_sub(1, Ordering::Relaxed);
+            return Err(NoBufs);
+        }
+        Ok(())
+    }
+
+    /// The second of two references, which somebody has counted.
     fn twin(&self) -> Self {
         Self {
             buf: self.buf,
@@ -230,32 +258,46 @@ impl Ext {
 }
 
 impl Drop for Ext {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
+        if let Some(zero) = self.release() {
+            self.free_storage(zero);
+        }
+    }
+}
+
+impl Ext {
+    /// Gives the reference up. If it was the last one, says whether there is a wish for zeros.
+    #[inline(always)]
+    fn release(&self) -> Option<bool> {
         let refs = self.refs().load(Ordering::Acquire);
-        let zero = if refs & COUNT == 1 {
-            refs & ZERO_ON_FREE != 0
-        } else {
-            let before = self.refs().fetch_sub(1, Ordering::Release);
-            if before & COUNT != 1 {
-                return;
-            }
-            fence(Ordering::Acquire);
-            before & ZERO_ON_FREE != 0
-        };
+        if refs & COUNT == 1 {
+            return Some(refs & ZERO_ON_FREE != 0);
+        }
+        let before = self.refs().fetch_sub(1, Ordering::Release);
+        if before & COUNT != 1 {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        Some(before & ZERO_ON_FREE != 0)
+    }
+
+    /// Gives back the storage, of which the last reference has gone.
+    #[inline(never)]
+    fn free_storage(&self, zero: bool) {
         match self.home {
             Home::Cluster(zone) => {
                 // SAFETY: a cluster that was allocated has an address.
                 let buf = unsafe { NonNull::new_unchecked(self.buf) };
                 if zero {
-                    // SAFETY: the whole cluster, of which the last reference goes here.
+                    // SAFETY: the whole cluster, which nobody else refers to.
                     unsafe { wipe(buf, self.size as usize) };
                 }
-                // SAFETY: from this zone, and its last reference is the one that goes here.
+                // SAFETY: from this zone, and nobody refers to it.
                 unsafe { zone.free(buf) };
             }
             Home::Owner(lent) => {
-                // SAFETY: we hold the last reference, so it lives.
+                // SAFETY: nobody has freed it yet: the last reference was ours.
                 let free = unsafe { (*lent.as_ptr()).free };
                 // SAFETY: the function that was made for it, called once.
                 unsafe { free(lent) };

@@ -169,6 +169,7 @@ pub(crate) struct Shared<S: Storage> {
 
 /// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them, and `S` is what it
 /// may hold.
+#[inline(never)]
 #[track_caller]
 pub(crate) fn share<S: Storage>(m: &mut Mbuf, at: usize, len: usize) -> Result<Shared<S>, NoBufs> {
     let mut shared = Shared {

@@ -15,7 +15,7 @@
 
 use core::fmt;
 use core::iter;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
 use core::ptr::NonNull;
 
 use crate::ext::Ext;
@@ -122,7 +122,7 @@ impl Mbuf {
     }
 
     #[inline]
-    pub(crate) fn is(&self, flag: u8) -> bool {
+    pub(crate) fn is(&self, flag: u32) -> bool {
         self.head().flags & flag != 0
     }
 
@@ -204,7 +204,7 @@ impl Mbuf {
 }
 
 /// Where a packet header's or a plain mbuf's internal area begins, and its size.
-const fn internal(flags: u8) -> (usize, usize) {
+const fn internal(flags: u32) -> (usize, usize) {
     match flags & PKTHDR {
         0 => (offset_of!(RawMbuf, pkt), MLEN),
         _ => (offset_of!(RawMbuf, ext), MHLEN),
@@ -232,8 +232,10 @@ impl Mbuf {
     /// Puts a list behind this mbuf, which is the last of its own.
     #[inline]
     pub(crate) fn set_next(&mut self, next: Option<Self>) {
-        debug_assert!(self.next().is_none());
-        self.head_mut().next = next;
+        let old = mem::replace(&mut self.head_mut().next, next);
+        debug_assert!(old.is_none());
+        // Nothing to drop, which is not to be looked at wherever lists are joined.
+        mem::forget(old);
     }
 
     #[inline]

@@ -36,6 +36,7 @@ impl Packet {
     /// An empty packet, its data at the end of the internal area:
     /// [`MHLEN`] bytes can be prepended.
     #[doc(alias = "m_gethdr")]
+    #[inline]
     #[track_caller]
     pub fn new(pool: &MbufPool) -> Result<Self, NoBufs> {
         Ok(Self::of(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
@@ -43,11 +44,29 @@ impl Packet {
 
     /// An empty packet over a cluster, its data `lead` bytes into it.
     #[doc(alias = "m_getcl")]
+    #[inline]
     #[track_caller]
     pub fn with_cluster(pool: &MbufPool, size: ClusterSize, lead: usize) -> Result<Self, NoBufs> {
-        let mut m = Mbuf::with_cluster(pool, PKTHDR, size)?;
-        m.skip_room(lead.min(size.bytes()));
-        Ok(Self::of(m))
+        let lead = lead.min(size.bytes());
+        Ok(Self::of(Mbuf::with_cluster(pool, PKTHDR, size, lead)?))
+    }
+
+    /// The room behind the last byte, in the last mbuf, to be filled; none where it is shared.
+    #[doc(alias = "M_TRAILINGSPACE")]
+    #[inline]
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        list::last_mut(&mut self.0).room_mut()
+    }
+
+    /// Shows `n` bytes more: those that somebody put into [`Packet::room_mut`].
+    ///
+    /// # Panics
+    /// If there is less room, or the packet would then have 4 GiB or more.
+    #[inline]
+    pub fn grow(&mut self, n: usize) {
+        let len = self.grown(n).expect("a packet is shorter than 4 GiB");
+        list::last_mut(&mut self.0).grow(n);
+        self.0.set_pkt_len(len);
     }
 
     /// A copy of `bytes`, with `lead` bytes of room before them (16 KiB at most).

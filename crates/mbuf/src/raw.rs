@@ -1,8 +1,8 @@
 //! The 256 bytes of an mbuf.
 //!
 //! ```text
-//!   0        8        16       24     28  29       32       40
-//!   | next   | nextpkt| data   | len  |fl| spare   | zones  |
+//!   0        8        16       24     28     32       40
+//!   | next   | nextpkt| data   | len  | flags| zones  |
 //!   40                        80                  120                                 256
 //!   | internal data ...................................................................|  no bit
 //!   | packet header           | internal data .........................................|  PKTHDR
@@ -43,19 +43,19 @@ pub const MLEN: usize = MSIZE - offset_of!(RawMbuf, pkt);
 pub const MHLEN: usize = MSIZE - offset_of!(RawMbuf, ext);
 
 /// The mbuf begins a packet: `pkt` is valid.
-pub(crate) const PKTHDR: u8 = 1 << 0;
+pub(crate) const PKTHDR: u32 = 1 << 0;
 /// The data is outside of the mbuf: `ext` is valid.
-pub(crate) const EXT: u8 = 1 << 1;
+pub(crate) const EXT: u32 = 1 << 1;
 /// The data is in a list of pages, which may be unmapped: `pg` and `body` are valid, and so is
 /// `ext`, which counts the reference to the pages. Never together with [`PKTHDR`].
 #[doc(alias = "M_EXTPG")]
-pub(crate) const PGS: u8 = 1 << 2;
+pub(crate) const PGS: u32 = 1 << 2;
 /// The mbuf is an item of the packet zone, and has its cluster from there: [`EXT`] is set.
 #[doc(alias = "EXT_PACKET")]
-pub(crate) const PACK: u8 = 1 << 3;
+pub(crate) const PACK: u32 = 1 << 3;
 /// The internal area is overwritten with zeros when the mbuf is freed.
 #[doc(alias = "M_ZEROIZE")]
-pub(crate) const ZERO: u8 = 1 << 4;
+pub(crate) const ZERO: u32 = 1 << 4;
 
 /// Pages in one list: what a TLS record of 16 KiB needs that begins anywhere in a page.
 #[doc(alias = "MBUF_PEXT_MAX_PGS")]
@@ -82,8 +82,7 @@ pub(crate) struct Head {
     /// Bytes shown.
     pub(crate) len: u32,
     /// [`PKTHDR`], [`EXT`], [`PGS`], [`PACK`], [`ZERO`].
-    pub(crate) flags: u8,
-    pub(crate) _spare: [u8; 3],
+    pub(crate) flags: u32,
     /// Where the mbuf came from.
     pub(crate) zones: NonNull<Zones>,
 }
@@ -91,11 +90,12 @@ pub(crate) struct Head {
 /// What the first mbuf of a packet has as well.
 #[repr(C)]
 pub(crate) struct Pkt {
+    /// What is noted about the packet. First, as the count is in [`Ext`]: it is read when a packet
+    /// is freed.
+    pub(crate) tags: Option<Tags>,
     /// Bytes in the whole packet. Not in [`PktHdr`], which users may overwrite whole.
     pub(crate) len: u32,
     pub(crate) _spare: u32,
-    /// What is noted about the packet.
-    pub(crate) tags: Option<Tags>,
     pub(crate) hdr: PktHdr,
 }
 

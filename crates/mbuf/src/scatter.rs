@@ -57,7 +57,7 @@ impl Scatter {
         // The row is what is left of the plan's end, so what is missing is the plan's front.
         while self.row.len() < self.plan.len() {
             let size = self.plan[self.plan.len() - self.row.len() - 1];
-            let m = Mbuf::with_cluster(&self.pool, 0, size)?;
+            let m = Mbuf::with_cluster(&self.pool, 0, size, 0)?;
             self.row.push_front(Chain::from_list(m));
         }
         Ok(())

@@ -65,7 +65,7 @@ impl ChainWriter<'_> {
         let mut room = self.room();
         while room < n {
             let size = ClusterSize::fitting(n - room);
-            let m = Mbuf::with_cluster(self.pool, 0, size)?;
+            let m = Mbuf::with_cluster(self.pool, 0, size, 0)?;
             self.reserved.push_back(Chain::from_list(m));
             room += size.bytes();
         }

@@ -10,8 +10,44 @@ use crate::ext::{Ext, wipe};
 use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 
 impl Drop for Mbuf {
+    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one,
+    /// one mbuf that shows shared storage the next; everything else is out of line, so that these
+    /// stay as small as a free of the zone's.
     #[inline]
     fn drop(&mut self) {
+        match self.head().flags & (PKTHDR | PACK | EXT | ZERO) {
+            _ if self.next().is_some() => self.free_list(),
+            WHOLE if self.is_whole() => self.free_packet(),
+            EXT => self.free_shared(),
+            _ => self.free_list(),
+        }
+    }
+}
+
+/// What a packet of the packet zone is that nobody wants wiped.
+const WHOLE: u32 = PKTHDR | PACK | EXT;
+
+impl Mbuf {
+    /// Whether nothing was noted about a packet, and nobody else shows its cluster.
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        debug_assert!(self.head().flags & WHOLE == WHOLE);
+        // SAFETY: PKTHDR says that the field is valid.
+        let tags = unsafe { &(*self.0.as_ptr()).pkt.tags };
+        // SAFETY: EXT says that the field is valid.
+        let ext = unsafe { &(*self.0.as_ptr()).ext };
+        tags.is_none() && ext.is_plain()
+    }
+
+    /// One plain mbuf over outside storage.
+    #[inline(always)]
+    fn free_shared(&mut self) {
+        self.drop_ext();
+        self.free_mbuf();
+    }
+
+    #[inline(never)]
+    fn free_list(&mut self) {
         // One after the other: a drop that calls itself for the next would need a stack as deep as
         // the list is long.
         let mut rest = self.take_next();
@@ -21,31 +57,35 @@ impl Drop for Mbuf {
         if self.is(PKTHDR) {
             self.free_tags();
         }
-        if self.is(PACK) {
-            return self.free_packet();
-        }
         if self.is(ZERO) {
             self.wipe_internal();
+        }
+        if self.is(PACK) {
+            if !self.ext().is_some_and(Ext::is_plain) {
+                self.leave_cluster();
+            }
+            return self.free_packet();
         }
         if self.is(EXT) {
             self.drop_ext();
         }
+        self.free_mbuf();
+    }
+
+    /// Back to the mbuf zone.
+    #[inline(always)]
+    fn free_mbuf(&mut self) {
         // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because nothing
         // keeps them from the moment that the last mbuf is free.
         let zone = unsafe { self.head().zones.as_ref() }.mbufs();
         // SAFETY: our mbuf came from this zone, and its owner goes here.
         unsafe { zone.free(self.0.cast()) };
     }
-}
 
-impl Mbuf {
-    /// Back to the packet zone, with the cluster if nobody else shows it.
-    #[inline]
+    /// Back to the packet zone, as the next one is to find it.
+    #[inline(always)]
     fn free_packet(&mut self) {
-        if !self.ext().is_some_and(Ext::is_plain) {
-            self.leave_cluster();
-        }
-        // SAFETY: a live mbuf keeps its zones; copied out as in `drop`.
+        // SAFETY: a live mbuf keeps its zones; copied out as in `free_mbuf`.
         let zone = unsafe { self.head().zones.as_ref() }.packets();
         // SAFETY: PACK says that our mbuf came from this zone; its owner goes here.
         unsafe { zone.free(self.0.cast()) };
@@ -63,6 +103,7 @@ impl Mbuf {
         unsafe { self.head().zones.as_ref() }.packet_left_cluster();
     }
 
+    #[inline(always)]
     fn drop_ext(&mut self) {
         // SAFETY: EXT says that the field holds a reference; it is not looked at again.
         unsafe { ptr::drop_in_place(self.at(offset_of!(RawMbuf, ext)).cast::<Ext>()) };

@@ -13,73 +13,69 @@ use crate::raw::{EXT, Head, MHLEN, MLEN, PACK, PGS, PKTHDR, PgHdr, Pkt, RawMbuf,
 
 impl Mbuf {
     /// An empty mbuf, whose data starts `lead` bytes into the internal area.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
-    pub(crate) fn alloc(zones: &Zones, flags: u8, lead: usize) -> Result<Self, NoBufs> {
+    pub(crate) fn alloc(zones: &Zones, flags: u32, lead: usize) -> Result<Self, NoBufs> {
         assert!(flags & EXT == 0 && lead <= internal(flags).1);
         let item = zones.alloc_mbuf()?;
         let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
         // SAFETY: the zone gave us 256 bytes that nobody else has; internal data begins as told.
-        Ok(unsafe { Self::begin(item, zones, flags, data) })
+        Ok(unsafe { Self::begin(item, zones, flags, data, 0) })
     }
 
-    /// Makes an empty mbuf of an item of one of the mbuf zones.
+    /// Makes an mbuf of an item of one of the mbuf zones, which shows `len` bytes from `data`.
     ///
     /// # Safety
     /// `item` has 256 bytes, aligned to 256, that nobody else has, from the zone that `flags` say.
-    /// `data` is in the storage that `flags` say, and with [`EXT`] `ext` is in its place.
-    #[inline]
-    unsafe fn begin(item: NonNull<u8>, zones: &Zones, flags: u8, data: *mut u8) -> Self {
-        let mut m = Self(item.cast());
-        let zones = NonNull::from(zones);
+    /// The bytes are in the storage that `flags` say, and with [`EXT`] `ext` is in its place, or is
+    /// put there before anything else is done.
+    #[inline(always)]
+    unsafe fn begin(item: NonNull<u8>, zones: &Zones, flags: u32, data: *mut u8, len: u32) -> Self {
         let head = Head {
             next: None,
             nextpkt: None,
             data,
-            len: 0,
+            len,
             flags,
-            _spare: [0; 3],
-            zones,
+            zones: NonNull::from(zones),
         };
         // SAFETY: the item begins with it, as the caller says.
-        unsafe { m.0.cast().write(head) };
+        unsafe { item.cast().write(head) };
         if flags & PKTHDR != 0 {
-            m.set_pkt(Pkt::fresh());
+            let pkt = item.as_ptr().wrapping_add(offset_of!(RawMbuf, pkt));
+            // SAFETY: inside of the item.
+            unsafe { pkt.cast::<Pkt>().write(Pkt::fresh()) };
         }
-        m
+        Self(item.cast())
     }
 
-    /// An empty mbuf over a fresh cluster, its data at the cluster's start.
-    #[inline]
+    /// An empty mbuf over a fresh cluster, its data `lead` bytes into it.
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn with_cluster(
         pool: &MbufPool,
-        flags: u8,
+        flags: u32,
         size: ClusterSize,
+        lead: usize,
     ) -> Result<Self, NoBufs> {
-        if size == ClusterSize::K2
-            && let Ok(packet) = Self::from_packet_zone(pool, flags)
-        {
-            return Ok(packet);
+        assert!(lead <= size.bytes());
+        if size != ClusterSize::K2 {
+            return Self::with_own_cluster(pool.zones(), flags, size, lead);
         }
-        // Also where the packet zone has none: what it can't pair may be there for us.
-        Self::with_own_cluster(pool.zones(), flags, size)
-    }
-
-    #[inline]
-    #[track_caller]
-    fn from_packet_zone(pool: &MbufPool, flags: u8) -> Result<Self, NoBufs> {
-        let item = pool.alloc_packet()?;
-        let place: *const Ext = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
+        let Ok(item) = pool.alloc_packet() else {
+            // What the packet zone can't pair may be there for us.
+            return Self::with_own_cluster(pool.zones(), flags, size, lead);
+        };
+        let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
         // SAFETY: the packet zone's items have a reference there, or had one and left word.
         if unsafe { Ext::is_gone(place) } {
             // SAFETY: the item is ours, and bare.
             unsafe { Self::dress(pool.zones(), item)? };
         }
         // SAFETY: there is a reference now.
-        let data = unsafe { &*place }.buf();
+        let data = unsafe { &*place }.buf().wrapping_add(lead);
         // SAFETY: the item is ours, of the packet zone, with its cluster.
-        Ok(unsafe { Self::begin(item, pool.zones(), flags | EXT | PACK, data) })
+        Ok(unsafe { Self::begin(item, pool.zones(), flags | EXT | PACK, data, 0) })
     }
 
     /// Gives a bare packet a cluster, or gives it back.
@@ -87,6 +83,7 @@ impl Mbuf {
     /// # Safety
     /// The item is the caller's, of the packet zone, and has no cluster.
     #[cold]
+    #[inline(never)]
     #[track_caller]
     unsafe fn dress(zones: &Zones, item: NonNull<u8>) -> Result<(), NoBufs> {
         match Ext::cluster(zones, ClusterSize::K2) {
@@ -107,11 +104,39 @@ impl Mbuf {
 
     /// The same, of an mbuf and a cluster that have not met before: for who has no handle of the
     /// pool, and for the larger sizes.
+    #[inline(never)]
     #[track_caller]
-    fn with_own_cluster(zones: &Zones, flags: u8, size: ClusterSize) -> Result<Self, NoBufs> {
-        let mut m = Self::alloc(zones, flags, 0)?;
-        m.attach(Ext::cluster(zones, size)?);
-        Ok(m)
+    fn with_own_cluster(
+        zones: &Zones,
+        flags: u32,
+        size: ClusterSize,
+        lead: usize,
+    ) -> Result<Self, NoBufs> {
+        let ext = Ext::cluster(zones, size)?;
+        // SAFETY: the data is in the cluster: `lead` is no more than it holds.
+        unsafe { Self::over(zones, flags, ext, lead, 0) }
+    }
+
+    /// An mbuf that shows `len` bytes of outside storage, from byte `off` on.
+    ///
+    /// # Safety
+    /// The storage has them.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn over(
+        zones: &Zones,
+        flags: u32,
+        ext: Ext,
+        off: usize,
+        len: u32,
+    ) -> Result<Self, NoBufs> {
+        let item = zones.alloc_mbuf()?;
+        let data = ext.buf().wrapping_add(off);
+        let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext));
+        // SAFETY: inside of the item, which is ours; no field is there yet.
+        unsafe { place.cast::<Ext>().write(ext) };
+        // SAFETY: the item is ours, of the mbuf zone, and the caller says the rest.
+        Ok(unsafe { Self::begin(item, zones, flags | EXT, data, len) })
     }
 
     /// An empty plain mbuf over as much storage as suits `len` bytes.
@@ -119,7 +144,7 @@ impl Mbuf {
     pub(crate) fn with_room(pool: &MbufPool, len: usize) -> Result<Self, NoBufs> {
         match len {
             0..=MLEN => Self::alloc(pool.zones(), 0, 0),
-            _ => Self::with_cluster(pool, 0, ClusterSize::fitting(len)),
+            _ => Self::with_cluster(pool, 0, ClusterSize::fitting(len), 0),
         }
     }
 
@@ -132,19 +157,15 @@ impl Mbuf {
         }
         let size = ClusterSize::fitting(n);
         let lead = size.bytes().checked_sub(n).ok_or(NoBufs)?;
-        let mut m = Self::with_own_cluster(zones, PKTHDR, size)?;
-        m.skip_room(lead);
-        Ok(m)
+        Self::with_own_cluster(zones, PKTHDR, size, lead)
     }
 
     /// A plain mbuf that shows lent bytes.
     #[track_caller]
     pub(crate) fn with_lent(zones: &Zones, ext: Ext) -> Result<Self, NoBufs> {
-        let mut m = Self::alloc(zones, 0, 0)?;
-        let len = ext.size();
-        m.attach(ext);
-        m.head_mut().len = len as u32;
-        Ok(m)
+        let len = ext.size() as u32;
+        // SAFETY: all that the storage has.
+        unsafe { Self::over(zones, 0, ext, 0, len) }
     }
 
     /// A new plain mbuf that shows bytes `off..off + len` of this one: shared where they are
@@ -152,16 +173,41 @@ impl Mbuf {
     ///
     /// # Panics
     /// If this one has no such bytes.
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn share(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
         assert!(off <= self.len() && len <= self.len() - off);
+        if self.head().flags & (EXT | PGS) != EXT {
+            return self.share_slow(off, len);
+        }
+        let (data, zones) = (self.head().data.wrapping_add(off), self.head().zones);
+        let Some(ext) = self.ext_mut() else {
+            unreachable!("seen above")
+        };
+        // SAFETY: a live mbuf keeps its zones.
+        let zones = unsafe { zones.as_ref() };
+        let item = zones.alloc_mbuf()?;
+        let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
+        // SAFETY: inside of the item, which is ours.
+        if let Err(error) = unsafe { ext.share_to(place) } {
+            // SAFETY: as it came from that zone.
+            unsafe { zones.mbufs().free(item) };
+            return Err(error);
+        }
+        // SAFETY: the item is ours, of the mbuf zone, and shows bytes that this one shows.
+        Ok(unsafe { Self::begin(item, zones, EXT, data, len as u32) })
+    }
+
+    /// The same, of pages, and of bytes inside.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn share_slow(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
         let mut m = Self::alloc(self.zones(), 0, 0)?;
         let data = self.head().data.wrapping_add(off);
         if let Some(ext) = self.ext_mut() {
             m.attach(ext.share_mut()?);
-            if self.is(PGS) {
-                m.copy_pages_of(self);
-            }
+            m.copy_pages_of(self);
             let head = m.head_mut();
             head.data = data;
             head.len = len as u32;

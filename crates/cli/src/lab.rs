@@ -6,15 +6,16 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, sizes};
+use lab::{alloc, refs, sizes};
 
-use crate::args::lab::{AllocArgs, Experiment, LabArgs, SizesArgs};
+use crate::args::lab::{AllocArgs, Experiment, LabArgs, RefsArgs, SizesArgs};
 use crate::errors::Error;
 
 /// Runs the experiment; the exit status is 0 if it ran.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
     let ran = match &args.experiment {
         Experiment::Alloc(args) => run_alloc(args),
+        Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
     };
     match ran {
@@ -28,20 +29,21 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
 
 fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    if args.list {
+    let common = &args.common;
+    if common.list {
         return alloc::list(&mut out);
     }
     if let Some(job) = &args.child {
         return alloc::child(job, &mut out);
     }
     let options = alloc::Options {
-        cases: args.case.clone(),
-        designs: args.design.clone(),
+        cases: common.case.clone(),
+        designs: common.design.clone(),
         sizes: args.size.clone(),
-        seconds_per_case: args.seconds_per_case,
-        reps: args.reps,
-        json: args.json,
-        plot: args.plot.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
         progress: true,
         spike_megabytes: args.spike_mb,
         child: this_program(),
@@ -60,6 +62,24 @@ fn run_sizes(args: &SizesArgs) -> Result<(), lab::Error> {
         plot: args.plot.clone(),
     };
     sizes::run(&options, &mut io::stdout().lock())
+}
+
+fn run_refs(args: &RefsArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return refs::list(&mut out);
+    }
+    let options = refs::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    };
+    refs::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here.

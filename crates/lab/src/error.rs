@@ -53,3 +53,11 @@ impl std::error::Error for Error {
         }
     }
 }
+
+/// What became of writing a result.
+pub(crate) fn written(result: io::Result<()>) -> Result<(), Error> {
+    result.map_err(|source| Error::Io {
+        doing: "writing the result".to_owned(),
+        source,
+    })
+}

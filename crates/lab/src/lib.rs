@@ -1,12 +1,13 @@
 //! The laboratory: each system of the seed documents, honestly rebuilt, beside what this project has in its place.
 //!
-//! Called by: `mbuma lab`. Calls: the crates that are measured, and in `alloc/designs` what they are measured against.
+//! Called by: `mbuma lab`. Calls: the crates that are measured, and in each `designs` what they are measured against.
 //!
 //! ```text
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
 //!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
+//!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
@@ -20,6 +21,7 @@
 pub mod alloc;
 mod error;
 mod harness;
+pub mod refs;
 pub mod sizes;
 
 pub use error::Error;

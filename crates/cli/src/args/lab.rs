@@ -28,8 +28,53 @@ pub(crate) enum Experiment {
         readings taken while it was near and while it was far are kept apart."
     )]
     Alloc(AllocArgs),
+
+    /// Ways of sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
+    #[command(
+        long_about = "Compare ways of sharing the storage of network buffers, side by side in one run: a ring of \
+        mbufs under one mutex, a proxy's count that the first share allocates, a leader's count that it outlives, ours \
+        beside the cluster, and what Rust programs use today.\n\n\
+        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. Where two \
+        CPUs take part, the latency between them is sampled before each reading, and readings taken while it was near \
+        and while it was far are kept apart."
+    )]
+    Refs(RefsArgs),
+
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
     Sizes(SizesArgs),
+}
+
+/// What every comparison takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// Only these cases
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+
+    /// Only these designs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) design: Vec<String>,
+
+    /// How long each design is measured in each case, all rounds together
+    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    pub(crate) seconds_per_case: f64,
+
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 11)]
+    pub(crate) reps: usize,
+
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw each case into DIR, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// List the cases and the designs, and measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 /// What `mbuma lab alloc` takes.
@@ -48,13 +93,8 @@ The allocators of others are built in by `cargo run --release --features peers -
 found when the program runs, if libdpdk-dev is installed. malloc of glibc differs from one process to
 the next by 2 or 3 times at 2048 bytes: run it several times before you believe a figure of its.")]
 pub(crate) struct AllocArgs {
-    /// Only these cases
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) case: Vec<String>,
-
-    /// Only these designs
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) design: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 
     /// Bytes of an item
     #[arg(
@@ -65,29 +105,9 @@ pub(crate) struct AllocArgs {
     )]
     pub(crate) size: Vec<usize>,
 
-    /// How long each design is measured in each case, all rounds together
-    #[arg(long, value_name = "S", default_value_t = 0.3)]
-    pub(crate) seconds_per_case: f64,
-
-    /// Rounds
-    #[arg(long, value_name = "N", default_value_t = 11)]
-    pub(crate) reps: usize,
-
     /// The size of a spike, in the cases that follow memory
     #[arg(long, value_name = "MB", default_value_t = 512)]
     pub(crate) spike_mb: usize,
-
-    /// One line of JSON for each figure, instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Draw each case into DIR, as SVG
-    #[arg(long, value_name = "DIR")]
-    pub(crate) plot: Option<PathBuf>,
-
-    /// List the cases and the designs, and measure nothing
-    #[arg(long)]
-    pub(crate) list: bool,
 
     /// A job that another mbuma has started this one for: a design's memory is followed in a process of its own
     #[arg(long, hide = true)]
@@ -128,4 +148,21 @@ pub(crate) struct SizesArgs {
     /// Draw the sizes, the wasted memory and the peaks into DIR, as SVG
     #[arg(long, value_name = "DIR")]
     pub(crate) plot: Option<PathBuf>,
+}
+
+/// What `mbuma lab refs` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab refs --list                          the cases and the designs
+  mbuma lab refs --case two-different,splice
+  mbuma lab refs --design mbuma,ring,leader --json | jq .
+  mbuma lab refs --plot pictures
+
+A share is an mbuf of its own, but for arc and bytes: compare those with what they leave out. `counted` is
+ours in the bare mbuf that ring, proxy and leader are built into, so that nothing but the protocol differs;
+`mini` is that in 64 bytes instead of 256, so mini against counted says what a mini-mbuf is worth.")]
+pub(crate) struct RefsArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
 }

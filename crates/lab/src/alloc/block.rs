@@ -51,9 +51,9 @@ fn timed(
     let mut contestants: Vec<Contestant<'_>> = made.iter().map(contestant).collect();
     let plan = Plan {
         title: format!("{case} {size}"),
-        reps: effort.reps,
-        reading: effort.reading * if case == Case::Threads32 { LONGER } else { 1 },
-        crosses: effort.pair_of_cpus().filter(|_| case.crosses()),
+        reps: effort.timing.reps,
+        reading: effort.timing.reading * if case == Case::Threads32 { LONGER } else { 1 },
+        crosses: effort.timing.pair_of_cpus().filter(|_| case.crosses()),
     };
     let readings = rounds::interleave(&mut contestants, &plan, progress);
     let mut records = Vec::new();
@@ -71,13 +71,13 @@ const LONGER: u32 = 4;
 
 fn contestant<'a>(case: Case, one: &'a Made, effort: &'a Effort) -> Contestant<'a> {
     let subject = &*one.subject;
-    let cpu = effort.cpus.first().copied().unwrap_or(0);
-    let two = effort.pair_of_cpus().unwrap_or((cpu, cpu));
+    let cpu = effort.timing.one_cpu();
+    let two = effort.timing.two_cpus();
     let run: Run<'a> = match case {
         Case::Pair => Box::new(move |n| subject.pair(cpu, n)),
         Case::Batch64 => Box::new(move |n| subject.batch(cpu, n)),
         Case::ProdCons => Box::new(move |n| subject.prodcons(two, n)),
-        _ => Box::new(move |n| subject.threads(&effort.cpus, THREADS, n)),
+        _ => Box::new(move |n| subject.threads(&effort.timing.cpus, THREADS, n)),
     };
     Contestant {
         name: one.entry.name,

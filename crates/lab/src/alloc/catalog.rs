@@ -5,27 +5,15 @@
 use super::cases::Case;
 use super::design::{Absent, Design};
 #[cfg(feature = "peers")]
-use super::designs::{arrayqueue, bytesmut};
+use super::designs::arrayqueue;
 use super::designs::{
-    dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_packet, mbuma_typed,
-    recycled, uma2004,
+    bytesmut, dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_packet,
+    mbuma_typed, recycled, uma2004,
 };
 use super::subject::Subject;
+pub(crate) use crate::harness::choice::Kind;
 use std::fmt;
 use std::str::FromStr;
-
-/// Whose design it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The project's own.
-    Ours,
-    /// From the seed documents.
-    Seed,
-    /// What programs use today.
-    Peer,
-    /// No allocator: a floor.
-    Floor,
-}
 
 /// What makes a design give memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +181,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..peer("snmalloc", "snmalloc", PEER)
     },
     Entry {
-        make: bytesmut,
+        make: make::<bytesmut::Buffers>,
         ..peer("bytesmut", "bytes::BytesMut on the system's malloc", PEER)
     },
     Entry {
@@ -332,6 +320,5 @@ peers! {
     jemalloc: global::General<global::Jemalloc>;
     mimalloc: global::General<global::Mimalloc>;
     snmalloc: global::General<global::Snmalloc>;
-    bytesmut: bytesmut::Buffers;
     arrayqueue: arrayqueue::Pool;
 }

@@ -8,6 +8,7 @@
 use super::cases::Case;
 use super::catalog::{CATALOG, PurgedBy};
 use crate::Error;
+use crate::error::written;
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fmt;
@@ -98,7 +99,7 @@ fn read(text: &str) -> Option<Job> {
 /// [`Error`] if it is no job, or `out` cannot be written.
 pub fn child(job: &str, out: &mut dyn Write) -> Result<(), Error> {
     let result = job.parse::<Job>()?.run().map_err(Error::Bad)?;
-    super::written(writeln!(out, "{result}"))
+    written(writeln!(out, "{result}"))
 }
 
 impl Job {

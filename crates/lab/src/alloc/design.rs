@@ -5,7 +5,7 @@
 //!
 //! Invariant: an item is freed once, by the design that gave it out.
 
-use std::fmt;
+pub(crate) use crate::harness::choice::Absent;
 use std::hint;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -122,16 +122,6 @@ pub(crate) struct Block(pub(crate) NonNull<u8>);
 
 // SAFETY: a block is memory that whoever has the block alone may use; its address is good on any thread.
 unsafe impl Send for Block {}
-
-/// Why a design does not take part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Absent(pub(crate) String);
-
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "skipped: {}", self.0)
-    }
-}
 
 /// The end of an experiment whose design has no more memory.
 #[cold]

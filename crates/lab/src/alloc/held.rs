@@ -24,7 +24,7 @@ pub(crate) fn measure(
     effort: &Effort,
     progress: &mut Progress,
 ) -> Vec<Record> {
-    let rounds = effort.reps.min(HELD_ROUNDS);
+    let rounds = effort.timing.reps.min(HELD_ROUNDS);
     let mut readings = vec![[const { Vec::new() }; HELD.len()]; entries.len()];
     let mut absent = Vec::new();
     for round in 1..=rounds {
@@ -59,9 +59,9 @@ pub(crate) fn measure(
 }
 
 fn hold(subject: &dyn Subject, readings: &mut [Vec<f64>; HELD.len()], effort: &Effort) {
-    let items = (effort.reading.as_secs_f64() * ITEMS_A_SECOND) as u64;
+    let items = (effort.timing.reading.as_secs_f64() * ITEMS_A_SECOND) as u64;
     for (threads, readings) in HELD.iter().zip(readings) {
-        subject.threads(&effort.cpus, *threads, items);
+        subject.threads(&effort.timing.cpus, *threads, items);
         readings.extend(subject.taken().map(|items| items as f64));
     }
 }

@@ -36,13 +36,14 @@ mod subject;
 pub use child::child;
 pub use options::Options;
 
+use crate::error::written;
 use crate::harness::plot;
 use crate::harness::progress::Progress;
 use crate::{Error, Record};
 use cases::Case;
 use catalog::{CATALOG, Entry, Kind};
 use options::Choice;
-use std::io::{self, Write};
+use std::io::Write;
 
 /// Runs the comparison and writes what it finds to `out`: a table for each block, or JSON lines.
 ///
@@ -71,7 +72,7 @@ fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) ->
     let takes_part = |entry: &&Entry| entry.cases.contains(&case);
     let entries: Vec<Entry> = choice.entries.iter().filter(takes_part).copied().collect();
     let effort = &choice.effort;
-    if case.crosses() && effort.pair_of_cpus().is_none() {
+    if case.crosses() && effort.timing.pair_of_cpus().is_none() {
         let why = "skipped: it takes two CPUs";
         let skip = |entry| result::skipped(case, size, entry, why.to_owned());
         return entries.iter().map(skip).collect();
@@ -107,13 +108,6 @@ fn whose(entry: &Entry) -> &'static str {
         Kind::Peer => "peer: ",
         Kind::Floor => "floor: ",
     }
-}
-
-fn written(result: io::Result<()>) -> Result<(), Error> {
-    result.map_err(|source| Error::Io {
-        doing: "writing the result".to_owned(),
-        source,
-    })
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use super::catalog::{CATALOG, Entry};
 use super::child::Job;
 use super::design::ALIGN;
 use crate::Error;
-use crate::harness::sys;
+use crate::harness::choice::chosen;
+use crate::harness::effort;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// What to compare, how long, and how to show it. Empty lists mean all.
 #[derive(Clone, Debug)]
@@ -73,12 +73,8 @@ pub(crate) struct Choice {
 /// How hard to measure, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
-    /// Rounds.
-    pub(crate) reps: usize,
-    /// Of one reading.
-    pub(crate) reading: Duration,
-    /// At most two CPUs.
-    pub(crate) cpus: Vec<usize>,
+    /// What every experiment asks.
+    pub(crate) timing: effort::Effort,
     /// Of a spike.
     pub(crate) megabytes: usize,
     /// After a spike.
@@ -88,14 +84,9 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// The two CPUs that data crosses between, if there are two.
-    pub(crate) fn pair_of_cpus(&self) -> Option<(usize, usize)> {
-        Some((*self.cpus.first()?, *self.cpus.get(1)?))
-    }
-
     /// Rounds of the case `spike`, which takes long and spreads little.
     pub(crate) fn spike_rounds(&self) -> usize {
-        self.reps.div_ceil(11)
+        self.timing.reps.div_ceil(11)
     }
 
     /// A job for a design.
@@ -106,14 +97,13 @@ impl Effort {
         survivors_percent: f64,
         entry: &Entry,
     ) -> Job {
-        let cpu = self.cpus.first().copied().unwrap_or(0);
         Job {
             case,
             design: entry.name.to_owned(),
             size,
             megabytes: self.megabytes,
             survivors_percent,
-            cpus: self.pair_of_cpus().unwrap_or((cpu, cpu)),
+            cpus: self.timing.two_cpus(),
             seconds: self.spike_seconds,
             purge: entry.purge,
         }
@@ -132,19 +122,11 @@ impl Options {
                 )));
             }
         }
-        let seconds = self.seconds_per_case;
-        if self.reps == 0 || !(seconds > 0.0 && seconds < 3600.0) {
-            return Err(Error::Bad(
-                "it takes at least one round, and a time from 0 to 3600 seconds".to_owned(),
-            ));
-        }
         if !(1..=2048).contains(&self.spike_megabytes) {
             return Err(Error::Bad("a spike is of 1 to 2048 MB".to_owned()));
         }
         let effort = Effort {
-            reps: self.reps,
-            reading: Duration::from_secs_f64(seconds / self.reps as f64),
-            cpus: sys::allowed_cpus().into_iter().take(2).collect(),
+            timing: effort::Effort::new(self.reps, self.seconds_per_case)?,
             megabytes: self.spike_megabytes,
             spike_seconds: self.spike_seconds,
             child: self.child.clone(),
@@ -156,28 +138,6 @@ impl Options {
             effort,
         })
     }
-}
-
-/// The ones of `all` whose names are in `names`, or all if there are no names.
-fn chosen<T: Copy>(
-    what: &'static str,
-    names: &[String],
-    all: &[T],
-    name_of: impl Fn(&T) -> &'static str,
-) -> Result<Vec<T>, Error> {
-    if let Some(name) = names
-        .iter()
-        .find(|name| !all.iter().any(|one| name_of(one) == *name))
-    {
-        let known = all.iter().map(&name_of).collect();
-        return Err(Error::Unknown {
-            what,
-            name: name.clone(),
-            known,
-        });
-    }
-    let wanted = |one: &&T| names.is_empty() || names.iter().any(|name| name == name_of(one));
-    Ok(all.iter().filter(wanted).copied().collect())
 }
 
 /// Sizes that every design can do: room for the header and a word, and two items to a page.

@@ -33,7 +33,7 @@ pub(crate) fn measure(
     progress: &mut Progress,
 ) -> Vec<Record> {
     let mut readings: Vec<Readings> = entries.iter().map(|_| Readings::default()).collect();
-    let rounds = effort.reps.min(ROUNDS_MAX);
+    let rounds = effort.timing.reps.min(ROUNDS_MAX);
     for round in 1..=rounds {
         for (entry, readings) in entries.iter().zip(&mut readings) {
             progress.say(&format!(
@@ -58,8 +58,9 @@ fn one(size: usize, entry: &Entry, effort: &Effort, readings: &mut Readings) {
     let job = effort.job(Case::PurgeDip, size, 0.0, entry);
     for attempt in 1..=ATTEMPTS_MAX {
         let xcore_ns = effort
+            .timing
             .pair_of_cpus()
-            .map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+            .map(|cpus| xcore::one_way_ns(cpus, effort.timing.reading));
         match job.ask::<Purge>(&effort.child) {
             Ok(purge) if purge.disturbed && attempt < ATTEMPTS_MAX => {}
             Ok(purge) => {

@@ -5,7 +5,7 @@
 use super::cases::Case;
 use super::catalog::{Entry, Kind};
 use crate::Record;
-use crate::harness::rounds::Grouped;
+pub(crate) use crate::harness::record::of_group;
 use crate::harness::summary::Summary;
 
 /// What readings of a design say.
@@ -31,15 +31,4 @@ pub(crate) fn skipped(case: Case, size: usize, entry: &Entry, note: String) -> R
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     }
-}
-
-/// With what is known of readings that were grouped by the machine's mode.
-pub(crate) fn of_group(mut record: Record, group: &Grouped) -> Record {
-    record.xcore_ns = group.xcore_ns;
-    record.mode = group.mode.map(|mode| mode.name());
-    if group.disturbed > 0 {
-        let comma = if record.note.is_empty() { "" } else { ", " };
-        record.note += &format!("{comma}{} of {} disturbed", group.disturbed, record.n);
-    }
-    record
 }

@@ -2,6 +2,7 @@
 //!
 //! Called by: the experiments, which make them, and the three ways of showing them. Calls: serde.
 
+use super::rounds::Grouped;
 use serde::Serialize;
 
 /// What one contestant did in one case.
@@ -56,4 +57,19 @@ impl Record {
         // Numbers, strings and options of them have no way to fail.
         serde_json::to_string(self).expect("a record is plain data")
     }
+}
+
+/// With what readings say that were grouped by the machine's mode.
+pub(crate) fn of_group(mut record: Record, group: &Grouped) -> Record {
+    record.median = Some(group.summary.median);
+    record.p25 = Some(group.summary.p25);
+    record.p75 = Some(group.summary.p75);
+    record.n = group.summary.n;
+    record.xcore_ns = group.xcore_ns;
+    record.mode = group.mode.map(|mode| mode.name());
+    if group.disturbed > 0 {
+        let comma = if record.note.is_empty() { "" } else { ", " };
+        record.note += &format!("{comma}{} of {} disturbed", group.disturbed, record.n);
+    }
+    record
 }

@@ -1,6 +1,6 @@
 //! A ring between one producer and one consumer, which share a line only once per batch.
 //!
-//! Called by: the producer and consumer case. Calls: nothing.
+//! Called by: the cases in which one CPU hands items to another. Calls: nothing.
 //!
 //! ```text
 //!   slots   [ ][ ][x][x][x][x][ ][ ]       head: the consumer's, published when a batch was taken
@@ -19,11 +19,11 @@ use std::thread;
 
 /// Slots of a ring.
 pub(crate) const RING_ITEMS: usize = 4096;
-/// Items that are published, and given back, at once.
+/// Items that are published, and given back, at once, where only throughput matters.
 pub(crate) const RING_BATCH: usize = 256;
 
-/// The ring; [`Ring::ends`] gives its two ends.
-pub(crate) struct Ring<T> {
+/// The ring, of which `BATCH` items change hands at once; [`Ring::ends`] gives its two ends.
+pub(crate) struct Ring<T, const BATCH: usize> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     head: Line,
     tail: Line,
@@ -34,11 +34,12 @@ pub(crate) struct Ring<T> {
 struct Line(AtomicUsize);
 
 // SAFETY: a slot is used by one side at a time, which the two words hand over (see the head of this file).
-unsafe impl<T: Send> Sync for Ring<T> {}
+unsafe impl<T: Send, const BATCH: usize> Sync for Ring<T, BATCH> {}
 
-impl<T> Ring<T> {
+impl<T, const BATCH: usize> Ring<T, BATCH> {
     /// An empty ring.
     pub(crate) fn new() -> Self {
+        const { assert!(RING_ITEMS.is_multiple_of(BATCH), "a batch never wraps") };
         let slot = |_| UnsafeCell::new(MaybeUninit::uninit());
         Self {
             slots: (0..RING_ITEMS).map(slot).collect(),
@@ -48,7 +49,7 @@ impl<T> Ring<T> {
     }
 
     /// The two ends, of which each is for one thread.
-    pub(crate) fn ends(&mut self) -> (Producer<'_, T>, Consumer<'_, T>) {
+    pub(crate) fn ends(&mut self) -> (Producer<'_, T, BATCH>, Consumer<'_, T, BATCH>) {
         let ring = &*self;
         (
             Producer {
@@ -63,7 +64,7 @@ impl<T> Ring<T> {
     }
 }
 
-impl<T> Drop for Ring<T> {
+impl<T, const BATCH: usize> Drop for Ring<T, BATCH> {
     fn drop(&mut self) {
         let (_, mut consumer) = self.ends();
         consumer.take_published(drop);
@@ -71,35 +72,33 @@ impl<T> Drop for Ring<T> {
 }
 
 /// Where items go in.
-pub(crate) struct Producer<'a, T> {
-    ring: &'a Ring<T>,
+pub(crate) struct Producer<'a, T, const BATCH: usize> {
+    ring: &'a Ring<T, BATCH>,
     tail: usize,
 }
 
-impl<T> Producer<'_, T> {
+impl<T, const BATCH: usize> Producer<'_, T, BATCH> {
     /// Waits until a batch has room, puts in what `make` makes, and publishes it. The first item is made when its
     /// slot, and with it whatever was there a turn of the ring ago, is the producer's.
     pub(crate) fn put_batch(&mut self, mut make: impl FnMut() -> T) {
-        wait_until(|| {
-            self.tail - self.ring.head.0.load(Ordering::Acquire) <= RING_ITEMS - RING_BATCH
-        });
-        for slot in &self.ring.slots[self.tail % RING_ITEMS..][..RING_BATCH] {
+        wait_until(|| self.tail - self.ring.head.0.load(Ordering::Acquire) <= RING_ITEMS - BATCH);
+        for slot in &self.ring.slots[self.tail % RING_ITEMS..][..BATCH] {
             let item = make();
             // SAFETY: there is room for a batch, so the slot is ours until `tail` is published.
             unsafe { (*slot.get()).write(item) };
         }
-        self.tail += RING_BATCH;
+        self.tail += BATCH;
         self.ring.tail.0.store(self.tail, Ordering::Release);
     }
 }
 
 /// Where items come out.
-pub(crate) struct Consumer<'a, T> {
-    ring: &'a Ring<T>,
+pub(crate) struct Consumer<'a, T, const BATCH: usize> {
+    ring: &'a Ring<T, BATCH>,
     head: usize,
 }
 
-impl<T> Consumer<'_, T> {
+impl<T, const BATCH: usize> Consumer<'_, T, BATCH> {
     /// Waits for a batch, takes its items, and gives its room back.
     pub(crate) fn take_batch(&mut self, take: impl FnMut(T)) {
         wait_until(|| self.ring.tail.0.load(Ordering::Acquire) != self.head);
@@ -109,13 +108,13 @@ impl<T> Consumer<'_, T> {
     fn take_published(&mut self, mut take: impl FnMut(T)) {
         let tail = self.ring.tail.0.load(Ordering::Acquire);
         while self.head != tail {
-            for slot in &self.ring.slots[self.head % RING_ITEMS..][..RING_BATCH] {
+            for slot in &self.ring.slots[self.head % RING_ITEMS..][..BATCH] {
                 // SAFETY: the producer published the slot, so it is ours until `head` is published.
                 let slot = unsafe { &*slot.get() };
                 // SAFETY: a published slot holds an item; it is not read again before it was written again.
                 take(unsafe { slot.assume_init_read() });
             }
-            self.head += RING_BATCH;
+            self.head += BATCH;
             self.ring.head.0.store(self.head, Ordering::Release);
         }
     }
@@ -132,8 +131,6 @@ fn wait_until(ready: impl Fn() -> bool) {
         hint::spin_loop();
     }
 }
-
-const _: () = assert!(RING_ITEMS.is_multiple_of(RING_BATCH), "a batch never wraps");
 
 #[cfg(test)]
 mod tests;

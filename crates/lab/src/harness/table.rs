@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 /// Columns of a terminal that a table fits.
 const WIDE: usize = 100;
+/// Units of what is a ratio already.
+const RELATIVE: [&str; 2] = ["%", "x one thread"];
 
 /// A block: what is compared, and a row for each record; ratios are to the first of our own rows of the same mode.
 pub(crate) fn table(title: &str, records: &[Record]) -> String {
@@ -26,6 +28,30 @@ pub(crate) fn table(title: &str, records: &[Record]) -> String {
         let _ = writeln!(out, "{}", cut(&line));
     }
     out
+}
+
+/// A table for each unit, number of threads and measure, with the latency between the CPUs where that matters; `title`
+/// makes the title from a table's first record.
+pub(crate) fn by_unit(records: &[Record], title: impl Fn(&Record) -> String) -> String {
+    let alike =
+        |a: &Record, b: &Record| (a.unit, a.threads, a.measure) == (b.unit, b.threads, b.measure);
+    let tables = records
+        .chunk_by(alike)
+        .map(|rows| table(&(title(&rows[0]) + &latency(rows)), rows));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// From the nearest to the farthest, as a line of the title.
+fn latency(records: &[Record]) -> String {
+    let between = records.iter().filter_map(|record| record.xcore_ns);
+    let least = between.clone().fold(f64::INFINITY, f64::min);
+    let most = between.fold(f64::NEG_INFINITY, f64::max);
+    match least <= most {
+        true => format!(
+            "\n  a cache line takes {least:.0} to {most:.0} ns from one CPU to the other (far: 120 or more)"
+        ),
+        false => String::new(),
+    }
 }
 
 /// A line of a [`grid`].
@@ -92,7 +118,7 @@ fn ratio(record: &Record, records: &[Record]) -> String {
     let like = |r: &&Record| r.ours && r.mode == record.mode && r.median.is_some();
     let ours = records.iter().find(like).and_then(|r| r.median);
     match (record.median, ours) {
-        (Some(theirs), Some(ours)) if ours > 0.0 && record.unit != "%" => {
+        (Some(theirs), Some(ours)) if ours > 0.0 && !RELATIVE.contains(&record.unit) => {
             format!("{:.2}", theirs / ours)
         }
         _ => "-".to_owned(),

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Sends `n` items, rounded up to batches of the ring, from one CPU to the other.
 pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
     let batches = n.div_ceil(RING_BATCH as u64);
-    let mut ring = Ring::new();
+    let mut ring = Ring::<_, RING_BATCH>::new();
     let (mut producer, mut consumer) = ring.ends();
     let both_there = &Barrier::new(2);
     thread::scope(|scope| {

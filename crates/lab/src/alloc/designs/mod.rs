@@ -14,13 +14,12 @@ pub(crate) mod pages;
 pub(crate) mod recycled;
 pub(crate) mod uma2004;
 
+pub(crate) mod bytesmut;
 pub(crate) mod dpdk;
 pub(crate) mod global;
 
 #[cfg(feature = "peers")]
 pub(crate) mod arrayqueue;
-#[cfg(feature = "peers")]
-pub(crate) mod bytesmut;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn all_items_come_out_once_and_in_order() {
     // Breaks when a batch is lost, doubled or seen before it was written.
-    let mut ring = Ring::new();
+    let mut ring = Ring::<_, RING_BATCH>::new();
     let (mut producer, mut consumer) = ring.ends();
     let batches = 200;
     thread::scope(|scope| {
@@ -32,7 +32,7 @@ fn all_items_come_out_once_and_in_order() {
 fn what_nobody_takes_is_dropped() {
     // Breaks when the ring leaks its items.
     let counted = std::sync::Arc::new(());
-    let mut ring = Ring::new();
+    let mut ring = Ring::<_, RING_BATCH>::new();
     ring.ends().0.put_batch(|| counted.clone());
     drop(ring);
     assert_eq!(std::sync::Arc::strong_count(&counted), 1);

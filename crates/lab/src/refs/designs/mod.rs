@@ -1,0 +1,24 @@
+//! The designs: ours first, then those of the seed documents, then what programs use today.
+//!
+//! Called by: `catalog.rs`. Calls: mbuf, uma, and what others share buffers with. Each file says what it stands for and
+//! where that is described.
+//!
+//! ```text
+//!   mbuma.rs                                      the mbuf crate, as its users call it
+//!   mbufs.rs   counted.rs ring.rs proxy.rs leader.rs   one bare mbuf; only how it shares differs
+//!   arc.rs arc_boxed.rs bytes.rs                  without mbufs, or with an mbuf's work added
+//! ```
+
+mod mbufs;
+mod spin;
+
+pub(crate) mod arc;
+pub(crate) mod arc_boxed;
+pub(crate) mod bytes;
+pub(crate) mod counted;
+pub(crate) mod leader;
+pub(crate) mod mbuma;
+pub(crate) mod proxy;
+pub(crate) mod ring;
+
+pub(crate) use mbufs::Mbufs;

@@ -1,0 +1,49 @@
+//! A mutex that spins, as a kernel's does: nobody sleeps on it.
+//!
+//! Called by: `ring.rs`. Calls: nothing. Source: OpenBSD's mutex(9).
+//!
+//! Those that wait only read, so that the line moves when there is something to get. A holder that lost its CPU to
+//! another program, which an interrupt level forbids in a kernel, is waited for without burning the other CPU too.
+
+use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// The mutex, on a line of its own. What it protects is said where it is.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct SpinMutex(AtomicBool);
+
+impl SpinMutex {
+    /// Takes the mutex until what is returned is dropped.
+    #[inline]
+    pub(super) fn lock(&self) -> Held<'_> {
+        // Acquire, and Release in the drop: what was done under the mutex is seen by who has it next.
+        while self.0.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+        Held(self)
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let mut spins = 0u32;
+        while self.0.load(Ordering::Relaxed) {
+            spins += 1;
+            if spins.is_multiple_of(1 << 14) {
+                thread::yield_now();
+            }
+            hint::spin_loop();
+        }
+    }
+}
+
+/// Proof that the mutex is held.
+pub(super) struct Held<'a>(&'a SpinMutex);
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,115 @@
+//! `mbuma lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those that
+//! programs use today, in one run.
+//!
+//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
+//!
+//! ```text
+//!   design.rs     what sharing looks like             designs/   one file each
+//!   cases/        what is done with it and timed      catalog.rs which designs there are
+//!   subject.rs    a design behind a vtable            block.rs   a case over all of them
+//! ```
+//!
+//! Who shares a cluster gets an mbuf of its own, so a share is an allocation and some way of knowing who is the last to
+//! go. All designs take their mbufs and clusters from zones of ours, so that only that way differs.
+//!
+//! Sources: seed 000; seed 004 sections 5.4 (counts beside clusters) and 5.6 (mini-mbufs).
+
+mod block;
+#[allow(unsafe_code)]
+mod cases;
+mod catalog;
+#[allow(unsafe_code)]
+mod design;
+#[allow(unsafe_code)]
+mod designs;
+mod options;
+mod subject;
+
+pub use options::Options;
+
+use crate::error::written;
+use crate::harness::choice::Kind;
+use crate::harness::progress::Progress;
+use crate::harness::{plot, table};
+use crate::{Error, Record};
+use cases::Case;
+use catalog::{CATALOG, Entry};
+use options::Choice;
+use std::io::Write;
+
+/// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
+    for &case in &choice.cases {
+        let records = measure(case, &choice, &mut progress);
+        progress.clear();
+        let text = show(options.json, case, &records);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        all.extend(records);
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
+    let Choice {
+        entries, effort, ..
+    } = choice;
+    if case.crosses() && effort.pair_of_cpus().is_none() {
+        let skip = |entry| block::skipped(case, entry, "skipped: it takes two CPUs".to_owned());
+        return entries.iter().map(skip).collect();
+    }
+    block::measure(case, entries, effort, progress)
+}
+
+/// A block as it is printed.
+fn show(json: bool, case: Case, records: &[Record]) -> String {
+    if json {
+        let line = |record: &Record| record.to_json() + "\n";
+        return records.iter().map(line).collect();
+    }
+    let title = |first: &Record| {
+        let about = match (first.measure, first.threads) {
+            (Some("ratio"), _) => "what a share takes by two CPUs, to one alone (1: it scales)",
+            (_, Some(1)) => "one CPU shares and releases, alone",
+            _ => case.about(),
+        };
+        format!("{case}, {} B, {}: {about}", first.size, first.unit)
+    };
+    table::by_unit(records, title) + "\n"
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in Case::ALL {
+        text += &format!("  {:<14} {}\n", case.name(), case.about());
+    }
+    text += "\ndesigns:\n";
+    for entry in CATALOG {
+        text += &format!("  {:<14} {}{}\n", entry.name, whose(entry), entry.about);
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+fn whose(entry: &Entry) -> &'static str {
+    match entry.kind {
+        Kind::Ours => "ours: ",
+        Kind::Seed => "seed 000: ",
+        Kind::Peer => "peer: ",
+        Kind::Floor => "floor: ",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! A design behind a vtable: one call for a whole run, so that what is inside stays inlined.
+//!
+//! Called by: `block.rs`. Calls: the cases.
+
+use super::cases::{one, splice, two};
+use super::design::{Design, Live, Shape};
+use crate::harness::rounds::Took;
+
+/// What can be done with any design.
+pub(crate) trait Subject: Send + Sync {
+    /// `n` first shares, each released before the next.
+    fn first(&self, cpu: usize, n: u64) -> Took;
+    /// `n` first shares, released by the window.
+    fn window(&self, cpu: usize, n: u64) -> Took;
+    /// `n` shares of one view, which is shared already if `others`.
+    fn again(&self, cpu: usize, others: bool, n: u64) -> Took;
+    /// `n` shares on each CPU, of clusters of their own.
+    fn different(&self, cpus: &[usize], n: u64) -> Took;
+    /// `n` shares on each CPU, of one cluster.
+    fn same(&self, cpus: &[usize], n: u64) -> Took;
+    /// `n` clusters from one CPU to the other.
+    fn splice(&self, cpus: (usize, usize), n: u64) -> Took;
+    /// What is out of the design's zones: nothing, between runs.
+    fn live(&self) -> Live;
+    /// Fails the test if the design frees early, twice, or never.
+    #[cfg(test)]
+    fn check(&self, threads: u64, seed: u64, steps: u64);
+}
+
+/// A design, and what it was made for.
+pub(crate) struct Of<D> {
+    pub(crate) design: D,
+    pub(crate) shape: Shape,
+}
+
+impl<D: Design> Subject for Of<D> {
+    fn first(&self, cpu: usize, n: u64) -> Took {
+        one::first(&self.design, cpu, self.shape, n)
+    }
+
+    fn window(&self, cpu: usize, n: u64) -> Took {
+        one::window(&self.design, cpu, self.shape, n)
+    }
+
+    fn again(&self, cpu: usize, others: bool, n: u64) -> Took {
+        one::again(&self.design, cpu, self.shape, others, n)
+    }
+
+    fn different(&self, cpus: &[usize], n: u64) -> Took {
+        two::different(&self.design, cpus, self.shape, n)
+    }
+
+    fn same(&self, cpus: &[usize], n: u64) -> Took {
+        two::same(&self.design, cpus, self.shape, n)
+    }
+
+    fn splice(&self, cpus: (usize, usize), n: u64) -> Took {
+        splice::run(&self.design, cpus, self.shape, n)
+    }
+
+    fn live(&self) -> Live {
+        self.design.live()
+    }
+
+    #[cfg(test)]
+    fn check(&self, threads: u64, seed: u64, steps: u64) {
+        use super::cases::check;
+        match threads {
+            1 => check::alone(&self.design, self.shape, seed, steps),
+            _ => {
+                check::together(&self.design, self.shape, threads, seed, steps);
+                check::rush(&self.design, self.shape, seed, 20);
+            }
+        }
+    }
+}

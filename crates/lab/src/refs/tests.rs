@@ -1,0 +1,209 @@
+//! Tests of the comparison: that every design shares as it says, and that what is shown can be read.
+
+use super::design::{Absent, Design, Live, Shape};
+use super::designs::{Mbufs, counted::Counted, leader::Leader, proxy::Proxy, ring::Ring};
+use super::*;
+use crate::harness::table;
+
+/// A run that takes no time worth mentioning.
+fn short() -> Options {
+    Options {
+        seconds_per_case: 0.002,
+        reps: 2,
+        progress: false,
+        ..Options::default()
+    }
+}
+
+fn made(entry: &Entry, shape: Shape) -> Box<dyn subject::Subject> {
+    (entry.make)(shape).unwrap_or_else(|why: Absent| panic!("{}: {why}", entry.name))
+}
+
+#[test]
+fn a_cluster_goes_with_its_last_view() {
+    // Breaks when a design frees a cluster early, late or twice, or changes its bytes: after each random share or
+    // release, by whichever mbuf, the clusters out of the zone are those that views are left of.
+    for entry in CATALOG {
+        for (shape, steps) in [(Shape::FRAME, 4000), (Shape::SEGMENT, 500)] {
+            for seed in 1..=4 {
+                made(entry, shape).check(1, seed, steps);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_threads_share_and_none_frees_early() {
+    // Breaks when a hand-over of the last reference is missed or seen twice by threads that have views of the same
+    // cluster: some byte changes while it is looked at, a zone finds a double free, or something is left.
+    for entry in CATALOG {
+        for threads in [2, 4] {
+            made(entry, Shape::FRAME).check(threads, threads, 20_000);
+        }
+    }
+}
+
+fn new<D: Design>() -> D {
+    D::new(Shape::FRAME).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn live(mbufs: usize, records: usize) -> Live {
+    Live {
+        mbufs,
+        clusters: Some(usize::from(mbufs > 0)),
+        records,
+    }
+}
+
+/// What is out after: a fresh view, a share, the release of the first, the release of the share.
+#[allow(unsafe_code)] // as the cases: a view goes back to the design that it came from
+fn first_goes_first<D: Design>() -> [Live; 4] {
+    let design = new::<D>();
+    let mut first = design.fresh(&[1; 2048]);
+    let fresh = design.live();
+    // SAFETY: it came from this design.
+    let share = unsafe { design.share(&mut first) };
+    let shared = design.live();
+    // SAFETY: as above.
+    unsafe { design.release(first) };
+    let left = design.live();
+    assert_eq!(design::first_word::<D>(&share), u64::from_ne_bytes([1; 8]));
+    // SAFETY: as above.
+    unsafe { design.release(share) };
+    [fresh, shared, left, design.live()]
+}
+
+#[test]
+fn each_protocol_pays_what_the_seed_says() {
+    // Breaks when a baseline is kinder or harder than the system that it stands for: a leader that was freed must stay
+    // till the last one goes, a proxy must appear with the first share and stay till the end, and a ring must need
+    // neither.
+    let plain = [live(1, 0), live(2, 0), live(1, 0), live(0, 0)];
+    assert_eq!(first_goes_first::<Mbufs<Ring>>(), plain);
+    assert_eq!(first_goes_first::<Mbufs<Counted<256>>>(), plain);
+    assert_eq!(first_goes_first::<Mbufs<Counted<64>>>(), plain);
+    let stays = [live(1, 0), live(2, 0), live(2, 0), live(0, 0)];
+    assert_eq!(first_goes_first::<Mbufs<Leader>>(), stays);
+    let proxied = [live(1, 0), live(2, 1), live(1, 1), live(0, 0)];
+    assert_eq!(first_goes_first::<Mbufs<Proxy>>(), proxied);
+}
+
+#[test]
+fn every_case_runs_and_its_lines_are_json() {
+    // Breaks when a case panics on some design, leaves one out, or prints what a program cannot read.
+    let mut out = Vec::new();
+    let options = Options {
+        json: true,
+        ..short()
+    };
+    run(&options, &mut out).expect("a run");
+    let text = String::from_utf8(out).expect("text");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    for line in &lines {
+        assert_eq!(line["experiment"], "refs");
+        let note = line["note"].as_str().unwrap_or_default();
+        let measured = line["median"].as_f64().is_some_and(|median| median > 0.0);
+        assert!(measured != note.starts_with("skipped: "), "{line}");
+    }
+    for case in Case::ALL {
+        for entry in CATALOG {
+            let is = |l: &&serde_json::Value| l["case"] == case.name() && l["design"] == entry.name;
+            assert!(lines.iter().any(|l| is(&l)), "{case} {}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn what_has_two_figures_shows_both() {
+    // Breaks when the splice loses its rate or its cost, or when what two CPUs do is not compared with one.
+    let choice = short().choose().expect("a choice");
+    if choice.effort.pair_of_cpus().is_none() {
+        return;
+    }
+    let units = |case| {
+        let records = measure(case, &choice, &mut Progress::new(false));
+        let mut units: Vec<_> = records.iter().map(|r| (r.unit, r.threads)).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
+    };
+    assert_eq!(units(Case::Splice), [("Gbit/s", None), ("ns/item", None)]);
+    assert_eq!(
+        units(Case::TwoDifferent),
+        [
+            ("ns/share", Some(1)),
+            ("ns/share", Some(2)),
+            ("x one thread", None)
+        ]
+    );
+}
+
+#[test]
+fn pictures_are_well_formed() {
+    // Breaks when a picture is empty or missing, or two units share one.
+    let dir = std::env::temp_dir().join(format!("lab-plot-refs-{}", std::process::id()));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let options = Options {
+        cases: names(&["first", "chain", "splice"]),
+        designs: names(&["mbuma", "ring", "arc"]),
+        plot: Some(dir.clone()),
+        ..short()
+    };
+    run(&options, &mut Vec::new()).expect("a run");
+    let mut pictures = vec!["refs-first-2048.svg", "refs-chain-65536.svg"];
+    if options
+        .choose()
+        .expect("a choice")
+        .effort
+        .pair_of_cpus()
+        .is_some()
+    {
+        pictures.extend(["refs-splice-2048.svg", "refs-splice-2048-cost.svg"]);
+    }
+    for name in pictures {
+        let svg = std::fs::read_to_string(dir.join(name)).expect(name);
+        assert!(
+            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+            "{svg}"
+        );
+        assert!(svg.contains("ring") && svg.contains("arc"), "{svg}");
+    }
+    std::fs::remove_dir_all(&dir).expect("the pictures' directory");
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_the_right_ones() {
+    // Breaks when a typo measures nothing, or everything.
+    let options = Options {
+        designs: vec!["rings".to_owned()],
+        ..short()
+    };
+    let error = run(&options, &mut Vec::new())
+        .expect_err("a typo")
+        .to_string();
+    assert!(
+        error.contains("`rings`") && error.contains("leader"),
+        "{error}"
+    );
+    let never = Options { reps: 0, ..short() };
+    assert!(run(&never, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn the_list_names_everything() {
+    // Breaks when a design or a case is missing from --list, or a line does not fit a terminal.
+    let mut text = Vec::new();
+    list(&mut text).expect("a list");
+    let text = String::from_utf8(text).expect("text");
+    for name in CATALOG
+        .iter()
+        .map(|e| e.name)
+        .chain(Case::ALL.map(Case::name))
+    {
+        assert!(text.contains(&format!("  {name} ")), "{name}");
+    }
+    assert!(text.lines().all(|line| line == table::cut(line)), "{text}");
+}

@@ -1,9 +1,10 @@
 //! The way out: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
 //!
-//! Called by: `raw.rs`, `local.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `init` hooks.
+//! Called by: `raw_ref.rs`, `raw.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `init` hooks.
 //!
 //! ```text
 //!   take             the top of this CPU's loaded bucket: nearly always the end of the story
+//!   take_bulk        so many from the tops of the loaded and the previous one
 //!   take_slow        0. an item whose allocation is remembered, if it is time (sample.rs)
 //!                    1. this CPU's previous bucket
 //!                    2. a filled bucket of the depot, for our empty one
@@ -54,18 +55,17 @@ impl Inner {
         site: Option<Site>,
     ) -> usize {
         let mut done = 0;
-        while done < out.len() {
-            let popped = self.percpu.pop_bulk(&mut out[done..]);
-            done += popped;
-            if popped == 0 {
-                let Ok(item) = self.take_slow(Urgency::Normal, site) else {
-                    break;
-                };
-                out[done].write(item);
-                done += 1;
+        loop {
+            done += self.percpu.pop_bulk(&mut out[done..]);
+            if done == out.len() {
+                return done;
             }
+            let Ok(item) = self.take_slow(Urgency::Normal, site) else {
+                return done;
+            };
+            out[done].write(item);
+            done += 1;
         }
-        done
     }
 
     /// An item, after a sleep if need be, until `deadline` if there is one.

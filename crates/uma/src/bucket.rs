@@ -169,13 +169,14 @@ impl Bucket {
         // SAFETY: alive, says the caller.
         let word = unsafe { Self::word(bucket) }.load(Relaxed);
         let len = word & LEN_MASK;
-        if len >= u64::from(cap) {
-            return Err(Pushed::Full);
-        }
         // SAFETY: alive, and len - 1 is from -1 to below its room.
         let top = unsafe { Self::entry(bucket, len as isize - 1) }.load(Relaxed);
+        // First, or the free that filled the bucket could be done twice unseen.
         if top == item.as_ptr() {
             return Err(Pushed::Twice);
+        }
+        if len >= u64::from(cap) {
+            return Err(Pushed::Full);
         }
         Ok(word)
     }
@@ -312,7 +313,6 @@ impl Bucket {
         fitting.len()
     }
 
-    /// Whether nothing more may be put in.
     /// Whether nothing more may be put in.
     ///
     /// # Safety

@@ -1,9 +1,10 @@
 //! The way back: to this CPU's bucket, a full bucket to the depot, what is too much to the slabs.
 //!
-//! Called by: `raw.rs`, `local.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `fini` hooks.
+//! Called by: `raw_ref.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `fini` hooks.
 //!
 //! ```text
 //!   put           onto this CPU's loaded bucket: nearly always the end of the story
+//!   put_bulk      as many as fit onto the loaded one, then onto the previous one
 //!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one
 //!                 2. into an empty bucket of the depot, which gets our full one
 //!                 3. the depot has enough: the full bucket's items go to their slabs
@@ -40,21 +41,23 @@ impl Inner {
         }
     }
 
-    /// Puts several down, with one section for as many as fit a bucket.
+    /// Puts several down, with one section for as many as fit into each of this CPU's two buckets.
     ///
     /// # Safety
     /// As for [`put`](Self::put), for each of them.
     pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
         let mut rest = items;
-        while let Some((&first, others)) = rest.split_first() {
+        while !rest.is_empty() || planted(Bug::LookBack) {
             // SAFETY: those in `rest` have not been put down and keep the zone.
-            let pushed = unsafe { zone.as_ref() }.percpu.push_bulk(rest);
-            rest = &rest[pushed..];
-            if pushed == 0 {
-                // SAFETY: as above.
-                unsafe { Self::put_slow(zone, first) };
-                rest = others;
-            }
+            let inner = unsafe { zone.as_ref() };
+            inner.life.touch();
+            let pushed = inner.percpu.push_bulk(rest);
+            let Some((&first, others)) = rest[pushed..].split_first() else {
+                return;
+            };
+            // SAFETY: as above.
+            unsafe { Self::put_slow(zone, first) };
+            rest = others;
         }
     }
 

@@ -1,6 +1,6 @@
 //! What all handles of a zone point to, and what keeps it.
 //!
-//! Called by: `raw.rs`, `builder.rs`, `keg.rs`. Calls: everything below. The ways of an item are
+//! Called by: `raw.rs`, `raw_ref.rs`, `builder.rs`, `keg.rs`. Calls: everything below. The ways of an item are
 //! in `alloc.rs`, `free.rs` and `reclaim.rs`; here is what they share.
 //!
 //! Locking key of [`Inner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
@@ -205,6 +205,15 @@ impl Inner {
     #[inline]
     pub(crate) fn may_own(&self, item: NonNull<u8>) -> bool {
         item.addr().get().wrapping_sub(self.base) < self.len
+    }
+
+    /// Whether [`may_own`](Self::may_own) is true of all these items, or false where it is hard to
+    /// say: of a union of their bits, which is not less than any of them, with one comparison for
+    /// all. It errs only where items lie beyond the largest power of two in the range.
+    #[inline]
+    pub(crate) fn surely_owns(&self, items: &[NonNull<u8>]) -> bool {
+        let offset = |item: &NonNull<u8>| item.addr().get().wrapping_sub(self.base);
+        items.iter().fold(0, |bits, item| bits | offset(item)) < self.len
     }
 
     /// Notes, in builds that check it, that an item goes to a caller.

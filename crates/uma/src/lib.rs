@@ -110,9 +110,10 @@
 //! # Reading order
 //!
 //! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`; `geometry.rs`
-//! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`;
-//! then the ways of an item, `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`; then `inner.rs` (what
-//! keeps a zone) and the handles: `raw.rs`, `zone.rs`, `object.rs`, `local.rs`.
+//! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`
+//! and what is below it; then the ways of an item, `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`;
+//! then `inner.rs` (what keeps a zone) and the handles: `raw_ref.rs`, `raw.rs`, `zone.rs`,
+//! `object.rs`, `local.rs`.
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
 //! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
@@ -146,6 +147,7 @@ mod planted;
 mod pressure;
 mod purge;
 mod raw;
+mod raw_ref;
 mod reclaim;
 mod reclaim_set;
 mod reclaimer;
@@ -179,7 +181,8 @@ pub use percpu::Backend;
 pub use percpu::{ARMED, STRETCH};
 pub use pressure::PressureSource;
 pub use purge::Purged;
-pub use raw::{RawZone, RawZoneRef};
+pub use raw::RawZone;
+pub use raw_ref::RawZoneRef;
 pub use reclaim_set::{ReclaimSet, Tick};
 pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;

@@ -1,7 +1,7 @@
 //! A cache that one worker has for itself.
 //!
 //! Called by: users with a thread pinned to its CPU, and code that handles items in runs.
-//! Calls: `raw.rs`.
+//! Calls: `raw_ref.rs`.
 //!
 //! Nothing is shared, so nothing is synchronised: an item comes from a list in a struct behind
 //! `&mut`. The zone sees only the batches. What the cache holds counts as live: nobody can take
@@ -11,7 +11,8 @@
 
 use crate::AllocError;
 use crate::hooks::{Hooks, NoHooks};
-use crate::raw::{Destructed, RawZone};
+use crate::raw::RawZone;
+use crate::raw_ref::Destructed;
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;

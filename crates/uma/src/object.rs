@@ -20,7 +20,8 @@
 //! section 2; seed 004 section 5.3.
 
 use crate::hooks::Hooks;
-use crate::raw::{RawZone, RawZoneRef};
+use crate::raw::RawZone;
+use crate::raw_ref::RawZoneRef;
 use crate::{AllocError, HookFailed, ZoneBuilder, ZoneError, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;

@@ -4,7 +4,8 @@
 //!   slot of CPU 0           slot of CPU 1            128 bytes each, lines of their own
 //!   +--------------+        +--------------+
 //!   | loaded   ----+--> [ | | | ]          |    pop and push work on the top of this bucket
-//!   | previous ----+--> [ | | | ]          |    exchanged with loaded when that runs empty or full
+//!   | previous ----+--> [ | | | ]          |    exchanged with loaded when that runs empty or full;
+//!   |              |        |              |    bulk goes on here, and exchanges nothing
 //!   | stop         |        |              |    set: buckets may not be exchanged
 //!   | lock         |        |              |    for the locked backend
 //!   +--------------+        +--------------+
@@ -14,6 +15,15 @@
 //! sequences, see [`kern::rseq`]) end in a single store, and until that store has happened nothing
 //! has: a thread that is interrupted starts again, perhaps on another CPU. *Locked* takes a
 //! try-lock on a slot, any slot, and is the same to the caller in everything but speed.
+//!
+//! # Why bulk goes on with the previous bucket
+//!
+//! A batch that lies across the two would have to exchange them at each turn, twice: out, and back.
+//! Exchanging them inside a section would be two stores, where only one can commit (a slot in one
+//! store of 16 bytes is not to be had on every processor). Two sections are one store each: a
+//! thread that is cut short between them has so many items, and goes on with the rest. And
+//! afterwards the batch lies in the loaded bucket: pops end there with nothing, and as many as
+//! fit are pushed there first. So the next batch needs one section again.
 //!
 //! # Who owns a bucket
 //!
@@ -42,7 +52,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(crate) use crate::bucket::Pushed;
-use slot::Slot;
+use slot::{LOADED, PREVIOUS, Slot};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::count as cpus;
@@ -267,33 +277,68 @@ impl Percpu {
         ))
     }
 
-    /// Fills the beginning of `out` from the top of this CPU's loaded bucket, in one section; says
-    /// how many items those are. They come as they lie in the bucket, the top one last, and each
-    /// is counted as popped.
+    /// Fills the beginning of `out` from the tops of this CPU's loaded and previous bucket; says how
+    /// many items those are. They come as they lie in a bucket, the top one last, and each is
+    /// counted as popped.
     pub(crate) fn pop_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let popped = self.pop_loaded(out);
+        if popped == out.len() {
+            return popped;
+        }
+        popped + self.pop_previous(&mut out[popped..])
+    }
+
+    /// As [`pop_bulk`](Self::pop_bulk), from the loaded bucket alone.
+    pub(crate) fn pop_loaded(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        self.pop_from::<LOADED>(out)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_previous(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        self.pop_from::<PREVIOUS>(out)
+    }
+
+    #[inline]
+    fn pop_from<const FIELD: usize>(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         if self.area == 0 {
-            return locked::pop_bulk(self, out);
+            return locked::pop_bulk::<FIELD>(self, out);
         }
         // SAFETY: `area` is not 0.
         let count = restart(
             1 + RESTARTS,
-            || unsafe { section::pop_bulk(self, out) },
+            || unsafe { section::pop_bulk::<FIELD>(self, out) },
             isize::cast_unsigned,
         );
         count.max(0).cast_unsigned()
     }
 
-    /// Puts items of the beginning of `items` on this CPU's loaded bucket, in one section; says
-    /// how many found room.
+    /// Puts items of the beginning of `items` on this CPU's loaded bucket, and then on its previous
+    /// one; says how many found room. Once the last item is in, nothing is touched any more.
     #[must_use]
     pub(crate) fn push_bulk(&self, items: &[NonNull<u8>]) -> usize {
+        let pushed = self.push_to::<LOADED>(items);
+        if pushed == items.len() {
+            return pushed;
+        }
+        pushed + self.push_previous(&items[pushed..])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_previous(&self, items: &[NonNull<u8>]) -> usize {
+        self.push_to::<PREVIOUS>(items)
+    }
+
+    #[inline]
+    fn push_to<const FIELD: usize>(&self, items: &[NonNull<u8>]) -> usize {
         if self.area == 0 {
-            return locked::push_bulk(self, items);
+            return locked::push_bulk::<FIELD>(self, items);
         }
         // SAFETY: `area` is not 0.
         let count = restart(
             1 + RESTARTS,
-            || unsafe { section::push_bulk(self, items) },
+            || unsafe { section::push_bulk::<FIELD>(self, items) },
             isize::cast_unsigned,
         );
         count.max(0).cast_unsigned()

@@ -23,18 +23,20 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(crate) enum Bug {
     /// A drain takes buckets over without interrupting who works on them: `percpu/drain.rs`.
     SecondFence,
-    /// Threads with items in their hands are not waited for: `keg.rs`, `take_last`.
+    /// Threads with items in their hands are not waited for: `keg/closed.rs`, `take_last`.
     Transit,
-    /// A sleeper does not ask whether something came since it looked: `keg.rs`, `sleep`.
+    /// A sleeper does not ask whether something came since it looked: `keg/closed.rs`, `sleep`.
     Gives,
-    /// A keg opens over the heads of its sleepers: `keg.rs`, `may_reopen`.
+    /// A keg opens over the heads of its sleepers: `keg/closed.rs`, `may_reopen`.
     Sleepers,
-    /// A new limit wakes nobody: `keg.rs`, `set_limit`.
+    /// A new limit wakes nobody: `keg/closed.rs`, `set_limit`.
     SilentLimit,
     /// An import that got less than it had asked for tells nobody: `keg.rs`, `take`.
     SilentImport,
     /// A free does not count as inside: `free.rs`, `put_slow`.
     Entry,
+    /// A bulk free goes round once more after its last item: `free.rs`, `put_bulk`.
+    LookBack,
     /// Who leaves looks whether it was the last only afterwards: `inner.rs`, `leave`.
     LateLook,
     /// The end of the last handle is not counted as a thread inside: `inner.rs`, `retire`.

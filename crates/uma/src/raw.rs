@@ -1,24 +1,20 @@
-//! The handles of a zone of raw items: one that counts, and one that fits where eight bytes are.
+//! The handle of a zone of raw items: it counts, and keeps the zone.
 //!
-//! Called by: users, `zone.rs`, `object.rs`. Calls: `inner.rs` and the ways of an item.
+//! Called by: users, `zone.rs`, `object.rs`. Calls: `raw_ref.rs` for what an item's way begins and
+//! ends with, `inner.rs`, the ways of an item, and each layer for what it tells or is told.
 //!
-//! A [`RawZone`] keeps its zone; when the last one goes, so does the zone, as soon as no item of
-//! it is live. A [`RawZoneRef`] keeps nothing: its holder knows that a handle or a live item does.
-//!
-//! Both carry the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
+//! When the last [`RawZone`] of a zone goes, so does the zone, as soon as no item of it is live.
+//! The handle carries the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
+//! Locks: none of its own.
 
 use crate::asan;
-#[cfg(feature = "invariants")]
-use crate::builder::has_hooks;
 use crate::hooks::{Hooks, NoHooks};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::keg::Urgency;
 use crate::percpu::Pushed;
-use crate::sample::Site;
-use crate::{AllocError, Census, LocalCache, Purged, ZoneBuilder, ZoneStats};
+use crate::{AllocError, Census, LocalCache, Purged, RawZoneRef, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -63,17 +59,15 @@ impl<H: Hooks> RawZone<H> {
     /// `inner` is a new zone whose one handle is this, made with hooks of type `H`.
     pub(crate) unsafe fn from_inner(inner: NonNull<Inner>) -> Self {
         Self {
-            zone: RawZoneRef {
-                inner,
-                hooks: PhantomData,
-            },
+            // SAFETY: says the caller.
+            zone: unsafe { RawZoneRef::from_inner(inner) },
         }
     }
 
     #[inline]
     pub(crate) fn inner(&self) -> &Inner {
         // SAFETY: made by from_inner, and the zone does not end before its last handle.
-        unsafe { self.zone.inner.as_ref() }
+        unsafe { self.zone.inner().as_ref() }
     }
 
     /// Gives an item out. What it holds is what `init` and `ctor` left, or anything.
@@ -380,7 +374,7 @@ impl<H: Hooks> Drop for RawZone<H> {
             fence(Ordering::Acquire);
             // SAFETY: from_inner got it from `make`; this was the last handle, and without one no
             // other can be made.
-            unsafe { Inner::retire(self.zone.inner) };
+            unsafe { Inner::retire(self.zone.inner()) };
         }
     }
 }
@@ -392,341 +386,3 @@ impl<H: Hooks> fmt::Debug for RawZone<H> {
             .finish_non_exhaustive()
     }
 }
-
-/// A zone in eight bytes, for items that must find the way back to where they came from.
-///
-/// It does not keep the zone. What keeps it is a [`RawZone`] somewhere, or a live item of the
-/// zone: while one is live the zone does not end, even if the last handle goes. So whoever holds
-/// an item may free it through this.
-pub struct RawZoneRef<H: Hooks = NoHooks> {
-    inner: NonNull<Inner>,
-    hooks: PhantomData<fn() -> H>,
-}
-
-impl<H: Hooks> Clone for RawZoneRef<H> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<H: Hooks> Copy for RawZoneRef<H> {}
-
-impl<H: Hooks> PartialEq for RawZoneRef<H> {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl<H: Hooks> Eq for RawZoneRef<H> {}
-
-impl<H: Hooks> fmt::Debug for RawZoneRef<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RawZoneRef").field(&self.inner).finish()
-    }
-}
-
-// SAFETY: a plain address of an Inner, which is Sync (asserted below), and so are its hooks; using
-// it is unsafe and says when it may be.
-unsafe impl<H: Hooks> Send for RawZoneRef<H> {}
-// SAFETY: as above.
-unsafe impl<H: Hooks> Sync for RawZoneRef<H> {}
-
-impl<H: Hooks> RawZoneRef<H> {
-    /// As [`RawZone::alloc`].
-    ///
-    /// # Errors
-    /// As there.
-    ///
-    /// # Safety
-    /// During the call a handle exists, or an item of the zone that is live throughout.
-    #[track_caller]
-    #[inline]
-    pub unsafe fn alloc(self) -> Result<NonNull<u8>, AllocError> {
-        let site = Location::caller();
-        self.consult()?;
-        // SAFETY: the caller says that something keeps the zone.
-        let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal, Some(site))?;
-        self.constructed(item, site)
-    }
-
-    /// As [`RawZone::free`].
-    ///
-    /// # Panics
-    /// As there.
-    ///
-    /// # Safety
-    /// As there. The item itself keeps the zone until it is freed, so nothing else need.
-    #[track_caller]
-    #[inline]
-    pub unsafe fn free(self, item: NonNull<u8>) {
-        // SAFETY: the item is live and ours: it keeps the zone.
-        if unsafe { self.destruct(item, Location::caller()) } == Destructed::Gone {
-            return;
-        }
-        // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
-        unsafe { Inner::put(self.inner, item) }
-    }
-
-    /// As [`RawZone::alloc_bulk`].
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    #[must_use = "the items given out are lost if their number is"]
-    #[track_caller]
-    #[inline]
-    pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let site = Location::caller();
-        let allowed = self.consult_bulk(out.len());
-        // SAFETY: the caller says that something keeps the zone.
-        let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
-        for at in 0..taken {
-            // SAFETY: take_bulk wrote the first `taken` entries.
-            let item = unsafe { out[at].assume_init() };
-            if self.constructed(item, site).is_err() {
-                // The one that was refused has gone back by itself.
-                self.put_back_bulk(&out[at + 1..taken]);
-                return at;
-            }
-        }
-        taken
-    }
-
-    /// As [`RawZone::free_bulk`].
-    ///
-    /// # Panics
-    /// As there.
-    ///
-    /// # Safety
-    /// As there. The items keep the zone until they are freed.
-    #[track_caller]
-    #[inline]
-    pub unsafe fn free_bulk(self, items: &[NonNull<u8>]) {
-        let mut start = 0;
-        for (at, &item) in items.iter().enumerate() {
-            // SAFETY: the item is live and ours: it keeps the zone.
-            if unsafe { self.destruct(item, Location::caller()) } == Destructed::Gone {
-                // SAFETY: given up by their owner, and through `dtor`.
-                unsafe { Inner::put_bulk(self.inner, &items[start..at]) };
-                start = at + 1;
-            }
-        }
-        // SAFETY: as above.
-        unsafe { Inner::put_bulk(self.inner, &items[start..]) }
-    }
-
-    /// As [`RawZone::refcount`].
-    ///
-    /// # Panics
-    /// As there.
-    ///
-    /// # Safety
-    /// As there; and the count is not used when nothing keeps the zone any more, which the
-    /// lifetime, chosen by the caller, does not say.
-    #[inline]
-    #[must_use]
-    pub unsafe fn refcount<'a>(self, item: NonNull<u8>) -> &'a AtomicU32 {
-        // SAFETY: the live item keeps the zone.
-        let inner: &'a Inner = unsafe { self.inner.as_ref() };
-        let Some(arena) = inner.keg.arena() else {
-            panic!("refcount() on a cache-only zone, whose items are not its own")
-        };
-        // SAFETY: the caller says that the item is live and ours.
-        unsafe { arena.count_of(item) }
-    }
-
-    /// As [`RawZone::owns`].
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    #[inline]
-    #[must_use]
-    pub unsafe fn owns(self, pointer: NonNull<u8>) -> bool {
-        // SAFETY: the caller says that something keeps the zone.
-        let arena = unsafe { self.inner.as_ref() }.keg.arena();
-        arena.is_some_and(|arena| arena.owns(pointer))
-    }
-
-    /// Whether an allocation may go on, in builds in which tests let some fail.
-    #[inline]
-    pub(crate) fn consult(self) -> Result<(), AllocError> {
-        match self.consult_bulk(1) {
-            0 => Err(AllocError::NoMemory),
-            _ => Ok(()),
-        }
-    }
-
-    /// How many of as many allocations may go on.
-    #[inline]
-    fn consult_bulk(self, items: usize) -> usize {
-        #[cfg(feature = "invariants")]
-        {
-            // SAFETY: whoever allocates says that something keeps the zone.
-            let inner = unsafe { self.inner.as_ref() };
-            if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
-                inner.counts.failures.inc();
-                return refused;
-            }
-        }
-        items
-    }
-
-    /// Runs `ctor` over an item just taken; one that it refuses goes back to the cache.
-    #[inline]
-    pub(crate) fn constructed(
-        self,
-        item: NonNull<u8>,
-        site: Site,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: whoever took the item says that something keeps the zone.
-        let inner = unsafe { self.inner.as_ref() };
-        asan::unpoison(item, inner.layout.size());
-        #[cfg(feature = "invariants")]
-        {
-            if inner.is_plain() {
-                inner.check_trashed(item);
-            }
-            if has_hooks::<H>() && inner.fails.ctor.fails() {
-                return self.refused(item);
-            }
-        }
-        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
-        let hooks = unsafe { inner.hooks::<H>() };
-        // SAFETY: the item came through `init` into a cache and is in our hands alone.
-        if unsafe { hooks.ctor(item) }.is_err() {
-            return self.refused(item);
-        }
-        inner.mark_taken(item, site);
-        Ok(item)
-    }
-
-    #[cold]
-    fn refused(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: as in `constructed`.
-        let inner = unsafe { self.inner.as_ref() };
-        // SAFETY: no caller has seen the item.
-        unsafe { self.put_back(item) };
-        inner.fail(AllocError::Hook)
-    }
-
-    /// Takes items back that no caller has seen.
-    #[cold]
-    fn put_back_bulk(self, items: &[MaybeUninit<NonNull<u8>>]) {
-        for entry in items {
-            // SAFETY: the caller passes entries that take_bulk wrote.
-            let item = unsafe { entry.assume_init() };
-            // SAFETY: no caller has seen the item.
-            unsafe { self.put_back(item) };
-        }
-    }
-
-    /// # Safety
-    /// The item was taken, no caller has seen it, and it is as `init` left it.
-    unsafe fn put_back(self, item: NonNull<u8>) {
-        // SAFETY: as in `constructed`.
-        let inner = unsafe { self.inner.as_ref() };
-        inner.counts.refused.inc();
-        if inner.may_own(item) {
-            // SAFETY: so says the caller.
-            unsafe { Inner::put(self.inner, item) };
-        } else {
-            inner.begin_free_sample(item, None);
-            // SAFETY: it keeps the zone until the call.
-            unsafe { Inner::end_free_sample(self.inner, item) };
-        }
-    }
-
-    /// Checks an item that comes back, and runs `dtor`.
-    ///
-    /// # Safety
-    /// The item is live and of this zone.
-    #[inline]
-    pub(crate) unsafe fn destruct(self, item: NonNull<u8>, site: Site) -> Destructed {
-        // SAFETY: the item keeps the zone.
-        let inner = unsafe { self.inner.as_ref() };
-        if !inner.may_own(item) {
-            // SAFETY: so says the caller.
-            unsafe { self.destruct_sample(item, site) };
-            return Destructed::Gone;
-        }
-        inner.mark_freed(item, site);
-        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
-        let hooks = unsafe { inner.hooks::<H>() };
-        // SAFETY: the item went through `ctor`, and its caller gave it up.
-        unsafe { hooks.dtor(item) };
-        inner.trash_plain(item);
-        asan::poison(item, inner.layout.size());
-        Destructed::Here
-    }
-
-    /// Takes an item back that is not in the range where items are looked for: a sample, or
-    /// somebody else's.
-    ///
-    /// # Panics
-    /// If it is not a live sample of this zone.
-    ///
-    /// # Safety
-    /// As for [`destruct`](Self::destruct).
-    #[cold]
-    #[inline(never)]
-    unsafe fn destruct_sample(self, item: NonNull<u8>, site: Site) {
-        // SAFETY: the item keeps the zone.
-        let inner = unsafe { self.inner.as_ref() };
-        inner.begin_free_sample(item, Some(site));
-        inner.mark_freed(item, site);
-        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
-        let hooks = unsafe { inner.hooks::<H>() };
-        // SAFETY: the item went through `ctor`, and its caller gave it up.
-        unsafe { hooks.dtor(item) };
-        inner.trash_plain(item);
-        // SAFETY: it keeps the zone until the call.
-        unsafe { Inner::end_free_sample(self.inner, item) };
-    }
-
-    /// A sample for a caller of a local cache, if it is time for one.
-    pub(crate) fn sample(self, site: Site) -> Option<NonNull<u8>> {
-        // SAFETY: the local cache has a handle.
-        unsafe { self.inner.as_ref() }.sample(Some(site))
-    }
-
-    /// One item without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.inner.as_ref() }.take(Urgency::Normal, None)
-    }
-
-    /// Items without `ctor`, for a local cache.
-    ///
-    /// # Safety
-    /// As for [`alloc`](Self::alloc).
-    pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        // SAFETY: the caller says that something keeps the zone.
-        unsafe { self.inner.as_ref() }.take_bulk(out, None)
-    }
-
-    /// Items that went through `dtor`, from a local cache.
-    ///
-    /// # Safety
-    /// As for [`free_bulk`](Self::free_bulk).
-    pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { Inner::put_bulk(self.inner, items) }
-    }
-}
-
-/// What became of an item that came back.
-#[derive(PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Destructed {
-    /// It is as `init` left it, and to be put down.
-    Here,
-    /// It was a sample, and is in its slot already.
-    Gone,
-}
-
-const _: () = {
-    const fn is_shareable<T: Send + Sync>() {}
-    is_shareable::<crate::keg::Keg>();
-};

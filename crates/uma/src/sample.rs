@@ -31,7 +31,7 @@
 //! Being few and exact, samples also find double frees and frees into the wrong zone at once, with
 //! both sites.
 //!
-//! Called by: `alloc.rs`, `raw.rs`, `local.rs`, `reclaim.rs`, `census.rs`. Calls: `arena.rs`,
+//! Called by: `alloc.rs`, `raw_ref.rs`, `local.rs`, `reclaim.rs`, `census.rs`. Calls: `arena.rs`,
 //! `keg.rs`, hooks.
 //! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the
 //! keg and `holds` of its zone like any other; a record is live exactly as long as its item is.
@@ -492,8 +492,8 @@ impl Inner {
         let Room::Bucket(mut bucket) = self.depot.lock().make_room(None) else {
             return;
         };
-        let popped = self.percpu.pop_bulk(bucket.spare());
-        // SAFETY: pop_bulk wrote that many into the front of the spare entries.
+        let popped = self.percpu.pop_loaded(bucket.spare());
+        // SAFETY: pop_loaded wrote that many into the front of the spare entries.
         unsafe { bucket.added(popped) };
         // The bucket they left counts them as given out; no caller has seen them.
         self.counts.refused.add(popped as u64);

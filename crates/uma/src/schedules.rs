@@ -27,7 +27,7 @@ use crate::percpu::{Backend, run_on};
 use crate::planted::{Bug, graves, plant};
 use crate::{AllocError, RawZone, RawZoneRef};
 use core::alloc::Layout;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(loom)]
@@ -226,6 +226,19 @@ impl World {
         self.came(item)
     }
 
+    /// As many at once as there are, up to `items`.
+    fn alloc_bulk(&self, items: usize) -> Vec<Item> {
+        let mut out = vec![MaybeUninit::uninit(); items];
+        let got = self.zone.alloc_bulk(&mut out);
+        // SAFETY: this many were written.
+        let taken = out[..got].iter().map(|item| unsafe { item.assume_init() });
+        taken.map(|item| self.came(item)).collect()
+    }
+
+    fn free_bulk(&self, items: Vec<Item>) {
+        free_bulk_without_handle(self.zone.as_ref_ptr(), &self.live, items);
+    }
+
     fn came(&self, item: NonNull<u8>) -> Item {
         self.allocs.fetch_add(1, Relaxed);
         self.live.came(item)
@@ -288,4 +301,12 @@ fn free_without_handle(zone: RawZoneRef, live: &Live, item: Item) {
     live.goes(item);
     // SAFETY: from this zone, and no longer in anybody's hands.
     unsafe { zone.free(item.0) };
+}
+
+/// Frees items at once without a handle: they alone keep the zone.
+fn free_bulk_without_handle(zone: RawZoneRef, live: &Live, items: Vec<Item>) {
+    items.iter().for_each(|&item| live.goes(item));
+    let items: Vec<_> = items.into_iter().map(|item| item.0).collect();
+    // SAFETY: from this zone, and no longer in anybody's hands.
+    unsafe { zone.free_bulk(&items) };
 }

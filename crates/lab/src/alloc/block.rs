@@ -4,15 +4,13 @@
 
 use super::cases::Case;
 use super::catalog::Entry;
+use super::design::THREADS;
 use super::options::Effort;
 use super::result::{of_group, record, skipped};
 use super::subject::Subject;
 use crate::Record;
 use crate::harness::progress::Progress;
 use crate::harness::rounds::{self, Contestant, Plan, Run};
-
-/// Threads of the case `threads32`.
-const THREADS: usize = 32;
 
 /// A design that takes part.
 struct Made {
@@ -76,6 +74,7 @@ fn contestant<'a>(case: Case, one: &'a Made, effort: &'a Effort) -> Contestant<'
     let run: Run<'a> = match case {
         Case::Pair => Box::new(move |n| subject.pair(cpu, n)),
         Case::Batch64 => Box::new(move |n| subject.batch(cpu, n)),
+        Case::Batch2048 => Box::new(move |n| subject.many(cpu, n)),
         Case::ProdCons => Box::new(move |n| subject.prodcons(two, n)),
         _ => Box::new(move |n| subject.threads(&effort.timing.cpus, THREADS, n)),
     };

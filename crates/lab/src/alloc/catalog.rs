@@ -204,13 +204,20 @@ pub(crate) const CATALOG: &[Entry] = &[
 ];
 
 const CASES: &[Case] = &Case::ALL;
-const TIMED: &[Case] = &[Case::Pair, Case::Batch64, Case::ProdCons, Case::Threads32];
+const TIMED: &[Case] = &[
+    Case::Pair,
+    Case::Batch64,
+    Case::Batch2048,
+    Case::ProdCons,
+    Case::Threads32,
+];
 /// A worker's own cache is no use for what another worker frees.
-const LOCAL: &[Case] = &[Case::Pair, Case::Batch64, Case::Threads32];
+const LOCAL: &[Case] = &[Case::Pair, Case::Batch64, Case::Batch2048, Case::Threads32];
 /// Those that never give memory back have no purge.
 const KEEPS: &[Case] = &[
     Case::Pair,
     Case::Batch64,
+    Case::Batch2048,
     Case::ProdCons,
     Case::Threads32,
     Case::Held,
@@ -220,6 +227,7 @@ const KEEPS: &[Case] = &[
 const POOL: &[Case] = &[
     Case::Pair,
     Case::Batch64,
+    Case::Batch2048,
     Case::ProdCons,
     Case::Threads32,
     Case::Held,
@@ -228,13 +236,14 @@ const POOL: &[Case] = &[
 const PEER: &[Case] = &[
     Case::Pair,
     Case::Batch64,
+    Case::Batch2048,
     Case::ProdCons,
     Case::Threads32,
     Case::Spike,
 ];
 const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
-const SINGLE: &[Case] = &[Case::Pair, Case::Batch64];
-const BATCHES: &[Case] = &[Case::Batch64, Case::Threads32];
+const SINGLE: &[Case] = &[Case::Pair, Case::Batch64, Case::Batch2048];
+const BATCHES: &[Case] = &[Case::Batch64, Case::Batch2048, Case::Threads32];
 
 const fn entry(
     name: &'static str,

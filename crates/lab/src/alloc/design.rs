@@ -13,6 +13,10 @@ use std::time::Duration;
 
 /// Items of a batch.
 pub(crate) const BATCH: usize = 64;
+/// Threads of the case `threads32`.
+pub(crate) const THREADS: usize = 32;
+/// As many items as those threads have live together: a batch of the control.
+pub(crate) const MANY: usize = THREADS * BATCH;
 /// The alignment that every design is asked for.
 pub(crate) const ALIGN: usize = 16;
 
@@ -69,12 +73,12 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Allocates [`BATCH`] items, writes to each, then frees them in the order in which they came: until there were
-    /// `n`, rounded up to batches.
+    /// Allocates `LIVE` items, [`BATCH`] or [`MANY`], writes to each, then frees them in the order in which they came:
+    /// until there were `n`, rounded up to so many.
     #[inline(never)]
-    fn batches(&self, n: u64) {
-        let mut items = [const { MaybeUninit::uninit() }; BATCH];
-        for i in 0..n.div_ceil(BATCH as u64) {
+    fn batches<const LIVE: usize>(&self, n: u64) {
+        let mut items = [const { MaybeUninit::uninit() }; LIVE];
+        for i in 0..n.div_ceil(LIVE as u64) {
             for slot in &mut items {
                 mark(Self::bytes(slot.write(self.alloc())), i);
             }

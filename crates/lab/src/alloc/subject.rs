@@ -6,7 +6,7 @@ use super::cases::purge::{self, Purge};
 use super::cases::spike::{self, Sample};
 use super::cases::{prodcons, single, threads};
 use super::child::Job;
-use super::design::Design;
+use super::design::{BATCH, Design, MANY};
 use crate::harness::rounds::Took;
 
 /// What can be done with any design.
@@ -15,6 +15,8 @@ pub(crate) trait Subject: Send + Sync {
     fn pair(&self, cpu: usize, n: u64) -> Took;
     /// `n` items in batches on a CPU.
     fn batch(&self, cpu: usize, n: u64) -> Took;
+    /// The same with as many items live as all of `threads32` have.
+    fn many(&self, cpu: usize, n: u64) -> Took;
     /// `n` items from one CPU to the other.
     fn prodcons(&self, cpus: (usize, usize), n: u64) -> Took;
     /// `n` items in batches on so many threads; CPU time.
@@ -36,7 +38,11 @@ impl<D: Design> Subject for D {
     }
 
     fn batch(&self, cpu: usize, n: u64) -> Took {
-        single::timed(self, cpu, |design| design.batches(n))
+        single::timed(self, cpu, |design| design.batches::<BATCH>(n))
+    }
+
+    fn many(&self, cpu: usize, n: u64) -> Took {
+        single::timed(self, cpu, |design| design.batches::<MANY>(n))
     }
 
     fn prodcons(&self, cpus: (usize, usize), n: u64) -> Took {

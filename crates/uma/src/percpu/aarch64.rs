@@ -206,14 +206,14 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
             body: [
                 "ldr {at}, [{at}, {loaded}]",
                 "ldr {word}, [{at}]",
-                "ldr {top:w}, [{at}, {cap}]",
                 "and {got}, {word}, 0xffff",
-                "cmp {got}, {top}",
-                "b.hs 7f",
                 "add {entry}, {at}, {got}, lsl 3",
                 "ldr {top}, [{entry}, {below}]",
                 "cmp {top}, {item}",
                 "b.eq 8f",
+                "ldr {top:w}, [{at}, {cap}]",
+                "cmp {got}, {top}",
+                "b.hs 7f",
                 "str {item}, [{entry}, {entries}]",
                 "add {word}, {word}, 1",
             ]
@@ -237,12 +237,17 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     got
 }
 
-/// Copies the top items to the beginning of `out`; how many.
+/// Copies the top items of the bucket that `FIELD` of the slot points to, to the beginning of `out`;
+/// how many.
 ///
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+) -> isize {
+    const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
     let got;
     // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are read
     // as it has items, and written as `out` has places.
@@ -250,7 +255,7 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
         section!(
             percpu, REFUSED,
             body: [
-                "ldr {at}, [{at}, {loaded}]",
+                "ldr {at}, [{at}, {field}]",
                 "ldr {word}, [{at}]",
                 "and {from}, {word}, 0xffff",
                 "cmp {from}, {places}",
@@ -291,7 +296,7 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
             one = out(reg) _,
             a = out(vreg) _,
             b = out(vreg) _,
-            loaded = const LOADED,
+            field = const FIELD,
             entries = const ENTRIES,
             len_bits = const LEN_BITS,
         );
@@ -299,12 +304,16 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
     got
 }
 
-/// Copies the first of `items` onto the loaded bucket; how many.
+/// Copies the first of `items` onto the bucket that `FIELD` of the slot points to; how many.
 ///
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+pub(super) unsafe fn push_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    items: &[NonNull<u8>],
+) -> isize {
+    const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
     let got;
     // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are
     // written as its capacity leaves, and read as there are items.
@@ -312,7 +321,7 @@ pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize 
         section!(
             percpu, REFUSED,
             body: [
-                "ldr {at}, [{at}, {loaded}]",
+                "ldr {at}, [{at}, {field}]",
                 "ldr {word}, [{at}]",
                 "and {to}, {word}, 0xffff",
                 "ldr {got:w}, [{at}, {cap}]",
@@ -353,7 +362,7 @@ pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize 
             one = out(reg) _,
             a = out(vreg) _,
             b = out(vreg) _,
-            loaded = const LOADED,
+            field = const FIELD,
             entries = const ENTRIES,
             cap = const CAP,
         );

@@ -64,20 +64,23 @@ pub(super) fn push(percpu: &Percpu, item: NonNull<u8>) -> Pushed {
     unsafe { Bucket::push(held.0.loaded(), item) }
 }
 
-pub(super) fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+pub(super) fn pop_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+) -> usize {
     let Some(held) = Held::any_of(percpu) else {
         return 0;
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
-    unsafe { Bucket::pop_bulk(held.0.loaded(), out) }
+    unsafe { Bucket::pop_bulk(held.0.bucket::<FIELD>(), out) }
 }
 
-pub(super) fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
+pub(super) fn push_bulk<const FIELD: usize>(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
     let Some(held) = Held::any_of(percpu) else {
         return 0;
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
-    unsafe { Bucket::push_bulk(held.0.loaded(), items) }
+    unsafe { Bucket::push_bulk(held.0.bucket::<FIELD>(), items) }
 }
 
 pub(super) fn exchange_previous(

@@ -43,6 +43,13 @@ fn with(n: usize) -> Owned {
     bucket
 }
 
+/// An own bucket for one item, with it.
+fn full_with(n: usize) -> Owned {
+    let mut bucket = Owned::alloc(1, 1).unwrap();
+    assert_eq!(bucket.push(item(n)), Pushed::Done);
+    bucket
+}
+
 impl World {
     fn new(items: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -58,6 +65,32 @@ impl World {
         let mut bucket = Owned::alloc(4, 4).unwrap();
         items.for_each(|n| assert_eq!(bucket.push(item(n)), Pushed::Done));
         assert!(self.percpu.replace_empty(bucket).unwrap().is_none());
+    }
+
+    /// A world with a full bucket for one item in each place of the CPU where this thread runs.
+    fn with_two_full(items: usize) -> Arc<Self> {
+        let world = Self::new(items);
+        assert!(world.percpu.replace_empty(full_with(0)).unwrap().is_none());
+        let previous = world.percpu.exchange_previous(Some(full_with(1)));
+        assert!(previous.unwrap().is_none());
+        world
+    }
+
+    /// Takes two items at once, and puts them back at once as far as there is room.
+    fn alloc_and_free_two(&self, me: u32) {
+        let mut out = [MaybeUninit::uninit(); 2];
+        let got = self.percpu.pop_bulk(&mut out);
+        // SAFETY: this many were written.
+        let items: Vec<_> = (out[..got].iter())
+            .map(|place| unsafe { place.assume_init() })
+            .collect();
+        items.iter().for_each(|&item| self.pass(item, 0, me));
+        items.iter().for_each(|&item| self.pass(item, me, 0));
+        let pushed = self.percpu.push_bulk(&items);
+        for &item in &items[pushed..] {
+            self.pass(item, 0, me);
+            self.free(me, item);
+        }
     }
 
     fn pass(&self, item: NonNull<u8>, from: u32, to: u32) {
@@ -202,24 +235,58 @@ both!(
         world.load(0..3);
         world
     },
-    |world| {
-        let mut out = [MaybeUninit::uninit(); 2];
-        let got = world.percpu.pop_bulk(&mut out);
-        // SAFETY: this many were written.
-        let items = out.map(|place| unsafe { place.assume_init() });
-        let items = &items[..got];
-        items.iter().for_each(|&item| world.pass(item, 0, 1));
-        items.iter().for_each(|&item| world.pass(item, 1, 0));
-        let pushed = world.percpu.push_bulk(items);
-        for &item in &items[pushed..] {
-            world.pass(item, 0, 1);
-            world.free(1, item);
-        }
-    },
+    |world| world.alloc_and_free_two(1),
     |world| {
         if let Some(item) = world.alloc(2) {
             world.free(2, item);
         }
+    }
+);
+
+// Breaks if bulk works on a previous bucket that another thread of its CPU has taken, or a pop is
+// done again with the second bucket that was done with the first.
+both!(
+    bulk_across_two_buckets_and_an_exchange,
+    bulk_across_two_buckets_and_an_exchange_blind,
+    || World::with_two_full(3),
+    |world| world.alloc_and_free_two(1),
+    |world| {
+        let (Ok(old) | Err(old)) = world.percpu.exchange_previous(Some(full_with(2)));
+        world.keep(old);
+    }
+);
+
+// Breaks if two batches on one CPU meet in its previous bucket.
+both!(
+    bulk_across_two_buckets_twice,
+    bulk_across_two_buckets_twice_blind,
+    || World::with_two_full(2),
+    |world| world.alloc_and_free_two(1),
+    |world| world.alloc_and_free_two(2)
+);
+
+// Breaks if a thread that is moved between its two sections, or in one, goes on where it was.
+both!(
+    bulk_is_moved_between_its_buckets,
+    bulk_is_moved_between_its_buckets_blind,
+    || World::with_two_full(2),
+    |world| world.alloc_and_free_two(1),
+    |world| {
+        migrate_after(6, 1);
+        world.alloc_and_free_two(2);
+    }
+);
+
+// Breaks if a drain takes a previous bucket that bulk still works on.
+both!(
+    a_drain_beside_bulk_across_two_buckets,
+    a_drain_beside_bulk_across_two_buckets_blind,
+    || World::with_two_full(2),
+    |world| world.alloc_and_free_two(1),
+    |world| {
+        run_on(1);
+        assert!(world.percpu.drain(|bucket| world.keep(Some(bucket))));
+        world.percpu.start();
     }
 );
 

@@ -13,6 +13,7 @@
 //! Invariant: all that happens between two [`point`]s is one step for the checker, as every point
 //! touches the same object of its own.
 
+use super::slot::LOADED;
 use super::{ABORTED, FULL, Percpu, REFUSED, Slot, TWICE};
 use crate::bucket::{Bucket, POPPED, PUSHED, Pushed, peek};
 use core::cell::Cell;
@@ -143,9 +144,9 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    fn loaded(&self) -> Result<NonNull<Bucket>, Stop> {
+    fn bucket<const FIELD: usize>(&self) -> Result<NonNull<Bucket>, Stop> {
         self.step()?;
-        Ok(self.slot.loaded())
+        Ok(self.slot.bucket::<FIELD>())
     }
 }
 
@@ -174,7 +175,7 @@ fn pointer<T>(got: Result<NonNull<T>, Stop>) -> *mut T {
 pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
     let pop = || {
         let section = Section::begin(percpu);
-        let bucket = section.loaded()?;
+        let bucket = section.bucket::<LOADED>()?;
         section.step()?;
         // SAFETY: buckets of slots are alive.
         let (word, item) = unsafe { Bucket::top(bucket) }.ok_or(Stop::Refused)?;
@@ -194,7 +195,7 @@ pub(super) unsafe fn pop(percpu: &Percpu) -> *mut u8 {
 pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     let push = || {
         let section = Section::begin(percpu);
-        let bucket = section.loaded()?;
+        let bucket = section.bucket::<LOADED>()?;
         section.step()?;
         // SAFETY: buckets of slots are alive.
         let word = match unsafe { Bucket::room_for(bucket, item) } {
@@ -213,15 +214,19 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     number(push(), FULL)
 }
 
-/// Copies the top items to the beginning of `out`; how many.
+/// Copies the top items of the bucket that `FIELD` of the slot points to, to the beginning of `out`;
+/// how many.
 ///
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+) -> isize {
     let mut pop_bulk = || {
         let section = Section::begin(percpu);
-        let bucket = section.loaded()?;
+        let bucket = section.bucket::<FIELD>()?;
         section.step()?;
         // SAFETY: buckets of slots are alive.
         let (word, count) = unsafe { Bucket::top_items(bucket, out) };
@@ -234,15 +239,18 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
     number(pop_bulk(), REFUSED)
 }
 
-/// Copies the first of `items` onto the loaded bucket; how many.
+/// Copies the first of `items` onto the bucket that `FIELD` of the slot points to; how many.
 ///
 /// # Safety
 ///
 /// None: as the real ones, so that they can be exchanged.
-pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+pub(super) unsafe fn push_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    items: &[NonNull<u8>],
+) -> isize {
     let push_bulk = || {
         let section = Section::begin(percpu);
-        let bucket = section.loaded()?;
+        let bucket = section.bucket::<FIELD>()?;
         section.step()?;
         // SAFETY: buckets of slots are alive.
         let (mut word, space) = unsafe { Bucket::space(bucket) };
@@ -310,7 +318,7 @@ fn replace(
     let replace = || {
         let section = Section::begin(percpu);
         section.check_stop()?;
-        let old = section.loaded()?;
+        let old = section.bucket::<LOADED>()?;
         section.step()?;
         if !ready(old) {
             return Err(Stop::Refused);

@@ -16,11 +16,14 @@ pub(super) unsafe fn push(_: &Percpu, _: NonNull<u8>) -> isize {
     FULL
 }
 
-pub(super) unsafe fn pop_bulk(_: &Percpu, _: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+    _: &Percpu,
+    _: &mut [MaybeUninit<NonNull<u8>>],
+) -> isize {
     0
 }
 
-pub(super) unsafe fn push_bulk(_: &Percpu, _: &[NonNull<u8>]) -> isize {
+pub(super) unsafe fn push_bulk<const FIELD: usize>(_: &Percpu, _: &[NonNull<u8>]) -> isize {
     0
 }
 

@@ -58,6 +58,15 @@ impl Slot {
         NonNull::new(self.previous.load(Acquire)).expect("a slot is never null")
     }
 
+    /// What the field at this offset points to, which is [`LOADED`] or [`PREVIOUS`].
+    pub(super) fn bucket<const FIELD: usize>(&self) -> NonNull<Bucket> {
+        const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
+        match FIELD {
+            LOADED => self.loaded(),
+            _ => self.previous(),
+        }
+    }
+
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) != 0
     }

@@ -134,6 +134,12 @@ fn an_item_pushed_twice_in_a_row_is_refused() {
         assert_eq!(percpu.pop(), Some(item(2)));
         assert_eq!(percpu.push(item(2)), Pushed::Done);
         unload(percpu, 2, 1);
+        // One that filled the bucket, too.
+        load(percpu, bucket(2, 0..1));
+        assert_eq!(percpu.push(item(5)), Pushed::Done);
+        assert_eq!(percpu.push(item(5)), Pushed::Twice);
+        assert_eq!(percpu.push(item(6)), Pushed::Full);
+        unload(percpu, 2, 0);
     });
 }
 
@@ -150,7 +156,7 @@ fn bulk_moves_as_many_as_there_are() {
             let held = first + fitting;
             for want in [0, 1, 2, 7, 100] {
                 let mut out = [MaybeUninit::new(item(999)); 101];
-                let before = held_now(percpu);
+                let before = lens(percpu).0;
                 let got = percpu.pop_bulk(&mut out[..want]);
                 assert_eq!(got, want.min(before));
                 for (place, out) in out.iter().enumerate() {
@@ -169,13 +175,78 @@ fn bulk_moves_as_many_as_there_are() {
     });
 }
 
-fn held_now(percpu: &Percpu) -> usize {
-    let mut held = 0;
-    percpu.each_slot(|_, loaded, _| {
-        // SAFETY: only this thread works on the slots, and it frees none now.
-        held += unsafe { crate::bucket::peek(loaded) }.0;
+#[test]
+fn bulk_goes_on_with_the_previous_bucket() {
+    // Breaks if an item is lost, doubled or moved elsewhere where a batch lies across the two
+    // buckets; if the previous one is used while the loaded one would do, or its pops are not
+    // counted.
+    on_each(|percpu| {
+        for (cap, before, want) in [(4, 4, 3), (4, 4, 6), (8, 3, 9), (70, 70, 133), (5, 2, 99)] {
+            load(percpu, bucket(cap, 0..before));
+            let previous = Some(bucket(cap, before..2 * before));
+            assert!(percpu.exchange_previous(previous).unwrap().is_none());
+            let mut out = [MaybeUninit::new(item(999)); 200];
+            let got = percpu.pop_bulk(&mut out[..want]);
+            assert_eq!(got, want.min(2 * before));
+            let from_loaded = got.min(before);
+            let from_previous = got - from_loaded;
+            // SAFETY: all of it was written at least once.
+            let out = out.map(|place| unsafe { place.assume_init() });
+            let expected =
+                (before - from_loaded..before).chain(2 * before - from_previous..2 * before);
+            assert!(out[..got].iter().copied().eq(expected.map(item)));
+            assert!(out[got..].iter().all(|&rest| rest == item(999)));
+            assert_eq!(lens(percpu), (before - from_loaded, before - from_previous));
+
+            let many: Vec<_> = (1000..1000 + want).map(item).collect();
+            let room = cap - (before - from_loaded);
+            let more_room = cap - (before - from_previous);
+            let pushed = percpu.push_bulk(&many);
+            assert_eq!(pushed, want.min(room + more_room));
+            let (loaded, previous) = lens(percpu);
+            assert_eq!(loaded, before - from_loaded + pushed.min(room));
+            assert_eq!(loaded + previous, 2 * before - got + pushed);
+
+            let mut popped = 0;
+            let mut items = Vec::new();
+            assert!(percpu.drain(|mut bucket| {
+                popped += bucket.popped();
+                bucket.drain(usize::MAX, |item| items.push(item));
+                bucket.free();
+            }));
+            percpu.start();
+            assert_eq!(popped, got as u64);
+            items.extend(&out[..got]);
+            items.sort_unstable();
+            let all = (0..2 * before).chain(1000..1000 + pushed).map(item);
+            assert!(items.into_iter().eq(all));
+        }
     });
-    held
+}
+
+#[test]
+fn a_pop_of_the_loaded_bucket_leaves_the_previous_one() {
+    // Breaks if a bucket that is put aside, for the next allocation to find none, takes along what
+    // lies in the other one.
+    on_each(|percpu| {
+        load(percpu, bucket(4, 0..2));
+        let previous = Some(bucket(4, 2..5));
+        assert!(percpu.exchange_previous(previous).unwrap().is_none());
+        assert_eq!(percpu.pop_loaded(&mut [MaybeUninit::uninit(); 9]), 2);
+        assert_eq!(lens(percpu), (0, 3));
+    });
+}
+
+/// Items in the loaded and the previous buckets, which only this thread works on.
+fn lens(percpu: &Percpu) -> (usize, usize) {
+    let mut lens = (0, 0);
+    percpu.each_slot(|_, loaded, previous| {
+        // SAFETY: only this thread works on the slots, and it frees none now.
+        lens.0 += unsafe { crate::bucket::peek(loaded) }.0;
+        // SAFETY: as above.
+        lens.1 += unsafe { crate::bucket::peek(previous) }.0;
+    });
+    lens
 }
 
 #[test]

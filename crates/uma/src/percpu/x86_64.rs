@@ -187,10 +187,10 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
                 "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
                 "mov {word}, qword ptr [{at}]",
                 "movzx {got:e}, {word:x}",
-                "cmp {got:e}, dword ptr [{at} + {cap}]",
-                "jae 7f",
                 "cmp {item}, qword ptr [{at} + {got} * 8 + {below}]",
                 "je 8f",
+                "cmp {got:e}, dword ptr [{at} + {cap}]",
+                "jae 7f",
                 "mov qword ptr [{at} + {got} * 8 + {entries}], {item}",
                 "add {word}, {pushed}",
             ]
@@ -214,12 +214,17 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
     got
 }
 
-/// Copies the top items to the beginning of `out`; how many.
+/// Copies the top items of the bucket that `FIELD` of the slot points to, to the beginning of `out`;
+/// how many.
 ///
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8>>]) -> isize {
+pub(super) unsafe fn pop_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+) -> isize {
+    const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
     let got;
     // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are read
     // as it has items, and written as `out` has places.
@@ -227,7 +232,7 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
         section!(
             percpu, REFUSED,
             body: [
-                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {at}, qword ptr [{slots} + {at} + {field}]",
                 "mov {word}, qword ptr [{at}]",
                 "movzx {from:e}, {word:x}",
                 "mov {got}, {places}",
@@ -271,7 +276,7 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
             one = out(reg) _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
-            loaded = const LOADED,
+            field = const FIELD,
             entries = const ENTRIES,
             popped = const POPPED,
         );
@@ -279,12 +284,16 @@ pub(super) unsafe fn pop_bulk(percpu: &Percpu, out: &mut [MaybeUninit<NonNull<u8
     got
 }
 
-/// Copies the first of `items` onto the loaded bucket; how many.
+/// Copies the first of `items` onto the bucket that `FIELD` of the slot points to; how many.
 ///
 /// # Safety
 ///
 /// `percpu.area` must not be 0.
-pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize {
+pub(super) unsafe fn push_bulk<const FIELD: usize>(
+    percpu: &Percpu,
+    items: &[NonNull<u8>],
+) -> isize {
+    const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
     let got;
     // SAFETY: there is an area; a slot points to a live bucket; at most as many entries are
     // written as its capacity leaves, and read as there are items.
@@ -292,7 +301,7 @@ pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize 
         section!(
             percpu, REFUSED,
             body: [
-                "mov {at}, qword ptr [{slots} + {at} + {loaded}]",
+                "mov {at}, qword ptr [{slots} + {at} + {field}]",
                 "mov {word}, qword ptr [{at}]",
                 "movzx {to:e}, {word:x}",
                 "mov {got:e}, dword ptr [{at} + {cap}]",
@@ -334,7 +343,7 @@ pub(super) unsafe fn push_bulk(percpu: &Percpu, items: &[NonNull<u8>]) -> isize 
             one = out(reg) _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
-            loaded = const LOADED,
+            field = const FIELD,
             entries = const ENTRIES,
             cap = const CAP,
         );

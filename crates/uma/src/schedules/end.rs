@@ -53,6 +53,41 @@ fn finds_a_look_that_comes_late() {
     });
 }
 
+/// The last handle goes while another thread frees the last items at once.
+fn last_handle_and_batch(backend: Backend, items: usize) {
+    let World { zone, live, .. } = World::new(backend, 1, 4);
+    let all: Vec<Item> = (0..items)
+        .map(|_| live.came(zone.alloc().expect("room")))
+        .collect();
+    let theirs = zone.as_ref_ptr();
+    beside(
+        1,
+        move || free_bulk_without_handle(theirs, &live, all),
+        || drop(zone),
+    );
+    assert_ended(1);
+}
+
+#[test]
+fn the_last_batch_or_the_last_handle_ends_a_zone() {
+    // Breaks if a bulk free touches the zone after its last item is down.
+    holds("end, batch, locked", 1, || {
+        last_handle_and_batch(Backend::Locked, 2)
+    });
+    holds("end, batch, sections", 2, || {
+        last_handle_and_batch(Backend::Rseq, 3)
+    });
+}
+
+#[test]
+#[should_panic]
+fn finds_a_batch_that_looks_back() {
+    // Breaks if the scenario is blind to a use of the zone after the last item of a batch.
+    finds(Bug::LookBack, 1, || {
+        last_handle_and_batch(Backend::Locked, 2)
+    });
+}
+
 /// Two handles go at once.
 fn two_handles(backend: Backend) {
     let world = World::new(backend, 1, 4);

@@ -84,3 +84,78 @@ fn finds_a_missing_fence() {
     // Breaks if the scenario is blind to a pop on a bucket that the drainer has taken.
     finds(Bug::SecondFence, 3, || drain_beside(Backend::Rseq, 1));
 }
+
+/// One thread takes and puts back as many as two buckets hold, at once; the other drains.
+fn drain_beside_bulk(backend: Backend, cpu: usize) {
+    let world = World::new(backend, 1, 4);
+    world.warm(2);
+    let theirs = world.clone();
+    beside(
+        cpu,
+        move || {
+            let inner = theirs.zone.inner();
+            let _inside = inner.inside();
+            inner.drain_caches();
+        },
+        || {
+            let items = world.alloc_bulk(2);
+            assert_eq!(items.len(), 2, "four may be live");
+            world.free_bulk(items);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn a_drain_disturbs_no_batch() {
+    // Breaks if a drain takes a previous bucket that a batch is at work on.
+    holds("bulk, drain, sections", 3, || {
+        drain_beside_bulk(Backend::Rseq, 1)
+    });
+    holds("bulk, drain, same CPU", 2, || {
+        drain_beside_bulk(Backend::Rseq, 0)
+    });
+    holds("bulk, drain, locked", 2, || {
+        drain_beside_bulk(Backend::Locked, 1)
+    });
+}
+
+#[test]
+#[should_panic]
+fn finds_a_missing_fence_by_bulk() {
+    // Breaks if the scenario is blind to a batch on a bucket that the drainer has taken.
+    finds(Bug::SecondFence, 3, || drain_beside_bulk(Backend::Rseq, 1));
+}
+
+/// Two threads on one CPU, each with a batch that lies across its two buckets.
+fn two_batches() {
+    let world = World::new(Backend::Rseq, 1, 4);
+    world.warm(2);
+    let theirs = world.clone();
+    let batch = |world: &World| {
+        let items = world.alloc_bulk(2);
+        world.free_bulk(items);
+    };
+    beside(0, move || batch(&theirs), || batch(&world));
+    world.finish();
+}
+
+#[test]
+fn two_batches_share_a_cpu() {
+    // Breaks if two batches meet in a bucket, or one that was cut short loses its rest.
+    holds("two batches", 2, two_batches);
+}
+
+#[test]
+#[should_panic]
+fn finds_batches_that_go_on() {
+    // Breaks if the scenario is blind to sections that nobody interrupts.
+    let case = Case {
+        bug: None,
+        switches: 2,
+    };
+    check("blind", case, || {
+        blind();
+        two_batches();
+    });
+}

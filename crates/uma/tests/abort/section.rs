@@ -11,17 +11,21 @@ pub(crate) enum Kind {
     Push,
     PopBulk,
     PushBulk,
+    PopBulkPrevious,
+    PushBulkPrevious,
     ExchangePrevious,
     ReplaceEmpty,
     ReplaceFull,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Pop,
         Self::Push,
         Self::PopBulk,
         Self::PushBulk,
+        Self::PopBulkPrevious,
+        Self::PushBulkPrevious,
         Self::ExchangePrevious,
         Self::ReplaceEmpty,
         Self::ReplaceFull,
@@ -120,11 +124,14 @@ fn classify(instructions: &[Instruction]) -> Kind {
     assert_eq!(commit.op0_kind(), OpKind::Memory);
     // The word of a bucket is reached by one register, a pointer of a slot by two.
     let to_slot = commit.memory_index() != Register::None;
+    let of_previous = instructions.iter().any(loads_previous);
     match (to_slot, commit.memory_displacement64()) {
         (true, 8) => Kind::ExchangePrevious,
         (true, _) if has(Mnemonic::Movzx) => Kind::ReplaceFull,
         (true, _) => Kind::ReplaceEmpty,
+        (false, _) if has(Mnemonic::Imul) && of_previous => Kind::PopBulkPrevious,
         (false, _) if has(Mnemonic::Imul) => Kind::PopBulk,
+        (false, _) if has(Mnemonic::Movups) && of_previous => Kind::PushBulkPrevious,
         (false, _) if has(Mnemonic::Movups) => Kind::PushBulk,
         // A push compares the item with the one on top, and the length with the capacity.
         (false, _)
@@ -138,6 +145,15 @@ fn classify(instructions: &[Instruction]) -> Kind {
         }
         (false, _) => Kind::Pop,
     }
+}
+
+/// A pointer of a slot is loaded by two registers without a scale; entries of a bucket have one.
+fn loads_previous(one: &Instruction) -> bool {
+    one.mnemonic() == Mnemonic::Mov
+        && one.op1_kind() == OpKind::Memory
+        && one.memory_index() != Register::None
+        && one.memory_index_scale() == 1
+        && one.memory_displacement64() == 8
 }
 
 fn is_compare_with_memory(one: &Instruction) -> bool {

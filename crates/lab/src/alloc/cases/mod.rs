@@ -21,6 +21,9 @@ pub(crate) enum Case {
     Pair,
     /// One thread allocates 64, then frees them.
     Batch64,
+    /// One thread allocates as many as the threads of [`Threads32`](Self::Threads32) have live together, then frees
+    /// them: how much of that case is the working set, and not the threads.
+    Batch2048,
     /// One CPU allocates, another frees.
     ProdCons,
     /// 32 threads on two CPUs.
@@ -35,9 +38,10 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them, in the order in which they run.
-    pub(crate) const ALL: [Case; 7] = [
+    pub(crate) const ALL: [Case; 8] = [
         Self::Pair,
         Self::Batch64,
+        Self::Batch2048,
         Self::ProdCons,
         Self::Threads32,
         Self::Held,
@@ -50,6 +54,7 @@ impl Case {
         match self {
             Self::Pair => "pair",
             Self::Batch64 => "batch64",
+            Self::Batch2048 => "batch2048",
             Self::ProdCons => "prodcons",
             Self::Threads32 => "threads32",
             Self::Held => "held",
@@ -63,6 +68,7 @@ impl Case {
         match self {
             Self::Pair => "one thread allocates, writes 8 bytes, frees",
             Self::Batch64 => "one thread allocates 64, writing to each, then frees the 64",
+            Self::Batch2048 => "one thread with as many live as threads32: its working set alone",
             Self::ProdCons => {
                 "one CPU allocates and writes, a ring of 4096, another CPU reads and frees"
             }
@@ -76,7 +82,7 @@ impl Case {
     /// What its figures are in.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Pair | Self::Batch64 => "ns/pair",
+            Self::Pair | Self::Batch64 | Self::Batch2048 => "ns/pair",
             Self::ProdCons => "ns/item",
             Self::Threads32 => "CPU-ns/pair",
             Self::Held => "items",

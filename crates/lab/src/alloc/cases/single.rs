@@ -1,4 +1,5 @@
-//! One pinned thread: pairs, and batches of 64.
+//! One pinned thread: pairs, batches of 64, and the control with as many
+//! items live as 32 threads have.
 //!
 //! Called by: `subject.rs`. Calls: the design's loops. The clock is the thread's own: it counts what the thread ran, not
 //! what other programs ran meanwhile on its CPU.

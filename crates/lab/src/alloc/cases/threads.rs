@@ -7,7 +7,7 @@
 //! that time is ours, or idle because our threads waited for each other, or another program's: much of the last, and
 //! the run is disturbed.
 
-use crate::alloc::design::Design;
+use crate::alloc::design::{BATCH, Design};
 use crate::harness::rounds::Took;
 use crate::harness::sys;
 use std::panic::resume_unwind;
@@ -29,10 +29,10 @@ pub(crate) fn run<D: Design>(design: &D, cpus: &[usize], threads: usize, n: u64)
     let work = move || {
         let _ = sys::pin(cpus);
         design.enter();
-        design.batches(1);
+        design.batches::<BATCH>(1);
         all_there.wait();
         let (start, had) = (Instant::now(), sys::thread_time());
-        design.batches(share);
+        design.batches::<BATCH>(share);
         let (end, ran) = (Instant::now(), sys::thread_time() - had);
         // What a thread's end gives back is not part of this, nor is there a thread that ends early.
         all_there.wait();

@@ -12,6 +12,7 @@
 #include <rte_mempool.h>
 
 #define BATCH 64
+#define MANY 2048
 #define HEADER_BYTES 32
 
 static inline void mark(void *item, uint64_t value)
@@ -75,32 +76,48 @@ int lab_pairs(struct rte_mempool *pool, uint64_t n)
     return 0;
 }
 
-int lab_batches(struct rte_mempool *pool, uint64_t n)
+/* Inlined for each number of live items, which is a constant then. */
+static inline __attribute__((always_inline)) int batches(struct rte_mempool *pool, uint64_t n,
+                                                         const unsigned live)
 {
-    void *items[BATCH];
-    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
-        for (int j = 0; j < BATCH; j++) {
+    void *items[MANY];
+    for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
+        for (unsigned j = 0; j < live; j++) {
             if (rte_mempool_get(pool, &items[j]) != 0)
                 return -1;
             mark(items[j], i);
         }
-        for (int j = 0; j < BATCH; j++)
+        for (unsigned j = 0; j < live; j++)
             rte_mempool_put(pool, items[j]);
     }
     return 0;
 }
 
-int lab_batches_bulk(struct rte_mempool *pool, uint64_t n)
+int lab_batches(struct rte_mempool *pool, uint64_t n, unsigned live)
 {
-    void *items[BATCH];
-    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
-        if (rte_mempool_get_bulk(pool, items, BATCH) != 0)
-            return -1;
-        for (int j = 0; j < BATCH; j++)
-            mark(items[j], i);
-        rte_mempool_put_bulk(pool, items, BATCH);
+    return live == BATCH ? batches(pool, n, BATCH) : batches(pool, n, MANY);
+}
+
+static inline __attribute__((always_inline)) int batches_bulk(struct rte_mempool *pool, uint64_t n,
+                                                              const unsigned live)
+{
+    void *items[MANY];
+    for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
+        for (unsigned at = 0; at < live; at += BATCH) {
+            if (rte_mempool_get_bulk(pool, items + at, BATCH) != 0)
+                return -1;
+            for (unsigned j = at; j < at + BATCH; j++)
+                mark(items[j], i);
+        }
+        for (unsigned at = 0; at < live; at += BATCH)
+            rte_mempool_put_bulk(pool, items + at, BATCH);
     }
     return 0;
+}
+
+int lab_batches_bulk(struct rte_mempool *pool, uint64_t n, unsigned live)
+{
+    return live == BATCH ? batches_bulk(pool, n, BATCH) : batches_bulk(pool, n, MANY);
 }
 
 /* DPDK's network buffers: a header of 128 bytes, headroom of 128, and so much room for data. */
@@ -136,18 +153,23 @@ int lab_pkt_pairs(struct rte_mempool *pool, uint64_t n)
     return 0;
 }
 
-int lab_pkt_batches(struct rte_mempool *pool, uint64_t n)
+static inline __attribute__((always_inline)) int pkt_batches(struct rte_mempool *pool, uint64_t n, unsigned live)
 {
-    struct rte_mbuf *packets[BATCH];
-    for (uint64_t i = 0; i < (n + BATCH - 1) / BATCH; i++) {
-        for (int j = 0; j < BATCH; j++) {
+    struct rte_mbuf *packets[MANY];
+    for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
+        for (unsigned j = 0; j < live; j++) {
             packets[j] = rte_pktmbuf_alloc(pool);
             if (packets[j] == NULL)
                 return -1;
             mark(rte_pktmbuf_mtod(packets[j], void *), i);
         }
-        for (int j = 0; j < BATCH; j++)
+        for (unsigned j = 0; j < live; j++)
             rte_pktmbuf_free(packets[j]);
     }
     return 0;
+}
+
+int lab_pkt_batches(struct rte_mempool *pool, uint64_t n, unsigned live)
+{
+    return live == BATCH ? pkt_batches(pool, n, BATCH) : pkt_batches(pool, n, MANY);
 }

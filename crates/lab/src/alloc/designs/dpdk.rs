@@ -45,14 +45,14 @@ struct Shim {
     put: unsafe extern "C" fn(*mut c_void, *mut c_void),
     free_count: unsafe extern "C" fn(*mut c_void) -> c_uint,
     pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
-    batches: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
-    batches_bulk: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
+    batches_bulk: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
     pkt_create: unsafe extern "C" fn(*const c_char, c_uint, c_uint) -> *mut c_void,
     pkt_get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     pkt_put: unsafe extern "C" fn(*mut c_void),
     pkt_data: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     pkt_pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
-    pkt_batches: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    pkt_batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
 }
 
 /// Items of a pool: what the cases have in flight, and all caches full.
@@ -107,14 +107,14 @@ impl<const BULK: bool> Design for Mempool<BULK> {
         }
     }
 
-    fn batches(&self, n: u64) {
+    fn batches<const LIVE: usize>(&self, n: u64) {
         let batches = if BULK {
             self.shim.batches_bulk
         } else {
             self.shim.batches
         };
         // SAFETY: the pool lives as long as this.
-        if unsafe { batches(self.pool.as_ptr(), n) } != 0 {
+        if unsafe { batches(self.pool.as_ptr(), n, LIVE as c_uint) } != 0 {
             out_of_memory("dpdk");
         }
     }

@@ -49,19 +49,25 @@ impl Design for MbumaBulk {
     }
 
     #[inline(never)]
-    fn batches(&self, n: u64) {
-        let mut items = [const { MaybeUninit::<NonNull<u8>>::uninit() }; BATCH];
-        for i in 0..n.div_ceil(BATCH as u64) {
-            if self.zone.alloc_bulk(&mut items) < BATCH {
-                out_of_memory("mbuma-bulk");
+    fn batches<const LIVE: usize>(&self, n: u64) {
+        let mut items = [const { MaybeUninit::<NonNull<u8>>::uninit() }; LIVE];
+        for i in 0..n.div_ceil(LIVE as u64) {
+            for call in items.as_chunks_mut::<BATCH>().0 {
+                if self.zone.alloc_bulk(call) < BATCH {
+                    out_of_memory("mbuma-bulk");
+                }
+                // SAFETY: all of them were filled, and an address in MaybeUninit is laid out as one without.
+                let call = unsafe { &*(&raw const *call).cast::<[NonNull<u8>; BATCH]>() };
+                for &item in call {
+                    mark(item, i);
+                }
             }
-            // SAFETY: all of them were filled, and an address in MaybeUninit is laid out as one without.
-            let items = unsafe { &*(&raw const items).cast::<[NonNull<u8>; BATCH]>() };
-            for &item in items {
-                mark(item, i);
+            for call in items.as_chunks::<BATCH>().0 {
+                // SAFETY: as above.
+                let call = unsafe { &*(&raw const *call).cast::<[NonNull<u8>; BATCH]>() };
+                // SAFETY: they came from this zone, some lines above, and nobody else has them.
+                unsafe { self.zone.free_bulk(call) };
             }
-            // SAFETY: they came from this zone, five lines above, and nobody else has them.
-            unsafe { self.zone.free_bulk(items) };
         }
     }
 }

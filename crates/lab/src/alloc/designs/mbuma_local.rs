@@ -60,10 +60,10 @@ impl Design for MbumaLocal {
     }
 
     #[inline(never)]
-    fn batches(&self, n: u64) {
+    fn batches<const LIVE: usize>(&self, n: u64) {
         let mut cache = self.zone.local(BATCH);
-        for i in 0..n.div_ceil(BATCH as u64) {
-            let items: [NonNull<u8>; BATCH] = array::from_fn(|_| {
+        for i in 0..n.div_ceil(LIVE as u64) {
+            let items: [NonNull<u8>; LIVE] = array::from_fn(|_| {
                 let item = one(&mut cache);
                 mark(item, i);
                 item

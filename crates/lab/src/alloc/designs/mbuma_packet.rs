@@ -10,14 +10,11 @@ use std::ptr::NonNull;
 /// A pool of packets.
 pub(crate) struct Packets(MbufPool);
 
-/// A packet that shows its cluster's beginning.
-pub(crate) struct Shown(Packet);
-
-/// What the cases write to and read: they expect a header's worth of bytes and 8 more.
-const SHOWN: usize = 64;
+/// A packet that shows nothing yet.
+pub(crate) struct Empty(Packet);
 
 impl Design for Packets {
-    type Item = Shown;
+    type Item = Empty;
 
     fn new(size: usize) -> Result<Self, Absent> {
         if size != ClusterSize::K2.bytes() {
@@ -28,27 +25,21 @@ impl Design for Packets {
     }
 
     #[inline]
-    fn alloc(&self) -> Shown {
-        // The data at the end of the first 64 bytes, so that making them visible is a prepend in place.
-        match Packet::with_cluster(&self.0, ClusterSize::K2, SHOWN) {
-            Ok(packet) => Shown(packet),
+    fn alloc(&self) -> Empty {
+        match Packet::with_cluster(&self.0, ClusterSize::K2, 0) {
+            Ok(packet) => Empty(packet),
             Err(_) => out_of_memory("mbuma-packet"),
         }
     }
 
     #[inline]
-    unsafe fn free(&self, item: Shown) {
+    unsafe fn free(&self, item: Empty) {
         drop(item);
     }
 
+    /// The room, as a device is given it.
     #[inline]
-    fn bytes(item: &mut Shown) -> NonNull<u8> {
-        if item.0.front().is_empty() && item.0.prepend(SHOWN).is_err() {
-            out_of_memory("mbuma-packet");
-        }
-        match item.0.front_mut() {
-            Some(bytes) => NonNull::from(bytes).cast(),
-            None => unreachable!("nobody shares it"),
-        }
+    fn bytes(item: &mut Empty) -> NonNull<u8> {
+        NonNull::from(item.0.room_mut()).cast()
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{ITEMS, Shim, pool, shim};
 use crate::alloc::design::{Absent, Block, Design, out_of_memory};
-use std::ffi::c_void;
+use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
 
 /// A pool of packets with so much room.
@@ -66,9 +66,9 @@ impl Design for Pktmbuf {
         }
     }
 
-    fn batches(&self, n: u64) {
+    fn batches<const LIVE: usize>(&self, n: u64) {
         // SAFETY: the pool lives as long as this.
-        if unsafe { (self.shim.pkt_batches)(self.pool.as_ptr(), n) } != 0 {
+        if unsafe { (self.shim.pkt_batches)(self.pool.as_ptr(), n, LIVE as c_uint) } != 0 {
             out_of_memory("pktmbuf");
         }
     }

@@ -1,0 +1,275 @@
+//! A keg without items: closed, so that what is missing is live; sleepers; open again.
+//!
+//! Called by: `alloc.rs`, `raw.rs`, `keg.rs`. Calls: `reclaim.rs` (a zone's caches), `inner.rs`.
+//!
+//! An allocation that finds nothing anywhere near, and nothing here, **closes** the keg: every
+//! CPU's buckets and every depot of every zone on the keg go back into the slabs ([`Keg::close`]),
+//! and from then on all allocations and frees of these zones come here, one by one, under this
+//! lock. Now out = live, and what is missing is live: so an allocation fails exactly when the
+//! limit is reached. When enough has come back the keg **opens** again ([`Keg::reopen`]).
+//!
+//! The rest falls out of that. Sleepers keep the keg closed, so each free reaches one of them. A
+//! limit set below what is out closes it. Preemption in the middle of anything is harmless: what a
+//! thread carries between layers is counted as in transit, and an allocation about to fail waits
+//! for those hands to empty.
+//!
+//! `schedules/limit.rs` and `schedules/sleep.rs` check this essay in every order of two threads,
+//! `schedules/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
+//!
+//! Closing costs two memory barriers on every CPU (tens of microseconds), so the keg opens only
+//! with a good part of its items back: at the edge of a limit it stays a plain locked allocator.
+//!
+//! Invariants: closed and opened with the members locked, so that all zones agree; never open with
+//! a sleeper, a callback, or hands that carry items. Hooks and callbacks run without a lock.
+//! Locks: as in `keg.rs`; sleepers wait on the keg's.
+//! Sources: Bonwick and Adams 2001; FreeBSD's `uz_sleepers`.
+
+use super::{Callback, Keg, State, Urgency};
+use crate::AllocError;
+use crate::bucket::Owned;
+use crate::inner::Inner;
+use crate::planted::{Bug, planted};
+use crate::slabs::Slabs;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::time::Instant;
+
+/// The fewest free items with which a big keg opens.
+const REOPEN_ITEMS_MIN: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
+/// The most free items, a CPU, that it waits for.
+const REOPEN_ITEMS_PER_CPU: usize = 256;
+
+/// What a closed keg says to an allocation.
+#[must_use]
+pub(crate) enum Last {
+    Item(NonNull<u8>),
+    /// Other threads carry free items, or the keg has opened: look again.
+    Again(AllocError),
+    Failed(AllocError),
+}
+
+/// What is to be done, without a lock, after items came back.
+#[must_use]
+pub(super) struct After {
+    callbacks: Vec<Callback>,
+    reopen: bool,
+}
+
+impl Keg {
+    /// Takes the caches of all CPUs and the depots of all zones back, and lets nothing be cached
+    /// until the keg opens again. Nothing is done to a keg that is closed.
+    pub(crate) fn close(&self) {
+        {
+            let members = self.lock_members();
+            {
+                let mut state = self.lock();
+                if state.closed {
+                    return;
+                }
+                state.closed = true;
+                state.closings += 1;
+                state.carrying += 1;
+            }
+            for zone in &members.0 {
+                // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+                unsafe { zone.as_ref() }.shut();
+            }
+        }
+        self.gather();
+        let after = {
+            let mut state = self.lock();
+            state.carrying -= 1;
+            state.gives += 1;
+            self.tell(&mut state, 0)
+        };
+        self.run(after);
+    }
+
+    /// Empties the depots of zones that were shut, a bucket at a time: hooks run without locks.
+    fn gather(&self) {
+        while let Some((zone, bucket)) = self.next_filled() {
+            // SAFETY: next_filled entered the zone, so it does not end before we leave.
+            unsafe { zone.as_ref() }.empty_into_keg(bucket);
+            // SAFETY: entered once, left once, and not used after.
+            unsafe { Inner::leave(zone) };
+        }
+    }
+
+    fn next_filled(&self) -> Option<(NonNull<Inner>, Owned)> {
+        let members = self.lock_members();
+        members.0.iter().find_map(|&zone| {
+            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+            let inner = unsafe { zone.as_ref() };
+            let bucket = inner.depot.lock().pop_filled()?;
+            inner.enter();
+            Some((zone, bucket))
+        })
+    }
+
+    /// Lets items be cached again, if there is reason to.
+    fn reopen(&self) {
+        let members = self.lock_members();
+        {
+            let mut state = self.lock();
+            if !self.may_reopen(&state) {
+                return;
+            }
+            state.closed = false;
+        }
+        for zone in &members.0 {
+            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+            unsafe { zone.as_ref() }.unshut();
+        }
+    }
+
+    fn may_reopen(&self, state: &State) -> bool {
+        let bound = state.bound(Urgency::Normal);
+        let enough = (bound / 4)
+            .clamp(REOPEN_ITEMS_MIN, REOPEN_ITEMS_PER_CPU * self.cpus)
+            .min(bound);
+        state.closed
+            && state.carrying == 0
+            && (state.sleepers == 0 || planted(Bug::Sleepers))
+            && state.callbacks.is_empty()
+            && state.available() >= enough.max(1)
+    }
+
+    /// One item from a keg that was just closed, or why there is none.
+    pub(crate) fn take_last(&self, urgency: Urgency) -> Last {
+        let gives = self.lock().gives;
+        let mut one = [MaybeUninit::uninit()];
+        let error = match self.take(&mut one, urgency) {
+            // SAFETY: `take` wrote as many as it says.
+            Ok(_) => return Last::Item(unsafe { one[0].assume_init() }),
+            Err(error) => error,
+        };
+        let members = self.lock_members();
+        let state = self.lock();
+        // With these locks held nobody enters or leaves with items unseen: who takes some from a
+        // cache is in transit before, who brings some here is until after, and has counted it.
+        let held = state.slabs.as_ref().map_or(0, Slabs::held);
+        let in_hands = state.carrying > 0
+            || (held > 0 && error == AllocError::NoMemory)
+            || members.0.iter().any(|zone| {
+                // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+                unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Transit)
+            });
+        if in_hands || state.gives != gives || !state.closed {
+            Last::Again(error)
+        } else {
+            Last::Failed(error)
+        }
+    }
+
+    /// Waits for an item, until `deadline` if there is one.
+    pub(crate) fn sleep(
+        &self,
+        urgency: Urgency,
+        deadline: Option<Instant>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let mut state = self.lock();
+        state.sleepers += 1;
+        state.sleeps += 1;
+        drop(state);
+        // From now on it does not open, even if items came back meanwhile; it may have been open.
+        self.close();
+        state = self.lock();
+        let taken = loop {
+            let gives = state.gives;
+            drop(state);
+            let mut one = [MaybeUninit::uninit()];
+            let taken = self.take(&mut one, urgency);
+            state = self.lock();
+            let error = match taken {
+                // SAFETY: `take` wrote as many as it says.
+                Ok(_) => break Ok(unsafe { one[0].assume_init() }),
+                Err(error) => error,
+            };
+            if state.gives != gives && !planted(Bug::Gives) {
+                continue;
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break Err(error);
+            }
+            state = self.come_back.wait(state, left);
+        };
+        state.sleepers -= 1;
+        let after = self.tell(&mut state, 0);
+        drop(state);
+        self.run(after);
+        taken
+    }
+
+    /// Has `callback` called, once, when items have come back. Says `false`, and calls nothing,
+    /// when there is one to be had now.
+    pub(crate) fn call_back(&self, callback: Callback) -> bool {
+        loop {
+            self.close();
+            let mut state = self.lock();
+            if state.available() > 0 {
+                let after = self.tell(&mut state, 0);
+                drop(state);
+                self.run(after);
+                return false;
+            }
+            // Else it has opened and run dry meanwhile.
+            if state.closed {
+                state.misled |= state.carrying > 0;
+                state.callbacks.push(callback);
+                return true;
+            }
+        }
+    }
+
+    /// Changes the limit.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        let (over, after) = {
+            let mut state = self.lock();
+            state.limit = limit;
+            state.gives += 1;
+            let items = if planted(Bug::SilentLimit) {
+                0
+            } else {
+                usize::MAX
+            };
+            let after = self.tell(&mut state, items);
+            (state.out > limit, after)
+        };
+        self.run(after);
+        if over {
+            self.close();
+        }
+    }
+
+    /// Wakes as many sleepers as `items` came back; the rest is for [`run`](Self::run).
+    pub(super) fn tell(&self, state: &mut State, items: usize) -> After {
+        if state.sleepers > 0 && items > 0 {
+            // Woken one by one, a sleeper that may not take the reserve could swallow the
+            // wakeup of one that may.
+            if items == 1 && state.reserve == 0 {
+                self.come_back.notify_one();
+            } else {
+                self.come_back.notify_all();
+            }
+        }
+        let callbacks = match items {
+            0 => Vec::new(),
+            _ => core::mem::take(&mut state.callbacks),
+        };
+        After {
+            reopen: self.may_reopen(state),
+            callbacks,
+        }
+    }
+
+    pub(super) fn run(&self, after: After) {
+        if after.reopen {
+            self.reopen();
+        }
+        for callback in after.callbacks {
+            callback();
+        }
+    }
+}

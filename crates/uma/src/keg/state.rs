@@ -1,0 +1,134 @@
+//! What a keg counts, and what it may give out by that.
+//!
+//! Called by: `keg.rs`, `keg/closed.rs`, `stats.rs`, `reclaim.rs`. Calls: `slabs.rs`.
+//! Invariant: `out` never exceeds the bound in force when it grew. Locks: the keg's, around all of it.
+
+use crate::AllocError;
+use crate::slabs::Slabs;
+
+/// Called once when items have come back.
+pub(crate) type Callback = Box<dyn FnOnce() + Send>;
+
+/// (k) What the keg's lock protects.
+pub(crate) struct State {
+    /// Absent in a cache-only zone.
+    pub(crate) slabs: Option<Slabs>,
+    /// Items out: live, or cached by a CPU or a depot.
+    pub(crate) out: usize,
+    pub(crate) out_peak: usize,
+    /// The most that may be out, or [`NO_LIMIT`](crate::inner::NO_LIMIT).
+    pub(crate) limit: usize,
+    /// How many of those are for [`urgent`](Urgency::Urgent) allocations alone.
+    pub(crate) reserve: usize,
+    /// What the store can hold at all.
+    pub(super) capacity: usize,
+    pub(super) item_bytes: usize,
+    /// The store refused while the limit would have allowed more.
+    pub(super) starved: bool,
+    pub(super) closed: bool,
+    /// Threads that hold items of the keg's, or its store's, and will put them down here.
+    pub(super) carrying: usize,
+    /// Somebody was refused while that was so: perhaps for items that an import will not bring.
+    pub(super) misled: bool,
+    /// Times that items came back: whoever looked in vain before looks again.
+    pub(super) gives: u64,
+    pub(super) sleepers: usize,
+    pub(super) callbacks: Vec<Callback>,
+    /// The fewest free items since the last trim.
+    pub(super) free_min: usize,
+    pub(crate) sleeps: u64,
+    pub(crate) closings: u64,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Normal,
+    /// May take the reserve.
+    Urgent,
+}
+
+impl State {
+    /// Nothing out yet.
+    pub(super) fn new(
+        slabs: Option<Slabs>,
+        limit: usize,
+        reserve: usize,
+        capacity: usize,
+        item_bytes: usize,
+    ) -> Self {
+        Self {
+            slabs,
+            out: 0,
+            out_peak: 0,
+            limit,
+            reserve,
+            capacity,
+            item_bytes,
+            starved: false,
+            closed: false,
+            carrying: 0,
+            misled: false,
+            gives: 0,
+            free_min: 0,
+            sleepers: 0,
+            callbacks: Vec::new(),
+            sleeps: 0,
+            closings: 0,
+        }
+    }
+
+    /// The most that may be out as far as this caller is concerned.
+    pub(super) fn bound(&self, urgency: Urgency) -> usize {
+        let bound = self.limit.min(self.capacity);
+        match urgency {
+            Urgency::Normal => bound.saturating_sub(self.reserve),
+            Urgency::Urgent => bound,
+        }
+    }
+
+    /// Which bound was reached.
+    pub(super) fn why_none(&self, urgency: Urgency) -> AllocError {
+        let reserve = self.reserve * usize::from(urgency == Urgency::Normal);
+        match self.out.saturating_add(reserve) >= self.limit {
+            true => AllocError::Limit,
+            false => AllocError::NoMemory,
+        }
+    }
+
+    /// Items that could go out now.
+    pub(super) fn available(&self) -> usize {
+        let allowed = self.bound(Urgency::Normal).saturating_sub(self.out);
+        match &self.slabs {
+            Some(slabs) if self.starved => allowed.min(slabs.free()),
+            None if self.starved => 0,
+            _ => allowed,
+        }
+    }
+
+    /// How many of `want` items one CPU gets: near the limit not all, or it would soon be
+    /// closed to take them back.
+    pub(super) fn share_of(&self, want: usize, urgency: Urgency, cpus: usize) -> usize {
+        let left = self.bound(urgency).saturating_sub(self.out);
+        want.min((left / (2 * cpus)).max(1)).min(left)
+    }
+
+    /// Notes how few free items there were.
+    pub(super) fn mark_free(&mut self) {
+        let free = self.slabs.as_ref().map_or(0, Slabs::free);
+        self.free_min = self.free_min.min(free);
+    }
+
+    /// Bytes of free items that were needed at some time since this was last asked.
+    pub(crate) fn working_set_bytes(&mut self) -> usize {
+        let Some(slabs) = &self.slabs else { return 0 };
+        let free = slabs.free();
+        let idle = core::mem::replace(&mut self.free_min, free);
+        free.saturating_sub(idle) * self.item_bytes
+    }
+
+    /// Whether the counts agree with the slabs.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.slabs.as_ref().is_none_or(Slabs::is_valid)
+    }
+}

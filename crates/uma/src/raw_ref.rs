@@ -1,0 +1,412 @@
+//! A zone in eight bytes, and what every item goes through on its way out and back: the check that
+//! it is ours, `ctor`, `dtor`, and the notes of builds that check more.
+//!
+//! Called by: users, `raw.rs`, `local.rs`. Calls: `inner.rs`, `alloc.rs`, `free.rs`, `sample.rs`.
+//!
+//! Invariant: a [`RawZoneRef<H>`](RawZoneRef) is of a zone with hooks of type `H`. It keeps
+//! nothing: its holder knows that a handle or a live item does. Locks: none.
+
+use crate::AllocError;
+use crate::asan;
+#[cfg(feature = "invariants")]
+use crate::builder::has_hooks;
+use crate::hooks::{Hooks, NoHooks};
+use crate::inner::Inner;
+use crate::keg::Urgency;
+use crate::sample::Site;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::panic::Location;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
+
+/// A zone in eight bytes, for items that must find the way back to where they came from.
+///
+/// It does not keep the zone. What keeps it is a [`RawZone`](crate::RawZone) somewhere, or a live item of the
+/// zone: while one is live the zone does not end, even if the last handle goes. So whoever holds
+/// an item may free it through this.
+pub struct RawZoneRef<H: Hooks = NoHooks> {
+    inner: NonNull<Inner>,
+    hooks: PhantomData<fn() -> H>,
+}
+
+impl<H: Hooks> Clone for RawZoneRef<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Hooks> Copy for RawZoneRef<H> {}
+
+impl<H: Hooks> PartialEq for RawZoneRef<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl<H: Hooks> Eq for RawZoneRef<H> {}
+
+impl<H: Hooks> fmt::Debug for RawZoneRef<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RawZoneRef").field(&self.inner).finish()
+    }
+}
+
+// SAFETY: a plain address of an Inner, which is Sync (asserted below), and so are its hooks; using
+// it is unsafe and says when it may be.
+unsafe impl<H: Hooks> Send for RawZoneRef<H> {}
+// SAFETY: as above.
+unsafe impl<H: Hooks> Sync for RawZoneRef<H> {}
+
+impl<H: Hooks> RawZoneRef<H> {
+    /// # Safety
+    /// `inner` is a zone made with hooks of type `H`.
+    #[inline]
+    pub(crate) unsafe fn from_inner(inner: NonNull<Inner>) -> Self {
+        Self {
+            inner,
+            hooks: PhantomData,
+        }
+    }
+
+    /// What it points to.
+    #[inline]
+    pub(crate) fn inner(self) -> NonNull<Inner> {
+        self.inner
+    }
+
+    /// As [`RawZone::alloc`](crate::RawZone::alloc).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// During the call a handle exists, or an item of the zone that is live throughout.
+    #[track_caller]
+    #[inline]
+    pub unsafe fn alloc(self) -> Result<NonNull<u8>, AllocError> {
+        let site = Location::caller();
+        self.consult()?;
+        // SAFETY: the caller says that something keeps the zone.
+        let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal, Some(site))?;
+        self.constructed(item, site)
+    }
+
+    /// As [`RawZone::free`](crate::RawZone::free).
+    ///
+    /// # Panics
+    /// As there.
+    ///
+    /// # Safety
+    /// As there. The item itself keeps the zone until it is freed, so nothing else need.
+    #[track_caller]
+    #[inline]
+    pub unsafe fn free(self, item: NonNull<u8>) {
+        // SAFETY: the item is live and ours: it keeps the zone.
+        if unsafe { self.destruct(item, Location::caller()) } == Destructed::Gone {
+            return;
+        }
+        // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
+        unsafe { Inner::put(self.inner, item) }
+    }
+
+    /// As [`RawZone::alloc_bulk`](crate::RawZone::alloc_bulk).
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    #[must_use = "the items given out are lost if their number is"]
+    #[track_caller]
+    #[inline]
+    pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let site = Location::caller();
+        let allowed = self.consult_bulk(out.len());
+        // SAFETY: the caller says that something keeps the zone.
+        let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
+        for at in 0..taken {
+            // SAFETY: take_bulk wrote the first `taken` entries.
+            let item = unsafe { out[at].assume_init() };
+            if self.constructed(item, site).is_err() {
+                // The one that was refused has gone back by itself.
+                self.put_back_bulk(&out[at + 1..taken]);
+                return at;
+            }
+        }
+        taken
+    }
+
+    /// As [`RawZone::free_bulk`](crate::RawZone::free_bulk).
+    ///
+    /// # Panics
+    /// As there.
+    ///
+    /// # Safety
+    /// As there. The items keep the zone until they are freed.
+    #[track_caller]
+    #[inline]
+    pub unsafe fn free_bulk(self, items: &[NonNull<u8>]) {
+        if items.is_empty() {
+            return;
+        }
+        let site = Location::caller();
+        // SAFETY: the items are live and ours: they keep the zone.
+        if !unsafe { self.inner.as_ref() }.surely_owns(items) {
+            // SAFETY: the caller's promise is the one that is asked for.
+            return unsafe { self.free_each(items, site) };
+        }
+        for &item in items {
+            // SAFETY: the item is live and ours, and in the range.
+            unsafe { self.destruct_owned(item, site) };
+        }
+        // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
+        unsafe { Inner::put_bulk(self.inner, items) }
+    }
+
+    /// [`free_bulk`](Self::free_bulk) of items among which are samples, or somebody else's.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_each(self, items: &[NonNull<u8>], site: Site) {
+        let mut start = 0;
+        for (at, &item) in items.iter().enumerate() {
+            // SAFETY: the item is live and ours: it keeps the zone.
+            if unsafe { self.destruct(item, site) } == Destructed::Gone {
+                // SAFETY: given up by their owner, and through `dtor`.
+                unsafe { Inner::put_bulk(self.inner, &items[start..at]) };
+                start = at + 1;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { Inner::put_bulk(self.inner, &items[start..]) }
+    }
+
+    /// As [`RawZone::refcount`](crate::RawZone::refcount).
+    ///
+    /// # Panics
+    /// As there.
+    ///
+    /// # Safety
+    /// As there; and the count is not used when nothing keeps the zone any more, which the
+    /// lifetime, chosen by the caller, does not say.
+    #[inline]
+    #[must_use]
+    pub unsafe fn refcount<'a>(self, item: NonNull<u8>) -> &'a AtomicU32 {
+        // SAFETY: the live item keeps the zone.
+        let inner: &'a Inner = unsafe { self.inner.as_ref() };
+        let Some(arena) = inner.keg.arena() else {
+            panic!("refcount() on a cache-only zone, whose items are not its own")
+        };
+        // SAFETY: the caller says that the item is live and ours.
+        unsafe { arena.count_of(item) }
+    }
+
+    /// As [`RawZone::owns`](crate::RawZone::owns).
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    #[inline]
+    #[must_use]
+    pub unsafe fn owns(self, pointer: NonNull<u8>) -> bool {
+        // SAFETY: the caller says that something keeps the zone.
+        let arena = unsafe { self.inner.as_ref() }.keg.arena();
+        arena.is_some_and(|arena| arena.owns(pointer))
+    }
+
+    /// Whether an allocation may go on, in builds in which tests let some fail.
+    #[inline]
+    pub(crate) fn consult(self) -> Result<(), AllocError> {
+        match self.consult_bulk(1) {
+            0 => Err(AllocError::NoMemory),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many of as many allocations may go on.
+    #[inline]
+    fn consult_bulk(self, items: usize) -> usize {
+        #[cfg(feature = "invariants")]
+        {
+            // SAFETY: whoever allocates says that something keeps the zone.
+            let inner = unsafe { self.inner.as_ref() };
+            if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
+                inner.counts.failures.inc();
+                return refused;
+            }
+        }
+        items
+    }
+
+    /// Runs `ctor` over an item just taken; one that it refuses goes back to the cache.
+    #[inline]
+    pub(crate) fn constructed(
+        self,
+        item: NonNull<u8>,
+        site: Site,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: whoever took the item says that something keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        asan::unpoison(item, inner.layout.size());
+        #[cfg(feature = "invariants")]
+        {
+            if inner.is_plain() {
+                inner.check_trashed(item);
+            }
+            if has_hooks::<H>() && inner.fails.ctor.fails() {
+                return self.refused(item);
+            }
+        }
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item came through `init` into a cache and is in our hands alone.
+        if unsafe { hooks.ctor(item) }.is_err() {
+            return self.refused(item);
+        }
+        inner.mark_taken(item, site);
+        Ok(item)
+    }
+
+    #[cold]
+    fn refused(self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: as in `constructed`.
+        let inner = unsafe { self.inner.as_ref() };
+        // SAFETY: no caller has seen the item.
+        unsafe { self.put_back(item) };
+        inner.fail(AllocError::Hook)
+    }
+
+    /// Takes items back that no caller has seen.
+    #[cold]
+    fn put_back_bulk(self, items: &[MaybeUninit<NonNull<u8>>]) {
+        for entry in items {
+            // SAFETY: the caller passes entries that take_bulk wrote.
+            let item = unsafe { entry.assume_init() };
+            // SAFETY: no caller has seen the item.
+            unsafe { self.put_back(item) };
+        }
+    }
+
+    /// # Safety
+    /// The item was taken, no caller has seen it, and it is as `init` left it.
+    unsafe fn put_back(self, item: NonNull<u8>) {
+        // SAFETY: as in `constructed`.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.counts.refused.inc();
+        if inner.may_own(item) {
+            // SAFETY: so says the caller.
+            unsafe { Inner::put(self.inner, item) };
+        } else {
+            inner.begin_free_sample(item, None);
+            // SAFETY: it keeps the zone until the call.
+            unsafe { Inner::end_free_sample(self.inner, item) };
+        }
+    }
+
+    /// Checks an item that comes back, and runs `dtor`.
+    ///
+    /// # Safety
+    /// The item is live and of this zone.
+    #[inline]
+    pub(crate) unsafe fn destruct(self, item: NonNull<u8>, site: Site) -> Destructed {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        if !inner.may_own(item) {
+            // SAFETY: so says the caller.
+            unsafe { self.destruct_sample(item, site) };
+            return Destructed::Gone;
+        }
+        // SAFETY: so says the caller, and it is in the range.
+        unsafe { self.destruct_owned(item, site) };
+        Destructed::Here
+    }
+
+    /// Runs `dtor` over an item that comes back and is no sample.
+    ///
+    /// # Safety
+    /// As for [`destruct`](Self::destruct), and [`Inner::may_own`] says yes.
+    #[inline]
+    unsafe fn destruct_owned(self, item: NonNull<u8>, site: Site) {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.mark_freed(item, site);
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item went through `ctor`, and its caller gave it up.
+        unsafe { hooks.dtor(item) };
+        inner.trash_plain(item);
+        asan::poison(item, inner.layout.size());
+    }
+
+    /// Takes an item back that is not in the range where items are looked for: a sample, or
+    /// somebody else's.
+    ///
+    /// # Panics
+    /// If it is not a live sample of this zone.
+    ///
+    /// # Safety
+    /// As for [`destruct`](Self::destruct).
+    #[cold]
+    #[inline(never)]
+    unsafe fn destruct_sample(self, item: NonNull<u8>, site: Site) {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { self.inner.as_ref() };
+        inner.begin_free_sample(item, Some(site));
+        inner.mark_freed(item, site);
+        // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
+        let hooks = unsafe { inner.hooks::<H>() };
+        // SAFETY: the item went through `ctor`, and its caller gave it up.
+        unsafe { hooks.dtor(item) };
+        inner.trash_plain(item);
+        // SAFETY: it keeps the zone until the call.
+        unsafe { Inner::end_free_sample(self.inner, item) };
+    }
+
+    /// A sample for a caller of a local cache, if it is time for one.
+    pub(crate) fn sample(self, site: Site) -> Option<NonNull<u8>> {
+        // SAFETY: the local cache has a handle.
+        unsafe { self.inner.as_ref() }.sample(Some(site))
+    }
+
+    /// One item without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller says that something keeps the zone.
+        unsafe { self.inner.as_ref() }.take(Urgency::Normal, None)
+    }
+
+    /// Items without `ctor`, for a local cache.
+    ///
+    /// # Safety
+    /// As for [`alloc`](Self::alloc).
+    pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        // SAFETY: the caller says that something keeps the zone.
+        unsafe { self.inner.as_ref() }.take_bulk(out, None)
+    }
+
+    /// Items that went through `dtor`, from a local cache.
+    ///
+    /// # Safety
+    /// As for [`free_bulk`](Self::free_bulk).
+    pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
+        // SAFETY: the caller's promise is the one that is asked for.
+        unsafe { Inner::put_bulk(self.inner, items) }
+    }
+}
+
+/// What became of an item that came back.
+#[derive(PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Destructed {
+    /// It is as `init` left it, and to be put down.
+    Here,
+    /// It was a sample, and is in its slot already.
+    Gone,
+}
+
+const _: () = {
+    const fn is_shareable<T: Send + Sync>() {}
+    is_shareable::<crate::keg::Keg>();
+};

@@ -5,7 +5,9 @@
 //! so that TCP, which sends one range after the other, never walks the whole buffer.
 //!
 //! Here is what it is and shows; joining and filling are in `append.rs`, dropping and cutting in
-//! `cut.rs`, other crates' ways to bytes in `read.rs` and `bytes.rs`. Called by: sockets, protocols. Calls: [`Mbuf`], `list.rs`.
+//! `cut.rs`, copying what pins too much in `condense.rs`, and what is shared in `unshare.rs`; other
+//! crates' ways to bytes are in `read.rs` and `bytes.rs`. Called by: sockets, protocols. Calls:
+//! [`Mbuf`], `list.rs`.
 //!
 //! Invariants ([`Chain::is_valid`]): `len` and `pinned` are the sums over the list; `tail` is the
 //! last mbuf; the hint is an mbuf of the list and the offset of its first byte; no mbuf has a
@@ -26,8 +28,12 @@ use crate::storage::{Mapped, Mixed, Storage};
 
 mod append;
 mod bytes;
+mod condense;
 mod cut;
 mod read;
+mod unshare;
+
+pub use condense::PINNED_PER_BYTE_MAX;
 
 /// An owned list of mbufs; dropping it frees them.
 ///

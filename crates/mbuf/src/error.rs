@@ -23,7 +23,8 @@ impl From<uma::AllocError> for NoBufs {
     }
 }
 
-/// Why [`Packet::pullup`](crate::Packet::pullup) could not make the bytes contiguous.
+/// Why [`Packet::pullup`](crate::Packet::pullup) or [`pulldown`](crate::Packet::pulldown) could not
+/// make the bytes contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullupError {
     /// The packet has fewer bytes than were asked for.
@@ -44,6 +45,32 @@ impl fmt::Display for PullupError {
 impl std::error::Error for PullupError {}
 
 impl From<NoBufs> for PullupError {
+    fn from(_: NoBufs) -> Self {
+        Self::NoBufs
+    }
+}
+
+/// Why [`Packet::collapse`](crate::Packet::collapse) could not make the segments so few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollapseError {
+    /// So many of the largest clusters do not hold the packet.
+    TooManyBytes,
+    /// No buffer to join segments in.
+    NoBufs,
+}
+
+impl fmt::Display for CollapseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyBytes => f.write_str("the packet does not fit into so few segments"),
+            Self::NoBufs => NoBufs.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CollapseError {}
+
+impl From<NoBufs> for CollapseError {
     fn from(_: NoBufs) -> Self {
         Self::NoBufs
     }

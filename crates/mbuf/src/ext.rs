@@ -12,7 +12,7 @@
 //!
 //! # Who may do what
 //!
-//! - Whoever has a reference may make another ([`Ext::share`], Relaxed: the one it has keeps the
+//! - Whoever has a reference may make another ([`Ext::share_mut`], Relaxed: the one it has keeps the
 //!   storage) and drop its own (Release: what it read, it has read).
 //! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
 //!   since that takes one. So the holder may write ([`Ext::is_writable`]), drop the storage, and
@@ -149,13 +149,6 @@ impl Ext {
         unsafe { buf.cast::<*mut u8>().read() }.is_null()
     }
 
-    /// One more reference. Refused if there are absurdly many.
-    #[inline]
-    pub(crate) fn share(&self) -> Result<Self, NoBufs> {
-        self.count_one_more()?;
-        Ok(self.twin())
-    }
-
     /// One more reference, without an atomic read-modify-write while there is only ours: the
     /// unique borrow says that nobody can make another from it meanwhile.
     #[inline]
@@ -218,6 +211,12 @@ impl Ext {
         // Relaxed: whoever drops the last reference reads this bit in the word that says so.
         self.refs().fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
         matches!(self.home, Home::Cluster(_))
+    }
+
+    /// Whether somebody asked for zeros on the last free. A copy has to ask for the same.
+    pub(crate) fn is_secret(&self) -> bool {
+        // Relaxed: a wish that comes while somebody copies is one that comes too late for the copy.
+        self.refs().load(Ordering::Relaxed) & ZERO_ON_FREE != 0
     }
 
     /// The first byte. Only where [`Ext::is_writable`] may it be written.

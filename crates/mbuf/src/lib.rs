@@ -71,9 +71,9 @@ mod tag;
 mod tests;
 mod writer;
 
-pub use chain::Chain;
+pub use chain::{Chain, PINNED_PER_BYTE_MAX};
 pub use cursor::{Cursor, CursorMut};
-pub use error::{NoBufs, PullupError, WriteError};
+pub use error::{CollapseError, NoBufs, PullupError, WriteError};
 pub use histogram::{SizeCounts, SizeHistogram};
 pub use mbufq::Mbufq;
 pub use packet::Packet;

@@ -6,10 +6,16 @@
 //!
 //! Called by: [`Packet`](crate::Packet), [`Chain`]. Calls: [`Mbuf`].
 
+use core::iter;
+
 use crate::chain::Chain;
 use crate::error::{NoBufs, WriteError};
 use crate::mbuf::{Mark, Mbuf};
 use crate::storage::Storage;
+
+mod unshare;
+
+pub(crate) use unshare::Copies;
 
 /// The mbuf that holds byte `off`, and the offset within it. At the very end: the last mbuf and its
 /// length. The list has at least `off` bytes.
@@ -83,32 +89,57 @@ pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
     debug_assert!(dst.is_empty());
 }
 
+/// Copies `n` bytes from byte `off` of the list `from` on to behind those of `to`, which has the
+/// room. A secret's copy is a secret.
+pub(crate) fn gather(to: &mut Mbuf, from: &Mbuf, off: usize, n: usize) {
+    copy_out(from, off, &mut to.room_mut()[..n]);
+    to.grow(n);
+    if in_range(from, off, n).any(Mbuf::is_secret) {
+        // The storage of `to` may be written, so it is not lent, and its wiping is ours.
+        to.zeroize();
+    }
+    to.zones().stats.bytes_copied.add(n as u64);
+}
+
+/// Moves the first `n` bytes of what follows `m` to behind its own, where there is room.
+pub(crate) fn pull(m: &mut Mbuf, n: usize) {
+    let mut rest = m.take_next();
+    if let Some(from) = &rest {
+        gather(m, from, 0, n);
+    }
+    trim_front(&mut rest, n);
+    m.set_next(rest);
+}
+
+/// The mbufs that hold a byte of `off..off + len`.
+pub(crate) fn in_range(head: &Mbuf, mut off: usize, mut len: usize) -> impl Iterator<Item = &Mbuf> {
+    let mut next = Some(head);
+    iter::from_fn(move || {
+        while len > 0 {
+            let m = next?;
+            next = m.next();
+            let skip = off.min(m.len());
+            let here = (m.len() - skip).min(len);
+            (off, len) = (off - skip, len - here);
+            if here > 0 {
+                return Some(m);
+            }
+        }
+        None
+    })
+}
+
 /// Writes `src` over the bytes from `off` on, if nobody shares any of them. The list has them.
 pub(crate) fn write(head: &mut Mbuf, off: usize, src: &[u8]) -> Result<(), WriteError> {
-    if !is_writable(head, off, src.len()) {
+    if !in_range(head, off, src.len()).all(Mbuf::is_writable) {
         return Err(WriteError::Shared);
     }
     copy_in(head, off, src);
     Ok(())
 }
 
-/// Whether every mbuf that holds a byte of `off..off + len` may be written.
-fn is_writable(head: &Mbuf, mut off: usize, mut len: usize) -> bool {
-    for m in head.iter() {
-        let skip = off.min(m.len());
-        let n = (m.len() - skip).min(len);
-        if n > 0 && !m.is_writable() {
-            return false;
-        }
-        (off, len) = (off - skip, len - n);
-        if len == 0 {
-            break;
-        }
-    }
-    true
-}
-
-fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
+/// Writes `src` over the bytes from `off` on, which the list has and may be written.
+pub(crate) fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
     let mut next = Some(head);
     while let Some(m) = next {
         let skip = off.min(m.len());
@@ -155,6 +186,15 @@ pub(crate) fn trim_front(list: &mut Option<Mbuf>, mut n: usize) {
             return;
         }
         n -= m.len();
+        *list = m.take_next();
+    }
+}
+
+/// Frees the mbufs before the first that has bytes.
+pub(crate) fn drop_empty(list: &mut Option<Mbuf>) {
+    while let Some(m) = list
+        && m.len() == 0
+    {
         *list = m.take_next();
     }
 }

@@ -138,3 +138,262 @@
 //!     Chain::from_owner(pool, page)
 //! }
 //! ```
+//!
+//! # A chain is freed where its first mbuf was meant (F-Stack#565: m_free done as m_freem)
+//! ```compile_fail,E0382
+//! fn consume_first(chain: mbuf::Chain) -> usize {
+//!     drop(chain);
+//!     chain.len()
+//! }
+//! ```
+//! ```
+//! fn consume_first(mut chain: mbuf::Chain) -> usize {
+//!     drop(chain.pop_front());
+//!     chain.len()
+//! }
+//! ```
+//!
+//! # A packet loses its first mbuf, and its header with it
+//! ```compile_fail,E0599
+//! fn strip_link_header(mut packet: mbuf::Packet) -> mbuf::Packet {
+//!     drop(packet.pop_front());
+//!     packet
+//! }
+//! ```
+//! ```
+//! fn strip_link_header(mut packet: mbuf::Packet) -> mbuf::Packet {
+//!     packet.trim_front(packet.front().len());
+//!     packet
+//! }
+//! ```
+//!
+//! # Bytes are read after their packet was freed (mtod kept over m_freem)
+//! ```compile_fail,E0505
+//! fn input(packet: mbuf::Packet) -> Option<u8> {
+//!     let header = packet.front();
+//!     drop(packet);
+//!     header.first().copied()
+//! }
+//! ```
+//! ```
+//! fn input(packet: mbuf::Packet) -> Option<u8> {
+//!     let first = packet.front().first().copied();
+//!     drop(packet);
+//!     first
+//! }
+//! ```
+//!
+//! # Bytes that m_pulldown returned are read after the packet was cut
+//! ```compile_fail,E0499
+//! fn input(packet: &mut mbuf::Packet) -> Option<u8> {
+//!     let tcp = packet.pulldown(40, 20).ok()?;
+//!     packet.trim_front(40);
+//!     Some(tcp[13])
+//! }
+//! ```
+//! ```
+//! fn input(packet: &mut mbuf::Packet) -> Option<u8> {
+//!     let flags = packet.pulldown(40, 20).ok()?[13];
+//!     packet.trim_front(40);
+//!     Some(flags)
+//! }
+//! ```
+//!
+//! # A failed m_pullup is not noticed
+//! ```compile_fail,E0308
+//! fn input(packet: &mut mbuf::Packet) -> u8 {
+//!     let ip: &[u8] = packet.pullup(20);
+//!     ip[0] >> 4
+//! }
+//! ```
+//! ```
+//! fn input(packet: &mut mbuf::Packet) -> Option<u8> {
+//!     let ip: &[u8] = packet.pullup(20).ok()?;
+//!     Some(ip[0] >> 4)
+//! }
+//! ```
+//!
+//! # A queued packet is still written to
+//! ```compile_fail,E0382
+//! fn output(queue: &mut mbuf::Mbufq, mut packet: mbuf::Packet) {
+//!     queue.enqueue(packet);
+//!     packet.header_mut().l2_len = 14;
+//! }
+//! ```
+//! ```
+//! fn output(queue: &mut mbuf::Mbufq, mut packet: mbuf::Packet) {
+//!     packet.header_mut().l2_len = 14;
+//!     queue.enqueue(packet);
+//! }
+//! ```
+//!
+//! # One packet is in two queues
+//! ```compile_fail,E0382
+//! fn flood(a: &mut mbuf::Mbufq, b: &mut mbuf::Mbufq, packet: mbuf::Packet) {
+//!     a.enqueue(packet);
+//!     b.enqueue(packet);
+//! }
+//! ```
+//! ```
+//! fn flood(a: &mut mbuf::Mbufq, b: &mut mbuf::Mbufq, mut packet: mbuf::Packet) {
+//!     if let Ok(copy) = packet.copy_packet() {
+//!         b.enqueue(copy);
+//!     }
+//!     a.enqueue(packet);
+//! }
+//! ```
+//!
+//! # A chain is sent twice
+//! ```compile_fail,E0382
+//! fn broadcast(a: &mut mbuf::Chain, b: &mut mbuf::Chain, data: mbuf::Chain) {
+//!     a.append(data);
+//!     b.append(data);
+//! }
+//! ```
+//! ```
+//! use mbuf::{Chain, NoBufs};
+//! fn broadcast(a: &mut Chain, b: &mut Chain, mut data: Chain) -> Result<(), NoBufs> {
+//!     b.append(data.share(0, data.len())?);
+//!     a.append(data);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # A chain is joined to itself (m_cat of m to m: a circle)
+//! ```compile_fail,E0505
+//! fn twice(mut chain: mbuf::Chain) -> mbuf::Chain {
+//!     chain.append(chain);
+//!     chain
+//! }
+//! ```
+//! ```
+//! fn twice(mut chain: mbuf::Chain) -> Result<mbuf::Chain, mbuf::NoBufs> {
+//!     let again = chain.share(0, chain.len())?;
+//!     chain.append(again);
+//!     Ok(chain)
+//! }
+//! ```
+//!
+//! # An mbuf without a packet header is asked for it
+//! ```compile_fail,E0599
+//! fn flow(sndbuf: &mbuf::Chain) -> u32 {
+//!     sndbuf.header().flow
+//! }
+//! ```
+//! ```
+//! fn flow(packet: &mbuf::Packet) -> u32 {
+//!     packet.header().flow
+//! }
+//! ```
+//!
+//! # A packet is used after its header was taken off
+//! ```compile_fail,E0382
+//! fn deliver(rcvbuf: &mut mbuf::Chain, packet: mbuf::Packet) -> u32 {
+//!     rcvbuf.append(packet.into_chain());
+//!     packet.header().flow
+//! }
+//! ```
+//! ```
+//! fn deliver(rcvbuf: &mut mbuf::Chain, packet: mbuf::Packet) -> u32 {
+//!     let flow = packet.header().flow;
+//!     rcvbuf.append(packet.into_chain());
+//!     flow
+//! }
+//! ```
+//!
+//! # Two write to the same bytes
+//! ```compile_fail,E0499
+//! fn swap(packet: &mut mbuf::Packet) -> Option<()> {
+//!     let src = packet.front_mut()?.get_mut(12..16)?;
+//!     let dst = packet.front_mut()?.get_mut(16..20)?;
+//!     src.swap_with_slice(dst);
+//!     Some(())
+//! }
+//! ```
+//! ```
+//! fn swap(packet: &mut mbuf::Packet) -> Option<()> {
+//!     let (src, dst) = packet.front_mut()?.get_mut(12..20)?.split_at_mut(4);
+//!     src.swap_with_slice(dst);
+//!     Some(())
+//! }
+//! ```
+//!
+//! # Shared bytes are written: a segment that is sent changes what a retransmission sends
+//! ```compile_fail,E0594
+//! fn encrypt(data: &mut mbuf::Chain) {
+//!     for piece in data.segments() {
+//!         piece[0] ^= 0x55;
+//!     }
+//! }
+//! ```
+//! ```
+//! use mbuf::{Chain, MbufPool, NoBufs};
+//! fn encrypt(pool: &MbufPool, data: &mut Chain) -> Result<(), NoBufs> {
+//!     data.unshare(pool)?;
+//!     let mut bytes = data.to_vec();
+//!     bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
+//!     assert!(data.write_at(0, &bytes).is_ok());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # A chain is cut while it is walked
+//! ```compile_fail,E0502
+//! fn consume(chain: &mut mbuf::Chain) {
+//!     for piece in chain.segments() {
+//!         chain.trim_front(piece.len());
+//!     }
+//! }
+//! ```
+//! ```
+//! fn consume(chain: &mut mbuf::Chain) {
+//!     while let Some(len) = chain.segments().next().map(<[u8]>::len) {
+//!         chain.trim_front(len);
+//!     }
+//! }
+//! ```
+//!
+//! # References are made by two at once who think that they are alone
+//! ```compile_fail,E0596
+//! use mbuf::{Chain, NoBufs};
+//! fn retransmit(sndbuf: &Chain) -> Result<Chain, NoBufs> {
+//!     sndbuf.share(0, 1448)
+//! }
+//! ```
+//! ```
+//! use mbuf::{Chain, NoBufs};
+//! fn retransmit(sndbuf: &mut Chain) -> Result<Chain, NoBufs> {
+//!     sndbuf.share(0, 1448)
+//! }
+//! ```
+//!
+//! # Storage is lent that ends before its last reader (a buffer on the stack)
+//! ```compile_fail,E0597
+//! use mbuf::{Chain, MbufPool, NoBufs};
+//! fn greet(pool: &MbufPool) -> Result<Chain, NoBufs> {
+//!     let text = *b"220 ready";
+//!     let lent: &'static [u8] = &text;
+//!     Chain::from_owner(pool, lent)
+//! }
+//! ```
+//! ```
+//! use mbuf::{Chain, MbufPool, NoBufs};
+//! fn greet(pool: &MbufPool) -> Result<Chain, NoBufs> {
+//!     let text = *b"220 ready";
+//!     Chain::from_owner(pool, text)
+//! }
+//! ```
+//!
+//! # A secret is thought to be gone that its owner still holds
+//! ```compile_fail
+//! #![deny(unused_must_use)]
+//! fn forget(mut key: mbuf::Chain) {
+//!     key.zeroize();
+//! }
+//! ```
+//! ```
+//! #![deny(unused_must_use)]
+//! fn forget(mut key: mbuf::Chain) -> bool {
+//!     key.zeroize()
+//! }
+//! ```

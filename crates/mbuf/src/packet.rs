@@ -2,7 +2,9 @@
 //!
 //! The handle owns the whole chain; dropping it frees every mbuf, so an early return can't leak
 //! one. A packet and a plain [`Chain`] are different types: neither can be freed, queued or split
-//! as if it were the other. What is done at its front is in `front.rs`.
+//! as if it were the other. Here is what it is and shows. What is done at its front is in `front.rs`,
+//! at its end in `back.rs`; bytes brought together where they are in `pulldown.rs`, in fewer mbufs
+//! in `collapse.rs` and `defrag.rs`; copies in `copy.rs`, and in place in `unshare.rs`.
 //!
 //! Called by: every layer of the stack. Calls: [`Mbuf`], `list.rs`.
 //!
@@ -22,8 +24,15 @@ use crate::raw::{EXT, MHLEN, PGS, PKTHDR};
 use crate::segments::Segments;
 use crate::storage::{Mapped, Mixed, Storage};
 
+mod back;
+mod collapse;
+mod copy;
+mod defrag;
 mod front;
+mod pulldown;
+mod space;
 mod tags;
+mod unshare;
 
 /// An owned packet.
 ///
@@ -115,20 +124,6 @@ impl Packet {
             return Err(WriteError::OutOfRange);
         }
         list::write(&mut self.0, off, src)
-    }
-
-    /// A packet of its own with the same bytes, header and tags, sharing nothing.
-    #[doc(alias = "m_dup")]
-    #[track_caller]
-    pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
-        let mut copy = Chain::new();
-        for s in self.segments() {
-            copy.extend_from_slice(pool, s)?;
-        }
-        let mut out = Self::before_chain(pool, copy)?;
-        out.copy_header(self)?;
-        self.0.zones().stats.bytes_copied.add(self.len() as u64);
-        Ok(out)
     }
 
     /// The bytes in a vector of their own.
@@ -232,77 +227,6 @@ impl<S: Storage> Packet<S> {
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut [u8]> {
         self.0.bytes_mut()
-    }
-
-    /// Drops what comes after the first `len` bytes.
-    #[doc(alias = "m_adj")]
-    pub fn truncate(&mut self, len: usize) {
-        if len >= self.len() {
-            return;
-        }
-        let (m, at) = list::seek_left(&mut self.0, len);
-        m.cut(at);
-        drop(m.take_next());
-        self.0.set_pkt_len(len as u32);
-        self.check();
-    }
-
-    /// Copies `bytes` to the end. On failure nothing has changed.
-    #[doc(alias = "m_append")]
-    #[track_caller]
-    pub fn append(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
-        let len = self.grown(bytes.len()).ok_or(NoBufs)?;
-        let room = list::last(&self.0).room();
-        let (here, rest) = bytes.split_at(room.min(bytes.len()));
-        let mut more = Chain::<S>::default();
-        more.extend_from_slice(pool, rest)?;
-        let last = list::last_mut(&mut self.0);
-        last.push(here);
-        last.set_next(more.into_list());
-        self.0.set_pkt_len(len);
-        self.check();
-        Ok(())
-    }
-
-    /// Joins `chain` to the end, moving its mbufs.
-    ///
-    /// # Panics
-    /// If the packet would then have 4 GiB or more.
-    #[doc(alias = "m_cat")]
-    pub fn append_chain(&mut self, chain: Chain<S>) {
-        let len = self
-            .grown(chain.len())
-            .expect("a packet is shorter than 4 GiB");
-        list::last_mut(&mut self.0).set_next(chain.into_list());
-        self.0.set_pkt_len(len);
-        self.check();
-    }
-
-    /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure nothing changed.
-    #[doc(alias = "m_split")]
-    #[track_caller]
-    pub fn split_off(&mut self, at: usize) -> Result<Chain<S>, NoBufs> {
-        if at >= self.len() {
-            return Ok(Chain::default());
-        }
-        let (m, in_m) = list::seek_left(&mut self.0, at);
-        let rest = list::split(m, in_m)?;
-        self.0.set_pkt_len(at as u32);
-        self.check();
-        Ok(rest.map_or_else(Chain::default, Chain::from_list))
-    }
-
-    /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying what is internal.
-    /// A range that reaches past the end is cut there.
-    #[doc(alias = "m_copym")]
-    #[track_caller]
-    pub fn share(&mut self, off: usize, len: usize) -> Result<Chain<S>, NoBufs> {
-        let len = len.min(self.len().saturating_sub(off));
-        if len == 0 {
-            return Ok(Chain::default());
-        }
-        let (m, at) = list::seek_mut(&mut self.0, off);
-        Ok(list::share(m, at, len)?.chain)
     }
 
     /// Takes the packet header off, with its tags. Nothing is copied.

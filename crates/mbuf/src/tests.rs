@@ -3,3 +3,4 @@
 mod ext;
 mod layout;
 mod limits;
+mod zeroize;

@@ -7,7 +7,9 @@
 mod common;
 
 use common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
-use mbuf::{Chain, ClusterSize, Live, MbufPool, NoBufs, Packet, PullupError, Scatter};
+use mbuf::{
+    Chain, ClusterSize, CollapseError, Live, MbufPool, NoBufs, Packet, PullupError, Scatter,
+};
 
 const K2: ClusterSize = ClusterSize::K2;
 
@@ -273,5 +275,96 @@ fn a_scatter_keeps_what_it_has() {
         assert!([2048, 16384, 16384].ends_with(&sizes));
         assert_eq!(outcome.is_ok(), sizes.len() == 3);
         Some(outcome)
+    });
+}
+
+/// A packet that shares all that it has outside with its twin.
+fn shared(pool: &MbufPool) -> Option<(Packet, Packet, Built)> {
+    let (mut packet, built) = packet(pool).ok()?;
+    let twin = packet.copy_packet().ok()?;
+    Some((packet, twin, built))
+}
+
+/// An operation on such a packet, which leaves it alone when refused, and the twin in any case.
+fn on_shared(
+    mbufs: usize,
+    clusters: usize,
+    op: impl Fn(&MbufPool, &mut Packet, &mut Vec<u8>) -> Outcome,
+) {
+    refuse_each(mbufs, clusters, |pool| {
+        let (mut packet, twin, built) = shared(pool)?;
+        let before: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+        let mut bytes = built.bytes.clone();
+        let outcome = op(pool, &mut packet, &mut bytes);
+        if outcome.is_err() {
+            check_packet(&packet, &built.bytes);
+            let after: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+            assert_eq!(after, before, "half of it was copied");
+        } else {
+            check_packet(&packet, &bytes);
+        }
+        assert_eq!(packet.header().flow, 9);
+        check_packet(&twin, &built.bytes);
+        built.check_keepers();
+        Some(outcome)
+    });
+}
+
+#[test]
+fn reshaping_changes_nothing() {
+    // Breaks if some mbufs are copied, joined or cut before all that is needed is there.
+    on_shared(3, 1, |pool, packet, bytes| {
+        packet.unshare(pool)?;
+        bytes.fill(3);
+        assert_eq!(packet.write_at(0, bytes), Ok(()));
+        Ok(())
+    });
+    on_shared(2, 1, |pool, packet, _| packet.make_writable(pool, 350, 200));
+    on_shared(1, 1, |pool, packet, bytes| {
+        let moved = packet.defrag(pool)?;
+        assert_eq!((moved, packet.front()), (bytes.len(), bytes.as_slice()));
+        Ok(())
+    });
+    on_shared(1, 1, |pool, packet, _| match packet.collapse(pool, 2) {
+        Ok(_) => {
+            assert_eq!(packet.segments().count(), 2);
+            Ok(())
+        }
+        Err(CollapseError::NoBufs) => Err(NoBufs),
+        Err(e) => panic!("{e}"),
+    });
+    on_shared(1, 1, |_, packet, bytes| {
+        let range = packet.pulldown(350, 300).map(<[u8]>::to_vec);
+        assert!(range.as_ref().is_ok_and(|range| range == &bytes[350..650]) || range.is_err());
+        no_bufs(range)
+    });
+    on_shared(5, 2, |pool, packet, bytes| {
+        // Over what is shared and far past the end.
+        packet.copy_back(pool, 300, &[8; 20_000])?;
+        bytes.resize(20_300, 0);
+        bytes[300..].fill(8);
+        Ok(())
+    });
+    on_shared(4, 0, |_, packet, bytes| {
+        check_packet(&packet.copy_packet()?, bytes);
+        Ok(())
+    });
+}
+
+#[test]
+fn condensing_without_buffers_keeps_the_bytes() {
+    // Breaks if condensing, which can't fail, loses what it finds no storage for.
+    refuse_each(0, 0, |pool| {
+        let mut built = chain(pool).ok()?;
+        let mut sparse = Packet::with_cluster(pool, ClusterSize::K4, 0).ok()?;
+        sparse.append(pool, &[6; 900]).ok()?;
+        built.chain.append(sparse.into_chain());
+        built.bytes.extend([6; 900]);
+        let before = built.chain.pinned();
+        let freed = built.chain.condense(pool);
+        assert_eq!(built.chain.pinned() + freed, before);
+        check_chain(&built.chain, &built.bytes);
+        built.check_keepers();
+        Some(Ok(()))
     });
 }

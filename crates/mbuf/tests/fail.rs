@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
-use mbuf::{Chain, ClusterSize, Live, MbufPool, Mbufq, NoBufs, Packet, Scatter};
+use mbuf::{Chain, ClusterSize, CollapseError, Live, MbufPool, Mbufq, NoBufs, Packet, Scatter};
 use std::process::Command;
 
 type Outcome = Result<(), NoBufs>;
@@ -44,6 +44,26 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("dup", dup),
     ("take from the front", take_front),
     ("compact", compact),
+    ("condense", condense),
+    ("pulldown", pulldown),
+    ("unshare", |pool| {
+        reshape(pool, |packet| packet.unshare(pool))
+    }),
+    ("unshare a chain", unshare_chain),
+    ("defrag", |pool| {
+        reshape(pool, |packet| packet.defrag(pool).map(drop))
+    }),
+    ("collapse", |pool| {
+        reshape(pool, |packet| match packet.collapse(pool, 2) {
+            Ok(_) => Ok(()),
+            Err(CollapseError::NoBufs) => Err(NoBufs),
+            Err(e) => panic!("{e}"),
+        })
+    }),
+    ("copy of a packet", |pool| {
+        reshape(pool, |packet| packet.copy_packet().map(drop))
+    }),
+    ("copy back", copy_back),
     ("queue", queue),
     ("scatter", scatter),
     ("segments of a stream", stream),
@@ -174,6 +194,73 @@ fn compact(pool: &MbufPool) -> Outcome {
     Ok(())
 }
 
+fn condense(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    for _ in 0..4 {
+        built.chain.trim_front(270);
+        built.bytes.drain(..270);
+        built.chain.condense(pool);
+        check_chain(&built.chain, &built.bytes);
+        built.check_keepers();
+    }
+    Ok(())
+}
+
+fn pulldown(pool: &MbufPool) -> Outcome {
+    let built = mixed(pool)?;
+    let bytes = built.bytes.clone();
+    let mut packet = built.chain.into_packet(pool)?;
+    let mut outcome = Ok(());
+    for (off, len) in [(80, 40), (600, 300), (650, 900), (1400, 150)] {
+        match packet.pulldown(off, len) {
+            Ok(range) => assert_eq!(range, &bytes[off..off + len]),
+            Err(_) => outcome = Err(NoBufs),
+        }
+        check_packet(&packet, &bytes);
+    }
+    outcome
+}
+
+/// What does not change what a packet shows: all or nothing of it is done.
+fn reshape(pool: &MbufPool, op: impl Fn(&mut Packet) -> Outcome) -> Outcome {
+    let mut built = mixed(pool)?;
+    let mut packet = std::mem::take(&mut built.chain).into_packet(pool)?;
+    packet.header_mut().flow = 3;
+    let twin = packet.copy_packet()?;
+    let before: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+    let outcome = op(&mut packet);
+    let after: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+    assert!(outcome.is_ok() || after == before, "half of it is done");
+    check_packet(&packet, &built.bytes);
+    check_packet(&twin, &built.bytes);
+    assert_eq!(packet.header().flow, 3);
+    built.check_keepers();
+    outcome
+}
+
+fn unshare_chain(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    let outcome = built.chain.unshare(pool);
+    let writable = built.chain.write_at(0, &built.bytes).is_ok();
+    assert_eq!(writable, outcome.is_ok());
+    check_chain(&built.chain, &built.bytes);
+    built.check_keepers();
+    outcome
+}
+
+fn copy_back(pool: &MbufPool) -> Outcome {
+    let mut built = mixed(pool)?;
+    let mut packet = std::mem::take(&mut built.chain).into_packet(pool)?;
+    let outcome = packet.copy_back(pool, 650, &pattern(8, 20_000));
+    if outcome.is_ok() {
+        built.bytes.truncate(650);
+        built.bytes.extend(pattern(8, 20_000));
+    }
+    check_packet(&packet, &built.bytes);
+    built.check_keepers();
+    outcome
+}
+
 fn queue(pool: &MbufPool) -> Outcome {
     let mut queue = Mbufq::new();
     let outcome = (0..8).try_for_each(|n| {
@@ -222,7 +309,14 @@ fn stream(pool: &MbufPool) -> Outcome {
     outcome
 }
 
-const ZONES: [&str; 4] = ["mbuf", "mbuf_cluster", "mbuf_jumbo_page", "mbuf_jumbo_16k"];
+const ZONES: [&str; 6] = [
+    "mbuf",
+    "packet",
+    "mbuf_cluster",
+    "mbuf_jumbo_page",
+    "mbuf_jumbo_9k",
+    "mbuf_jumbo_16k",
+];
 const ROLE: &str = "MBUF_FAIL_CHILD";
 /// No scenario reaches as many allocations of one zone.
 const N_MAX: u64 = 200;
@@ -243,7 +337,8 @@ fn run_all() -> usize {
 /// Whether an allocation failed, even one that the scenario could do without.
 fn has_failed(pool: &MbufPool) -> bool {
     let stats = pool.stats();
-    stats.mbufs.failures + stats.clusters.iter().map(|zone| zone.failures).sum::<u64>() > 0
+    let clusters = stats.clusters.iter().map(|zone| zone.failures);
+    stats.mbufs.failures + stats.packets.failures + clusters.sum::<u64>() > 0
 }
 
 #[test]

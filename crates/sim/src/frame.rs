@@ -5,7 +5,7 @@
 //! Frames between stacks are copies: what one stack does to its mbufs can't show in another, and no
 //! mbuf of a pool lives outside of its stack.
 
-use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
+use mbuf::{Chain, ClusterSize, Csum, MbufPool, NoBufs, Packet};
 use wire::EtherHeader;
 
 /// A frame.
@@ -97,7 +97,13 @@ impl Shape {
     /// A packet of `bytes` in this shape.
     fn build(self, pool: &MbufPool, bytes: &[u8]) -> Result<Packet, NoBufs> {
         match self {
-            Self::Cluster => Packet::from_slice(pool, bytes, 0),
+            Self::Cluster => {
+                // However small the frame is: a device has its cluster ready before it knows.
+                let size = ClusterSize::fitting(bytes.len());
+                let mut packet = Packet::with_cluster(pool, size, 0)?;
+                packet.append(pool, bytes)?;
+                Ok(packet)
+            }
             Self::Pieces(n) => pieces(pool, bytes, n.max(1))?.into_packet(pool),
             Self::Headers => {
                 let mut chain = Chain::new();

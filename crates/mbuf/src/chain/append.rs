@@ -6,7 +6,6 @@ use super::Chain;
 use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
 use crate::pool::MbufPool;
-use crate::raw::{MLEN, MSIZE};
 use crate::storage::Storage;
 
 impl<S: Storage> Chain<S> {
@@ -24,6 +23,21 @@ impl<S: Storage> Chain<S> {
         self.len += other.len;
         self.pinned += other.pinned;
         self.check();
+    }
+
+    /// Bytes that can be put behind the last without another mbuf. 0 where the last mbuf's storage is
+    /// shared.
+    #[doc(alias = "M_TRAILINGSPACE")]
+    #[inline]
+    pub fn trailing_space(&self) -> usize {
+        self.room()
+    }
+
+    /// Bytes before the first that its mbuf's storage has and nobody shares.
+    #[doc(alias = "M_LEADINGSPACE")]
+    #[inline]
+    pub fn leading_space(&self) -> usize {
+        self.head.as_ref().map_or(0, Mbuf::front_room)
     }
 
     /// Writable room behind the last byte, in the last mbuf.
@@ -55,23 +69,6 @@ impl<S: Storage> Chain<S> {
 }
 
 impl Chain {
-    /// Joins `other` to the end, copying it where that frees more memory than it costs: little data
-    /// in large storage goes into the room after the last byte.
-    #[doc(alias = "sbcompress")]
-    pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {
-        let wasteful = other.len <= MLEN && other.pinned > 4 * (other.len + MLEN);
-        if wasteful && (self.room() >= other.len || other.pinned > 2 * MSIZE) {
-            let mut small = [0; MLEN];
-            let bytes = &mut small[..other.len];
-            let whole = other.copy_to(0, bytes);
-            if whole && self.extend_from_slice(pool, bytes).is_ok() {
-                pool.zones().stats.bytes_copied.add(other.len as u64);
-                return;
-            }
-        }
-        self.append(other);
-    }
-
     /// The room behind the last byte, in the last mbuf, to be filled.
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
         self.tail_mut().map_or(&mut [], Mbuf::room_mut)

@@ -1,7 +1,7 @@
 //! Between chains and what other programs keep bytes in: `Bytes` and `Vec<u8>`.
 //!
 //! Inward, a vector or `Bytes` is lent to an mbuf, and outward an mbuf is lent to `Bytes`: nothing is
-//! copied. Except where a few bytes would keep much memory from being reused ([`PINNED_MAX`]):
+//! copied. Except where a few bytes would keep much memory from being reused ([`PINNED_PER_BYTE_MAX`]):
 //! those are copied, which costs less than what waits for them.
 //!
 //! Called by: programs with an HTTP library or an asynchronous runtime. Calls: `ext.rs`.
@@ -9,17 +9,15 @@
 use bytes::Bytes;
 
 use super::Chain;
+use super::condense::PINNED_PER_BYTE_MAX;
 use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
 use crate::pool::MbufPool;
 use crate::raw::{MLEN, MSIZE};
 
-/// Bytes of memory that a shown byte may keep from being reused, beside one mbuf.
-const PINNED_MAX: usize = 4;
-
 /// Whether so few bytes should not keep so much memory.
 fn is_wasteful(shown: usize, pinned: usize) -> bool {
-    pinned > PINNED_MAX * shown + MSIZE
+    pinned > PINNED_PER_BYTE_MAX * shown + MSIZE
 }
 
 impl Chain {

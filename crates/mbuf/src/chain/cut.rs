@@ -34,6 +34,31 @@ impl<S: Storage> Chain<S> {
         self.check();
     }
 
+    /// Drops the first `front` bytes and the last `back`; all if there are fewer.
+    #[doc(alias = "m_adj")]
+    pub fn adjust(&mut self, front: usize, back: usize) {
+        self.truncate(self.len.saturating_sub(back));
+        self.trim_front(front);
+    }
+
+    /// Takes the first mbuf off, as a chain of its own: none if there is no mbuf at all. What one
+    /// does with it, dropping it among others, is done to it alone; dropping a chain is done to all
+    /// of it.
+    #[doc(alias = "m_free")]
+    pub fn pop_front(&mut self) -> Option<Self> {
+        let mut first = self.head.take()?;
+        self.head = first.take_next();
+        let front = Self::from_list(first);
+        self.len -= front.len;
+        self.pinned -= front.pinned;
+        if self.head.is_none() {
+            self.tail = None;
+        }
+        self.forget_before(front.len);
+        self.check();
+        Some(front)
+    }
+
     /// Keeps the hint true when `n` bytes leave the front.
     fn forget_before(&mut self, n: usize) {
         self.hint = self.hint.and_then(|h| {

@@ -11,6 +11,7 @@
 use core::{ptr, slice};
 
 use super::{Mbuf, internal};
+use crate::chain::PINNED_PER_BYTE_MAX;
 use crate::ext::Ext;
 use crate::raw::{MSIZE, PGS, ZERO};
 
@@ -64,8 +65,13 @@ impl Mbuf {
         }
     }
 
+    /// Bytes that the storage has, whoever shows them.
+    pub(crate) fn storage_size(&self) -> usize {
+        self.storage().1
+    }
+
     /// Room before the first byte, used or not.
-    fn leading_space(&self) -> usize {
+    pub(super) fn leading_space(&self) -> usize {
         self.head().data.addr() - self.storage().0.addr()
     }
 
@@ -145,6 +151,25 @@ impl Mbuf {
         head.data = head.data.wrapping_add(n);
     }
 
+    /// Moves an empty mbuf's start to a multiple of 8 that has `n` bytes, and few more, behind it.
+    ///
+    /// # Panics
+    /// If there are bytes, or the storage has less.
+    pub(crate) fn align(&mut self, n: usize) {
+        let (base, size) = self.storage();
+        assert!(self.len() == 0 && n <= size);
+        self.head_mut().data = base.wrapping_add((size - n) & !7);
+    }
+
+    /// Shows `n` bytes of the room behind the last, all of them 0.
+    ///
+    /// # Panics
+    /// If there is less.
+    pub(crate) fn push_zeros(&mut self, n: usize) {
+        self.room_mut()[..n].fill(0);
+        self.grow(n);
+    }
+
     /// Drops the first `n` bytes.
     ///
     /// # Panics
@@ -173,9 +198,21 @@ impl Mbuf {
         self.ext().is_none_or(Ext::zeroize)
     }
 
+    /// Whether its bytes are to be overwritten when it is freed, and so are copies of them.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.is(ZERO) || self.ext().is_some_and(Ext::is_secret)
+    }
+
     /// Bytes of memory that this mbuf keeps from being reused.
     pub(crate) fn pinned(&self) -> usize {
         MSIZE + self.ext().map_or(0, Ext::size)
+    }
+
+    /// Whether its storage is too large for what it shows.
+    #[inline]
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.ext()
+            .is_some_and(|ext| ext.size() > PINNED_PER_BYTE_MAX * self.len())
     }
 
     /// Whether the fields agree with each other.

@@ -148,6 +148,19 @@ impl Mbuf {
         }
     }
 
+    /// An empty plain mbuf with room for `len` bytes. Refused if no storage is that large.
+    #[track_caller]
+    pub(crate) fn with_len(zones: &Zones, len: usize) -> Result<Self, NoBufs> {
+        if len <= MLEN {
+            return Self::alloc(zones, 0, 0);
+        }
+        let size = ClusterSize::fitting(len);
+        if size.bytes() < len {
+            return Err(NoBufs);
+        }
+        Self::with_own_cluster(zones, 0, size, 0)
+    }
+
     /// An empty packet header whose data starts `n` bytes before the end of the storage: what is
     /// before that is left for headers. Refused if no storage is that large.
     #[track_caller]
@@ -217,6 +230,25 @@ impl Mbuf {
             m.head_mut().flags |= self.head().flags & ZERO;
             self.zones().stats.bytes_copied.add(len as u64);
         }
+        Ok(m)
+    }
+
+    /// A new packet header of the same length, which shows the same bytes: shared where they are
+    /// outside, copied to the same place where they are inside.
+    #[track_caller]
+    pub(crate) fn share_first(&mut self) -> Result<Self, NoBufs> {
+        let mut m = if self.is(EXT) {
+            let mut m = self.share(0, self.len())?;
+            m.set_header();
+            m
+        } else {
+            let mut m = Self::alloc(self.zones(), PKTHDR, self.leading_space())?;
+            m.push(self.bytes());
+            m.head_mut().flags |= self.head().flags & ZERO;
+            self.zones().stats.bytes_copied.add(self.len() as u64);
+            m
+        };
+        m.set_pkt_len(self.pkt_len() as u32);
         Ok(m)
     }
 

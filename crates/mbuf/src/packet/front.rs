@@ -28,34 +28,19 @@ impl Packet {
     }
 
     #[cold]
-    fn pullup_slow(&mut self, n: usize) -> Result<(), PullupError> {
+    pub(super) fn pullup_slow(&mut self, n: usize) -> Result<(), PullupError> {
         if n > self.len() {
             return Err(PullupError::TooShort);
         }
         if self.0.room() < n - self.0.len() {
             // A fresh first mbuf takes the packet header, and all n bytes.
-            let mut first = Mbuf::with_end(self.0.zones(), n)?;
-            self.0.pass_header_to(&mut first);
-            let old = mem::replace(&mut self.0, first);
-            self.0.set_next(Some(old));
+            self.put_first(Mbuf::with_end(self.0.zones(), n)?);
         }
-        self.pull_into_first(n - self.0.len());
-        let stats = &self.0.zones().stats;
-        stats.pullups_copied.inc();
-        stats.bytes_copied.add(n as u64);
+        let more = n - self.0.len();
+        list::pull(&mut self.0, more);
+        self.0.zones().stats.pullups_copied.inc();
         self.check();
         Ok(())
-    }
-
-    /// Moves `more` bytes from the following mbufs to behind the first one's, where there is room.
-    fn pull_into_first(&mut self, more: usize) {
-        let mut rest = self.0.take_next();
-        if let Some(from) = &rest {
-            list::copy_out(from, 0, &mut self.0.room_mut()[..more]);
-            self.0.grow(more);
-        }
-        list::trim_front(&mut rest, more);
-        self.0.set_next(rest);
     }
 }
 
@@ -81,10 +66,15 @@ impl<S: Storage> Packet<S> {
     fn prepend_mbuf(&mut self, n: usize) -> Result<(), NoBufs> {
         let mut first = Mbuf::with_end(self.0.zones(), n)?;
         first.skip_room(n);
+        self.put_first(first);
+        Ok(())
+    }
+
+    /// Puts an mbuf before the first, whose packet header it takes over.
+    pub(super) fn put_first(&mut self, mut first: Mbuf) {
         self.0.pass_header_to(&mut first);
         let old = mem::replace(&mut self.0, first);
         self.0.set_next(Some(old));
-        Ok(())
     }
 
     /// Drops the first `n` bytes (all if there are fewer).

@@ -78,7 +78,8 @@ pub struct PoolStats {
     pub clusters_cached_in_packets: usize,
     /// Calls.
     pub calls: Calls,
-    /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, compaction.
+    /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, unsharing,
+    /// compaction.
     pub bytes_copied: u64,
 }
 

@@ -16,11 +16,11 @@ fn too_many_references_are_refused() {
     // Breaks if the count can be brought to overflow, which would free what others show; or if a
     // refusal counts.
     let pool = pool();
-    let ext = Ext::cluster(pool.zones(), ClusterSize::K2).expect("the pool is large");
+    let mut ext = Ext::cluster(pool.zones(), ClusterSize::K2).expect("the pool is large");
     ext.refs().store(REFS_MAX, Ordering::Relaxed);
-    let last = ext.share().expect("the last one that may be");
+    let last = ext.share_mut().expect("the last one that may be");
     for _ in 0..3 {
-        assert_eq!(ext.share().map(drop), Err(NoBufs));
+        assert_eq!(ext.share_mut().map(drop), Err(NoBufs));
     }
     drop(last);
     assert_eq!(ext.refs().load(Ordering::Relaxed), REFS_MAX);

@@ -1,6 +1,8 @@
 //! What the tests share: chains of every shape with the bytes they must show, and zone balance.
 #![allow(dead_code)] // each test file uses a part
 
+pub(crate) mod shapes;
+
 use mbuf::{Chain, ClusterSize, Live, MbufPool, NoBufs, Packet, PoolConfig};
 
 /// Smaller under Miri, which takes a thousand times as long.

@@ -46,6 +46,15 @@ pub(crate) enum Op {
     Pullup(Which, usize),
     Write(Which, usize, usize),
     WriteFront(Which),
+    Pulldown(Which, usize, usize),
+    Adjust(Which, usize, usize),
+    CopyBack(Which, usize, usize),
+    Unshare(Which),
+    Defrag(Which),
+    Collapse(Which, usize),
+    Condense(Which),
+    PopFront(Which),
+    CopyPacket(Which),
     Convert(Which),
     Before(Which),
     Dup(Which),
@@ -87,7 +96,7 @@ fn make() -> impl Strategy<Value = Make> {
 
 pub(crate) fn op() -> impl Strategy<Value = Op> {
     let w = any::<Which>;
-    let lengths = (length(), length());
+    let lengths = || (length(), length());
     prop_oneof![
         4 => make().prop_map(Op::Make),
         2 => (w(), prop_oneof![0usize..60, length()]).prop_map(|(w, n)| Op::Prepend(w, n)),
@@ -97,10 +106,19 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         2 => (w(), w()).prop_map(|(a, b)| Op::Join(a, b)),
         2 => (w(), w()).prop_map(|(a, b)| Op::JoinCompact(a, b)),
         2 => (w(), length()).prop_map(|(w, n)| Op::SplitOff(w, n)),
-        4 => (w(), lengths).prop_map(|(w, (off, len))| Op::Share(w, off, len)),
+        4 => (w(), lengths()).prop_map(|(w, (off, len))| Op::Share(w, off, len)),
         2 => (w(), length()).prop_map(|(w, n)| Op::Pullup(w, n)),
         2 => (w(), length(), 0usize..300).prop_map(|(w, off, len)| Op::Write(w, off, len)),
         1 => w().prop_map(Op::WriteFront),
+        2 => (w(), length(), 0usize..300).prop_map(|(w, off, n)| Op::Pulldown(w, off, n)),
+        1 => (w(), lengths()).prop_map(|(w, (front, back))| Op::Adjust(w, front, back)),
+        2 => (w(), length(), 0usize..300).prop_map(|(w, off, n)| Op::CopyBack(w, off, n)),
+        1 => w().prop_map(Op::Unshare),
+        1 => w().prop_map(Op::Defrag),
+        1 => (w(), 0usize..5).prop_map(|(w, max)| Op::Collapse(w, max)),
+        1 => w().prop_map(Op::Condense),
+        1 => w().prop_map(Op::PopFront),
+        1 => w().prop_map(Op::CopyPacket),
         2 => w().prop_map(Op::Convert),
         1 => w().prop_map(Op::Before),
         1 => w().prop_map(Op::Dup),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mbuf::{Chain, MbufPool, Mbufq, NoBufs, Packet, PullupError, WriteError};
+use mbuf::{Chain, CollapseError, MbufPool, Mbufq, NoBufs, Packet, PullupError, WriteError};
 
 use crate::common::{check_chain, check_packet, pattern};
 use crate::ops::{Make, Op, Which};
@@ -74,6 +74,8 @@ impl World {
             Op::Convert(which) => self.convert(which),
             Op::Before(which) => self.before(which),
             Op::Dup(which) => self.dup(which),
+            Op::PopFront(which) => self.pop_front(which),
+            Op::CopyPacket(which) => self.copy_packet(which),
             Op::Enqueue(which) => self.enqueue(which),
             Op::Dequeue => self.dequeue(),
             Op::Requeue => self.requeue(),
@@ -87,6 +89,13 @@ impl World {
             | Op::Append(which, _)
             | Op::Pullup(which, _)
             | Op::Write(which, ..)
+            | Op::Pulldown(which, ..)
+            | Op::Adjust(which, ..)
+            | Op::CopyBack(which, ..)
+            | Op::Unshare(which)
+            | Op::Defrag(which)
+            | Op::Collapse(which, _)
+            | Op::Condense(which)
             | Op::WriteFront(which) => {
                 if self.items.is_empty() {
                     return Ok(());
@@ -256,6 +265,35 @@ impl World {
         Ok(())
     }
 
+    fn pop_front(&mut self, which: &Which) -> Result<(), NoBufs> {
+        let Some((mut item, mut model)) = self.take(which) else {
+            return Ok(());
+        };
+        if let Item::Chain(chain) = &mut item
+            && let Some(front) = chain.pop_front()
+        {
+            let bytes = model.bytes.drain(..front.len()).collect();
+            self.add(Item::Chain(front), bytes);
+        }
+        self.items.push((item, model));
+        Ok(())
+    }
+
+    fn copy_packet(&mut self, which: &Which) -> Result<(), NoBufs> {
+        let Some((mut item, model)) = self.take(which) else {
+            return Ok(());
+        };
+        let copy = match &mut item {
+            Item::Packet(packet) => Some(packet.copy_packet()),
+            Item::Chain(_) => None,
+        };
+        self.items.push((item, model.clone()));
+        if let Some(copy) = copy {
+            self.items.push((Item::Packet(copy?), model));
+        }
+        Ok(())
+    }
+
     fn enqueue(&mut self, which: &Which) -> Result<(), NoBufs> {
         match self.take(which) {
             Some((Item::Packet(packet), model)) => {
@@ -344,12 +382,71 @@ fn change(
                 Err(WriteError::Shared) => assert!(*len > 0),
             }
         }
+        (Op::Adjust(_, front, back), item) => {
+            match item {
+                Item::Packet(packet) => packet.adjust(*front, *back),
+                Item::Chain(chain) => chain.adjust(*front, *back),
+            }
+            bytes.truncate(bytes.len().saturating_sub(*back));
+            bytes.drain(..(*front).min(bytes.len()));
+        }
+        (Op::Unshare(_), Item::Chain(chain)) => {
+            chain.unshare(pool)?;
+            bytes.fill(seed);
+            assert_eq!(chain.write_at(0, bytes), Ok(()));
+        }
+        (Op::Condense(_), Item::Chain(chain)) => {
+            let before = chain.pinned();
+            let freed = chain.condense(pool);
+            assert_eq!(chain.pinned() + freed, before);
+        }
         (Op::WriteFront(_), Item::Packet(packet)) => {
             if let Some(front) = packet.front_mut() {
                 front.fill(seed);
                 bytes[..front.len()].fill(seed);
             }
         }
+        (op, Item::Packet(packet)) => reshape(pool, seed, packet, bytes, op)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What moves a packet's bytes about, and does not change what it shows unless it says so.
+fn reshape(
+    pool: &MbufPool,
+    seed: u8,
+    packet: &mut Packet,
+    bytes: &mut Vec<u8>,
+    op: &Op,
+) -> Result<(), NoBufs> {
+    match op {
+        Op::Pulldown(_, off, len) => match packet.pulldown(*off, *len) {
+            Ok(range) => assert_eq!(range, &bytes[*off..off + len]),
+            Err(PullupError::TooShort) => assert!(off + len > bytes.len()),
+            Err(PullupError::NoBufs) => return Err(NoBufs),
+        },
+        Op::CopyBack(_, off, len) => {
+            let src = pattern(seed, *len);
+            packet.copy_back(pool, *off, &src)?;
+            bytes.resize(bytes.len().max(off + len), 0);
+            bytes[*off..off + len].copy_from_slice(&src);
+        }
+        Op::Unshare(_) => {
+            packet.unshare(pool)?;
+            bytes.fill(seed);
+            assert_eq!(packet.write_at(0, bytes), Ok(()));
+        }
+        Op::Defrag(_) => {
+            packet.defrag(pool)?;
+            let most = bytes.len().div_ceil(16_384).max(1);
+            assert!(packet.segments().count() <= most);
+        }
+        Op::Collapse(_, max) => match packet.collapse(pool, *max) {
+            Ok(_) => assert!(packet.segments().count() <= *max),
+            Err(CollapseError::TooManyBytes) => assert!(bytes.len() > max * 16_384),
+            Err(CollapseError::NoBufs) => return Err(NoBufs),
+        },
         _ => {}
     }
     Ok(())

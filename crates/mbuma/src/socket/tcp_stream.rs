@@ -43,6 +43,12 @@ pub struct TcpInfo {
     pub send_queue: usize,
     /// Bytes in the receive buffer.
     pub recv_queue: usize,
+    /// Bytes of memory that they keep from being reused: mbufs and whole clusters.
+    pub recv_pinned: usize,
+    /// Bytes that came before their turn.
+    pub reass_queue: usize,
+    /// Bytes of memory that they keep from being reused.
+    pub reass_pinned: usize,
 }
 
 impl TcpInfo {
@@ -55,6 +61,9 @@ impl TcpInfo {
             snd_wnd: t.snd_wnd,
             send_queue: t.sndbuf.chain.len(),
             recv_queue: t.rcvbuf.chain.len(),
+            recv_pinned: t.rcvbuf.chain.pinned(),
+            reass_queue: t.reass.len(),
+            reass_pinned: t.reass.pinned(),
         }
     }
 }

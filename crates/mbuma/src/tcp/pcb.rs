@@ -113,32 +113,24 @@ impl Sockbuf {
         }
     }
 
-    /// Takes data over.
+    /// Takes data over. What pins much more than it is gets copied.
+    #[doc(alias = "sbappendstream")]
     pub(crate) fn append(&mut self, pool: &MbufPool, data: Chain) {
-        pack(&mut self.chain, pool, data);
+        self.chain.append_compact(pool, data);
     }
 
-    /// Room left. What the data pins counts too, at a quarter: small segments in large clusters use
-    /// up the buffer long before memory is short.
+    /// Room left. What the data pins counts too, so that small segments in large clusters use up
+    /// the buffer long before memory is short.
     pub(crate) fn space(&self) -> usize {
         self.hiwat
-            .saturating_sub(self.chain.len().max(self.chain.pinned() / 4))
+            .saturating_sub(self.chain.len().max(charge(self.chain.pinned())))
     }
 }
 
-/// Joins `data` to `chain`, moving its mbufs; a few bytes are copied instead, to behind the last one:
-/// their mbuf alone would pin many times as much as they are.
-#[doc(alias = "sbcompress")]
-pub(crate) fn pack(chain: &mut Chain, pool: &MbufPool, data: Chain) {
-    const FEW: usize = 64;
-    let mut bytes = [0; FEW];
-    if let Some(bytes) = bytes.get_mut(..data.len())
-        && data.copy_to(0, bytes)
-        && chain.extend_from_slice(pool, bytes).is_ok()
-    {
-        return;
-    }
-    chain.append_compact(pool, data);
+/// What memory that data pins uses up of a buffer: data that is packed as well as can be uses up
+/// no more than its length, and a little for its mbufs.
+fn charge(pinned: usize) -> usize {
+    pinned / mbuf::PINNED_PER_BYTE_MAX
 }
 
 /// When each of a connection's timers expires.
@@ -378,7 +370,7 @@ impl Tcb {
 
     /// The window that could be announced now.
     pub(crate) fn rcv_space(&self) -> u32 {
-        let reserved = self.reass.pinned() / 4;
+        let reserved = charge(self.reass.pinned());
         let max = 65_535usize << if self.wscale_on { self.rcv_wscale } else { 0 };
         self.rcvbuf.space().saturating_sub(reserved).min(max) as u32
     }

@@ -9,8 +9,6 @@
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
-use super::pcb::pack;
-
 /// Out-of-order ranges of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
@@ -32,6 +30,11 @@ pub(crate) enum Inserted {
 impl Reassembly {
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Bytes in all ranges.
+    pub(crate) fn len(&self) -> usize {
+        self.ranges.iter().map(|(_, c)| c.len()).sum()
     }
 
     /// Bytes of memory that the ranges pin.
@@ -88,13 +91,13 @@ impl Reassembly {
         let full = self.ranges.len() >= max;
         let at = match at.checked_sub(1).and_then(|i| self.ranges.get_mut(i)) {
             Some((start, chain)) if end(*start, chain) == seq => {
-                pack(chain, pool, data);
+                chain.append_compact(pool, data);
                 at - 1
             }
             _ if full => return false,
             _ => {
                 let mut chain = Chain::new();
-                pack(&mut chain, pool, data);
+                chain.append_compact(pool, data);
                 self.ranges.insert(at, (seq, chain));
                 at
             }

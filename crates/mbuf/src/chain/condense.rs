@@ -1,0 +1,96 @@
+//! Small data copied out of large storage, so that what a chain pins stays in proportion to what it
+//! shows.
+//!
+//! ```text
+//!   before   | 1 of 2048 | 1 of 2048 | 1400 of 2048 | 90 of 16384 |     pinned 23,552, shown 1492
+//!   after    | 2 of 216 | 1400 and 90 of 2048 |                         pinned  2,560
+//! ```
+//!
+//! The rule is about one mbuf: its storage has at most [`PINNED_PER_BYTE_MAX`] bytes for each that it
+//! shows. What breaks it is copied, into the room behind the byte before it, or into fresh storage
+//! that keeps it: mbufs for less than a quarter of the smallest cluster, a cluster for more.
+//!
+//! Called by: socket buffers, reassembly. Calls: `list.rs`.
+//! Source: sbcompress and m_compress of the BSDs, which look at free room only.
+
+use super::Chain;
+use crate::error::NoBufs;
+use crate::list;
+use crate::mbuf::Mbuf;
+use crate::pool::{ClusterSize, MbufPool};
+use crate::raw::EXT;
+
+/// Bytes of storage for each byte shown, at most, after [`Chain::condense`].
+///
+/// 4 is what the sizes of clusters need: any amount of data from a quarter of the smallest cluster
+/// on has a cluster that is at least a quarter full of it. A larger factor would pin more, a smaller
+/// one would copy what no copy can hold better. Socket buffers charge data by this: a quarter of
+/// what it pins.
+pub const PINNED_PER_BYTE_MAX: usize = 4;
+
+/// From here on a cluster keeps the rule.
+const CLUSTER_MIN: usize = ClusterSize::K2.bytes() / PINNED_PER_BYTE_MAX;
+
+impl Chain {
+    /// Copies small data out of large storage, and returns by how many bytes
+    /// [`pinned`](Chain::pinned) fell.
+    ///
+    /// Afterwards `pinned() <= PINNED_PER_BYTE_MAX * len() + MSIZE * mbufs()`, whatever the chain
+    /// was; only where buffers were short is data left where it was. Never is more pinned than
+    /// before. Shared and lent storage counts as if it were the chain's alone, so a copy may free it
+    /// only when the others have gone as well.
+    #[doc(alias = "m_compress")]
+    #[doc(alias = "sbcompress")]
+    pub fn condense(&mut self, pool: &MbufPool) -> usize {
+        let before = self.pinned;
+        let all = std::mem::take(self);
+        self.append_compact(pool, all);
+        before - self.pinned
+    }
+
+    /// Joins `other` to the end as [`Chain::condense`] would leave it: what keeps the rule is moved,
+    /// what does not is copied.
+    #[doc(alias = "sbcompress")]
+    #[doc(alias = "sbappend")]
+    pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {
+        let mut rest = other.into_list();
+        while let Some(mut m) = rest {
+            rest = m.take_next();
+            self.absorb(pool, m);
+        }
+    }
+
+    /// Moves or copies one mbuf to the end. Empty ones are freed, and so are those whose bytes fit
+    /// into the mbuf before: their own costs more than the copy.
+    fn absorb(&mut self, pool: &MbufPool, m: Mbuf) {
+        let copy = m.is_sparse() || !m.is(EXT) && m.len() <= self.room();
+        if m.len() > 0 && !(copy && self.copy_to_end(pool, &m).is_ok()) {
+            self.append(Self::from_list(m));
+        }
+    }
+
+    /// Copies an mbuf's bytes to the end, into storage that keeps the rule. On failure nothing has
+    /// changed.
+    fn copy_to_end(&mut self, pool: &MbufPool, m: &Mbuf) -> Result<(), NoBufs> {
+        let here = self.room().min(m.len());
+        let mut more = Self::new();
+        while here + more.len() < m.len() {
+            let at = here + more.len();
+            let left = m.len() - at;
+            let mut fresh = if left < CLUSTER_MIN {
+                Mbuf::alloc(pool.zones(), 0, 0)?
+            } else {
+                Mbuf::with_cluster(pool, 0, ClusterSize::fitting(left), 0)?
+            };
+            let n = left.min(fresh.room());
+            list::gather(&mut fresh, m, at, n);
+            more.append(Self::from_list(fresh));
+        }
+        if let Some(tail) = self.tail_mut() {
+            list::gather(tail, m, 0, here);
+        }
+        self.len += here;
+        self.append(more);
+        Ok(())
+    }
+}

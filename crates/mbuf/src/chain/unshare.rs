@@ -1,0 +1,33 @@
+//! A chain made writable: what is shared or lent is copied, and nothing else.
+//!
+//! Called by: whoever changes bytes that others may see: encryption in place. Calls:
+//! `list/unshare.rs`.
+
+use core::mem;
+
+use super::Chain;
+use crate::error::NoBufs;
+use crate::list::Copies;
+use crate::pool::MbufPool;
+
+impl Chain {
+    /// Makes the whole chain writable: [`Chain::write_at`] finds nothing shared afterwards. Mbufs
+    /// whose storage is shared or [lent](Chain::from_owner) are replaced by copies; the others stay
+    /// as they are, and so does what others show.
+    ///
+    /// # Errors
+    /// [`NoBufs`]; the chain is as it was.
+    #[doc(alias = "m_unshare")]
+    #[track_caller]
+    pub fn unshare(&mut self, pool: &MbufPool) -> Result<(), NoBufs> {
+        let Some(head) = &self.head else {
+            return Ok(());
+        };
+        let copies = Copies::of(pool, head, 0, self.len)?;
+        if !copies.is_empty() {
+            *self = copies.put_into(mem::take(self).into_list());
+        }
+        self.check();
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Copies of the mbufs of a list that may not be written, and how they take their place.
+//!
+//! Whether an mbuf may be written is looked at once: another thread that drops its share meanwhile
+//! makes one writable that was not. So each copy says for which mbuf it is.
+//!
+//! Called by: [`Packet`](crate::Packet), [`Chain`]. Calls: [`Mbuf`].
+
+use std::collections::VecDeque;
+
+use super::{gather, in_range};
+use crate::chain::Chain;
+use crate::error::NoBufs;
+use crate::mbuf::{Mark, Mbuf};
+use crate::pool::MbufPool;
+
+/// Copies in the order of what they are copies of.
+#[derive(Default)]
+pub(crate) struct Copies(VecDeque<(Mark, Chain)>);
+
+impl Copies {
+    /// Copies every mbuf that holds a byte of `off..off + len` and may not be written, whole.
+    #[track_caller]
+    pub(crate) fn of(pool: &MbufPool, list: &Mbuf, off: usize, len: usize) -> Result<Self, NoBufs> {
+        let mut copies = Self::default();
+        for m in in_range(list, off, len).filter(|m| !m.is_writable()) {
+            let mut copy = Chain::new();
+            while copy.len() < m.len() {
+                let left = m.len() - copy.len();
+                let mut fresh = Mbuf::with_room(pool, left)?;
+                let n = left.min(fresh.room());
+                gather(&mut fresh, m, copy.len(), n);
+                copy.append(Chain::from_list(fresh));
+            }
+            copies.0.push_back((Mark::of(m), copy));
+        }
+        Ok(copies)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The list with the copies in place of what they are copies of, which is freed.
+    pub(crate) fn put_into(mut self, mut list: Option<Mbuf>) -> Chain {
+        let mut out = Chain::new();
+        while let Some(mut m) = list {
+            list = m.take_next();
+            match self.0.pop_front_if(|(of, _)| *of == Mark::of(&m)) {
+                Some((_, copy)) => out.append(copy),
+                None => out.append(Chain::from_list(m)),
+            }
+        }
+        debug_assert!(self.is_empty());
+        out
+    }
+}

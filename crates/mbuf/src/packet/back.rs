@@ -1,0 +1,121 @@
+//! A packet's end: bytes and chains put behind it, cut off, written past it.
+//!
+//! Called by: every protocol. Calls: `list.rs`.
+
+use super::Packet;
+use crate::chain::Chain;
+use crate::error::NoBufs;
+use crate::list;
+use crate::mbuf::Mbuf;
+use crate::pool::MbufPool;
+use crate::storage::Storage;
+
+impl Packet {
+    /// Writes `bytes` over what is from offset `off` on, and behind the end what does not fit before
+    /// it; a gap between the end and `off` is filled with zeros. Storage that is shared or
+    /// [lent](Chain::from_owner) is copied first ([`Packet::make_writable`]), so that nobody else
+    /// sees the change.
+    ///
+    /// # Errors
+    /// [`NoBufs`], also where the packet would have 4 GiB or more. Nothing has changed then.
+    #[doc(alias = "m_copyback")]
+    #[doc(alias = "m_copyback_cow")]
+    #[track_caller]
+    pub fn copy_back(&mut self, pool: &MbufPool, off: usize, bytes: &[u8]) -> Result<(), NoBufs> {
+        let end = off.checked_add(bytes.len()).ok_or(NoBufs)?;
+        let more = end.saturating_sub(self.len());
+        let len = self.grown(more).ok_or(NoBufs)?;
+        // What may fail comes before what changes something; of two that may, the one that is
+        // undone by dropping what it made.
+        let room = list::last(&self.0).room().min(more);
+        let behind = zeros(pool, more - room)?;
+        self.make_writable(pool, off, bytes.len())?;
+        let last = list::last_mut(&mut self.0);
+        last.push_zeros(room);
+        last.set_next(behind.into_list());
+        self.0.set_pkt_len(len);
+        list::copy_in(&mut self.0, off, bytes);
+        self.check();
+        Ok(())
+    }
+}
+
+/// A chain of `n` zeros.
+#[track_caller]
+fn zeros(pool: &MbufPool, n: usize) -> Result<Chain, NoBufs> {
+    let mut chain = Chain::new();
+    while chain.len() < n {
+        let left = n - chain.len();
+        let mut m = Mbuf::with_room(pool, left)?;
+        m.push_zeros(m.room().min(left));
+        chain.append(Chain::from_list(m));
+    }
+    Ok(chain)
+}
+
+impl<S: Storage> Packet<S> {
+    /// Drops the first `front` bytes and the last `back`; all if there are fewer.
+    #[doc(alias = "m_adj")]
+    pub fn adjust(&mut self, front: usize, back: usize) {
+        self.truncate(self.len().saturating_sub(back));
+        self.trim_front(front);
+    }
+
+    /// Drops what comes after the first `len` bytes.
+    #[doc(alias = "m_adj")]
+    pub fn truncate(&mut self, len: usize) {
+        if len >= self.len() {
+            return;
+        }
+        let (m, at) = list::seek_left(&mut self.0, len);
+        m.cut(at);
+        drop(m.take_next());
+        self.0.set_pkt_len(len as u32);
+        self.check();
+    }
+
+    /// Copies `bytes` to the end. On failure nothing has changed.
+    #[doc(alias = "m_append")]
+    #[track_caller]
+    pub fn append(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
+        let len = self.grown(bytes.len()).ok_or(NoBufs)?;
+        let room = list::last(&self.0).room();
+        let (here, rest) = bytes.split_at(room.min(bytes.len()));
+        let mut more = Chain::<S>::default();
+        more.extend_from_slice(pool, rest)?;
+        let last = list::last_mut(&mut self.0);
+        last.push(here);
+        last.set_next(more.into_list());
+        self.0.set_pkt_len(len);
+        self.check();
+        Ok(())
+    }
+
+    /// Joins `chain` to the end, moving its mbufs.
+    ///
+    /// # Panics
+    /// If the packet would then have 4 GiB or more.
+    #[doc(alias = "m_cat")]
+    pub fn append_chain(&mut self, chain: Chain<S>) {
+        let len = self
+            .grown(chain.len())
+            .expect("a packet is shorter than 4 GiB");
+        list::last_mut(&mut self.0).set_next(chain.into_list());
+        self.0.set_pkt_len(len);
+        self.check();
+    }
+
+    /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure nothing changed.
+    #[doc(alias = "m_split")]
+    #[track_caller]
+    pub fn split_off(&mut self, at: usize) -> Result<Chain<S>, NoBufs> {
+        if at >= self.len() {
+            return Ok(Chain::default());
+        }
+        let (m, in_m) = list::seek_left(&mut self.0, at);
+        let rest = list::split(m, in_m)?;
+        self.0.set_pkt_len(at as u32);
+        self.check();
+        Ok(rest.map_or_else(Chain::default, Chain::from_list))
+    }
+}

@@ -1,0 +1,65 @@
+//! Copies of a packet: of a range or of the whole, sharing its storage or not.
+//!
+//! Called by: every protocol. Calls: `list.rs`.
+
+use super::Packet;
+use crate::chain::Chain;
+use crate::error::NoBufs;
+use crate::list;
+use crate::mbuf::Mbuf;
+use crate::pool::MbufPool;
+use crate::storage::Storage;
+
+impl Packet {
+    /// A packet of its own with the same bytes, header and tags, sharing nothing.
+    #[doc(alias = "m_dup")]
+    #[track_caller]
+    pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {
+        let mut copy = Chain::new();
+        for s in self.segments() {
+            copy.extend_from_slice(pool, s)?;
+        }
+        if self.0.iter().any(Mbuf::is_secret) && !copy.zeroize() {
+            unreachable!("what was copied is ours to write");
+        }
+        let mut out = Self::before_chain(pool, copy)?;
+        out.copy_header(self)?;
+        self.0.zones().stats.bytes_copied.add(self.len() as u64);
+        Ok(out)
+    }
+}
+
+impl<S: Storage> Packet<S> {
+    /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying what is internal.
+    /// A range that reaches past the end is cut there.
+    #[doc(alias = "m_copym")]
+    #[track_caller]
+    pub fn share(&mut self, off: usize, len: usize) -> Result<Chain<S>, NoBufs> {
+        let len = len.min(self.len().saturating_sub(off));
+        if len == 0 {
+            return Ok(Chain::default());
+        }
+        let (m, at) = list::seek_mut(&mut self.0, off);
+        Ok(list::share(m, at, len)?.chain)
+    }
+
+    /// A packet with the same header and tags that shows the same bytes: clusters are shared, what is
+    /// internal is copied. Writing to what is shared is refused on both sides from then on.
+    ///
+    /// # Errors
+    /// [`NoBufs`]; the packet is as it was.
+    #[doc(alias = "m_copypacket")]
+    #[track_caller]
+    pub fn copy_packet(&mut self) -> Result<Self, NoBufs> {
+        let mut first = self.0.share_first()?;
+        let behind = self.len() - self.0.len();
+        if let Some(next) = self.0.next_mut().filter(|_| behind > 0) {
+            let rest = list::share::<S>(next, 0, behind)?;
+            first.set_next(rest.chain.into_list());
+        }
+        let mut copy = Self::of(first);
+        copy.copy_header(self)?;
+        copy.check();
+        Ok(copy)
+    }
+}

@@ -1,0 +1,547 @@
+//! What moves a packet's bytes about without changing what it shows: made contiguous in the middle,
+//! made writable, in fewer mbufs. At every offset of packets and chains of every shape.
+
+mod common;
+
+use common::shapes::{build, chains, packets, shapes};
+use common::{Built, Kind, balanced, check_chain, check_packet, pattern, sized};
+use mbuf::{Chain, ClusterSize, CollapseError, MHLEN, MSIZE, MbufPool, Packet, PullupError};
+use proptest::prelude::*;
+
+const K2: ClusterSize = ClusterSize::K2;
+
+/// Whether all of a packet may be written; `bytes` is what it shows then.
+fn overwrite(packet: &mut Packet, bytes: &mut [u8], with: u8) -> bool {
+    let all = vec![with; bytes.len()];
+    let may = packet.write_at(0, &all).is_ok();
+    if may {
+        bytes.fill(with);
+    }
+    may
+}
+
+#[test]
+fn pulldown_gathers_any_range_and_moves_nothing_before_it() {
+    // Breaks if the cut loses a byte at a boundary, an empty mbuf is taken for the end, or what is
+    // before the range is copied as well.
+    packets(|_, packet, bytes, off| {
+        for len in 0..=bytes.len() + 1 {
+            let first = (packet.front().as_ptr(), packet.front().len());
+            match packet.pulldown(off, len) {
+                Ok(range) => assert_eq!(range, &bytes[off..off + len]),
+                Err(e) => {
+                    assert_eq!(e, PullupError::TooShort);
+                    assert!(off + len > bytes.len());
+                }
+            }
+            if off > first.1 {
+                let now = (packet.front().as_ptr(), packet.front().len());
+                assert_eq!(now, first, "the first mbuf is before the range");
+            }
+            check_packet(packet, bytes);
+        }
+        assert_eq!(packet.pulldown(usize::MAX, 2), Err(PullupError::TooShort));
+    });
+}
+
+#[test]
+fn pulldown_finds_what_it_has_gathered() {
+    // Breaks if the second call copies again.
+    balanced(|pool| {
+        let mut built = Built::new();
+        for n in 0..6 {
+            built
+                .push(pool, Kind::Lent, &pattern(n, 100))
+                .expect("the pool is large");
+        }
+        let mut packet = built.chain.into_packet(pool).expect("the pool is large");
+        let before = pool.stats().calls.pullup_copied;
+        for _ in 0..3 {
+            assert_eq!(packet.pulldown(150, 300), Ok(&built.bytes[150..450]));
+        }
+        assert_eq!(pool.stats().calls.pullup_copied, before + 1);
+        assert_eq!(packet.segments().count(), 5, "100, 50, 300, 50 and 100");
+    });
+}
+
+#[test]
+fn pulldown_uses_the_room_that_is_there() {
+    // Breaks if bytes that fit behind others take an mbuf all the same.
+    balanced(|pool| {
+        let mut packet = Packet::with_cluster(pool, K2, 0).expect("the pool is large");
+        packet.append(pool, &[1; 100]).expect("there is room");
+        packet.append_chain(Chain::from_owner(pool, vec![2; 50]).expect("the pool is large"));
+        let live = pool.live();
+        let range = packet.pulldown(90, 30).expect("there is room");
+        assert_eq!(range, [[1; 10].as_slice(), &[2; 20]].concat());
+        assert_eq!(pool.live(), live);
+        assert_eq!(packet.front().len(), 120);
+    });
+}
+
+#[test]
+fn pulldown_refuses_what_no_cluster_holds() {
+    // Breaks if a range is cut to what fits.
+    balanced(|pool| {
+        let bytes = pattern(1, 40_000);
+        let mut packet = Packet::from_slice(pool, &bytes, 0).expect("the pool is large");
+        let refused = packet.pulldown(10_000, 16_385).map(drop);
+        assert_eq!(refused, Err(PullupError::NoBufs));
+        check_packet(&packet, &bytes);
+        assert_eq!(
+            packet.pulldown(10_000, 16_384),
+            Ok(&bytes[10_000..][..16_384])
+        );
+        check_packet(&packet, &bytes);
+    });
+}
+
+#[test]
+fn unshare_copies_what_is_shared_and_nothing_else() {
+    // Breaks if something that may not be written is left, if a sharer sees the write, or if what
+    // was writable is copied.
+    packets(|pool, packet, bytes, _| {
+        let own: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+        let mut copy = packet.copy_packet().expect("the pool is large");
+        let mut twin = bytes.clone();
+        copy.unshare(pool).expect("the pool is large");
+        check_packet(&copy, &twin);
+        assert!(overwrite(&mut copy, &mut twin, 0xaa));
+        check_packet(&copy, &twin);
+        check_packet(packet, bytes);
+        drop(copy);
+        packet.unshare(pool).expect("the pool is large");
+        assert!(overwrite(packet, bytes, 0xbb));
+        // And again, with nothing to do.
+        let writable: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+        assert_eq!(writable.len(), own.len());
+        packet.unshare(pool).expect("there is nothing to allocate");
+        let again: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
+        assert_eq!(again, writable);
+    });
+}
+
+#[test]
+fn make_writable_leaves_what_is_outside_of_the_range() {
+    // Breaks if the range is off by one at a boundary: too little can't be written, too much is
+    // copied for nothing.
+    packets(|pool, packet, bytes, off| {
+        for len in 0..=bytes.len() + 1 {
+            let mut copy = packet.copy_packet().expect("the pool is large");
+            let before: Vec<_> = copy.segments().map(|s| (s.as_ptr(), s.len())).collect();
+            copy.make_writable(pool, off, len)
+                .expect("the pool is large");
+            check_packet(&copy, bytes);
+            let end = (off + len).min(bytes.len());
+            if off < end {
+                let src = vec![0xcc; end - off];
+                assert_eq!(copy.write_at(off, &src), Ok(()));
+            }
+            // No piece here is larger than an mbuf, so pieces stay one to one.
+            let mut at = 0;
+            for (now, (ptr, n)) in copy.segments().zip(before) {
+                let outside = at + n <= off || at >= end || len == 0;
+                assert!(!outside || now.as_ptr() == ptr, "copied for nothing");
+                at += n;
+            }
+            check_packet(packet, bytes);
+        }
+    });
+}
+
+#[test]
+fn chain_unshare_makes_all_of_it_writable() {
+    // Breaks as for packets; and if the tail is not the last mbuf afterwards.
+    chains(|pool, chain, bytes, n| {
+        let mut copy = chain.share(0, bytes.len()).expect("the pool is large");
+        copy.unshare(pool).expect("the pool is large");
+        check_chain(&copy, bytes);
+        assert_eq!(copy.write_at(0, &vec![0xaa; bytes.len()]), Ok(()));
+        copy.extend_from_slice(pool, b"end")
+            .expect("the pool is large");
+        assert!(copy.is_valid() && copy.to_vec().ends_with(b"end"));
+        check_chain(chain, bytes);
+        drop(copy);
+        drop(chain.share(n.min(bytes.len()), 0));
+        chain.unshare(pool).expect("the pool is large");
+    });
+}
+
+#[test]
+fn unshare_copies_lent_storage_of_any_size() {
+    // Breaks if only the first cluster's worth of an mbuf is copied: lent storage has no limit.
+    balanced(|pool| {
+        let mut bytes = pattern(3, 50_000);
+        let lent = Chain::from_owner(pool, bytes.clone()).expect("the pool is large");
+        let mut packet = lent.into_packet(pool).expect("the pool is large");
+        packet.header_mut().flow = 7;
+        packet.unshare(pool).expect("the pool is large");
+        check_packet(&packet, &bytes);
+        assert!(overwrite(&mut packet, &mut bytes, 1));
+        check_packet(&packet, &bytes);
+        assert_eq!(packet.header().flow, 7);
+    });
+}
+
+#[test]
+fn defrag_leaves_one_mbuf_of_a_small_packet() {
+    // Breaks if bytes are lost, the header stays with the old first mbuf, or a packet that is in
+    // one mbuf already is copied.
+    packets(|pool, packet, bytes, _| {
+        let single = packet.segments().count() == 1 && packet.front().len() == bytes.len();
+        let moved = packet.defrag(pool).expect("the pool is large");
+        check_packet(packet, bytes);
+        assert_eq!(packet.front(), bytes);
+        assert!(moved == bytes.len() || moved == 0);
+        if single && packet.pinned() == MSIZE {
+            assert_eq!(packet.defrag(pool), Ok(0));
+        }
+    });
+}
+
+#[test]
+fn defrag_takes_the_fewest_clusters() {
+    // Breaks if a cluster is left part full before the last.
+    balanced(|pool| {
+        for len in [0, 1, MHLEN, MHLEN + 1, 2048, 16_384, 16_385, 40_000] {
+            let bytes = pattern(5, len);
+            let mut packet = Packet::new(pool).expect("the pool is large");
+            for piece in bytes.chunks(700) {
+                packet.append_chain(Chain::from_slice(pool, piece).expect("the pool is large"));
+            }
+            let moved = packet.defrag(pool).expect("the pool is large");
+            assert_eq!(moved, if len == 0 { 0 } else { len });
+            check_packet(&packet, &bytes);
+            let most = len.div_ceil(16_384).max(1);
+            assert_eq!(packet.into_chain().mbufs(), most, "{len}");
+        }
+    });
+}
+
+#[test]
+fn collapse_keeps_the_bound_and_the_bytes() {
+    // Breaks if an empty mbuf is counted, or bytes go astray where groups begin and end.
+    packets(|pool, packet, bytes, max| {
+        let before = packet.segments().count();
+        let pinned = packet.pinned();
+        match packet.collapse(pool, max) {
+            Ok(moved) => {
+                assert!(packet.segments().count() <= max);
+                assert!(moved <= bytes.len());
+                assert_eq!(moved == 0, before <= max, "copied what need not be");
+                if before <= max {
+                    assert_eq!(packet.pinned(), pinned);
+                }
+            }
+            Err(e) => {
+                assert_eq!((e, max), (CollapseError::TooManyBytes, 0));
+                assert!(!bytes.is_empty());
+            }
+        }
+    });
+}
+
+/// A packet of lent pieces, which have no room and can't be written: joining two copies both.
+fn lent(pool: &MbufPool, lens: &[usize]) -> (Packet, Vec<u8>) {
+    let mut built = Built::new();
+    for (i, &len) in lens.iter().enumerate() {
+        let bytes = pattern(i as u8, len);
+        built
+            .push(pool, Kind::Lent, &bytes)
+            .expect("the pool is large");
+    }
+    let packet = built.chain.into_packet(pool).expect("the pool is large");
+    (packet, built.bytes)
+}
+
+#[test]
+fn collapse_joins_the_neighbours_that_cost_least() {
+    // Breaks if it copies more than the bound needs.
+    balanced(|pool| {
+        let cases: [(&[usize], usize, usize); 6] = [
+            (&[900, 20, 30, 900], 3, 50),
+            (&[20, 900, 900, 30], 3, 920),
+            // Twice the cheapest: those of 10, then the third of them, whose copy is fresh already.
+            (&[500, 10, 10, 10, 500], 3, 30),
+            (&[500, 10, 10, 10, 500], 2, 530),
+            (&[500, 10, 10, 10, 500], 1, 1030),
+            (&[1, 1, 500, 1, 1], 3, 4),
+        ];
+        for (lens, max, least) in cases {
+            let (mut packet, bytes) = lent(pool, lens);
+            assert_eq!(packet.collapse(pool, max), Ok(least), "{lens:?} to {max}");
+            check_packet(&packet, &bytes);
+            assert_eq!(packet.segments().count(), max);
+        }
+    });
+}
+
+/// What joining pieces without room copies, by the rule as it is written: look at all neighbours,
+/// join those that cost least. A piece is its bytes, and how many of them are not copied yet.
+fn cost_by_the_rule(lens: &[usize], max: usize) -> usize {
+    let mut pieces: Vec<(usize, usize)> = lens.iter().map(|&len| (len, len)).collect();
+    let mut moved = 0;
+    while pieces.len() > max {
+        let joints = pieces.windows(2).map(|two| two[0].1 + two[1].1);
+        let (at, cost) = joints
+            .enumerate()
+            .min_by_key(|&(at, cost)| (cost, at))
+            .expect("there are two");
+        moved += cost;
+        pieces[at] = (pieces[at].0 + pieces[at + 1].0, 0);
+        pieces.remove(at + 1);
+    }
+    moved
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(sized(300, 3) as u32)
+    })]
+
+    #[test]
+    fn collapse_copies_what_the_rule_says(
+        lens in prop::collection::vec(1usize..400, 2..sized(40, 8)),
+        max in 1usize..20,
+    ) {
+        // Breaks if what joining costs is not kept up to date on both sides of a joint.
+        balanced(|pool| {
+            let (mut packet, bytes) = lent(pool, &lens);
+            assert_eq!(packet.collapse(pool, max), Ok(cost_by_the_rule(&lens, max)));
+            check_packet(&packet, &bytes);
+            assert!(packet.segments().count() <= max);
+        });
+    }
+}
+
+#[test]
+fn collapse_uses_the_room_behind_a_segment() {
+    // Breaks if a header that has room for what follows is copied to a cluster.
+    balanced(|pool| {
+        let mut packet = Packet::from_slice(pool, &[1; 54], 0).expect("the pool is large");
+        packet.append_chain(Chain::from_owner(pool, vec![2; 20]).expect("the pool is large"));
+        packet.append_chain(Chain::from_owner(pool, vec![3; 1448]).expect("the pool is large"));
+        let first = packet.front().as_ptr();
+        let live = pool.live();
+        assert_eq!(packet.collapse(pool, 2), Ok(20));
+        assert_eq!(packet.front().as_ptr(), first);
+        assert_eq!(packet.front().len(), 74);
+        assert_eq!(pool.live().clusters, live.clusters);
+    });
+}
+
+#[test]
+fn collapse_cuts_where_whole_segments_do_not_fit() {
+    // Breaks if joining whole neighbours is all it tries, or if it promises what can't be.
+    balanced(|pool| {
+        let (mut packet, bytes) = lent(pool, &[9000, 9000, 9000]);
+        assert_eq!(packet.collapse(pool, 2), Ok(27_000));
+        check_packet(&packet, &bytes);
+        assert_eq!(packet.segments().count(), 2);
+        let refused = packet.collapse(pool, 1);
+        assert_eq!(refused, Err(CollapseError::TooManyBytes));
+        check_packet(&packet, &bytes);
+    });
+}
+
+#[test]
+fn collapse_of_very_many_mbufs_ends() {
+    // Breaks if joining looks at all others each time: this would take minutes.
+    balanced(|pool| {
+        let count = sized(50_000, 200);
+        let (mut packet, bytes) = lent(pool, &vec![1; count]);
+        let moved = packet.collapse(pool, 16).expect("they fit");
+        assert!(
+            (1..=bytes.len()).contains(&moved),
+            "no byte is copied twice"
+        );
+        assert!(packet.segments().count() <= 16);
+        check_packet(&packet, &bytes);
+    });
+}
+
+#[test]
+fn copy_back_writes_and_extends() {
+    // Breaks if the gap shows what the memory held before, if shared bytes are written where others
+    // see them, or if the end is wrong by the part that was there.
+    packets(|pool, packet, bytes, off| {
+        for len in 0..4 {
+            let mut copy = packet.copy_packet().expect("the pool is large");
+            let mut want = bytes.clone();
+            let src = pattern(200, len);
+            copy.copy_back(pool, off, &src).expect("the pool is large");
+            want.resize(want.len().max(off + len), 0);
+            want[off..off + len].copy_from_slice(&src);
+            check_packet(&copy, &want);
+            assert_eq!(copy.header(), packet.header());
+            check_packet(packet, bytes);
+        }
+        packet
+            .copy_back(pool, off + 3000, b"far")
+            .expect("the pool is large");
+        bytes.resize(off + 3000, 0);
+        bytes.extend(b"far");
+    });
+}
+
+#[test]
+fn copy_back_refuses_4_gib() {
+    // Breaks if the end wraps round.
+    balanced(|pool| {
+        let mut packet = Packet::from_slice(pool, &[1; 10], 0).expect("the pool is large");
+        for off in [u32::MAX as usize, usize::MAX] {
+            assert!(packet.copy_back(pool, off, &[1]).is_err());
+        }
+        check_packet(&packet, &[1; 10]);
+    });
+}
+
+#[test]
+fn copy_packet_shows_the_same_and_shares_it() {
+    // Breaks if the header or a piece is left out, if clusters are copied, or if the first mbuf's
+    // room for headers is lost.
+    packets(|pool, packet, bytes, n| {
+        let clusters = pool.live().clusters;
+        let mut copy = packet.copy_packet().expect("the pool is large");
+        assert_eq!(pool.live().clusters, clusters);
+        check_packet(&copy, bytes);
+        assert_eq!(copy.header(), packet.header());
+        assert_eq!(copy.front(), packet.front());
+        copy.trim_front(n);
+        copy.prepend(n).expect("the pool is large").fill(0xee);
+        check_packet(packet, bytes);
+    });
+}
+
+#[test]
+fn adjust_drops_both_ends() {
+    // Breaks if the two overlap, or one is counted from the end that the other has moved.
+    packets(|_, packet, bytes, front| {
+        for back in 0..=bytes.len() + 1 {
+            let mut copy = packet.copy_packet().expect("the pool is large");
+            copy.adjust(front, back);
+            let end = bytes.len().saturating_sub(back);
+            check_packet(&copy, &bytes[front.min(end)..end]);
+        }
+    });
+    chains(|_, chain, bytes, front| {
+        for back in 0..=bytes.len() + 1 {
+            let mut copy = chain.share(0, bytes.len()).expect("the pool is large");
+            copy.adjust(front, back);
+            let end = bytes.len().saturating_sub(back);
+            check_chain(&copy, &bytes[front.min(end)..end]);
+        }
+    });
+}
+
+#[test]
+fn pop_front_takes_one_mbuf_after_the_other() {
+    // Breaks if a chain is taken for its first mbuf, or the bookkeeping of what is left (length,
+    // pinned, tail, the place of the last share) still counts it.
+    chains(|pool, chain, bytes, n| {
+        drop(chain.share(n.min(bytes.len()), 0));
+        if n < bytes.len() {
+            drop(chain.share(n, 1).expect("the pool is large"));
+        }
+        let (mut at, count) = (0, chain.mbufs());
+        for left in (0..count).rev() {
+            let one = chain.pop_front().expect("there are more");
+            assert_eq!((one.mbufs(), chain.mbufs()), (1, left));
+            check_chain(&one, &bytes[at..at + one.len()]);
+            at += one.len();
+            check_chain(chain, &bytes[at..]);
+            if at < bytes.len() {
+                let rest = chain.share(0, bytes.len() - at).expect("the pool is large");
+                check_chain(&rest, &bytes[at..]);
+            }
+        }
+        assert!(chain.pop_front().is_none());
+        chain
+            .extend_from_slice(pool, b"again")
+            .expect("the pool is large");
+        *bytes = b"again".to_vec();
+    });
+}
+
+#[test]
+fn space_is_what_takes_no_mbuf() {
+    // Breaks if shared room is counted, or room that is there is not.
+    packets(|pool, packet, bytes, n| {
+        let (lead, trail) = (packet.leading_space(), packet.trailing_space());
+        let live = pool.live();
+        if n <= lead {
+            packet.prepend(n).expect("the room is there").fill(1);
+            bytes.splice(..0, vec![1; n]);
+            assert_eq!(packet.leading_space(), lead - n);
+        }
+        if n <= packet.trailing_space() {
+            let end = vec![2; n];
+            packet.append(pool, &end).expect("the room is there");
+            bytes.extend(end);
+        }
+        assert_eq!(pool.live(), live);
+        assert!(trail >= packet.trailing_space());
+        packet.prepend(lead + 1).expect("the pool is large").fill(3);
+        bytes.splice(..0, vec![3; lead + 1]);
+        assert_eq!(pool.live().mbufs, live.mbufs + 1);
+    });
+    balanced(|pool| {
+        for shape in shapes() {
+            let mut chain = build(pool, &shape).chain;
+            let (room, live) = (chain.trailing_space(), pool.live());
+            chain
+                .extend_from_slice(pool, &vec![1; room])
+                .expect("the room is there");
+            assert_eq!((chain.trailing_space(), pool.live()), (0, live));
+            let lead = chain.leading_space();
+            assert!(lead <= 16_384);
+        }
+    });
+}
+
+#[test]
+fn align_places_data_at_the_end() {
+    // Breaks if the start is no multiple of 8, the room behind is short, or a packet that has bytes,
+    // or shares its storage, is moved.
+    balanced(|pool| {
+        for size in ClusterSize::ALL {
+            for len in [0, 1, 7, 8, 60, 1500, 2047, 2048] {
+                let mut packet = Packet::with_cluster(pool, size, 11).expect("the pool is large");
+                assert!(packet.align(len));
+                let (lead, trail) = (packet.leading_space(), packet.trailing_space());
+                assert_eq!(lead + trail, size.bytes());
+                assert!((len..len + 8).contains(&trail));
+                let live = pool.live();
+                packet
+                    .append(pool, &vec![5; len])
+                    .expect("the room is there");
+                assert_eq!(packet.front().as_ptr().addr() % 8, 0);
+                assert_eq!(pool.live(), live);
+                assert_eq!(packet.align(1), len == 0);
+            }
+        }
+        let mut small = Packet::new(pool).expect("the pool is large");
+        assert!(!small.align(MHLEN + 1));
+        assert!(small.is_valid() && small.align(MHLEN));
+        let mut shared = Packet::with_cluster(pool, K2, 0).expect("the pool is large");
+        shared.append(pool, &[1]).expect("there is room");
+        let other = shared.copy_packet().expect("the pool is large");
+        shared.truncate(0);
+        assert!(!shared.align(100));
+        drop(other);
+        assert!(shared.align(100));
+    });
+}
+
+#[test]
+fn copy_packet_has_tags_of_its_own() {
+    // Breaks if a tag is left out, or is the same one: it would be freed twice.
+    balanced(|pool| {
+        let mut packet = Packet::from_slice(pool, &[1; 300], 0).expect("the pool is large");
+        packet.set_tag(7u32).expect("the pool is large");
+        let mut copy = packet.copy_packet().expect("the pool is large");
+        *copy.tag_mut::<u32>().expect("it is copied") = 8;
+        assert_eq!((packet.tag(), copy.tag()), (Some(&7u32), Some(&8u32)));
+    });
+}

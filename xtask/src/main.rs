@@ -4,6 +4,7 @@
 
 mod steps;
 mod tidy;
+mod witness_cost;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ cargo xtask <COMMAND>
   storm    its sections interrupted on purpose, and unannounced as a control
   loom     hand-off protocols, every interleaving
   shuttle  the same, larger, in random orders
+  witness-cost  that WITNESS costs nothing in release: the same instructions
   readme   the commands that the README promises, as it promises them
 
   asan     buffers and allocator under AddressSanitizer (not part of ci: it builds everything again)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::tidy;
+use crate::{tidy, witness_cost};
 
 /// One step.
 pub(crate) struct Step {
@@ -39,6 +39,9 @@ pub(crate) fn all() -> Vec<Step> {
         step("storm", storm),
         step("loom", loom),
         step("shuttle", shuttle),
+        step("witness-cost", || {
+            witness_cost::run(&target_dir().join("witness-cost"))
+        }),
         step("readme", readme),
         Step {
             name: "asan",
@@ -110,6 +113,7 @@ fn loom() -> bool {
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo("test -q -p kern --release --test loom_taskqueue", &vars)
+        && cargo("test -q -p kern --release --lib -- loom_tests", &vars)
         && cargo(
             "test -q -p uma --release --lib -- loom_tests schedules",
             &vars,

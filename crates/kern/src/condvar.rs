@@ -1,59 +1,64 @@
 //! Waiting under a [`Mutex`](crate::Mutex) for what another thread does under it.
 //!
-//! Called by `uma` (allocations that wait at a limit). Calls std's condition variable, which is
-//! an inside of this file and does not show.
+//! Called by `uma` (allocations that wait at a limit). Calls `sequence.rs`.
 //!
 //! Invariant: whoever changes what is waited for holds the mutex while changing it, and notifies
 //! while holding it or after: so no wakeup falls between a look and the sleep that follows.
 //! A wait may end without a notification; look again.
 
-use std::sync::{self, PoisonError};
+mod sequence;
+
+use core::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+pub(crate) use self::sequence::Sequence;
 use crate::lock::MutexGuard;
+use crate::witness;
 
 /// Threads that wait for a change of what a mutex protects.
 #[doc(alias = "cv")]
 #[derive(Debug, Default)]
-pub struct Condvar(sync::Condvar);
+pub struct Condvar(Sequence<AtomicU32>);
 
 impl Condvar {
     /// Nobody waits yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self(sync::Condvar::new())
+        Self(Sequence::new(AtomicU32::new(0)))
     }
 
     /// Gives the lock up, sleeps until notified, or `timeout` if there is one, and takes the lock
-    /// again. WITNESS sees the lock as held meanwhile: the sleeper itself takes no other.
+    /// again.
+    ///
+    /// # Panics
+    ///
+    /// If another lock is held, over which the thread would sleep, and WITNESS is built in.
     #[doc(alias = "cv_wait")]
     #[doc(alias = "cv_timedwait")]
-    pub fn wait<'a, T>(
+    #[track_caller]
+    pub fn wait<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
         timeout: Option<Duration>,
     ) -> MutexGuard<'a, T> {
-        guard.map_inner(|inner| match timeout {
-            None => self.0.wait(inner).unwrap_or_else(PoisonError::into_inner),
-            Some(timeout) => {
-                self.0
-                    .wait_timeout(inner, timeout)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
-            }
-        })
+        let mutex = guard.mutex();
+        witness::assert_only(mutex.address(), "a sleep");
+        let seen = self.0.now();
+        drop(guard);
+        self.0.sleep(seen, timeout);
+        mutex.lock()
     }
 
     /// Wakes one who waits.
     #[doc(alias = "cv_signal")]
     pub fn notify_one(&self) {
-        self.0.notify_one();
+        self.0.wake_one();
     }
 
     /// Wakes all who wait.
     #[doc(alias = "cv_broadcast")]
     pub fn notify_all(&self) {
-        self.0.notify_all();
+        self.0.wake_all();
     }
 }
 

@@ -30,6 +30,26 @@ pub fn count() -> usize {
     })
 }
 
+/// How many CPUs the calling thread may run on; at least 1. Asked of the kernel each time.
+#[must_use]
+pub fn usable() -> usize {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: the set is plain bits, and all zeroes is a set.
+        let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+        // SAFETY: 0 is the calling thread, and the kernel writes no more than the size it is told.
+        let error = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+        if error != 0 {
+            return count(); // more CPUs than the set has bits for
+        }
+        // SAFETY: it only counts bits.
+        let usable = unsafe { libc::CPU_COUNT(&set) };
+        usize::try_from(usable).unwrap_or(1).max(1)
+    }
+    #[cfg(any(miri, not(target_os = "linux")))]
+    count()
+}
+
 /// The kernel's number of this CPU; 0 where there is no way to ask.
 #[inline]
 fn raw_current() -> usize {

@@ -13,8 +13,10 @@
 //! | [`random`] | seeded streams and keyed hashes: a seed replays a run |
 //! | [`order`] | the one table of lock ranks |
 //! | [`lock`] | mutexes and read-write locks that name their class |
+//! | [`giant`] | the one lock over everything, for what is not MP-safe |
 //! | [`condvar`] | sleeping under a mutex until another thread changes what it protects |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
+//! | [`show`] | who holds and who waits for which lock |
 //! | [`counter`] | event counters |
 //! | [`cpu`] | which CPU this is, and how many there are |
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
@@ -30,8 +32,11 @@ pub mod clock;
 pub mod condvar;
 #[allow(unsafe_code)] // the section that counts
 pub mod counter;
-#[allow(unsafe_code)] // two system calls
+#[allow(unsafe_code)] // system calls
 pub mod cpu;
+#[allow(unsafe_code)] // what the guards know: who has the lock may use the data
+pub mod giant;
+#[allow(unsafe_code)] // the same, and the futex system call
 pub mod lock;
 pub mod order;
 pub mod prim;
@@ -39,7 +44,10 @@ pub mod prim;
 pub mod random;
 #[allow(unsafe_code)] // membarrier, and two variables of libc
 pub mod rseq;
+#[allow(unsafe_code)] // looks at the lock that another thread sleeps for
+pub mod show;
 pub mod taskqueue;
+mod thread;
 pub mod time;
 pub mod witness;
 
@@ -47,7 +55,11 @@ pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;
 pub use counter::Counter;
-pub use lock::{LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use giant::{Giant, GiantGuard};
+pub use lock::{
+    LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_stats,
+};
 pub use random::{KeyedHash, Random, SeededState};
+pub use show::{Watchdog, show_locks};
 pub use taskqueue::{Task, Taskqueue};
 pub use time::Time;

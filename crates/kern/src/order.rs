@@ -26,6 +26,7 @@
 //! | 900 | [`ZONE`] | a depot: asked by whoever found nothing, or no room, on its CPU |
 //! | 920 | [`KEG`] | a keg and its slabs: asked by the zones that share it |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
+//! | - | [`UNRANKED`] | no declared place: WITNESS learns it |
 //!
 //! Callbacks run with none of these held: see [`witness::assert_none`](crate::witness::assert_none).
 
@@ -69,6 +70,8 @@ pub const ZONE: u16 = 900;
 pub const KEG: u16 = 920;
 /// Registries of counters.
 pub const STATS: u16 = 950;
+/// No place: WITNESS learns it. For programs and tests; the stack's own locks have their places.
+pub const UNRANKED: u16 = u16::MAX;
 
 const _: () = {
     let order = [
@@ -92,6 +95,7 @@ const _: () = {
         ZONE,
         KEG,
         STATS,
+        UNRANKED,
     ];
     let mut i = 1;
     while i < order.len() {

@@ -25,7 +25,18 @@ mod real {
 
     /// Letting other threads go on.
     pub mod thread {
-        pub use std::thread::{sleep, yield_now};
+        pub use std::thread::yield_now;
+
+        /// Sleeps for this time.
+        ///
+        /// # Panics
+        ///
+        /// If a lock is held and WITNESS is built in.
+        #[track_caller]
+        pub fn sleep(time: core::time::Duration) {
+            crate::witness::assert_none("a sleep");
+            std::thread::sleep(time);
+        }
     }
 }
 

@@ -7,25 +7,47 @@
 //! It is there in builds with debug assertions and with the feature `witness`. In other builds its
 //! types have no size and its functions no instructions.
 //!
-//! Each thread keeps a list of the locks it holds, with the place where each was taken. A lock may
-//! be taken if its rank (see [`order`](crate::order)) is above that of every held one. A second
-//! lock of a class already held needs `lock_nested`, by which the caller says that the order
-//! within the class is settled some other way (by address, say); the same lock twice is an error
-//! even so. An acquisition that cannot wait (`try_lock`) is recorded but not checked.
+//! Each thread keeps a list of the locks it holds, with the place where each was taken. Taking
+//! another one is checked against that list:
 //!
-//! Locks: none; the list belongs to its thread. Source: seed 002, section on WITNESS.
+//! * the same lock again is an error, reading it twice too;
+//! * a second lock of a class already held needs `lock_nested`, by which the caller says that the
+//!   order within the class is settled some other way (by address, say);
+//! * a declared rank (see [`order`](crate::order)) must be above that of every held lock that has
+//!   one;
+//! * whatever was taken while something else was held is an order learnt, for all threads and for
+//!   the life of the process; one that closes a circle with the orders learnt and declared before
+//!   is an error, though nothing may hang today. Classes without a rank have only this.
+//!
+//! An acquisition that cannot wait (`try_lock`) is recorded but not checked.
+//!
+//! | file | what |
+//! |---|---|
+//! | `held.rs` | the lists, and the checks against them |
+//! | `graph.rs` | the orders learnt |
+//! | `report.rs` | the words |
+//! | `off.rs` | nothing of all that |
+//!
+//! Locks: the thread's record, then the graph's; both innermost and of std.
+//! Source: seed 002, section on WITNESS.
 
 #[cfg(any(debug_assertions, feature = "witness"))]
-mod on;
+mod graph;
 #[cfg(any(debug_assertions, feature = "witness"))]
-use on as build;
+mod held;
+#[cfg(any(debug_assertions, feature = "witness"))]
+mod report;
+#[cfg(any(debug_assertions, feature = "witness"))]
+use held as build;
 
 #[cfg(not(any(debug_assertions, feature = "witness")))]
 mod off;
 #[cfg(not(any(debug_assertions, feature = "witness")))]
 use off as build;
 
-pub(crate) use build::{ClassRef, Held};
+use crate::show::HeldLock;
+
+pub(crate) use build::{Held, HeldList};
 
 /// Whether this build checks anything.
 pub const ENABLED: bool = build::ENABLED;
@@ -36,8 +58,20 @@ pub fn held() -> usize {
     build::held()
 }
 
+/// The orders learnt so far: a lock of the second class was taken while one of the first was held.
+/// Empty where WITNESS is not built in.
+#[must_use]
+pub fn orders() -> Vec<(&'static str, &'static str)> {
+    build::orders()
+}
+
+/// What a thread with this list holds.
+pub(crate) fn holds(held: &HeldList) -> Vec<HeldLock> {
+    build::holds(held)
+}
+
 /// Complains if the calling thread holds a lock, naming `what` is about to happen: a callback, a
-/// sleep, a constructor.
+/// sleep, a constructor. The complaint names all that it holds, and where each was taken.
 ///
 /// # Panics
 ///
@@ -47,6 +81,13 @@ pub fn held() -> usize {
 #[inline]
 pub fn assert_none(what: &str) {
     build::assert_none(what);
+}
+
+/// As [`assert_none`], but `lock` may be held: the sleep of a condition variable gives it up.
+#[track_caller]
+#[inline]
+pub(crate) fn assert_only(lock: *const (), what: &str) {
+    build::assert_only(lock, what);
 }
 
 #[cfg(test)]

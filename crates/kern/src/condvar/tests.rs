@@ -37,3 +37,54 @@ fn a_wait_ends_with_its_time_and_holds_the_lock() {
     assert!(mutex.try_lock().is_none(), "the lock is held again");
     assert!(began.elapsed() < Duration::from_secs(60));
 }
+
+#[test]
+fn two_threads_hand_a_turn_back_and_forth() {
+    // Breaks if one notification of thousands is lost: both would sleep for ever.
+    let (turn, changed) = (Mutex::new(&CLASS, 0_u32), Condvar::new());
+    let rounds = if cfg!(miri) { 20 } else { 2_000 };
+    let play = |me: u32| {
+        for _ in 0..rounds {
+            let mut turn = turn.lock();
+            while *turn % 2 != me {
+                turn = changed.wait(turn, None);
+            }
+            *turn += 1;
+            changed.notify_one();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| play(0));
+        scope.spawn(|| play(1));
+    });
+    assert_eq!(turn.into_inner(), 2 * rounds);
+}
+
+#[test]
+fn all_who_sleep_are_woken() {
+    // Breaks if a broadcast wakes one.
+    let (open, changed) = (Mutex::new(&CLASS, false), Condvar::new());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut open = open.lock();
+                while !*open {
+                    open = changed.wait(open, None);
+                }
+            });
+        }
+        *open.lock() = true;
+        changed.notify_all();
+    });
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "a sleep while outer (rank 400) at ")]
+fn a_sleep_over_another_lock_is_reported() {
+    // Breaks if only the lock that the sleep gives up is looked at.
+    static OUTER: LockClass = LockClass::new("outer", order::CONN);
+    let (outer, inner) = (Mutex::new(&OUTER, ()), Mutex::new(&CLASS, ()));
+    let _outer = outer.lock();
+    let _inner = Condvar::new().wait(inner.lock(), Some(Duration::ZERO));
+}

@@ -1,7 +1,15 @@
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use super::mutex_word::MutexWord;
+use super::word::Waiter;
 use super::*;
-use crate::order;
+use crate::show::{ShowLocks, show_locks};
+use crate::{order, witness};
 
 static OUTER: LockClass = LockClass::new("outer", order::CONN);
 static INNER: LockClass = LockClass::new("inner", order::ZONE);
@@ -77,13 +85,270 @@ fn unsized_values_lock_too() {
 }
 
 #[test]
-#[cfg(not(any(debug_assertions, feature = "witness")))]
-fn witness_costs_nothing_where_it_is_off() {
-    // Breaks if release builds carry the class in each lock or the record in each guard.
-    assert_eq!(size_of::<Mutex<u64>>(), size_of::<sync::Mutex<u64>>());
-    assert_eq!(size_of::<RwLock<u64>>(), size_of::<sync::RwLock<u64>>());
+fn a_lock_is_its_words_its_class_and_its_value() {
+    // Breaks if WITNESS, or anything else, grows every lock and every guard.
+    assert_eq!(size_of::<Mutex<u64>>(), 4 + 4 + 8 + 8, "word, value, class");
+    assert_eq!(size_of::<Mutex<u32>>(), 4 + 4 + 8);
+    assert_eq!(size_of::<RwLock<u32>>(), 12 + 4 + 8, "words, value, class");
+    if !crate::witness::ENABLED {
+        assert_eq!(size_of::<MutexGuard<'_, u64>>(), size_of::<&u64>());
+        assert_eq!(size_of::<RwLockWriteGuard<'_, u64>>(), size_of::<&u64>());
+    }
+}
+
+/// Waits until so many threads sleep for locks of this class, and shows all locks then.
+fn when_asleep(class: &'static LockClass, sleepers: usize) -> ShowLocks {
+    loop {
+        let shown = show_locks();
+        let waits = shown
+            .threads
+            .iter()
+            .filter_map(|thread| thread.waits.as_ref());
+        if waits.filter(|w| core::ptr::eq(w.class, class)).count() >= sleepers {
+            return shown;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn each_wait_is_counted_and_no_sleeper_is_forgotten() {
+    // Breaks if a release wakes nobody while one sleeps, or a wait does not count.
+    static CLASS: LockClass = LockClass::unranked("counted waits");
+    let total = Mutex::new(&CLASS, 0);
+    let held = total.lock();
+    thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| *total.lock() += 1);
+        }
+        when_asleep(&CLASS, 5);
+        let stats = lock_stats();
+        let class = stats.class("counted waits").expect("counted");
+        assert_eq!((class.holders, class.waiters), (1, 5));
+        drop(held);
+    });
+    assert_eq!(*total.lock(), 5);
+    let stats = lock_stats();
+    let class = stats.class("counted waits").expect("counted");
+    assert!(class.contended >= 5 && class.sleeps >= 5, "{class:?}");
+    assert!(class.waited >= class.waited_max && class.waited_max > Duration::ZERO);
+    assert_eq!((class.holders, class.waiters), (0, 0));
+}
+
+/// A word whose owner, while somebody sleeps on it, releases it and takes it again at once. What
+/// threads do is left to chance; this is the worst of it, each time.
+#[derive(Default)]
+struct Contested {
+    word: AtomicU32,
+    overtaken: Cell<u32>,
+}
+
+/// The token of whoever overtakes.
+const GREEDY: u32 = 9;
+
+impl Word for &Contested {
+    const PATIENCE: u32 = <AtomicU32 as Word>::PATIENCE;
+
+    fn load(&self, order: Ordering) -> u32 {
+        self.word.load(order)
+    }
+
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        self.word.compare_exchange(current, new, success, failure)
+    }
+
+    fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_add(value, order)
+    }
+
+    fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
+        self.word.fetch_sub(value, order)
+    }
+
+    fn sleep(&self, expected: u32, _: Option<Duration>) {
+        assert_eq!(self.load(Relaxed), expected, "nothing changed meanwhile");
+        let owner = MutexWord::new(*self);
+        owner.unlock();
+        if owner.try_lock(GREEDY) {
+            self.overtaken.set(self.overtaken.get() + 1);
+        }
+        assert!(self.overtaken.get() < 100, "overtaken for ever");
+    }
+
+    fn wake_one(&self) {}
+
+    fn wake_all(&self) {}
+
+    fn spins() -> u32 {
+        0
+    }
+
+    fn pause(_: u32) {}
+}
+
+/// Counts what a wait is told.
+#[derive(Default)]
+struct Told {
+    sleeps: u32,
+    handed: bool,
+}
+
+impl Waiter for Told {
+    fn sleeps(&mut self) {
+        self.sleeps += 1;
+    }
+
+    fn handed(&mut self) {
+        self.handed = true;
+    }
+}
+
+#[test]
+fn who_was_overtaken_often_enough_has_the_lock_handed_over() {
+    // Breaks if a sleeper can find the lock taken each time it wakes up; or if a thread that comes
+    // later can take a lock that is kept for the sleeper.
+    let contested = Contested::default();
+    let mutex = MutexWord::new(&contested);
+    assert!(mutex.try_lock(GREEDY));
+    let mut told = Told::default();
+    mutex.lock_slow(1, &mut told);
+    let patience = <AtomicU32 as Word>::PATIENCE;
+    assert_eq!(contested.overtaken.get(), patience);
+    assert_eq!((told.sleeps, told.handed), (patience + 1, true));
+    assert_eq!(contested.word.load(Relaxed) & OWNER, 1);
+    mutex.unlock();
     assert_eq!(
-        size_of::<MutexGuard<'_, u64>>(),
-        size_of::<sync::MutexGuard<'_, u64>>()
+        contested.word.load(Relaxed),
+        0,
+        "fair once, then fast again"
     );
+}
+
+#[test]
+fn acquisitions_are_estimated_and_the_order_of_locks_does_not_matter() {
+    // Breaks if what is counted is far off, or if the distance between two that are counted is
+    // fixed: of two locks taken in turn, one would get it all.
+    static FIRST: LockClass = LockClass::unranked("taken first");
+    static SECOND: LockClass = LockClass::unranked("taken second");
+    const TIMES: u64 = if cfg!(miri) { 2_000 } else { 200_000 };
+    let (first, second) = (Mutex::new(&FIRST, ()), RwLock::new(&SECOND, ()));
+    for _ in 0..TIMES {
+        drop(first.lock());
+        drop(second.read());
+    }
+    let stats = lock_stats();
+    for name in ["taken first", "taken second"] {
+        let count = stats.class(name).map_or(0, |class| class.acquisitions);
+        if witness::ENABLED {
+            assert_eq!(count, TIMES, "{name}");
+        } else if !cfg!(miri) {
+            assert!(count.abs_diff(TIMES) < TIMES / 10, "{name}: {count}");
+        }
+    }
+}
+
+#[test]
+fn writers_and_readers_take_turns() {
+    // Breaks if a new reader passes a writer that waits, or a reader that waited for one write
+    // waits for the next one too.
+    static CLASS: LockClass = LockClass::unranked("turns");
+    let (lock, log) = (RwLock::new(&CLASS, ()), std::sync::Mutex::new(Vec::new()));
+    let note = |what| log.lock().expect("no panic").push(what);
+    let reader = lock.read();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _writes = lock.write();
+            note("first writer");
+            scope.spawn(|| {
+                let _reads = lock.read();
+                note("reader");
+            });
+            when_asleep(&CLASS, 1);
+            scope.spawn(|| {
+                let _writes = lock.write();
+                note("second writer");
+            });
+            when_asleep(&CLASS, 2);
+        });
+        when_asleep(&CLASS, 1);
+        assert!(lock.try_read().is_none(), "a reader passes a writer");
+        drop(reader);
+    });
+    let log = log.into_inner().expect("no panic");
+    assert_eq!(log, ["first writer", "reader", "second writer"]);
+}
+
+#[test]
+fn what_writers_do_is_seen_whole() {
+    // Breaks if a reader is in beside a writer, or two writers are.
+    static CLASS: LockClass = LockClass::unranked("pair");
+    let (pair, rounds) = (
+        RwLock::new(&CLASS, (0, 0)),
+        if cfg!(miri) { 50 } else { 5_000 },
+    );
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let mut pair = pair.write();
+                    pair.0 += 1;
+                    pair.1 += 1;
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let pair = pair.read();
+                    assert_eq!(pair.0, pair.1);
+                }
+            });
+        }
+    });
+    assert_eq!(pair.into_inner(), (2 * rounds, 2 * rounds));
+}
+
+#[test]
+fn statistics_read_well() {
+    // Breaks if the table or the JSON changes: both are read by programs and people.
+    let class = ClassStats {
+        name: "a \"b\"",
+        rank: None,
+        acquisitions: 1_843_200,
+        contended: 12,
+        sleeps: 3,
+        handoffs: 0,
+        overtaken_max: 1,
+        waited: Duration::from_nanos(41_200),
+        waited_max: Duration::from_micros(17),
+        holders: 0,
+        waiters: 2,
+    };
+    let stats = LockStats {
+        classes: vec![
+            class.clone(),
+            ClassStats {
+                name: "connection",
+                rank: Some(400),
+                ..class
+            },
+        ],
+    };
+    let table = "\
+class       rank  acquisitions  contended   sleeps  handed overtaken     waited    longest  held waiting
+a \"b\"          -       1843200         12        3       0         1     41.2µs     17.0µs     0       2
+connection   400       1843200         12        3       0         1     41.2µs     17.0µs     0       2
+";
+    assert_eq!(stats.to_string(), table);
+    let json = stats.to_json();
+    let rest = "\"acquisitions\":1843200,\"contended\":12,\"sleeps\":3,\"handoffs\":0,\
+        \"overtaken_max\":1,\"waited_ns\":41200,\"waited_max_ns\":17000,\"holders\":0,\"waiters\":2}";
+    let expected = format!(
+        "[{{\"class\":\"a \\\"b\\\"\",\"rank\":null,{rest},{{\"class\":\"connection\",\"rank\":400,{rest}]"
+    );
+    assert_eq!(json, expected);
 }

@@ -1,31 +1,25 @@
 //! WITNESS where it is not built in: nothing, at no size.
 
-use crate::lock::LockClass;
+use crate::lock::{How, LockClass};
+use crate::show::HeldLock;
 
 pub(super) const ENABLED: bool = false;
 
-/// Stands where a lock's class would.
-#[derive(Clone, Copy)]
-pub(crate) struct ClassRef;
-
-impl ClassRef {
-    pub(crate) const fn new(_: &'static LockClass) -> Self {
-        Self
-    }
-}
+/// Stands where the list of held locks would.
+pub(crate) type HeldList = ();
 
 /// Stands where the record of a held lock would.
 pub(crate) struct Held;
 
 impl Held {
     #[inline(always)]
-    pub(crate) fn check(_: ClassRef, _: *const ()) {}
+    pub(crate) fn check(_: &'static LockClass, _: How, _: *const ()) {}
 
     #[inline(always)]
-    pub(crate) fn check_nested(_: ClassRef, _: *const ()) {}
+    pub(crate) fn check_nested(_: &'static LockClass, _: How, _: *const ()) {}
 
     #[inline(always)]
-    pub(crate) fn record(_: ClassRef, _: *const ()) -> Self {
+    pub(crate) fn record(_: &'static LockClass, _: How, _: *const ()) -> Self {
         Self
     }
 }
@@ -35,5 +29,16 @@ pub(super) fn held() -> usize {
     0
 }
 
+pub(super) fn holds((): &HeldList) -> Vec<HeldLock> {
+    Vec::new()
+}
+
+pub(super) fn orders() -> Vec<(&'static str, &'static str)> {
+    Vec::new()
+}
+
 #[inline(always)]
 pub(super) fn assert_none(_: &str) {}
+
+#[inline(always)]
+pub(super) fn assert_only(_: *const (), _: &str) {}

@@ -86,7 +86,7 @@ fn read_locks_are_ordered_too() {
         let _route = route.read();
         let _conn = conn.lock();
     });
-    assert_complaint(&["recursion", "route"], || {
+    assert_complaint(&["read lock recursion", "route"], || {
         let _first = route.read();
         let _second = route.read();
     });
@@ -96,7 +96,8 @@ fn read_locks_are_ordered_too() {
 fn equal_ranks_do_not_nest() {
     // Breaks if two classes at one rank pass: no order between them is declared.
     let (zone, other) = (Mutex::new(&ZONE, ()), Mutex::new(&OTHER_ZONE, ()));
-    assert_complaint(&["reversal", "other zone", "zone"], || {
+    let words = ["reversal", "other zone", "zone", "of one rank do not nest"];
+    assert_complaint(&words, || {
         let _zone = zone.lock();
         let _other = other.lock();
     });
@@ -166,6 +167,15 @@ fn a_callback_with_a_lock_held_is_reported() {
         let _zone = zone.lock();
         assert_none("a constructor");
     });
+    let route = Mutex::new(&ROUTE, ());
+    assert_complaint(
+        &["a callback", "route (rank 700) at ", ", zone", " are held"],
+        || {
+            let _route = route.lock();
+            let _zone = zone.lock();
+            assert_none("a callback");
+        },
+    );
 }
 
 #[test]
@@ -179,4 +189,142 @@ fn each_thread_has_its_own_list() {
             drop(conn.lock());
         });
     });
+}
+
+#[test]
+fn an_order_learnt_binds_other_threads() {
+    // Breaks if an order is forgotten with its thread, or two classes without ranks pass in both.
+    static ALPHA: LockClass = LockClass::unranked("alpha");
+    static BETA: LockClass = LockClass::unranked("beta");
+    let (alpha, beta) = (Mutex::new(&ALPHA, ()), Mutex::new(&BETA, ()));
+    let (mut learnt, mut reversed) = (0, 0);
+    std::thread::scope(|scope| {
+        let teacher = std::thread::Builder::new().name("teacher".into());
+        let learns = || {
+            learnt = line!() + 1;
+            let _alpha = alpha.lock();
+            let _beta = beta.lock();
+        };
+        teacher.spawn_scoped(scope, learns).expect("a thread");
+    });
+    let mut reverse = || {
+        complaint(|| {
+            reversed = line!() + 1;
+            let _beta = beta.lock();
+            let _alpha = alpha.lock();
+        })
+    };
+    let (first, again) = (reverse(), reverse());
+    if !ENABLED {
+        return;
+    }
+    // All of it: the report is what this is for.
+    let (file, after) = (file!(), |line: u32| line + 1);
+    let expected = format!(
+        "witness: lock order reversal: alpha at {file}:{}:32, while holding beta at {file}:{reversed}:30\n  \
+         alpha, then beta, was seen: at {file}:{learnt}:32, then {file}:{}:30, by thread \"teacher\"",
+        after(reversed),
+        after(learnt),
+    );
+    assert_eq!(first, expected);
+    assert_eq!(again, expected, "what was reported is not learnt");
+    assert!(orders().contains(&("alpha", "beta")));
+    assert!(!orders().contains(&("beta", "alpha")));
+}
+
+#[test]
+fn an_order_is_learnt_through_a_callback() {
+    // Breaks if only what one function does is seen.
+    static TABLE: LockClass = LockClass::unranked("table");
+    static USER: LockClass = LockClass::unranked("user");
+    let (table, user) = (RwLock::new(&TABLE, ()), Mutex::new(&USER, ()));
+    let for_each = |callback: &dyn Fn()| {
+        let _table = table.read();
+        callback();
+    };
+    let under_user = complaint(|| {
+        let _user = user.lock();
+        for_each(&|| ());
+    });
+    assert_eq!(under_user, "");
+    assert_complaint(
+        &["reversal: user", "while holding table", "was seen"],
+        || {
+            for_each(&|| drop(user.lock()));
+        },
+    );
+}
+
+#[test]
+fn a_circle_of_three_is_found() {
+    // Breaks if only pairs are compared: each of the three is in order with its neighbour.
+    static A: LockClass = LockClass::unranked("circle a");
+    static B: LockClass = LockClass::unranked("circle b");
+    static C: LockClass = LockClass::unranked("circle c");
+    let (a, b, c) = (Mutex::new(&A, ()), Mutex::new(&B, ()), Mutex::new(&C, ()));
+    let in_order = complaint(|| {
+        let outer = a.lock();
+        drop(b.lock());
+        drop(outer);
+        let _outer = b.lock();
+        drop(c.lock());
+    });
+    assert_eq!(in_order, "");
+    assert_complaint(
+        &[
+            "reversal: circle a at",
+            "holding circle c at",
+            "circle a, then circle b, was seen: at",
+            "circle b, then circle c, was seen: at",
+        ],
+        || {
+            let _c = c.lock();
+            let _a = a.lock();
+        },
+    );
+}
+
+#[test]
+fn a_circle_may_go_through_the_declared_ranks() {
+    // Breaks if what is learnt and what is declared are kept apart.
+    static BETWEEN: LockClass = LockClass::unranked("between");
+    let (conn, between, route) = (
+        Mutex::new(&CONN, ()),
+        Mutex::new(&BETWEEN, ()),
+        Mutex::new(&ROUTE, ()),
+    );
+    let in_order = complaint(|| {
+        drop(conn.lock());
+        let _route = route.lock();
+        let _between = between.lock();
+    });
+    assert_eq!(in_order, "");
+    assert_complaint(
+        &[
+            "reversal: conn (rank 400) at",
+            "holding between at",
+            "conn, then route, is declared: rank 400 before 700",
+            "route, then between, was seen: at",
+        ],
+        || {
+            let _between = between.lock();
+            let _conn = conn.lock();
+        },
+    );
+}
+
+#[test]
+fn a_try_teaches_nothing() {
+    // Breaks if what cannot hang makes an order: a try is how one goes against it.
+    static LEFT: LockClass = LockClass::unranked("left");
+    static RIGHT: LockClass = LockClass::unranked("right");
+    let (left, right) = (Mutex::new(&LEFT, ()), Mutex::new(&RIGHT, ()));
+    let silent = complaint(|| {
+        let outer = left.lock();
+        drop(right.try_lock().expect("free"));
+        drop(outer);
+        let _outer = right.lock();
+        drop(left.lock());
+    });
+    assert_eq!(silent, "");
 }

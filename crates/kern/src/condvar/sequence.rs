@@ -1,0 +1,47 @@
+//! The protocol of a condition variable: a number that every notification changes.
+//!
+//! A sleeper reads the number while it holds the mutex, gives the mutex up, and sleeps if the
+//! number is still the same, which the kernel looks at in one step with queueing it. Whoever
+//! notifies has changed what is waited for under the mutex, so either the sleeper saw the change,
+//! or its number is older than the notification. It would take 2^32 notifications between a
+//! sleeper's look and its sleep to fool it.
+//!
+//! Called by: `condvar.rs`, the loom models of `lock`. Calls: [`Word`]. Locks: none; its caller's.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::time::Duration;
+
+use crate::lock::Word;
+
+/// A number to sleep on.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence<W>(W);
+
+impl<W: Word> Sequence<W> {
+    /// A sequence in `word`.
+    pub(crate) const fn new(word: W) -> Self {
+        Self(word)
+    }
+
+    /// Where it stands. The mutex is held.
+    pub(crate) fn now(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sleeps unless it has moved from `seen`. The mutex is not held.
+    pub(crate) fn sleep(&self, seen: u32, timeout: Option<Duration>) {
+        self.0.sleep(seen, timeout);
+    }
+
+    /// Moves it, and wakes one sleeper.
+    pub(crate) fn wake_one(&self) {
+        self.0.fetch_add(1, Relaxed);
+        self.0.wake_one();
+    }
+
+    /// Moves it, and wakes all sleepers.
+    pub(crate) fn wake_all(&self) {
+        self.0.fetch_add(1, Relaxed);
+        self.0.wake_all();
+    }
+}

@@ -1,0 +1,284 @@
+//! Giant: the one lock over a whole stack, as a choice.
+//!
+//! A stack that is configured with Giant runs under it, one thread at a time: the first thing to
+//! try when something breaks only with many threads. Without it the stack runs free, and only a
+//! component that is registered as not MP-safe (a device, a protocol, a callback) takes it, so that
+//! all such components exclude each other while the rest goes on.
+//!
+//! | | component MP-safe | not MP-safe |
+//! |---|---|---|
+//! | Giant over the stack | takes it | takes it |
+//! | no Giant | does not | takes it |
+//!
+//! A thread that has it may take it again: a callback does not know who called it. It is outside
+//! all other locks, and given up whole over a sleep ([`GiantGuard::drop_for_sleep`]).
+//!
+//! Called by: whoever enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
+//! [`witness`](crate::witness). Invariant: `inner` is touched only by the thread that has `raw`.
+//! Locks: Giant, rank 0. Source: seed 002, debug.mpsafenet.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::counter::Counter;
+use crate::lock::{How, LockClass, RawMutex};
+use crate::order;
+use crate::witness::Held;
+
+static CLASS: LockClass = LockClass::new("giant", order::GIANT);
+
+/// A stack's Giant.
+///
+/// ```
+/// use kern::Giant;
+/// use kern::giant::Component;
+///
+/// let giant = Giant::new(false);
+/// let old = Component::new("old driver", false);
+/// let new = Component::new("new driver", true);
+/// drop(giant.enter_component(&old));
+/// drop(giant.enter_component(&new));
+/// assert_eq!((old.entered(), new.entered()), (1, 0));
+/// ```
+#[doc(alias = "NET_LOCK_GIANT")]
+pub struct Giant {
+    /// Whether the whole stack runs under it.
+    over_all: bool,
+    raw: RawMutex,
+    inner: UnsafeCell<Inner>,
+}
+
+/// What the thread that has it knows about that.
+struct Inner {
+    /// How many guards are out.
+    depth: u32,
+    /// WITNESS's record of the first of them.
+    held: Option<Held>,
+}
+
+// SAFETY: `inner` belongs to the thread that has `raw`. What is in it is put there and taken away
+// by that same thread before it lets go, so nothing of one thread's is ever seen by another.
+unsafe impl Sync for Giant {}
+// SAFETY: a Giant that can be moved is borrowed by no guard, so `inner` is empty; or a guard was
+// forgotten, and then WITNESS's record in it is a number that means nothing elsewhere.
+unsafe impl Send for Giant {}
+
+impl Giant {
+    /// Giant over the whole stack, or only over what is not MP-safe.
+    #[must_use]
+    pub const fn new(over_all: bool) -> Self {
+        Self {
+            over_all,
+            raw: RawMutex::new(),
+            inner: UnsafeCell::new(Inner {
+                depth: 0,
+                held: None,
+            }),
+        }
+    }
+
+    /// Whether the whole stack runs under it.
+    #[must_use]
+    pub fn is_over_all(&self) -> bool {
+        self.over_all
+    }
+
+    /// Enters the stack: takes Giant if it is over all of it.
+    ///
+    /// # Panics
+    ///
+    /// If a lock is held already, not counting Giant itself, and WITNESS is built in.
+    #[track_caller]
+    pub fn enter(&self) -> GiantGuard<'_> {
+        self.enter_for(true)
+    }
+
+    /// Enters something that is MP-safe or not: takes Giant if it is not, or if Giant is over all.
+    ///
+    /// # Panics
+    ///
+    /// As [`Giant::enter`].
+    #[track_caller]
+    pub fn enter_for(&self, mp_safe: bool) -> GiantGuard<'_> {
+        if mp_safe && !self.over_all {
+            return GiantGuard::new(None);
+        }
+        self.take(1);
+        GiantGuard::new(Some(self))
+    }
+
+    /// Enters a component, and counts that for it if it took Giant.
+    ///
+    /// # Panics
+    ///
+    /// As [`Giant::enter`].
+    #[track_caller]
+    pub fn enter_component(&self, component: &Component) -> GiantGuard<'_> {
+        let guard = self.enter_for(component.mp_safe);
+        if guard.has_giant() {
+            component.entered.inc();
+        }
+        guard
+    }
+
+    #[track_caller]
+    fn take(&self, depth: u32) {
+        if !self.raw.is_mine() {
+            Held::check(&CLASS, How::Lock, self.address());
+            self.raw.lock(&CLASS);
+            if !self.raw.is_mine() {
+                self.raw.unlock();
+                panic!("Giant knows its owner, which a thread in its last destructors cannot be");
+            }
+            let held = Held::record(&CLASS, How::Lock, self.address());
+            // SAFETY: this thread has just taken `raw`, and no reference to `inner` is kept.
+            unsafe { (*self.inner.get()).held = Some(held) };
+        }
+        // SAFETY: this thread has `raw`, and no reference to `inner` is kept.
+        unsafe { (*self.inner.get()).depth += depth };
+    }
+
+    /// Gives `depth` of the guards up, all if None; says how many that were.
+    fn give(&self, depth: Option<u32>) -> u32 {
+        if !self.raw.is_mine() {
+            // The sleep dropped a guard from outside it. Or it ended in a complaint of WITNESS,
+            // which is on its way through the guards.
+            assert!(std::thread::panicking(), "Giant was given up for a sleep");
+            return 0;
+        }
+        // SAFETY: this thread has `raw`, and the reference ends with this function.
+        let inner = unsafe { &mut *self.inner.get() };
+        let given = depth.unwrap_or(inner.depth);
+        inner.depth -= given;
+        if inner.depth == 0 {
+            drop(inner.held.take());
+            self.raw.unlock();
+        }
+        given
+    }
+
+    fn address(&self) -> *const () {
+        (&raw const *self).cast()
+    }
+}
+
+impl fmt::Debug for Giant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Giant")
+            .field("over_all", &self.over_all)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Giant taken, or not where that was not asked for; dropping it undoes what was done.
+#[must_use = "Giant is released when the guard is dropped"]
+#[derive(Debug)]
+pub struct GiantGuard<'a> {
+    giant: Option<&'a Giant>,
+    /// The lock names this thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl<'a> GiantGuard<'a> {
+    fn new(giant: Option<&'a Giant>) -> Self {
+        Self {
+            giant,
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Whether Giant was taken.
+    #[must_use]
+    pub fn has_giant(&self) -> bool {
+        self.giant.is_some()
+    }
+
+    /// Sleeps without Giant: gives it up as often as this thread has taken it, runs `sleep`, and
+    /// takes it as often again.
+    #[doc(alias = "DROP_GIANT")]
+    #[doc(alias = "PICKUP_GIANT")]
+    #[track_caller]
+    pub fn drop_for_sleep<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
+        let Some(giant) = self.giant else {
+            return sleep();
+        };
+        let _pickup = Pickup {
+            giant,
+            depth: giant.give(None),
+        };
+        sleep()
+    }
+}
+
+impl Drop for GiantGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(giant) = self.giant {
+            giant.give(Some(1));
+        }
+    }
+}
+
+/// Takes Giant again, though the sleep may end in a panic: the guards further out give it back.
+struct Pickup<'a> {
+    giant: &'a Giant,
+    depth: u32,
+}
+
+impl Drop for Pickup<'_> {
+    fn drop(&mut self) {
+        self.giant.take(self.depth);
+    }
+}
+
+/// A device, a protocol or a callback, which is MP-safe or needs Giant.
+#[derive(Debug)]
+pub struct Component {
+    name: String,
+    mp_safe: bool,
+    entered: Counter,
+}
+
+impl Component {
+    /// A component called `name`.
+    #[doc(alias = "CALLOUT_MPSAFE")]
+    #[doc(alias = "INTR_MPSAFE")]
+    #[must_use]
+    pub fn new(name: impl Into<String>, mp_safe: bool) -> Self {
+        Self {
+            name: name.into(),
+            mp_safe,
+            entered: Counter::new(),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it runs without Giant where that is not over all.
+    #[must_use]
+    pub fn is_mp_safe(&self) -> bool {
+        self.mp_safe
+    }
+
+    /// How often it was entered under Giant.
+    #[must_use]
+    pub fn entered(&self) -> u64 {
+        self.entered.get()
+    }
+}
+
+/// `old driver: Giant, entered 3 times under it`
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.mp_safe { "MP-safe" } else { "Giant" };
+        let Self { name, entered, .. } = self;
+        write!(f, "{name}: {state}, entered {entered} times under it")
+    }
+}
+
+#[cfg(test)]
+mod tests;

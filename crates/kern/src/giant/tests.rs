@@ -1,0 +1,131 @@
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+
+use super::*;
+use crate::witness;
+
+/// Whether another thread could have Giant now.
+fn is_free(giant: &Giant) -> bool {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let free = giant.raw.try_lock(&CLASS);
+            if free {
+                giant.raw.unlock();
+            }
+            free
+        });
+        other.join().expect("no panic")
+    })
+}
+
+#[test]
+fn it_is_taken_by_whom_the_table_says() {
+    // Breaks if what is not MP-safe runs beside others, or what is waits for them for nothing.
+    for (over_all, mp_safe, taken) in [
+        (true, true, true),
+        (true, false, true),
+        (false, true, false),
+        (false, false, true),
+    ] {
+        let giant = Giant::new(over_all);
+        assert_eq!(giant.is_over_all(), over_all);
+        let guard = giant.enter_for(mp_safe);
+        assert_eq!(guard.has_giant(), taken);
+        assert_eq!(is_free(&giant), !taken);
+        drop(guard);
+        assert!(is_free(&giant));
+        assert_eq!(giant.enter().has_giant(), over_all);
+    }
+    assert_eq!(witness::held(), 0);
+}
+
+#[test]
+fn a_thread_may_take_it_again() {
+    // Breaks if a callback that enters the stack it was called from hangs, or lets others in when
+    // it leaves.
+    let giant = Giant::new(true);
+    let outer = giant.enter();
+    let inner = giant.enter();
+    drop(outer);
+    assert!(!is_free(&giant), "the inner guard is still out");
+    drop(inner);
+    assert!(is_free(&giant));
+}
+
+#[test]
+fn it_excludes() {
+    // Breaks if two threads are under it at once.
+    let (giant, inside) = (Giant::new(false), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+                    let _giant = giant.enter_for(false);
+                    assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                    inside.fetch_sub(1, SeqCst);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_sleep_gives_it_up_whole_and_takes_it_again() {
+    // Breaks if a sleeper keeps the whole stack from running, or comes back without Giant.
+    let giant = Giant::new(true);
+    let _outer = giant.enter();
+    let mut inner = giant.enter();
+    let free = inner.drop_for_sleep(|| {
+        witness::assert_none("a sleep");
+        is_free(&giant)
+    });
+    assert!(free && !is_free(&giant));
+    let failed = catch_unwind(AssertUnwindSafe(|| {
+        inner.drop_for_sleep(|| panic!("asleep"))
+    }));
+    assert!(
+        failed.is_err() && !is_free(&giant),
+        "a panic takes it again"
+    );
+    drop(inner);
+    assert!(!is_free(&giant));
+    assert!(Giant::new(false).enter().drop_for_sleep(|| true));
+}
+
+#[test]
+#[should_panic(expected = "Giant was given up for a sleep")]
+fn a_sleep_must_not_end_what_is_outside_it() {
+    // Breaks if a guard can release what another thread has meanwhile.
+    let giant = Giant::new(true);
+    let outer = Cell::new(Some(giant.enter()));
+    giant.enter().drop_for_sleep(|| drop(outer.take()));
+}
+
+#[test]
+fn components_say_who_still_needs_it() {
+    // Breaks if one can't see which device keeps the stack on one processor.
+    let giant = Giant::new(false);
+    let (old, new) = (Component::new("old", false), Component::new("new", true));
+    for _ in 0..3 {
+        drop(giant.enter_component(&old));
+        drop(giant.enter_component(&new));
+    }
+    drop(Giant::new(true).enter_component(&new));
+    assert_eq!((old.entered(), new.entered()), (3, 1));
+    assert_eq!(old.to_string(), "old: Giant, entered 3 times under it");
+    assert_eq!(new.to_string(), "new: MP-safe, entered 1 times under it");
+    assert!(!old.is_mp_safe() && new.is_mp_safe() && old.name() == "old");
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "reversal: giant (rank 0) at ")]
+fn it_is_outside_all_other_locks() {
+    // Breaks if a device that needs Giant can be called with a lock of the stack held.
+    static CONN: LockClass = LockClass::new("conn", order::CONN);
+    let (giant, conn) = (Giant::new(false), crate::Mutex::new(&CONN, ()));
+    let _conn = conn.lock();
+    let _giant = giant.enter_for(false);
+}

@@ -1,0 +1,149 @@
+//! What a lock protects: its name for people, its place in the order, its counters.
+//!
+//! Called by: whoever makes a lock; `thread.rs` and `wait.rs`, which count; `stats.rs`, which
+//! reads. Calls: nothing.
+//! Invariant: a class that was ever counted is in the registry, at [`LockClass::index`], for good.
+//! Locks: the registry's own, innermost, and not one of ours: it is taken once a class.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{self, PoisonError};
+
+use crate::order;
+
+/// What a lock protects, for people and for the order of locks. Make it a `static`: two statics
+/// are two classes, whatever their names.
+///
+/// ```
+/// use kern::{LockClass, Mutex, order};
+///
+/// static SOCKET: LockClass = LockClass::new("socket", order::CONN);
+/// let socket = Mutex::new(&SOCKET, 0);
+/// *socket.lock() += 1;
+/// assert_eq!(socket.into_inner(), 1);
+/// ```
+pub struct LockClass {
+    /// How reports call it.
+    pub name: &'static str,
+    /// Its place in [`order`]: a thread takes greater ranks later. [`order::UNRANKED`] leaves the
+    /// place to be learnt.
+    pub rank: u16,
+    pub(super) counters: Counters,
+    /// Its place in the registry, plus one; 0 until it is there.
+    registered: AtomicU32,
+}
+
+/// What happened to the locks of a class. All relaxed: the numbers order nothing.
+pub(super) struct Counters {
+    /// How often one was taken or tried, by estimate where it is sampled.
+    pub(super) acquisitions: AtomicU64,
+    /// How often one was not free.
+    pub(super) contended: AtomicU64,
+    /// How often a thread slept for one.
+    pub(super) sleeps: AtomicU64,
+    /// How often one was handed to a thread that had been overtaken too often.
+    pub(super) handoffs: AtomicU64,
+    /// How often a single wait was overtaken, at most.
+    pub(super) overtaken_max: AtomicU64,
+    /// Nanoseconds waited, spinning and asleep.
+    pub(super) waited: AtomicU64,
+    /// Nanoseconds of the longest wait.
+    pub(super) waited_max: AtomicU64,
+}
+
+impl LockClass {
+    /// A class called `name` at `rank`, which is a constant of [`order`].
+    #[must_use]
+    pub const fn new(name: &'static str, rank: u16) -> Self {
+        Self {
+            name,
+            rank,
+            counters: Counters {
+                acquisitions: AtomicU64::new(0),
+                contended: AtomicU64::new(0),
+                sleeps: AtomicU64::new(0),
+                handoffs: AtomicU64::new(0),
+                overtaken_max: AtomicU64::new(0),
+                waited: AtomicU64::new(0),
+                waited_max: AtomicU64::new(0),
+            },
+            registered: AtomicU32::new(0),
+        }
+    }
+
+    /// A class without a declared place: WITNESS learns it from the orders it sees.
+    #[must_use]
+    pub const fn unranked(name: &'static str) -> Self {
+        Self::new(name, order::UNRANKED)
+    }
+
+    /// Whether its place is declared.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.rank != order::UNRANKED
+    }
+
+    /// Counts acquisitions.
+    pub(crate) fn count(&'static self, acquisitions: u32) {
+        let _ = self.index(); // so that it shows
+        self.counters
+            .acquisitions
+            .fetch_add(acquisitions.into(), Relaxed);
+    }
+
+    /// Its number in the registry, where it is put if it is not there.
+    pub(crate) fn index(&'static self) -> usize {
+        match self.registered.load(Relaxed) {
+            0 => Registry::add(self),
+            place => place as usize - 1,
+        }
+    }
+}
+
+impl fmt::Debug for LockClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, rank, .. } = self;
+        f.debug_struct("LockClass")
+            .field("name", name)
+            .field("rank", rank)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A class as reports write it: `conn (rank 400)`, or the name alone.
+impl fmt::Display for LockClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        if self.is_ranked() {
+            write!(f, " (rank {})", self.rank)?;
+        }
+        Ok(())
+    }
+}
+
+/// All classes that were ever counted.
+pub(crate) struct Registry;
+
+static CLASSES: sync::Mutex<Vec<&'static LockClass>> = sync::Mutex::new(Vec::new());
+
+impl Registry {
+    /// The classes, each at its index.
+    pub(crate) fn classes() -> Vec<&'static LockClass> {
+        CLASSES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    #[cold]
+    fn add(class: &'static LockClass) -> usize {
+        let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+        // Someone else may have been first.
+        if let place @ 1.. = class.registered.load(Relaxed) {
+            return place as usize - 1;
+        }
+        classes.push(class);
+        let place = u32::try_from(classes.len()).expect("classes are statics");
+        class.registered.store(place, Relaxed);
+        place as usize - 1
+    }
+}

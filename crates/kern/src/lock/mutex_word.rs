@@ -1,0 +1,129 @@
+//! The protocol of a mutex in one word.
+//!
+//! ```text
+//!    31        30        29   28                        0
+//!   | WAITERS | HANDOFF |    | token of the owner, or 0 |
+//!
+//!   0                   free
+//!   t                   t has it, nobody sleeps
+//!   t WAITERS           t has it, somebody may sleep: whoever releases it wakes one
+//!   t WAITERS HANDOFF   and one of them has been overtaken too often
+//!   0 WAITERS HANDOFF   released, but only one who has slept may take it
+//! ```
+//!
+//! **No wakeup is lost.** A thread sleeps only on a word with WAITERS in it, and the kernel looks
+//! at the word in one step with queueing it. Whoever takes that word away releases and then wakes
+//! one. The woken thread cannot know whether others sleep, so it takes the lock with WAITERS, or
+//! sets it before it sleeps again: as long as one sleeps, WAITERS is in the word or a woken thread
+//! is on its way to put it there.
+//!
+//! **Nobody starves.** A free lock goes to whoever comes first, mostly a running thread, because
+//! waking a sleeper takes thousands of times longer than taking a lock. A sleeper that has been
+//! overtaken [`Word::PATIENCE`] times sets HANDOFF. From then on a release does not free the word,
+//! and newcomers go to the end of the kernel's queue, which is first in, first out; so those that
+//! slept before it come before it, and nobody who comes later does. It clears HANDOFF when it has
+//! the lock.
+//!
+//! Called by: `raw.rs`, `rwlock_word.rs` (writers among themselves), `loom_tests.rs`. Calls:
+//! [`Word`]. Locks: it is one.
+//! Sources: Drepper, "Futexes are tricky", mutex 3; seed 002 on adaptive mutexes.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::word::{Waiter, Word, spin};
+
+/// The owner's token; 0 is nobody.
+pub(crate) const OWNER: u32 = (1 << 29) - 1;
+/// Somebody may sleep.
+const WAITERS: u32 = 1 << 31;
+/// Released only into the hands of one who has slept.
+const HANDOFF: u32 = 1 << 30;
+
+/// A mutex around nothing.
+pub(crate) struct MutexWord<W>(W);
+
+impl<W: Word> MutexWord<W> {
+    /// A mutex in `word`, which holds 0.
+    pub(crate) const fn new(word: W) -> Self {
+        Self(word)
+    }
+
+    /// The word, to be read.
+    pub(crate) fn word(&self) -> &W {
+        &self.0
+    }
+
+    /// Takes it for `me` if it is free and nobody waits.
+    #[inline]
+    pub(crate) fn try_lock(&self, me: u32) -> bool {
+        self.0.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes it for `me`, after [`MutexWord::try_lock`] has failed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lock_slow(&self, me: u32, waiter: &mut impl Waiter) {
+        let mut sleeps = 0;
+        let mut starves = false;
+        loop {
+            // Who finds sleepers joins them: it would not be the next.
+            let word = spin(&self.0, |word| word & OWNER == 0 || word & WAITERS != 0);
+            if word & OWNER == 0 && (word & HANDOFF == 0 || sleeps > 0) {
+                let mut taken = me | word;
+                if sleeps > 0 {
+                    taken |= WAITERS; // others may sleep behind it
+                }
+                if starves {
+                    taken &= !HANDOFF;
+                }
+                let took = self.0.compare_exchange(word, taken, Acquire, Relaxed);
+                if took.is_ok() {
+                    if word & HANDOFF != 0 {
+                        waiter.handed();
+                    }
+                    return;
+                }
+                continue;
+            }
+            starves = sleeps >= W::PATIENCE;
+            let marked = word | WAITERS | if starves { HANDOFF } else { 0 };
+            if word != marked
+                && self
+                    .0
+                    .compare_exchange(word, marked, Relaxed, Relaxed)
+                    .is_err()
+            {
+                continue;
+            }
+            waiter.sleeps();
+            self.0.sleep(marked, None);
+            sleeps += 1;
+        }
+    }
+
+    /// Releases it. The caller has it.
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        let owner = self.0.load(Relaxed) & OWNER;
+        if self.0.compare_exchange(owner, 0, Release, Relaxed).is_err() {
+            self.unlock_slow();
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // callers are many, and small
+    fn unlock_slow(&self) {
+        let mut word = self.0.load(Relaxed);
+        loop {
+            let released = match word & HANDOFF {
+                0 => 0,
+                _ => WAITERS | HANDOFF,
+            };
+            match self.0.compare_exchange(word, released, Release, Relaxed) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        self.0.wake_one();
+    }
+}

@@ -1,0 +1,68 @@
+//! A mutex around nothing: it excludes, counts and knows its owner, but has no data, no guard and
+//! no WITNESS.
+//!
+//! Called by: `mutex.rs`, `giant.rs`; the bench and the check that WITNESS costs nothing, as what
+//! [`Mutex`](crate::Mutex) is compared with. Calls: `mutex_word.rs`, `wait.rs`, [`thread`].
+//! Locks: it is one.
+
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::class::LockClass;
+use super::mutex_word::{MutexWord, OWNER};
+use super::wait::{How, Wait};
+use crate::thread;
+
+/// A mutex around nothing. Who wants data inside, and the order checked, takes
+/// [`Mutex`](crate::Mutex).
+pub struct RawMutex(MutexWord<AtomicU32>);
+
+impl RawMutex {
+    /// An unlocked mutex.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(MutexWord::new(AtomicU32::new(0)))
+    }
+
+    /// Waits for the lock, and counts that for `class`.
+    #[track_caller]
+    #[inline]
+    pub fn lock(&self, class: &'static LockClass) {
+        let me = thread::count(class);
+        if !self.0.try_lock(me) {
+            self.lock_slow(me, class, Location::caller());
+        }
+    }
+
+    /// Takes the lock if it is free; whether it was.
+    #[inline]
+    pub fn try_lock(&self, class: &'static LockClass) -> bool {
+        self.0.try_lock(thread::count(class))
+    }
+
+    /// Releases the lock, which the calling thread has.
+    #[inline]
+    pub fn unlock(&self) {
+        self.0.unlock();
+    }
+
+    /// Whether the calling thread has it. No, if it has come to its last destructors: all such
+    /// threads have one token.
+    pub(crate) fn is_mine(&self) -> bool {
+        let owner = self.0.word().load(Relaxed) & OWNER;
+        owner != 0 && owner == thread::token() && owner != thread::LATE
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, me: u32, class: &'static LockClass, site: &'static Location<'static>) {
+        let mut wait = Wait::begin(class, How::Lock, site, self.0.word());
+        self.0.lock_slow(me, &mut wait);
+    }
+}
+
+impl Default for RawMutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}

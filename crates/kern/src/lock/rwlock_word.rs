@@ -1,0 +1,209 @@
+//! The protocol of a read-write lock: a mutex for writers, a word that counts readers, a word in
+//! which a writer waits for the last of them.
+//!
+//! ```text
+//!             31     30       29                      0
+//!   state    | PHASE | WRITER |   readers, in or waiting |
+//!   draining   readers that were in when WRITER was set and are still; wraps below 0
+//! ```
+//!
+//! A reader counts itself in. If WRITER is not set then, it has the lock: one atomic addition, no
+//! loop, whatever other readers do. If it is set, the reader waits until WRITER is clear or PHASE
+//! is another. A writer takes the mutex, adds one at WRITER, and waits for those that were counted
+//! to leave: each, as it finds WRITER on its way out, takes one off `draining`, and the last wakes
+//! the writer. To release, the writer adds one at WRITER again, which clears it and carries into
+//! PHASE, wakes the readers that came meanwhile, and releases the mutex.
+//!
+//! **Who waits how long.** No reader gets in once a writer has announced itself, so readers do not
+//! starve writers. The readers that came during a write are all in when it ends, before the next
+//! writer, which finds them counted and waits for them; so writers do not starve readers. Writers
+//! wait for each other in the mutex, which does not starve anyone.
+//!
+//! **PHASE** tells a reader that is slow to wake that it is in, though WRITER is set again. It
+//! cannot change twice meanwhile: the next writer waits for that very reader to leave.
+//!
+//! Writing costs twice the atomic operations that a lock in one word would need. What is read for
+//! each packet and written when something is configured is what these locks are for.
+//!
+//! Called by: `rwlock.rs`, `loom_tests.rs`. Calls: [`Word`], `mutex_word.rs`. Locks: it is one.
+//! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
+//! real-time systems", 2010, on phase-fair locks.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::mutex_word::MutexWord;
+use super::word::{Waiter, Word, spin};
+
+/// A writer has the lock or waits for readers to leave. Adding it sets it; adding it again clears
+/// it and changes PHASE.
+const WRITER: u32 = 1 << 30;
+const PHASE: u32 = 1 << 31;
+const READERS: u32 = WRITER - 1;
+/// Set before the count of readers could reach WRITER.
+const TOO_MANY: u32 = 1 << 29;
+
+/// A read-write lock around nothing.
+pub(crate) struct RwLockWord<W> {
+    writers: MutexWord<W>,
+    state: W,
+    draining: W,
+}
+
+/// A reader that has counted itself in, but while a writer had the lock or wanted it.
+#[must_use = "it must wait"]
+pub(crate) struct Counted(u32);
+
+impl<W: Word> RwLockWord<W> {
+    /// A lock in three words, which hold 0.
+    pub(crate) const fn new(writers: W, state: W, draining: W) -> Self {
+        Self {
+            writers: MutexWord::new(writers),
+            state,
+            draining,
+        }
+    }
+
+    /// The word that names the writer, to be read.
+    pub(crate) fn writer(&self) -> &W {
+        self.writers.word()
+    }
+
+    /// Takes it for reading; if that is an error, [`RwLockWord::read_slow`] must follow.
+    #[inline]
+    pub(crate) fn read(&self) -> Result<(), Counted> {
+        let before = self.state.fetch_add(1, Acquire);
+        match before & (WRITER | TOO_MANY) {
+            0 => Ok(()),
+            _ => Err(Counted(before)),
+        }
+    }
+
+    /// Takes it for reading if no writer has it or waits for it.
+    #[inline]
+    pub(crate) fn try_read(&self) -> bool {
+        let mut state = self.state.load(Relaxed);
+        while state & (WRITER | TOO_MANY) == 0 {
+            match self
+                .state
+                .compare_exchange(state, state + 1, Acquire, Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Waits for the end of the write that the reader came upon.
+    #[cold]
+    pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
+        assert!(before & TOO_MANY == 0, "too many readers of one lock");
+        let in_now = |state| state & WRITER == 0 || (state ^ before) & PHASE != 0;
+        loop {
+            let state = spin(&self.state, in_now);
+            if in_now(state) {
+                return;
+            }
+            waiter.sleeps();
+            self.state.sleep(state, None);
+        }
+    }
+
+    /// Ends a read.
+    #[inline]
+    pub(crate) fn unlock_read(&self) {
+        if self.state.fetch_sub(1, Release) & WRITER != 0 {
+            self.leave();
+        }
+    }
+
+    /// A writer waits for this reader: the lock cannot go away meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn leave(&self) {
+        if self.draining.fetch_sub(1, Release) == 1 {
+            self.draining.wake_one();
+        }
+    }
+
+    /// Takes it for writing if no other writer has it or waits; [`RwLockWord::write_slow`] or
+    /// [`RwLockWord::drain`] must follow, as the result says.
+    #[inline]
+    pub(crate) fn write(&self, me: u32) -> Write {
+        if !self.writers.try_lock(me) {
+            return Write::Behind;
+        }
+        self.announce()
+    }
+
+    /// Takes it for writing if it is free.
+    #[inline]
+    pub(crate) fn try_write(&self, me: u32) -> bool {
+        if !self.writers.try_lock(me) {
+            return false;
+        }
+        let state = self.state.load(Relaxed);
+        let free = state & READERS == 0
+            && self
+                .state
+                .compare_exchange(state, state.wrapping_add(WRITER), Acquire, Relaxed)
+                .is_ok();
+        if !free {
+            self.writers.unlock();
+        }
+        free
+    }
+
+    /// Waits for other writers, then for readers.
+    #[cold]
+    pub(crate) fn write_slow(&self, me: u32, waiter: &mut impl Waiter) {
+        self.writers.lock_slow(me, waiter);
+        if let Write::Readers(readers) = self.announce() {
+            self.drain(readers, waiter);
+        }
+    }
+
+    /// Waits until `readers` have left.
+    #[cold]
+    pub(crate) fn drain(&self, readers: u32, waiter: &mut impl Waiter) {
+        // Some may have left already, and taken it below 0.
+        self.draining.fetch_add(readers, Relaxed);
+        loop {
+            let left = spin(&self.draining, |left| left == 0);
+            if left == 0 {
+                return;
+            }
+            waiter.sleeps();
+            self.draining.sleep(left, None);
+        }
+    }
+
+    /// Ends a write: readers that waited are in, and then another writer may come.
+    #[inline]
+    pub(crate) fn unlock_write(&self) {
+        if self.state.fetch_add(WRITER, Release) & READERS != 0 {
+            self.state.wake_all();
+        }
+        self.writers.unlock();
+    }
+
+    /// Lets no more readers in, and says how many are.
+    #[inline]
+    fn announce(&self) -> Write {
+        match self.state.fetch_add(WRITER, Acquire) & READERS {
+            0 => Write::Alone,
+            readers => Write::Readers(readers),
+        }
+    }
+}
+
+/// How far a writer came.
+#[must_use = "a writer may have to wait"]
+pub(crate) enum Write {
+    /// It has the lock.
+    Alone,
+    /// It comes after other writers.
+    Behind,
+    /// It waits for so many readers to leave.
+    Readers(u32),
+}

@@ -1,0 +1,153 @@
+//! One wait for a lock: its time and sleeps go to the class, and while it sleeps `show_locks` sees
+//! who waits for whom.
+//!
+//! Made only where a lock was not free, so it may cost something: two looks at the clock.
+//!
+//! Called by: `raw.rs`, `rwlock.rs`. Calls: [`thread`], the clock.
+//! Invariant: a wait that the registry of threads shows is on a lock that exists: the waiter has a
+//! reference to the lock, and takes its wait back before it goes on.
+//! Locks: the thread's record, innermost.
+
+use core::fmt;
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::class::LockClass;
+use super::mutex_word::OWNER;
+use super::word::Waiter;
+use crate::thread;
+
+/// What a thread does, or wants to do, with a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Holds a mutex.
+    Lock,
+    /// Reads, beside other readers.
+    Read,
+    /// Writes, alone.
+    Write,
+}
+
+/// What follows the name of the lock in a report; nothing for a mutex.
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "",
+            Self::Read => " to read",
+            Self::Write => " to write",
+        })
+    }
+}
+
+/// A thread that sleeps for a lock, as its record shows it to others.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) class: &'static LockClass,
+    pub(crate) how: How,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) since: Instant,
+    owner: *const AtomicU32,
+}
+
+// SAFETY: the pointer is followed only under the lock of the record that shows it, while the lock
+// that it leads into exists; see the head of the file.
+unsafe impl Send for Waiting {}
+
+impl Waiting {
+    /// Tells the lock from others.
+    pub(crate) fn lock(&self) -> usize {
+        self.owner.addr()
+    }
+
+    /// The token of the thread that has the lock; 0 if none has, or only readers.
+    ///
+    /// # Safety
+    ///
+    /// The record that shows this wait must be locked: then the waiter cannot leave.
+    pub(crate) unsafe fn owner(&self) -> u32 {
+        // SAFETY: the waiter has a reference to the lock and cannot leave, by the condition above.
+        let word = unsafe { &*self.owner };
+        word.load(Relaxed) & OWNER
+    }
+}
+
+/// A wait under way; it ends when this is dropped, with the lock taken.
+pub(super) struct Wait<'a> {
+    class: &'static LockClass,
+    how: How,
+    site: &'static Location<'static>,
+    owner: &'a AtomicU32,
+    since: Instant,
+    sleeps: u64,
+    handed: bool,
+}
+
+impl<'a> Wait<'a> {
+    /// A wait begins for a lock whose owner is named in `owner`.
+    pub(super) fn begin(
+        class: &'static LockClass,
+        how: How,
+        site: &'static Location<'static>,
+        owner: &'a AtomicU32,
+    ) -> Self {
+        let _ = class.index(); // so that it shows, at once: this may be for ever
+        Self {
+            class,
+            how,
+            site,
+            owner,
+            since: Instant::now(),
+            sleeps: 0,
+            handed: false,
+        }
+    }
+}
+
+impl Waiter for Wait<'_> {
+    fn sleeps(&mut self) {
+        if self.sleeps == 0 {
+            thread::waits_for(Some(Waiting {
+                class: self.class,
+                how: self.how,
+                site: self.site,
+                since: self.since,
+                owner: self.owner,
+            }));
+        }
+        self.sleeps += 1;
+    }
+
+    fn handed(&mut self) {
+        self.handed = true;
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if self.sleeps > 0 {
+            thread::waits_for(None);
+        }
+        let nanos = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let counters = &self.class.counters;
+        add(&counters.contended, 1);
+        add(&counters.sleeps, self.sleeps);
+        add(&counters.handoffs, self.handed.into());
+        add(&counters.waited, nanos);
+        // Without a write where the maximum stands, which is almost always.
+        raise(&counters.waited_max, nanos);
+        raise(&counters.overtaken_max, self.sleeps.saturating_sub(1));
+    }
+}
+
+fn add(counter: &AtomicU64, by: u64) {
+    if by > 0 {
+        counter.fetch_add(by, Relaxed);
+    }
+}
+
+fn raise(maximum: &AtomicU64, to: u64) {
+    if maximum.load(Relaxed) < to {
+        maximum.fetch_max(to, Relaxed);
+    }
+}

@@ -1,0 +1,230 @@
+//! Show locks: what each thread holds, and what it waits for and who has that.
+//!
+//! ```text
+//! thread "rx 0"
+//!   holds conn (rank 400) at src/tcp/input.rs:41:20, for 1.3s
+//!   waits 1.2s for routes (rank 700) to read at src/route.rs:80:31; held by "config"
+//! ```
+//!
+//! Where WITNESS is built in, that is all locks held. In other builds it is those that a thread
+//! sleeps for: the sleep is slow, so it can be recorded, and the owner stands in the lock. Who
+//! reads a read-write lock only WITNESS knows.
+//!
+//! Called by: whoever shows statistics, or has got a signal (not its handler: this allocates and
+//! locks); a watchdog. Calls: `thread.rs`, [`witness`].
+//! Invariant: each thread is shown as it was at one instant, but not all at the same.
+//! Locks: the list of threads, then each record in turn; innermost, so it may be asked anywhere.
+
+use core::fmt;
+use core::panic::Location;
+use std::time::{Duration, Instant};
+
+use crate::lock::{How, LockClass};
+use crate::thread::{self, Record};
+use crate::witness;
+
+/// What all threads hold and wait for, now.
+#[doc(alias = "show alllocks")]
+#[must_use]
+pub fn show_locks() -> ShowLocks {
+    let mut threads = Vec::new();
+    let mut owners = Vec::new();
+    for record in thread::records() {
+        if let Some((thread, owner)) = look(record) {
+            owners.push((threads.len(), owner));
+            threads.push(thread);
+        }
+    }
+    for (waiter, owner) in owners {
+        name_owner(&mut threads, waiter, owner);
+    }
+    threads.retain(|thread| thread.waits.is_some() || !thread.holds.is_empty());
+    ShowLocks {
+        now: Instant::now(),
+        threads,
+    }
+}
+
+/// What one thread does, and the token of whom it waits for; None if it has ended.
+fn look(record: &'static Record) -> Option<(ThreadLocks, u32)> {
+    let state = record.lock();
+    let name = state.name.clone()?;
+    let owner = state.waiting.map_or(0, |waiting| {
+        // SAFETY: `state` is the locked record that shows this wait.
+        unsafe { waiting.owner() }
+    });
+    let thread = ThreadLocks {
+        token: record.token,
+        name,
+        holds: witness::holds(&state.held),
+        waits: state.waiting.map(|waiting| WaitsFor {
+            class: waiting.class,
+            how: waiting.how,
+            lock: waiting.lock(),
+            site: waiting.site,
+            since: waiting.since,
+            owner: None,
+        }),
+    };
+    Some((thread, owner))
+}
+
+/// Writes the owner's name into the wait, and without WITNESS the lock into what the owner holds.
+fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
+    let Some(at) = threads.iter().position(|thread| thread.token == owner) else {
+        return;
+    };
+    let owner = threads[at].name.clone();
+    let Some(waits) = &mut threads[waiter].waits else {
+        return;
+    };
+    waits.owner = Some(owner);
+    let held = HeldLock {
+        class: waits.class,
+        how: match waits.how {
+            How::Lock => How::Lock,
+            How::Read | How::Write => How::Write,
+        },
+        lock: waits.lock,
+        site: None,
+        since: None,
+    };
+    let holds = &mut threads[at].holds;
+    if !witness::ENABLED && !holds.iter().any(|other| other.lock == held.lock) {
+        holds.push(held);
+    }
+}
+
+/// What threads hold and wait for; its text is the one above.
+#[derive(Clone, Debug)]
+pub struct ShowLocks {
+    /// When they were looked at.
+    pub now: Instant,
+    /// Those that hold or wait for something.
+    pub threads: Vec<ThreadLocks>,
+}
+
+/// What one thread holds and waits for.
+#[derive(Clone, Debug)]
+pub struct ThreadLocks {
+    token: u32,
+    /// Its name, as it was when it took its first lock.
+    pub name: String,
+    /// What it holds, in the order in which it took it.
+    pub holds: Vec<HeldLock>,
+    /// What it sleeps for.
+    pub waits: Option<WaitsFor>,
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Debug)]
+pub struct HeldLock {
+    /// Its class.
+    pub class: &'static LockClass,
+    /// Held how.
+    pub how: How,
+    /// Tells it from others of its class, as long as it lives.
+    pub(crate) lock: usize,
+    /// Where it was taken, if WITNESS is built in.
+    pub site: Option<&'static Location<'static>>,
+    /// Since when, if WITNESS is built in.
+    pub since: Option<Instant>,
+}
+
+/// A lock that a thread sleeps for.
+#[derive(Clone, Debug)]
+pub struct WaitsFor {
+    /// Its class.
+    pub class: &'static LockClass,
+    /// Wanted how.
+    pub how: How,
+    lock: usize,
+    /// Where.
+    pub site: &'static Location<'static>,
+    /// Since when.
+    pub since: Instant,
+    /// The name of the thread that has it alone. None if readers have it, or it was released just
+    /// now.
+    pub owner: Option<String>,
+}
+
+impl fmt::Display for ShowLocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.threads.is_empty() {
+            writeln!(f, "no thread waits for a lock")?;
+        }
+        for thread in &self.threads {
+            thread.write(f, self.now)?;
+        }
+        Ok(())
+    }
+}
+
+impl ThreadLocks {
+    fn write(&self, f: &mut fmt::Formatter<'_>, now: Instant) -> fmt::Result {
+        writeln!(f, "thread {:?}", self.name)?;
+        for held in &self.holds {
+            write!(f, "  holds {}{}", held.class, held.how)?;
+            if let Some(site) = held.site {
+                write!(f, " at {site}")?;
+            }
+            if let Some(since) = held.since {
+                write!(f, ", for {:.1?}", now.saturating_duration_since(since))?;
+            }
+            writeln!(f)?;
+        }
+        if let Some(waits) = &self.waits {
+            let WaitsFor {
+                class, how, site, ..
+            } = waits;
+            let time = now.saturating_duration_since(waits.since);
+            write!(f, "  waits {time:.1?} for {class}{how} at {site}")?;
+            match &waits.owner {
+                Some(owner) => writeln!(f, "; held by {owner:?}")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells of threads that wait too long, once each. It is a plain value: somebody looks, now and
+/// then, from a thread that takes none of the locks it watches.
+#[derive(Debug)]
+pub struct Watchdog {
+    bound: Duration,
+    /// The waits told of that are still there: whose, since when.
+    told: Vec<(u32, Instant)>,
+}
+
+impl Watchdog {
+    /// A watchdog that lets threads wait for `bound`.
+    #[must_use]
+    pub fn new(bound: Duration) -> Self {
+        Self {
+            bound,
+            told: Vec::new(),
+        }
+    }
+
+    /// The threads that have waited for a lock for longer than the bound at `now`, and were not
+    /// told of before. Then it is time to [`show_locks`].
+    pub fn check(&mut self, now: Instant) -> Vec<ThreadLocks> {
+        let late = |waits: &WaitsFor| now.saturating_duration_since(waits.since) > self.bound;
+        let mut stuck = show_locks().threads;
+        stuck.retain(|thread| thread.waits.as_ref().is_some_and(late));
+        let before = core::mem::take(&mut self.told);
+        self.told = stuck.iter().filter_map(ThreadLocks::wait).collect();
+        stuck.retain(|thread| !thread.wait().is_some_and(|wait| before.contains(&wait)));
+        stuck
+    }
+}
+
+impl ThreadLocks {
+    fn wait(&self) -> Option<(u32, Instant)> {
+        Some((self.token, self.waits.as_ref()?.since))
+    }
+}
+
+#[cfg(test)]
+mod tests;

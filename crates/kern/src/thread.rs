@@ -1,0 +1,196 @@
+//! The calling thread, as locks see it: a token to write into a lock's word, a countdown to the
+//! next acquisition that is counted, and a record in which others can read what it waits for.
+//!
+//! A thread gets them with the first lock it takes, and gives them back when it ends; records are
+//! used again, and so are tokens. What its last destructors lock then is held by [`LATE`].
+//!
+//! Called by: `lock/`, `witness/`, `show.rs`. Calls: nothing of ours.
+//! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have
+//! the same one. Only its own thread changes a record, so it reads it as it left it.
+//! Locks: the list of records, then one record; both innermost, both of std, since ours come here.
+
+use core::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::lock::{LockClass, OWNER, Waiting};
+use crate::witness;
+
+/// The token of all threads that have given their own back.
+pub(crate) const LATE: u32 = 1;
+/// The token of the first record.
+const FIRST: u32 = 2;
+/// How many acquisitions one that is counted stands for.
+const SAMPLE: u32 = if witness::ENABLED { 1 } else { 64 };
+
+/// What a thread keeps for itself. Without a destructor, so that it is there to the end.
+struct Me {
+    token: Cell<u32>,
+    /// Acquisitions until one is counted; at first 1, so that the first one finds the record.
+    countdown: Cell<u32>,
+    /// Draws the next distance.
+    draws: Cell<u32>,
+    record: Cell<Option<&'static Record>>,
+}
+
+/// Gives the record back when the thread ends.
+struct Leave;
+
+thread_local! {
+    static ME: Me = const {
+        Me {
+            token: Cell::new(0),
+            countdown: Cell::new(1),
+            draws: Cell::new(0),
+            record: Cell::new(None),
+        }
+    };
+    static LEAVE: Leave = const { Leave };
+}
+
+/// What others may read of a thread.
+pub(crate) struct Record {
+    pub(crate) token: u32,
+    state: Mutex<State>,
+}
+
+/// A thread's name, what it waits for, and with WITNESS what it holds.
+#[derive(Default)]
+pub(crate) struct State {
+    /// None when its thread has ended.
+    pub(crate) name: Option<String>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) held: witness::HeldList,
+}
+
+static RECORDS: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+
+/// Counts that the calling thread takes a lock of `class`, perhaps, and returns its token.
+#[inline]
+pub(crate) fn count(class: &'static LockClass) -> u32 {
+    ME.with(|me| {
+        let left = me.countdown.get() - 1;
+        me.countdown.set(left);
+        if left == 0 {
+            me.sample(class);
+        }
+        me.token.get()
+    })
+}
+
+/// The calling thread's token; 0 if it has never taken a lock.
+pub(crate) fn token() -> u32 {
+    ME.with(|me| me.token.get())
+}
+
+/// The calling thread's record, for a moment; None if it has none, or none any more.
+pub(crate) fn with_record<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
+    let record = ME.with(|me| me.record.get())?;
+    Some(act(&mut record.lock()))
+}
+
+/// Shows what the calling thread waits for.
+pub(crate) fn waits_for(waiting: Option<Waiting>) {
+    with_record(|state| state.waiting = waiting);
+}
+
+/// The records of all threads, those that have ended too.
+pub(crate) fn records() -> Vec<&'static Record> {
+    all().clone()
+}
+
+fn all() -> MutexGuard<'static, Vec<&'static Record>> {
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Me {
+    #[cold]
+    #[inline(never)]
+    fn sample(&self, class: &'static LockClass) {
+        let first = self.token.get() == 0;
+        if first {
+            self.enter();
+        }
+        self.countdown.set(self.distance());
+        // The first one stands for nobody but itself.
+        if !first || witness::ENABLED {
+            class.count(SAMPLE);
+        }
+    }
+
+    /// A number from 1 to 2 * SAMPLE - 1, on average SAMPLE: Marsaglia's xorshift.
+    fn distance(&self) -> u32 {
+        let mut draw = self.draws.get();
+        draw ^= draw << 13;
+        draw ^= draw >> 17;
+        draw ^= draw << 5;
+        self.draws.set(draw);
+        let below = u64::from(draw) * u64::from(2 * SAMPLE - 1);
+        1 + (below >> 32) as u32
+    }
+
+    /// Finds a record that nobody uses, or makes one.
+    fn enter(&self) {
+        let name = match std::thread::current().name() {
+            Some(name) => name.to_owned(),
+            None => "unnamed".to_owned(),
+        };
+        let mut records = all();
+        let free = records.iter().copied().find(|record| {
+            let mut state = record.lock();
+            let free = state.name.is_none();
+            if free {
+                state.name = Some(name.clone());
+            }
+            free
+        });
+        let record = free.unwrap_or_else(|| {
+            let count = u32::try_from(records.len()).unwrap_or(OWNER);
+            assert!(count < OWNER - FIRST, "too many threads");
+            let state = State {
+                name: Some(name),
+                ..State::default()
+            };
+            // Never freed: others read it without asking whether its thread still lives.
+            let record = Box::leak(Box::new(Record {
+                token: FIRST + count,
+                state: Mutex::new(state),
+            }));
+            records.push(record);
+            record
+        });
+        drop(records);
+        self.token.set(record.token);
+        self.draws.set(record.token.wrapping_mul(0x9e37_79b9) | 1);
+        // A thread that is ending already would never give it back.
+        match LEAVE.try_with(|_| ()) {
+            Ok(()) => self.record.set(Some(record)),
+            Err(_) => self.leave(record),
+        }
+    }
+
+    fn leave(&self, record: &Record) {
+        self.record.set(None);
+        self.token.set(LATE);
+        *record.lock() = State::default();
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        ME.with(|me| {
+            if let Some(record) = me.record.get() {
+                me.leave(record);
+            }
+        });
+    }
+}
+
+impl Record {
+    /// Its state, which cannot change meanwhile.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! WITNESS costs nothing in release: shown by comparing instructions, not times.
+//!
+//! The example `witness_cost` of kern has two functions that do the same, one through a mutex that
+//! WITNESS knows and one without. Their assembly must be the same, but for the names of labels.
+//! With the feature `witness` it must differ, or the comparison sees nothing.
+//!
+//! Called by: `steps.rs`. Calls: cargo, in a target directory of its own.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// As they stand in a mangled name, of either scheme: the length, then the name.
+const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
+
+/// Whether all is as it must be; says what was compared.
+pub(crate) fn run(dir: &Path) -> bool {
+    let Some([with, without]) = functions(dir, &[]) else {
+        return false;
+    };
+    println!("release: {} and {} instructions", with.len(), without.len());
+    if with != without {
+        println!(
+            "they differ:\n{}\n\n{}",
+            with.join("\n"),
+            without.join("\n")
+        );
+        return false;
+    }
+    let Some([with, without]) = functions(dir, &["--features", "witness"]) else {
+        return false;
+    };
+    println!("witness: {} and {} instructions", with.len(), without.len());
+    if with == without {
+        println!("the same with WITNESS built in: the comparison is blind");
+        return false;
+    }
+    true
+}
+
+/// The instructions of both functions, in a build with these arguments.
+fn functions(dir: &Path, features: &[&str]) -> Option<[Vec<String>; 2]> {
+    let assembly = dir.join("witness_cost.s");
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["rustc", "-q", "--release", "-p", "kern"])
+        .args(["--example", "witness_cost"])
+        .args(features)
+        .arg("--")
+        .arg(format!("--emit=asm={}", assembly.display()))
+        .env("CARGO_TARGET_DIR", dir)
+        // What the linker does to a whole program is not what is compared here.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("the example does not build");
+        return None;
+    }
+    let text = fs::read_to_string(&assembly).unwrap_or_default();
+    let found = FUNCTIONS.map(|name| instructions(&text, name));
+    if found.iter().any(Vec::is_empty) {
+        println!("{} has not got both functions", assembly.display());
+        return None;
+    }
+    Some(found)
+}
+
+/// The instructions of one function, without what only says where something is.
+fn instructions(text: &str, name: &str) -> Vec<String> {
+    let is_start =
+        |line: &&str| line.contains(name) && line.ends_with(':') && line.starts_with('_');
+    text.lines()
+        .skip_while(|line| !is_start(line))
+        .skip(1)
+        .take_while(|line| !line.contains(".cfi_endproc"))
+        .filter(|line| line.starts_with('\t') && !line.starts_with("\t."))
+        .map(|line| {
+            line.split_whitespace()
+                .map(unlabelled)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
+}
+
+/// A word of assembly; labels of code and of constants are all the same.
+fn unlabelled(word: &str) -> String {
+    let from = [".L", "anon."]
+        .iter()
+        .filter_map(|label| word.find(label))
+        .min();
+    let Some(from) = from else {
+        return word.into();
+    };
+    let label = |c: char| c.is_alphanumeric() || "._$".contains(c);
+    let rest = word[from..].trim_start_matches(label);
+    format!("{}LABEL{rest}", &word[..from])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_do_not_count_and_instructions_do() {
+        // Breaks if two equal functions differ by their numbers, or two different ones do not.
+        let function = |name: &str, number: u32, constant: u32| {
+            format!(
+                "_ZN7example{name}17h0E:\n\t.cfi_startproc\n.LBB{number}_1:\n\taddl\t${constant}, %eax\n\
+                 \tleaq\t.Lanon.f{number}.3(%rip), %rdx\n\tjne\t.LBB{number}_1\n\tretq\n\t.cfi_endproc\n"
+            )
+        };
+        let [with, without] = FUNCTIONS;
+        let text = function(with, 3, 1) + &function(without, 4, 1);
+        let same = instructions(&text, with);
+        assert_eq!(same.len(), 4);
+        assert_eq!(same, instructions(&text, without));
+        let text = function(with, 3, 1) + &function(without, 4, 2);
+        assert_ne!(instructions(&text, with), instructions(&text, without));
+    }
+}

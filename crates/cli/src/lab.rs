@@ -6,15 +6,16 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, refs, sizes};
+use lab::{alloc, extpgs, refs, sizes};
 
-use crate::args::lab::{AllocArgs, Experiment, LabArgs, RefsArgs, SizesArgs};
+use crate::args::lab::{AllocArgs, Experiment, ExtpgsArgs, LabArgs, RefsArgs, SizesArgs};
 use crate::errors::Error;
 
 /// Runs the experiment; the exit status is 0 if it ran.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
     let ran = match &args.experiment {
         Experiment::Alloc(args) => run_alloc(args),
+        Experiment::Extpgs(args) => run_extpgs(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
     };
@@ -80,6 +81,23 @@ fn run_refs(args: &RefsArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     refs::run(&options, &mut out)
+}
+
+fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    if args.list {
+        return extpgs::list(&mut out);
+    }
+    let options = extpgs::Options {
+        cases: args.case.clone(),
+        designs: args.design.clone(),
+        records: args.records,
+        reps: args.reps,
+        json: args.json,
+        plot: args.plot.clone(),
+        progress: true,
+    };
+    extpgs::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here.

@@ -7,6 +7,7 @@
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
 //!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
+//!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //! ```
 //!
@@ -20,6 +21,7 @@
 
 pub mod alloc;
 mod error;
+pub mod extpgs;
 mod harness;
 pub mod refs;
 pub mod sizes;

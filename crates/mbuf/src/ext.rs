@@ -8,11 +8,12 @@
 //!   Ext --+--> cluster            refs in the zone's side table
 //!   Ext --+
 //!   Ext -----> Lent { head: refs, free | owner } --> the owner's bytes
+//!   Ext -----> LentPages { head, source | owner } -> pages, by number (ext/pages.rs)
 //! ```
 //!
 //! # Who may do what
 //!
-//! - Whoever has a reference may make another ([`Ext::share_mut`], Relaxed: the one it has keeps the
+//! - Whoever has a reference may make another ([`Ext::share`], Relaxed: the one it has keeps the
 //!   storage) and drop its own (Release: what it read, it has read).
 //! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
 //!   since that takes one. So the holder may write ([`Ext::is_writable`]), drop the storage, and
@@ -35,6 +36,8 @@ use uma::RawZoneRef;
 
 use crate::error::NoBufs;
 use crate::pool::{ClusterSize, Zones};
+
+mod pages;
 
 /// The storage is overwritten with zeros on its last free: a bit beside the count.
 pub(crate) const ZERO_ON_FREE: u32 = 1 << 31;
@@ -106,6 +109,7 @@ impl Ext {
     {
         let head = LentHead {
             refs: AtomicU32::new(1),
+            shows: Shows::Bytes,
             free: Lent::<T>::free,
         };
         // From here on the owner is reached through this pointer alone: moving a Box would say
@@ -147,6 +151,13 @@ impl Ext {
         let buf = place.cast::<u8>().wrapping_add(offset_of!(Ext, buf));
         // SAFETY: a field of what the caller says. No storage is at address 0.
         unsafe { buf.cast::<*mut u8>().read() }.is_null()
+    }
+
+    /// One more reference. Refused if there are absurdly many.
+    #[inline]
+    pub(crate) fn share(&self) -> Result<Self, NoBufs> {
+        self.count_one_more()?;
+        Ok(self.twin())
     }
 
     /// One more reference, without an atomic read-modify-write while there is only ours: the
@@ -208,6 +219,9 @@ impl Ext {
     /// False if it is not ours to write, but its owner's.
     #[doc(alias = "m_zero")]
     pub(crate) fn zeroize(&self) -> bool {
+        if let Some(source) = self.source() {
+            return source.zeroize();
+        }
         // Relaxed: whoever drops the last reference reads this bit in the word that says so.
         self.refs().fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
         matches!(self.home, Home::Cluster(_))
@@ -323,9 +337,21 @@ pub(crate) unsafe fn wipe(buf: NonNull<u8>, len: usize) {
 #[repr(C)]
 struct LentHead {
     refs: AtomicU32,
-    /// Drops the [`Lent`] that begins with this header.
+    /// What follows this header; where there was padding.
+    shows: Shows,
+    /// Drops the [`Lent`] or [`LentPages`](pages::LentPages) that begins with this header.
     #[doc(alias = "ext_free")]
     free: unsafe fn(NonNull<LentHead>),
+}
+
+/// What an owner shows.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    /// Bytes at one address: a [`Lent`].
+    Bytes,
+    /// Pages by their numbers: a [`LentPages`](pages::LentPages).
+    Pages,
 }
 
 /// Lent storage: dropping `owner` is the caller's free function. The count comes first in

@@ -22,6 +22,7 @@
 //! | [`Chain`] | bytes without one, as in a socket buffer | dropping it |
 //! | [`Mbufq`] | packets in a row, taken whole in O(1) | dropping it |
 //! | [`Scatter`] | empty clusters to read into | dropping it |
+//! | [`ExtPgs`] | bytes in up to five pages, which need not be mapped: for a `Chain<Mixed>` | dropping it |
 //! | [`MbufPool`] | the zones that all of this comes from | its last handle |
 //!
 //! # Example
@@ -44,15 +45,16 @@
 //!
 //! Read in this order: `raw.rs` (the layout), `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is
 //! nearly all that is `unsafe`), `list.rs`, [`Packet`], [`Chain`], [`Mbufq`], [`Scatter`],
-//! [`MbufPool`].
+//! [`ExtPgs`], [`MbufPool`].
 //!
-//! Sources: seed 004 (mbufs, clusters, the packet zone), seed 000 (shared clusters), seed 003 (the
-//! queue that is taken whole).
+//! Sources: seed 004 (mbufs, clusters, the packet zone), seed 000 (shared clusters), seed 001 (page
+//! lists in the mbuf itself), seed 003 (the queue that is taken whole).
 
 mod chain;
 mod cursor;
 mod error;
 mod ext;
+mod ext_pgs;
 mod histogram;
 mod list;
 mod mbuf;
@@ -74,6 +76,10 @@ mod writer;
 pub use chain::{Chain, PINNED_PER_BYTE_MAX};
 pub use cursor::{Cursor, CursorMut};
 pub use error::{CollapseError, NoBufs, PullupError, WriteError};
+pub use ext_pgs::{
+    ExtPgs, ExtPgsError, FilePages, MapError, MemfdPages, OwnedPages, PageRun, PageSource, Pages,
+    Piece, Pieces, Record, RecordTooLong,
+};
 pub use histogram::{SizeCounts, SizeHistogram};
 pub use mbufq::Mbufq;
 pub use packet::Packet;

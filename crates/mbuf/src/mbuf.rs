@@ -100,6 +100,35 @@ impl Mbuf {
         unsafe { &(*self.0.as_ptr()).body }
     }
 
+    /// The head of the page list, to change.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn pg_mut(&mut self) -> &mut PgHdr {
+        assert!(self.is(PGS));
+        // SAFETY: as above, and reached through no other owner.
+        unsafe { &mut *self.at(offset_of!(RawMbuf, pkt)).cast::<PgHdr>() }
+    }
+
+    /// The pages, header and trailer of the page list, to change.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn pg_body_mut(&mut self) -> &mut PgBody {
+        assert!(self.is(PGS));
+        // SAFETY: as above, and reached through no other owner.
+        unsafe { &mut (*self.0.as_ptr()).body }
+    }
+
+    /// How far into the record of a page list the first byte shown is.
+    #[inline]
+    pub(crate) fn pg_start(&self) -> usize {
+        debug_assert!(self.is(PGS));
+        self.head().data.addr()
+    }
+
     #[inline]
     fn pkt(&self) -> &Pkt {
         assert!(self.is(PKTHDR));
@@ -246,6 +275,20 @@ impl Mbuf {
     #[inline]
     pub(crate) fn set_nextpkt(&mut self, next: Self) {
         self.head_mut().nextpkt = Some(next);
+    }
+
+    /// Fetches all lines of the next mbuf, for who is about to look at its page list: it lies in
+    /// four, and the walk would wait for them when it comes there.
+    #[inline]
+    pub(crate) fn fetch_next(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(next) = self.next() {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            for line in (0..crate::raw::MSIZE).step_by(64) {
+                // SAFETY: a prefetch is a hint, and may have any address; this one is an mbuf's.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(next.at(line).cast()) };
+            }
+        }
     }
 
     /// This mbuf and those after it.

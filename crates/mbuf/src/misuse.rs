@@ -259,6 +259,72 @@
 //! }
 //! ```
 //!
+//! # Pages that may not be mapped are looked at as bytes
+//! ```compile_fail,E0599
+//! fn sum(sndbuf: &mbuf::Chain<mbuf::Mixed>) -> usize {
+//!     sndbuf.segments().map(|s| s.len()).sum()
+//! }
+//! ```
+//! ```
+//! fn sum(sndbuf: &mbuf::Chain<mbuf::Mixed>) -> usize {
+//!     sndbuf.pieces().map(|piece| piece.len()).sum()
+//! }
+//! ```
+//!
+//! # A header is pulled up out of pages that may not be mapped
+//! ```compile_fail,E0599
+//! fn input(packet: &mut mbuf::Packet<mbuf::Mixed>) -> Option<u8> {
+//!     Some(packet.pullup(20).ok()?[0])
+//! }
+//! ```
+//! ```
+//! fn input(pool: &mbuf::MbufPool, packet: &mut mbuf::Packet<mbuf::Mixed>) -> Option<u8> {
+//!     Some(packet.map(pool).ok()?.pullup(20).ok()?[0])
+//! }
+//! ```
+//!
+//! # A page of a file is written through a packet that shows it
+//! ```compile_fail,E0599
+//! fn stamp(packet: &mut mbuf::Packet<mbuf::Mixed>) -> bool {
+//!     packet.write_at(0, &[1]).is_ok()
+//! }
+//! ```
+//! ```
+//! fn stamp(packet: &mut mbuf::Packet<mbuf::Mixed>) -> bool {
+//!     // The first mbuf of a packet is never pages.
+//!     packet.front_mut().is_some_and(|front| front.first_mut().map(|b| *b = 1).is_some())
+//! }
+//! ```
+//!
+//! # Unmapped storage is handed to code that looks at bytes
+//! ```compile_fail,E0308
+//! fn send(pool: &mbuf::MbufPool, file: mbuf::Chain<mbuf::Mixed>) -> Option<Vec<u8>> {
+//!     let bytes: mbuf::Chain = file;
+//!     Some(bytes.to_vec())
+//! }
+//! ```
+//! ```
+//! fn send(pool: &mbuf::MbufPool, mut file: mbuf::Chain<mbuf::Mixed>) -> Option<Vec<u8>> {
+//!     let bytes: mbuf::Chain = file.map(pool).ok()?;
+//!     Some(bytes.to_vec())
+//! }
+//! ```
+//!
+//! # A page list begins a packet
+//! ```compile_fail,E0308
+//! fn output(queue: &mut mbuf::Mbufq, record: mbuf::ExtPgs) {
+//!     queue.enqueue(record);
+//! }
+//! ```
+//! ```
+//! use mbuf::{ExtPgs, MapError, MbufPool, Mbufq, Packet};
+//! fn output(pool: &MbufPool, queue: &mut Mbufq, record: ExtPgs) -> Result<(), MapError> {
+//!     let mut packet = Packet::before_chain(pool, record.into_chain())?;
+//!     queue.enqueue(packet.map(pool)?);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # A chain is joined to itself (m_cat of m to m: a circle)
 //! ```compile_fail,E0505
 //! fn twice(mut chain: mbuf::Chain) -> mbuf::Chain {
@@ -395,5 +461,20 @@
 //! #![deny(unused_must_use)]
 //! fn forget(mut key: mbuf::Chain) -> bool {
 //!     key.zeroize()
+//! }
+//! ```
+//!
+//! # Pages are written that somebody is shown already
+//! ```compile_fail,E0382
+//! fn encrypt(pool: &mbuf::MbufPool, mut pages: mbuf::OwnedPages) -> Option<mbuf::ExtPgs> {
+//!     let record = mbuf::ExtPgs::new(pool, pages.into(), 0, 4096).ok();
+//!     pages.write_at(0, &[1]).ok()?;
+//!     record
+//! }
+//! ```
+//! ```
+//! fn encrypt(pool: &mbuf::MbufPool, mut pages: mbuf::OwnedPages) -> Option<mbuf::ExtPgs> {
+//!     pages.write_at(0, &[1]).ok()?;
+//!     mbuf::ExtPgs::new(pool, pages.into(), 0, 4096).ok()
 //! }
 //! ```

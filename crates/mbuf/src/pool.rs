@@ -257,6 +257,8 @@ impl MbufPool {
             clusters,
             tags: zones.tags.stats(),
             bytes_copied: s.bytes_copied.get(),
+            pages_mapped: s.pages_mapped.get(),
+            pages_read: s.pages_read.get(),
         }
     }
 

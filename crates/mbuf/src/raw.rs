@@ -146,6 +146,15 @@ impl PgHdr {
     pub(crate) fn record_len(&self) -> usize {
         usize::from(self.hdr_len) + self.pages_len() + usize::from(self.trail_len)
     }
+
+    /// Whether the fields are within their bounds.
+    pub(crate) fn is_valid(&self) -> bool {
+        usize::from(self.npages) <= PAGES_MAX
+            && usize::from(self.first_off) < PAGE_SIZE
+            && usize::from(self.last_len) <= PAGE_SIZE
+            && usize::from(self.hdr_len) <= RECORD_HEADER_MAX
+            && usize::from(self.trail_len) <= RECORD_TRAILER_MAX
+    }
 }
 
 /// The rest of a page list, where a small mbuf would have its data.

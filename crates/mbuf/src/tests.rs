@@ -3,4 +3,5 @@
 mod ext;
 mod layout;
 mod limits;
+mod pages;
 mod zeroize;

@@ -7,9 +7,15 @@
 #![cfg(feature = "invariants")]
 
 mod common;
+#[path = "common/pages.rs"]
+mod pages;
 
 use common::{Built, Kind, check_chain, check_packet, pattern, pool_of};
-use mbuf::{Chain, ClusterSize, CollapseError, Live, MbufPool, Mbufq, NoBufs, Packet, Scatter};
+use mbuf::{
+    Chain, ClusterSize, CollapseError, ExtPgs, ExtPgsError, Live, MapError, MbufPool, Mbufq,
+    NoBufs, OwnedPages, PAGE_SIZE, Packet, Pages, Scatter,
+};
+use pages::{Shown, VecPages, gathered};
 use std::process::Command;
 
 type Outcome = Result<(), NoBufs>;
@@ -67,6 +73,11 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("queue", queue),
     ("scatter", scatter),
     ("segments of a stream", stream),
+    ("pages of a source", pages_of_a_source),
+    ("cuts of pages", cuts_of_pages),
+    ("pages looked at", map_pages),
+    ("a packet of pages looked at", map_packet),
+    ("pages of the pool", owned_pages),
 ];
 
 /// A chain of every kind of piece.
@@ -307,6 +318,83 @@ fn stream(pool: &MbufPool) -> Outcome {
         check_chain(&sent, &bytes);
     }
     outcome
+}
+
+/// A reference to 10 pages, some of which are in memory.
+fn source() -> (Pages, Vec<u8>) {
+    let bytes = pattern(5, 10 * PAGE_SIZE);
+    let (pages, _) = VecPages::pages(bytes.clone(), Shown::Even);
+    (pages, bytes)
+}
+
+fn no_bufs(error: ExtPgsError) -> NoBufs {
+    assert_eq!(error, ExtPgsError::NoBufs);
+    NoBufs
+}
+
+fn pages_of_a_source(pool: &MbufPool) -> Outcome {
+    let (pages, bytes) = source();
+    let made = Chain::from_pages(pool, &pages, 3, 36_000).map_err(no_bufs);
+    drop(pages);
+    made.map(|chain| assert!(gathered(&chain) == bytes[3..36_003]))
+}
+
+fn cuts_of_pages(pool: &MbufPool) -> Outcome {
+    let (pages, mut bytes) = source();
+    let mut chain = Chain::from_pages(pool, &pages, 0, bytes.len()).map_err(no_bufs)?;
+    let mut outcome = Ok(());
+    while chain.len() > 9000 {
+        let shared = chain.share(100, 8000).map(|part| gathered(&part));
+        assert!(shared.is_err() || shared == Ok(bytes[100..8100].to_vec()));
+        let front = chain.take_front(5000);
+        if let Ok(front) = &front {
+            assert!(gathered(front) == bytes[..5000]);
+            bytes.drain(..5000);
+        }
+        assert!(chain.is_valid() && gathered(&chain) == bytes);
+        outcome = outcome.and(shared.map(drop));
+        front?;
+    }
+    outcome
+}
+
+fn map_pages(pool: &MbufPool) -> Outcome {
+    let (pages, bytes) = source();
+    let mut record = ExtPgs::new(pool, pages, 1000, 15_000).map_err(no_bufs)?;
+    record.set_header(&bytes[990..1000]).expect("it fits");
+    let mut chain = record.into_chain();
+    let seen = chain.map(pool);
+    assert!(chain.is_valid() && gathered(&chain) == bytes[990..16_000]);
+    check_chain(&seen.map_err(not_read)?, &bytes[990..16_000]);
+    Ok(())
+}
+
+fn map_packet(pool: &MbufPool) -> Outcome {
+    let (pages, bytes) = source();
+    let payload = Chain::from_pages(pool, &pages, 0, 6000).map_err(no_bufs)?;
+    let mut packet = Packet::before_chain(pool, payload)?;
+    packet.prepend(20)?.fill(7);
+    let seen = packet.map(pool);
+    assert!(packet.is_valid() && packet.front() == [7; 20]);
+    check_packet(
+        &seen.map_err(not_read)?,
+        &[&[7; 20], &bytes[..6000]].concat(),
+    );
+    Ok(())
+}
+
+fn not_read(error: MapError) -> NoBufs {
+    assert!(matches!(error, MapError::NoBufs), "{error}");
+    NoBufs
+}
+
+fn owned_pages(pool: &MbufPool) -> Outcome {
+    let mut owned = OwnedPages::new(pool, 4).map_err(no_bufs)?;
+    owned.write_at(0, &[8; 9000]).expect("they fit");
+    let record = ExtPgs::new(pool, owned.into(), 0, 9000).map_err(no_bufs)?;
+    let seen = record.into_chain().map(pool).map_err(not_read)?;
+    check_chain(&seen, &[8; 9000]);
+    Ok(())
 }
 
 const ZONES: [&str; 6] = [

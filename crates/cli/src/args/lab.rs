@@ -29,6 +29,17 @@ pub(crate) enum Experiment {
     )]
     Alloc(AllocArgs),
 
+    /// Records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
+    #[command(
+        long_about = "Compare ways of describing a TLS record of 16 KiB that lies in pages which nobody maps: a list \
+        of the pages inside of the mbuf (ours, and a bare one), a list in a record of its own as FreeBSD had it until \
+        2020, and clusters of 2 KiB instead.\n\n\
+        Every round goes over all designs. Records are built, walked as a driver does, and freed, each time with \
+        caches that something else filled. A figure is the median over the rounds, with the quartiles beside it; \
+        `saved` compares round by round."
+    )]
+    Extpgs(ExtpgsArgs),
+
     /// Ways of sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
     #[command(
         long_about = "Compare ways of sharing the storage of network buffers, side by side in one run: a ring of \
@@ -165,4 +176,45 @@ ours in the bare mbuf that ring, proxy and leader are built into, so that nothin
 pub(crate) struct RefsArgs {
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// What `mbuma lab extpgs` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab extpgs --list                        the cases and the designs
+  mbuma lab extpgs --case saved,mbufs
+  mbuma lab extpgs --records 40000 --reps 31 --json | jq .
+
+Instructions and cache misses of one phase, where no counters are to be had:
+  valgrind --tool=callgrind --cache-sim=yes --collect-atstart=no --toggle-collect='*walk_all*' \\
+    mbuma lab extpgs --design inline --records 2000 --reps 1")]
+pub(crate) struct ExtpgsArgs {
+    /// Only these cases
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+
+    /// Only these designs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) design: Vec<String>,
+
+    /// Records that are live at once
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) records: usize,
+
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 11)]
+    pub(crate) reps: usize,
+
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Draw each case into DIR, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// List the cases and the designs, and measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
 }

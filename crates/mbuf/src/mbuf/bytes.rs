@@ -13,7 +13,7 @@ use core::{ptr, slice};
 use super::{Mbuf, internal};
 use crate::chain::PINNED_PER_BYTE_MAX;
 use crate::ext::Ext;
-use crate::raw::{MSIZE, PGS, ZERO};
+use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
 
 impl Mbuf {
     /// Bytes shown.
@@ -103,6 +103,10 @@ impl Mbuf {
     /// The room behind the last byte.
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
         let (end, room) = (self.head().data.wrapping_add(self.len()), self.room());
+        if room == 0 {
+            // Of a page list, `data` is no address.
+            return &mut [];
+        }
         // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
         // initialised: zones hand out initialised pages.
         unsafe { slice::from_raw_parts_mut(end, room) }
@@ -222,5 +226,13 @@ impl Mbuf {
         start >= base.addr()
             && start + self.len() <= base.addr() + size
             && self.head().nextpkt.is_none()
+            && (!self.is(PGS) || self.is_valid_list())
+    }
+
+    /// Whether a page list is one.
+    fn is_valid_list(&self) -> bool {
+        let pg = self.pg();
+        let has_source = self.ext().is_some_and(|ext| ext.source().is_some());
+        has_source && !self.is(PKTHDR | PACK) && pg.is_valid()
     }
 }

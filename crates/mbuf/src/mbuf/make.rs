@@ -181,6 +181,39 @@ impl Mbuf {
         unsafe { Self::over(zones, 0, ext, 0, len) }
     }
 
+    /// A plain mbuf that shows what `pg` says of the pages of `ext`, `pages` by number. It has
+    /// neither header nor trailer yet.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn with_pages(
+        zones: &Zones,
+        ext: Ext,
+        pg: PgHdr,
+        pages: &[u64],
+    ) -> Result<Self, NoBufs> {
+        debug_assert!(pg.is_valid() && pages.len() == usize::from(pg.npages));
+        debug_assert!(ext.source().is_some());
+        let mut m = Self::alloc(zones, 0, 0)?;
+        m.attach(ext);
+        let head = m.head_mut();
+        head.flags |= PGS;
+        head.data = ptr::null_mut();
+        head.len = pg.record_len() as u32;
+        // What is not named here of the list stays whatever it was: nobody looks at it.
+        *m.pg_mut() = pg;
+        m.pg_body_mut().pages[..pages.len()].copy_from_slice(pages);
+        Ok(m)
+    }
+
+    /// Shows all of a page list's record, of which the header or the trailer has grown.
+    #[inline]
+    pub(crate) fn show_record(&mut self) {
+        let len = self.pg().record_len();
+        let head = self.head_mut();
+        head.data = ptr::null_mut();
+        head.len = len as u32;
+    }
+
     /// A new plain mbuf that shows bytes `off..off + len` of this one: shared where they are
     /// outside, copied where they are inside.
     ///
@@ -254,12 +287,8 @@ impl Mbuf {
 
     /// Takes over another mbuf's page list, of which this one has a reference already.
     fn copy_pages_of(&mut self, other: &Self) {
-        let (pg, body) = (*other.pg(), *other.pg_body());
-        // SAFETY: inside of our mbuf, whose data is outside; a page list goes there.
-        unsafe { self.at(offset_of!(RawMbuf, pkt)).cast::<PgHdr>().write(pg) };
-        // SAFETY: as above.
-        unsafe { (*self.0.as_ptr()).body = body };
         self.head_mut().flags |= PGS | (other.head().flags & ZERO);
+        (*self.pg_mut(), *self.pg_body_mut()) = (*other.pg(), *other.pg_body());
     }
 
     /// Moves an empty mbuf's bytes-to-be outside.

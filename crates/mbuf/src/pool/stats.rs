@@ -20,6 +20,8 @@ pub(crate) struct Stats {
     pub(crate) bytes_copied: Counter,
     /// Clusters that went to the packet zone, not to a caller.
     pub(crate) paired: Counter,
+    pub(crate) pages_mapped: Counter,
+    pub(crate) pages_read: Counter,
 }
 
 /// Items in use.
@@ -81,6 +83,10 @@ pub struct PoolStats {
     /// Bytes copied from mbuf to mbuf: internal data shared by value, pullups, unsharing,
     /// compaction.
     pub bytes_copied: u64,
+    /// Pages of page lists that were looked at where they are...
+    pub pages_mapped: u64,
+    /// ...and those that had to be read for that.
+    pub pages_read: u64,
 }
 
 impl PoolStats {
@@ -117,10 +123,13 @@ impl PoolStats {
         format!(
             "{{\"zones\":[{}],\"clusters_cached_in_packets\":{},\"bytes_used\":{used},\
              \"bytes_total\":{total},\"calls\":{{\"get\":{get},\"getcl\":{getcl},\"clget\":{clget},\
-             \"pullup\":{pullup},\"pullup_copied\":{pullup_copied}}},\"bytes_copied\":{}}}",
+             \"pullup\":{pullup},\"pullup_copied\":{pullup_copied}}},\"bytes_copied\":{},\
+             \"pages_mapped\":{},\"pages_read\":{}}}",
             zones.join(","),
             self.clusters_cached_in_packets,
-            self.bytes_copied
+            self.bytes_copied,
+            self.pages_mapped,
+            self.pages_read
         )
     }
 }
@@ -191,6 +200,11 @@ impl fmt::Display for PoolStats {
             calls.pullup,
             calls.pullup_copied,
             self.bytes_copied
+        )?;
+        writeln!(
+            f,
+            "{} pages of page lists mapped, {} read",
+            self.pages_mapped, self.pages_read
         )
     }
 }

@@ -1,0 +1,224 @@
+//! `mbuma lab extpgs`: records of 16 KiB in pages that nobody maps, described by a list in the mbuf itself, by one in a
+//! record beside it, and by clusters instead, in one run.
+//!
+//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
+//!
+//! ```text
+//!   design.rs     what describing a record looks like   designs/     one file each, two in bare.rs
+//!   phases.rs     what is done with it and timed        catalog.rs   which designs and cases there are
+//! ```
+//!
+//! Every round gives each design one turn: all its records are built, walked and freed, with caches that something else
+//! filled before each phase, because that is how a server with thousands of connections finds them. The first turn of
+//! each does not count: memory that was never used costs page faults.
+//!
+//! What to see: `inline` against `separate` is what the place of the list does, and nothing else differs between them;
+//! `mbuma` against `inline` is what our checks and types cost, and what its walk gains by fetching the next mbuf early.
+//!
+//! Source: seed 001, which saw 2 per cent of all CPU time, 3 of what is scaled to load, on a server of encrypted video.
+
+mod catalog;
+mod design;
+#[allow(unsafe_code)] // the bare mbufs that ours are measured against
+mod designs;
+mod options;
+mod phases;
+
+pub use options::Options;
+
+use crate::error::written;
+use crate::harness::progress::Progress;
+use crate::harness::summary::Summary;
+use crate::harness::{plot, sys, table};
+use crate::{Error, Record};
+use catalog::{CATALOG, Case, Entry};
+use design::RECORD;
+use options::Choice;
+use phases::{Cold, Subject, Turn, Weight};
+use std::io::Write;
+
+/// Runs the comparison and writes what it finds to `out`: a table for each case, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let found = measure(options, &choice);
+    let mut all = Vec::new();
+    for &case in &choice.cases {
+        let records = found.records(case);
+        let text = show(options.json, case, &records);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        all.extend(records);
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in Case::ALL {
+        text += &format!("  {:<12} {} ({})\n", case.name(), case.about(), case.unit());
+    }
+    text += "\ndesigns:\n";
+    for entry in CATALOG {
+        text += &format!("  {:<12} {}\n", entry.name, entry.about);
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+/// What one design did.
+struct Outcome {
+    entry: Entry,
+    turns: Vec<Turn>,
+    weight: Weight,
+}
+
+/// What all designs did, in the order of the catalog.
+struct Found(Vec<Outcome>);
+
+fn measure(options: &Options, choice: &Choice) -> Found {
+    let all = sys::allowed_cpus();
+    // Without the right to, it is measured wherever it runs.
+    let _ = sys::pin(&all[..1]);
+    let mut progress = Progress::new(options.progress);
+    let mut cold = Cold::new();
+    let mut found: Vec<(Box<dyn Subject>, Outcome)> = Vec::new();
+    for &entry in &choice.entries {
+        progress.say(&format!("extpgs: warming up {}", entry.name));
+        let mut subject = (entry.make)(options.records);
+        subject.turn(&mut cold);
+        let weight = subject.weigh();
+        let turns = Vec::with_capacity(options.reps);
+        found.push((
+            subject,
+            Outcome {
+                entry,
+                turns,
+                weight,
+            },
+        ));
+    }
+    for round in 1..=options.reps {
+        for (subject, outcome) in &mut found {
+            let name = outcome.entry.name;
+            progress.say(&format!(
+                "extpgs: round {round} of {}, {name}",
+                options.reps
+            ));
+            outcome.turns.push(subject.turn(&mut cold));
+        }
+    }
+    let _ = sys::pin(&all);
+    Found(found.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+impl Found {
+    /// What they say about a case.
+    fn records(&self, case: Case) -> Vec<Record> {
+        let each = self.0.iter();
+        match case {
+            Case::Saved => self.saved(),
+            Case::Mbufs => each.map(weighed).collect(),
+            _ => each.filter_map(|outcome| timed(case, outcome)).collect(),
+        }
+    }
+
+    /// What lists inside of mbufs save of the time of lists beside them, phase by phase.
+    fn saved(&self) -> Vec<Record> {
+        let by_name = |name| self.0.iter().find(|outcome| outcome.entry.name == name);
+        let Some(separate) = by_name("separate") else {
+            return Vec::new();
+        };
+        let of_phase = |phase: Case| {
+            let inside = ["inline", "mbuma"].into_iter().filter_map(by_name);
+            inside.filter_map(move |one| {
+                let rounds = one.turns.iter().zip(&separate.turns);
+                let percent = |(one, separate)| 100.0 * (1.0 - phase.of(one) / phase.of(separate));
+                let mut record = summed(Case::Saved, one, rounds.map(percent))?;
+                record.measure = Some(phase.name());
+                Some(record)
+            })
+        };
+        Case::TIMED.into_iter().flat_map(of_phase).collect()
+    }
+}
+
+fn timed(case: Case, outcome: &Outcome) -> Option<Record> {
+    summed(
+        case,
+        outcome,
+        outcome.turns.iter().map(|turn| case.of(turn)),
+    )
+}
+
+fn weighed(outcome: &Outcome) -> Record {
+    let mbufs = Some(outcome.weight.mbufs_per_mib);
+    Record {
+        median: mbufs,
+        p25: mbufs,
+        p75: mbufs,
+        n: 1,
+        note: format!("{} B a record beside its payload", outcome.weight.overhead),
+        ..blank(Case::Mbufs, outcome)
+    }
+}
+
+/// A record of readings, if there are any.
+fn summed(
+    case: Case,
+    outcome: &Outcome,
+    readings: impl IntoIterator<Item = f64>,
+) -> Option<Record> {
+    let summary = Summary::of(readings)?;
+    Some(Record {
+        median: Some(summary.median),
+        p25: Some(summary.p25),
+        p75: Some(summary.p75),
+        n: summary.n,
+        ..blank(case, outcome)
+    })
+}
+
+fn blank(case: Case, outcome: &Outcome) -> Record {
+    Record {
+        experiment: "extpgs",
+        case: case.name(),
+        design: outcome.entry.name,
+        size: RECORD,
+        unit: case.unit(),
+        ours: outcome.entry.ours,
+        ..Record::default()
+    }
+}
+
+/// A case as it is printed.
+fn show(json: bool, case: Case, records: &[Record]) -> String {
+    if json {
+        return records
+            .iter()
+            .map(|record| record.to_json() + "\n")
+            .collect();
+    }
+    let tables = records.chunk_by(|a, b| a.measure == b.measure).map(|rows| {
+        let measure = rows[0].measure.map(|measure| format!(", {measure}"));
+        let measure = measure.unwrap_or_default();
+        let title = format!(
+            "{}{measure}, {}: {}",
+            case.name(),
+            case.unit(),
+            case.about()
+        );
+        table::table(&title, rows) + "\n"
+    });
+    tables.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! What the user asked for, and what of it can be done.
+//!
+//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: the catalog.
+
+use super::catalog::{CATALOG, Case, Entry};
+use super::phases::ROW;
+use crate::Error;
+use crate::harness::choice::chosen;
+use std::path::PathBuf;
+
+/// What to compare, how often, and how to show it. Empty lists mean all.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of cases.
+    pub cases: Vec<String>,
+    /// Names of designs.
+    pub designs: Vec<String>,
+    /// Records that are live at once.
+    pub records: usize,
+    /// Rounds.
+    pub reps: usize,
+    /// JSON lines instead of tables.
+    pub json: bool,
+    /// Where to draw pictures.
+    pub plot: Option<PathBuf>,
+    /// Say on standard error how far it is, if that is a terminal.
+    pub progress: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cases: Vec::new(),
+            designs: Vec::new(),
+            records: 20_000,
+            reps: 11,
+            json: false,
+            plot: None,
+            progress: true,
+        }
+    }
+}
+
+/// What was chosen.
+pub(crate) struct Choice {
+    /// In the order of [`Case::ALL`].
+    pub(crate) cases: Vec<Case>,
+    /// In the order of the catalog.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// The most records: nine clusters each are 900 MiB.
+const RECORDS_MAX: usize = 50_000;
+
+impl Options {
+    /// Names to things.
+    pub(crate) fn choose(&self) -> Result<Choice, Error> {
+        if !(ROW..=RECORDS_MAX).contains(&self.records) {
+            let text = format!(
+                "it takes {ROW} to {RECORDS_MAX} records, not {}",
+                self.records
+            );
+            return Err(Error::Bad(text));
+        }
+        if self.reps == 0 {
+            return Err(Error::Bad("it takes at least one round".to_owned()));
+        }
+        Ok(Choice {
+            cases: chosen("case", &self.cases, &Case::ALL, |case| case.name())?,
+            entries: chosen("design", &self.designs, CATALOG, |entry| entry.name)?,
+        })
+    }
+}

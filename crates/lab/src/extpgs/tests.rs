@@ -1,0 +1,127 @@
+use super::catalog::{CATALOG, Case};
+use super::design::{RECORD, Spec, of_bytes, of_pages};
+use super::phases::ROW;
+use super::{Options, run};
+
+const RECORDS: usize = 5 * ROW + 3;
+
+fn options() -> Options {
+    Options {
+        records: RECORDS,
+        reps: 2,
+        progress: false,
+        ..Options::default()
+    }
+}
+
+fn output(options: &Options) -> String {
+    let mut out = Vec::new();
+    run(options, &mut out).expect("nothing is wrong with it");
+    String::from_utf8(out).expect("it is text")
+}
+
+/// What walking the n-th record adds up to, worked out without any mbuf.
+fn expected(number: u64) -> u64 {
+    let spec = Spec::new(number);
+    let last = spec.first_off + RECORD - 4 * 4096;
+    let lens = [4096 - spec.first_off, 4096, 4096, 4096, last];
+    let pieces = spec.pages.iter().zip(lens).enumerate();
+    let pages = pieces.map(|(at, (&page, len))| {
+        let off = if at == 0 { spec.first_off } else { 0 };
+        of_pages(page, off, len)
+    });
+    pages.fold(0, u64::wrapping_add) + of_bytes(&spec.header) + of_bytes(&spec.trailer)
+}
+
+#[test]
+fn all_page_lists_describe_the_same() {
+    // Breaks if a design loses a record, a page, a byte of header or trailer: it would be faster for that.
+    let sum = (0..RECORDS as u64).map(expected).fold(0, u64::wrapping_add);
+    for entry in CATALOG.iter().filter(|entry| entry.name != "clusters") {
+        let mut subject = (entry.make)(RECORDS);
+        for _ in 0..3 {
+            assert_eq!(subject.sum(), sum, "{}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_record_is_one_mbuf_or_nine() {
+    // Breaks if a page list takes a second mbuf, or a cluster is counted that is not there.
+    for entry in CATALOG {
+        let mbufs = if entry.name == "clusters" { 9.0 } else { 1.0 };
+        let weight = (entry.make)(RECORDS).weigh();
+        assert_eq!(weight.mbufs_per_mib, 64.0 * mbufs, "{}", entry.name);
+    }
+}
+
+#[test]
+fn every_case_has_a_figure_of_every_design() {
+    // Breaks if a case is measured and not shown.
+    let text = output(&options());
+    for case in Case::ALL {
+        assert!(text.contains(case.about()), "{text}");
+    }
+    let lines = |name: &str| {
+        let begins = format!("  {name} ");
+        text.lines()
+            .filter(|line| line.starts_with(&begins))
+            .count()
+    };
+    // Five cases; and four phases of what is saved by the first two.
+    assert_eq!([lines("mbuma"), lines("inline")], [9, 9], "{text}");
+    assert_eq!([lines("separate"), lines("clusters")], [5, 5], "{text}");
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    // Breaks if a key that the other experiments have is missing here.
+    let text = output(&Options {
+        json: true,
+        cases: vec!["walk".to_owned(), "saved".to_owned()],
+        ..options()
+    });
+    assert_eq!(text.lines().count(), 4 + 8);
+    for line in text.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+        assert_eq!(record["experiment"], "extpgs");
+        assert_eq!(record["n"], 2);
+        for key in [
+            "case", "design", "size", "unit", "median", "p25", "p75", "note",
+        ] {
+            assert!(!record[key].is_null(), "{key} of {line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    // Breaks if a wrong name or number measures something else instead.
+    let refused = |options: Options| run(&options, &mut Vec::new()).map_err(|e| e.to_string());
+    let unknown = refused(Options {
+        designs: vec!["sepaate".to_owned()],
+        ..options()
+    });
+    assert!(unknown.is_err_and(|text| text.contains("separate")));
+    for (records, reps) in [(ROW - 1, 1), (1_000_000, 1), (ROW, 0)] {
+        let bad = Options {
+            records,
+            reps,
+            ..options()
+        };
+        assert!(refused(bad).is_err());
+    }
+}
+
+#[test]
+fn pictures_are_drawn() {
+    // Breaks if two cases draw over each other's picture.
+    let dir = std::env::temp_dir().join(format!("mbuma-extpgs-{}", std::process::id()));
+    output(&Options {
+        plot: Some(dir.clone()),
+        ..options()
+    });
+    let pictures = std::fs::read_dir(&dir).expect("it was made").count();
+    std::fs::remove_dir_all(&dir).expect("it is ours");
+    assert_eq!(pictures, 9);
+}

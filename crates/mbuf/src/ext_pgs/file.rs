@@ -1,0 +1,47 @@
+//! Pages of a file, which is never mapped: what sendfile shows.
+//!
+//! Called by: users. Calls: `pread`.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::source::PageSource;
+use crate::raw::PAGE_SIZE;
+
+/// The pages of a file: page n is its bytes from `4096 * n` on.
+///
+/// They are read where somebody has to look at them, never mapped: a file that is cut short
+/// meanwhile is an error of that read, not a signal to the program.
+#[doc(alias = "sendfile")]
+#[derive(Debug)]
+pub struct FilePages(File);
+
+impl FilePages {
+    /// The pages of a [`File`], an [`OwnedFd`](std::os::fd::OwnedFd) or what else becomes a file.
+    /// It has to be one that can be read at any offset, opened for reading.
+    pub fn new(file: impl Into<File>) -> Self {
+        Self(file.into())
+    }
+}
+
+impl PageSource for FilePages {
+    fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()> {
+        let at = page.checked_mul(PAGE_SIZE as u64);
+        let Some(at) = at.and_then(|at| at.checked_add(off as u64)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        self.0
+            .read_exact_at(dst, at)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => ends_early(at, dst.len()),
+                _ => error,
+            })
+    }
+}
+
+/// The error of a source that has fewer bytes than it is asked for.
+pub(super) fn ends_early(at: u64, len: usize) -> io::Error {
+    let text = format!("the file ends before byte {at} + {len}: was it truncated?");
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
+}

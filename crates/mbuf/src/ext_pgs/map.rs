@@ -1,0 +1,240 @@
+//! Bytes of a list that may hold pages, for code that must look: shown where they are in memory,
+//! read where they are not.
+//!
+//! ```text
+//!   Mixed    | bytes |-->| header | pages of a memfd | trailer |-->| header | pages of a file |
+//!                |           |            |               |             |            |
+//!              shared      copied       shown           copied        copied       read
+//!                v           v            v               v             v            v
+//!   Mapped   | bytes |-->|header|-->| ext ------> |-->| trailer |-->|header|-->| cluster |
+//! ```
+//!
+//! Called by: whoever has to look. Calls: `pieces.rs`, the source.
+//! Invariant: what is mapped is a list of its own; the one that it shows stays as it was.
+
+use core::fmt;
+use std::error::Error;
+use std::io;
+
+use super::pieces::{PageRun, Piece, Pieces, piece_at};
+use crate::chain::Chain;
+use crate::error::NoBufs;
+use crate::mbuf::Mbuf;
+use crate::packet::Packet;
+use crate::pool::MbufPool;
+use crate::raw::{EXT, PGS};
+use crate::storage::Mixed;
+
+/// Why bytes in pages could not be looked at.
+#[derive(Debug)]
+pub enum MapError {
+    /// No buffer to show them in, or to read them into.
+    NoBufs,
+    /// The pages could not be read: a file that was truncated meanwhile is `UnexpectedEof`.
+    Read(io::Error),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBufs => NoBufs.fmt(f),
+            Self::Read(error) => write!(f, "reading pages: {error}"),
+        }
+    }
+}
+
+impl Error for MapError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoBufs => None,
+            Self::Read(error) => Some(error),
+        }
+    }
+}
+
+impl From<NoBufs> for MapError {
+    fn from(_: NoBufs) -> Self {
+        Self::NoBufs
+    }
+}
+
+impl Chain<Mixed> {
+    /// The pieces in order.
+    pub fn pieces(&self) -> Pieces<'_> {
+        Pieces::new(self.first(), 0, self.len())
+    }
+
+    /// The same bytes in a chain that can be looked at: what is in memory is shared, the rest is
+    /// read into clusters. On failure there is none, and this one is in any case as it was.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    #[doc(alias = "mb_unmapped_to_ext")]
+    #[track_caller]
+    pub fn map(&mut self, pool: &MbufPool) -> Result<Chain, MapError> {
+        map_list(self.first_mut(), pool)
+    }
+
+    /// The chain as one whose bytes can be looked at, if it holds no pages; else as it was.
+    pub fn try_into_mapped(self) -> Result<Chain, Self> {
+        let unmapped = has_pages(self.first());
+        if unmapped { Err(self) } else { Ok(self.cast()) }
+    }
+
+    /// Copies bytes from `off` out to `dst`, reading pages that are not in memory.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are too few bytes; those of the source. What `dst` holds then is
+    /// not said.
+    #[doc(alias = "m_unmapped_copydata")]
+    pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> io::Result<()> {
+        copy_out(self.first(), self.len(), off, dst)
+    }
+}
+
+impl Packet<Mixed> {
+    /// The pieces in order.
+    pub fn pieces(&self) -> Pieces<'_> {
+        Pieces::new(Some(self.first()), 0, self.len())
+    }
+
+    /// The same bytes, with the same header and tags, in a packet that can be looked at: see [`Chain::map`].
+    ///
+    /// # Errors
+    /// [`MapError`].
+    #[track_caller]
+    pub fn map(&mut self, pool: &MbufPool) -> Result<Packet, MapError> {
+        let mut packet = if self.first().is(EXT) {
+            Packet::from_chain(pool, map_list(Some(self.first_mut()), pool)?)?
+        } else {
+            // What was contiguous at the front stays so, with room before it.
+            let mut packet = Packet::new(pool)?;
+            let front = self.front();
+            packet.prepend(front.len())?.copy_from_slice(front);
+            packet.append_chain(map_list(self.first_mut().next_mut(), pool)?);
+            packet
+        };
+        packet.copy_header(self)?;
+        Ok(packet)
+    }
+
+    /// The packet as one whose bytes can be looked at, if it holds no pages; else as it was.
+    pub fn try_into_mapped(self) -> Result<Packet, Self> {
+        let unmapped = has_pages(Some(self.first()));
+        if unmapped {
+            Err(self)
+        } else {
+            Ok(Packet::of(self.into_list()))
+        }
+    }
+
+    /// Copies bytes from `off` out to `dst`, reading pages that are not in memory.
+    ///
+    /// # Errors
+    /// As of [`Chain::copy_to`].
+    #[doc(alias = "m_unmapped_copydata")]
+    pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> io::Result<()> {
+        copy_out(Some(self.first()), self.len(), off, dst)
+    }
+}
+
+/// Whether an mbuf of the list is a page list.
+fn has_pages(list: Option<&Mbuf>) -> bool {
+    list.is_some_and(|first| first.iter().any(|m| m.is(PGS)))
+}
+
+/// Copies `dst.len()` bytes from `off` on of a list of `len`.
+fn copy_out(list: Option<&Mbuf>, len: usize, off: usize, mut dst: &mut [u8]) -> io::Result<()> {
+    if off.checked_add(dst.len()).is_none_or(|end| end > len) {
+        let text = "the range reaches past the end of the data";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    for piece in Pieces::new(list, off, dst.len()) {
+        let (here, rest) = dst.split_at_mut(piece.len());
+        piece.copy_to(here)?;
+        dst = rest;
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn map_list(list: Option<&mut Mbuf>, pool: &MbufPool) -> Result<Chain, MapError> {
+    let (mut next, mut out) = (list, Chain::new());
+    while let Some(m) = next {
+        match m.len() {
+            0 => {}
+            _ if m.is(PGS) => map_record(m, pool, &mut out)?,
+            len => out.append(Chain::from_list(m.share(0, len)?)),
+        }
+        next = m.next_mut();
+    }
+    Ok(out)
+}
+
+/// Appends the bytes that a page list shows.
+fn map_record(m: &Mbuf, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError> {
+    let mut at = 0;
+    while at < m.len() {
+        let piece = piece_at(m, at, usize::MAX);
+        match piece {
+            Piece::Bytes(bytes) => {
+                let mut copy = Chain::from_slice(pool, bytes)?;
+                // What a secret was encrypted with is a secret too.
+                if m.is_secret() && !copy.zeroize() {
+                    unreachable!("what was copied is ours");
+                }
+                pool.zones().stats.bytes_copied.add(bytes.len() as u64);
+                out.append(copy);
+            }
+            Piece::Pages(run) => map_run(m, run, pool, out)?,
+        }
+        at += piece.len();
+    }
+    Ok(())
+}
+
+/// Appends the bytes of a run of pages, each shown or read as its source has it.
+fn map_run(m: &Mbuf, run: PageRun<'_>, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError> {
+    let mut rest = run;
+    while rest.len > 0 {
+        let n = match rest.ext.show(rest.page, rest.off, rest.len)? {
+            Some((ext, n)) => {
+                let mut shown = Mbuf::with_lent(pool.zones(), ext)?;
+                shown.advance(rest.off);
+                shown.cut(n);
+                out.append(Chain::from_list(shown));
+                let pages = PageRun { len: n, ..rest }.pages();
+                pool.zones().stats.pages_mapped.add(pages as u64);
+                n
+            }
+            None => {
+                let n = rest.unshown_len();
+                let part = PageRun { len: n, ..rest };
+                out.append(read_run(m, part, pool)?);
+                n
+            }
+        };
+        rest = rest.behind(n);
+    }
+    Ok(())
+}
+
+/// The bytes of a run, read into storage of the pool.
+fn read_run(m: &Mbuf, run: PageRun<'_>, pool: &MbufPool) -> Result<Chain, MapError> {
+    let (mut out, mut rest) = (Chain::new(), run);
+    while rest.len > 0 {
+        let mut into = Mbuf::with_room(pool, rest.len)?;
+        let n = into.room().min(rest.len);
+        if m.is_secret() && !into.zeroize() {
+            unreachable!("what is read into is ours");
+        }
+        let room = &mut into.room_mut()[..n];
+        let read = rest.source().read(rest.page, rest.off, room);
+        read.map_err(MapError::Read)?;
+        into.grow(n);
+        out.append(Chain::from_list(into));
+        rest = rest.behind(n);
+    }
+    pool.zones().stats.pages_read.add(run.pages() as u64);
+    Ok(out)
+}

@@ -1,0 +1,93 @@
+//! A page list as the record that it was built as: for those who encrypt or frame it.
+//!
+//! Called by: users. Calls: `mbuf.rs`, `pieces.rs`.
+
+use core::fmt;
+
+use super::pieces::{PageRun, Piece, record_piece};
+use crate::mbuf::Mbuf;
+use crate::raw::PGS;
+
+/// The record of one page list, whole, however little of it its mbuf shows.
+#[derive(Clone, Copy)]
+pub struct Record<'a>(&'a Mbuf);
+
+impl<'a> Record<'a> {
+    /// The record of an mbuf that is a page list.
+    pub(crate) fn of(m: &'a Mbuf) -> Option<Self> {
+        m.is(PGS).then_some(Self(m))
+    }
+
+    /// Its type, as its protocol has it: of TLS, 23 is application data.
+    pub fn record_type(&self) -> u8 {
+        self.0.pg().record_type
+    }
+
+    /// Its number, for those who encrypt it.
+    pub fn seqno(&self) -> u64 {
+        self.0.pg().seqno
+    }
+
+    /// The bytes before the pages.
+    pub fn header(&self) -> &'a [u8] {
+        &self.0.pg_body().hdr[..usize::from(self.0.pg().hdr_len)]
+    }
+
+    /// The bytes behind the pages.
+    pub fn trailer(&self) -> &'a [u8] {
+        &self.0.pg_body().trail[..usize::from(self.0.pg().trail_len)]
+    }
+
+    /// Pages in the list.
+    pub fn page_count(&self) -> usize {
+        usize::from(self.0.pg().npages)
+    }
+
+    /// Bytes in the pages.
+    pub fn pages_len(&self) -> usize {
+        self.0.pg().pages_len()
+    }
+
+    /// Bytes in the whole record: header, pages, trailer.
+    pub fn len(&self) -> usize {
+        self.0.pg().record_len()
+    }
+
+    /// No bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether its mbuf shows all of it: nothing was cut off.
+    pub fn is_whole(&self) -> bool {
+        self.0.len() == self.len()
+    }
+
+    /// The bytes in the pages, as runs of pages that follow each other by number.
+    pub fn runs(&self) -> impl Iterator<Item = PageRun<'a>> + use<'a> {
+        let m = self.0;
+        let begin = usize::from(m.pg().hdr_len);
+        let end = begin + m.pg().pages_len();
+        let mut at = begin;
+        core::iter::from_fn(move || {
+            let Piece::Pages(run) = (at < end).then(|| record_piece(m, at, end - at))? else {
+                unreachable!("between header and trailer are pages")
+            };
+            at += run.len;
+            Some(run)
+        })
+    }
+}
+
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("type", &self.record_type())
+            .field("seqno", &self.seqno())
+            .field("header", &self.header().len())
+            .field("pages", &self.page_count())
+            .field("pages_len", &self.pages_len())
+            .field("trailer", &self.trailer().len())
+            .finish()
+    }
+}

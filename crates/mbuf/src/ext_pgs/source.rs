@@ -1,0 +1,99 @@
+//! What has pages: the trait of all sources, and the counted reference to one.
+//!
+//! Called by: whoever shows pages in mbufs. Calls: `ext/pages.rs`.
+
+use core::fmt;
+use std::io;
+use std::sync::Arc;
+
+use crate::error::NoBufs;
+use crate::ext::Ext;
+
+/// Something that has pages of [`PAGE_SIZE`](crate::PAGE_SIZE) bytes, which it knows by numbers of
+/// its own. It is dropped with the last reference to it, on whatever thread that is.
+///
+/// The pages should not change while they are shown: what is sent twice (TCP sends again what is
+/// lost) has to be the same twice.
+#[doc(alias = "sf_buf")]
+pub trait PageSource: Send + Sync + 'static {
+    /// Fills `dst` with the bytes from byte `off` of `page` on. They may reach into the pages that
+    /// follow it by number.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from it: the bytes are not there (any more), a device failed.
+    fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()>;
+
+    /// The bytes of `page`, if they lie in memory that nobody changes as long as the source is
+    /// there; from its first byte, and with those of the pages that follow it by number if they
+    /// follow it in memory too. By default none.
+    fn bytes(&self, page: u64) -> Option<&[u8]> {
+        let _ = page;
+        None
+    }
+
+    /// Has all pages overwritten with zeros when they are freed; false if they are not the
+    /// source's to overwrite, as those of a file are not. By default false.
+    fn zeroize(&self) -> bool {
+        false
+    }
+}
+
+/// A source that others have as well.
+impl<T: PageSource + ?Sized> PageSource for Arc<T> {
+    fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()> {
+        (**self).read(page, off, dst)
+    }
+
+    fn bytes(&self, page: u64) -> Option<&[u8]> {
+        (**self).bytes(page)
+    }
+
+    fn zeroize(&self) -> bool {
+        (**self).zeroize()
+    }
+}
+
+/// A counted reference to a [`PageSource`], of which each mbuf that shows its pages has one.
+///
+/// ```text
+///   Pages ----+
+///   ExtPgs ---+--> refs = 3 | source
+///   Chain  ---+
+/// ```
+///
+/// The source is dropped with the last one: that of the program, of the mbufs that are still to be
+/// sent, of those in a send buffer that are still to be acknowledged. Making one takes an
+/// allocation, sharing it none.
+pub struct Pages(Ext);
+
+impl Pages {
+    /// The first reference to `source`.
+    pub fn new(source: impl PageSource) -> Self {
+        Self(Ext::pages(source))
+    }
+
+    /// One more reference. Refused if there are absurdly many (more than 2^30).
+    #[inline]
+    pub fn share(&self) -> Result<Self, NoBufs> {
+        Ok(Self(self.0.share()?))
+    }
+
+    /// What has the pages.
+    pub fn source(&self) -> &dyn PageSource {
+        match self.0.source() {
+            Some(source) => source,
+            None => unreachable!("made of a source"),
+        }
+    }
+
+    /// The reference, for an mbuf.
+    pub(crate) fn into_ext(self) -> Ext {
+        self.0
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").finish_non_exhaustive()
+    }
+}

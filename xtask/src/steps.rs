@@ -120,7 +120,7 @@ fn loom() -> bool {
         )
 }
 
-/// Random orders of the allocator's protocols, by a seed.
+/// Random orders of the protocols of the allocator and of UNIX-domain sockets, by a seed.
 fn shuttle() -> bool {
     let dir = target_dir().join("shuttle");
     let vars = [
@@ -128,6 +128,7 @@ fn shuttle() -> bool {
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo("test -q -p uma --release --lib -- schedules", &vars)
+        && cargo("test -q -p mbuma --release --lib -- schedules", &vars)
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks

@@ -13,6 +13,10 @@
 //! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
 //! | 400 | [`CONN`] | one connection with its socket buffers: TCP runs under it and sends from it |
 //! | 450 | [`ACCEPT_QUEUE`] | connections on their way to a user: pushed by the connection that became ready |
+//! | 460 | [`UNIX_NAMES`] | who has which name: looked up before anything of a UNIX-domain socket is touched |
+//! | 470 | [`UNIX_PEER`] | whom a datagram socket sends to: read, then the peer's buffer is locked |
+//! | 480 | [`UNIX_FLIGHT`] | which sockets wait in whose buffers: held while one goes into a buffer |
+//! | 490 | [`UNIX_RCV`] | what waits for one socket: data, connections; shared by its senders and itself |
 //! | 500 | [`UDP_TABLE`] | demultiplexing of UDP sockets: as for connections |
 //! | 550 | [`UDP`] | one UDP socket with its queues |
 //! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
@@ -25,6 +29,7 @@
 //! | 880 | [`KEG_MEMBERS`] | caches are taken back from other CPUs: memory is needed under any lock above |
 //! | 900 | [`ZONE`] | a depot: asked by whoever found nothing, or no room, on its CPU |
 //! | 920 | [`KEG`] | a keg and its slabs: asked by the zones that share it |
+//! | 940 | [`PARKER`] | where a thread sleeps: its waker is called with no lock held, from wherever that is |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
 //! | - | [`UNRANKED`] | no declared place: WITNESS learns it |
 //!
@@ -44,6 +49,14 @@ pub const CONN_TABLE: u16 = 300;
 pub const CONN: u16 = 400;
 /// Connections on their way to a user.
 pub const ACCEPT_QUEUE: u16 = 450;
+/// Names of UNIX-domain sockets.
+pub const UNIX_NAMES: u16 = 460;
+/// Whom a UNIX-domain datagram socket sends to.
+pub const UNIX_PEER: u16 = 470;
+/// UNIX-domain sockets in flight.
+pub const UNIX_FLIGHT: u16 = 480;
+/// What waits for one UNIX-domain socket.
+pub const UNIX_RCV: u16 = 490;
 /// The table of UDP sockets.
 pub const UDP_TABLE: u16 = 500;
 /// One UDP socket.
@@ -68,6 +81,8 @@ pub const KEG_MEMBERS: u16 = 880;
 pub const ZONE: u16 = 900;
 /// A keg and its slabs.
 pub const KEG: u16 = 920;
+/// Where a thread sleeps in a blocking call.
+pub const PARKER: u16 = 940;
 /// Registries of counters.
 pub const STATS: u16 = 950;
 /// No place: WITNESS learns it. For programs and tests; the stack's own locks have their places.
@@ -82,6 +97,10 @@ const _: () = {
         CONN_TABLE,
         CONN,
         ACCEPT_QUEUE,
+        UNIX_NAMES,
+        UNIX_PEER,
+        UNIX_FLIGHT,
+        UNIX_RCV,
         UDP_TABLE,
         UDP,
         REASS,
@@ -94,6 +113,7 @@ const _: () = {
         KEG_MEMBERS,
         ZONE,
         KEG,
+        PARKER,
         STATS,
         UNRANKED,
     ];

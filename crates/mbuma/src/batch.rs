@@ -11,7 +11,6 @@
 //! Called by: [`Stack`](crate::Stack) and the sockets. Locks: none of its own.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use kern::{Time, witness};
 use mbuf::Packet;
@@ -19,6 +18,7 @@ use mbuf::Packet;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
 use crate::ip4;
+use crate::socket::wakers::Wakes;
 use crate::stack::Inner;
 use crate::tcp;
 use crate::tcp::pcb::Inpcb;
@@ -30,7 +30,7 @@ pub(crate) struct Batch<'s> {
     pub(crate) now: Time,
     touched: Vec<Arc<Inpcb>>,
     transmit: Vec<Arc<Ifnet>>,
-    wakes: Vec<Waker>,
+    wakes: Vec<Wakes>,
 }
 
 impl<'s> Batch<'s> {
@@ -69,8 +69,10 @@ impl<'s> Batch<'s> {
     }
 
     /// Wakes somebody at the end of the batch.
-    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
-        self.wakes.extend(waker);
+    pub(crate) fn wake(&mut self, wakes: Wakes) {
+        if !wakes.is_empty() {
+            self.wakes.push(wakes);
+        }
     }
 
     /// Does what was put off. Output may queue frames, and frames to ourselves may touch
@@ -90,7 +92,6 @@ impl<'s> Batch<'s> {
             witness::assert_none("a device's transmit");
             ifp.transmit(&mut self);
         }
-        witness::assert_none("a socket's waker");
-        self.wakes.drain(..).for_each(Waker::wake);
+        self.wakes.drain(..).for_each(Wakes::wake);
     }
 }

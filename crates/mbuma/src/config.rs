@@ -6,6 +6,8 @@ use std::time::Duration;
 use kern::{Clock, MonotonicClock, Random};
 use mbuf::PoolConfig;
 
+use crate::unix::UnixConfig;
+
 /// Everything a [`Stack`](crate::Stack) takes from outside.
 #[derive(Debug)]
 pub struct Config {
@@ -17,6 +19,8 @@ pub struct Config {
     pub pool: PoolConfig,
     /// TCP's tunables.
     pub tcp: TcpConfig,
+    /// UNIX-domain sockets.
+    pub unix: UnixConfig,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
     /// Fragmented datagrams in reassembly at most, and fragments of one. Default 256 and 64.
@@ -43,6 +47,7 @@ impl Config {
             random,
             pool: PoolConfig::default(),
             tcp: TcpConfig::default(),
+            unix: UnixConfig::default(),
             udp_queue_max: 256,
             reass_max: (256, 64),
             reass_timeout: Duration::from_secs(30),

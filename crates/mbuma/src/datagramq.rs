@@ -3,7 +3,7 @@
 //! Called by: udp and icmp (push), their sockets (pop). Calls: nothing; wakers are handed back, to be
 //! called when no lock is held.
 //!
-//! Invariants: at most `items_max` items and [`PINNED_MAX`] bytes of memory; a waker is handed back
+//! Invariants: at most `items_max` items and [`PINNED_MAX`] bytes of memory; wakers are handed back
 //! exactly when the queue stops being empty.
 //! Locks: `inner` (UDP). Sources: the sockbuf of 4.4BSD's datagram sockets.
 
@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use kern::{LockClass, Mutex, order};
+
+use crate::socket::wakers::{Wakers, Wakes};
 
 static QUEUE: LockClass = LockClass::new("datagram queue", order::UDP);
 
@@ -29,7 +31,7 @@ struct Inner<T> {
     /// Each with the memory it pins.
     items: VecDeque<(T, usize)>,
     pinned: usize,
-    waker: Option<Waker>,
+    wakers: Wakers,
 }
 
 impl<T> Datagramq<T> {
@@ -37,7 +39,7 @@ impl<T> Datagramq<T> {
         let inner = Inner {
             items: VecDeque::new(),
             pinned: 0,
-            waker: None,
+            wakers: Wakers::new(),
         };
         Self {
             inner: Mutex::new(&QUEUE, inner),
@@ -48,7 +50,7 @@ impl<T> Datagramq<T> {
     /// Adds an item that keeps `pinned` bytes from being reused. Hands back whom to wake; or the item,
     /// if the queue is full.
     #[doc(alias = "sbappendaddr")]
-    pub(crate) fn push(&self, item: T, pinned: usize) -> Result<Option<Waker>, T> {
+    pub(crate) fn push(&self, item: T, pinned: usize) -> Result<Wakes, T> {
         let mut inner = self.inner.lock();
         if inner.items.len() >= self.items_max || inner.pinned + pinned > PINNED_MAX {
             return Err(item);
@@ -56,15 +58,33 @@ impl<T> Datagramq<T> {
         let was_empty = inner.items.is_empty();
         inner.items.push_back((item, pinned));
         inner.pinned += pinned;
-        Ok(was_empty.then(|| inner.waker.clone()).flatten())
+        Ok(match was_empty {
+            true => inner.wakers.take(),
+            false => Wakes::default(),
+        })
     }
 
-    /// Takes the oldest item.
-    pub(crate) fn pop(&self) -> Option<T> {
+    /// Takes the oldest item. If there is none, `waiter` is told when there is one.
+    pub(crate) fn pop(&self, waiter: Option<&Waker>) -> Option<T> {
         let mut inner = self.inner.lock();
-        let (item, pinned) = inner.items.pop_front()?;
+        let Some((item, pinned)) = inner.items.pop_front() else {
+            if let Some(waiter) = waiter {
+                inner.wakers.add(waiter);
+            }
+            return None;
+        };
         inner.pinned -= pinned;
         Some(item)
+    }
+
+    /// Whether there is nothing; then `waiter` is told when there is something.
+    pub(crate) fn is_empty(&self, waiter: Option<&Waker>) -> bool {
+        let mut inner = self.inner.lock();
+        let empty = inner.items.is_empty();
+        if let (true, Some(waiter)) = (empty, waiter) {
+            inner.wakers.add(waiter);
+        }
+        empty
     }
 
     /// Whom to wake from now on; handed back at once if there is something already.
@@ -73,7 +93,7 @@ impl<T> Datagramq<T> {
         let mut inner = self.inner.lock();
         let now = (!inner.items.is_empty()).then(|| waker.clone());
         // The old waker's drop is its owner's code: it runs when the lock is released.
-        let old = inner.waker.replace(waker);
+        let old = inner.wakers.keep(Some(waker));
         drop(inner);
         drop(old);
         now
@@ -83,10 +103,10 @@ impl<T> Datagramq<T> {
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();
         let items = std::mem::take(&mut inner.items);
-        let waker = inner.waker.take();
+        let wakers = inner.wakers.clear();
         inner.pinned = 0;
         drop(inner);
-        drop((items, waker));
+        drop((items, wakers));
     }
 }
 

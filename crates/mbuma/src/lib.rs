@@ -62,6 +62,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Threads of one program talk through the same buffers without a network: [`unix`].
+//!
 //! Where to read next: `batch` (one entry into the stack), then follow a packet by file names:
 //! `ether/input`, `ip4/input`, `tcp/input`, `tcp/steps`; `tcp/output`, `ip4/output`, `ether/output`,
 //! `ifnet`.
@@ -83,6 +85,7 @@ pub mod socket;
 mod stack;
 mod tcp;
 mod udp;
+pub mod unix;
 
 pub use config::{Config, TcpConfig};
 pub use drops::DropReason;
@@ -93,3 +96,4 @@ pub use stack::{Stack, StackStats};
 #[cfg(feature = "planted-bugs")]
 pub use tcp::Planted;
 pub use tcp::{State, TcpStats};
+pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

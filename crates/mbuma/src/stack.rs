@@ -35,6 +35,7 @@ use crate::route::Routes;
 use crate::socket::TcpInfo;
 use crate::tcp::{TcpState, TcpStats};
 use crate::udp::UdpState;
+use crate::unix::UnixState;
 
 static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
 static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) icmp: IcmpState,
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
+    pub(crate) unix: Arc<UnixState>,
     interfaces: RwLock<Vec<Arc<Ifnet>>>,
     random: Mutex<Random>,
 }
@@ -98,6 +100,7 @@ impl Stack {
         let mut random = config.random.fork();
         Ok(Self(Arc::new(Inner {
             clock: Arc::clone(&config.clock),
+            unix: Arc::new(UnixState::new(&pool, &config.unix)),
             pool,
             drops: Drops::new(),
             delivered: Counter::new(),

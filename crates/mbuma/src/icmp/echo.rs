@@ -51,9 +51,9 @@ impl EchoPcb {
     pub(super) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
         let pinned = echo.payload.pinned();
         match self.queue.push(echo, pinned) {
-            Ok(waker) => {
+            Ok(wakes) => {
                 batch.delivered();
-                batch.wake(waker);
+                batch.wake(wakes);
             }
             Err(_full) => batch.stack.drops.count(DropReason::EchoQueueFull),
         }

@@ -62,7 +62,7 @@ impl Stack {
 impl EchoSocket {
     /// The oldest ping that arrived, if there is one.
     pub fn recv(&self) -> Option<Echo> {
-        self.0.pcb.queue.pop()
+        self.0.pcb.queue.pop(None)
     }
 
     /// Answers `echo` as the host that it asked: `payload` is what that host sent back.

@@ -1,15 +1,20 @@
-//! Sockets: what a program holds. Handles are used from any thread; none of them blocks.
+//! Sockets: what a program holds. Handles are used from any thread.
 //!
-//! A socket has one waker. It is called, with no lock held, whenever something changed that its user
-//! may care about: data, room, an end, an error. It stays set until it is replaced.
+//! Nothing blocks but what says so: methods called `.._blocking` sleep until there is something, or the
+//! time is over. Whoever drives the stack must be another thread.
+//!
+//! A socket has one waker that stays set until it is replaced. It is called, with no lock held, whenever
+//! something changed that its user may care about: data, room, an end, an error.
 
 use std::fmt;
 use std::io;
 
 mod echo;
+pub(crate) mod park;
 mod tcp_listener;
 mod tcp_stream;
 mod udp;
+pub(crate) mod wakers;
 
 pub use echo::{Echo, EchoSocket};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};

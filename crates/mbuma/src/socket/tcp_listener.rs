@@ -4,10 +4,12 @@
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::park::{Wait, retry};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::icmp::Unreach;
@@ -32,9 +34,19 @@ impl TcpListener {
 
     /// The next established connection, if there is one.
     pub fn accept(&self) -> Option<TcpStream> {
-        self.queue
-            .pop()
-            .map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
+        self.accept_waiting(Wait::No)
+    }
+
+    /// The next established connection, waiting for one; `None` when the time is over.
+    pub fn accept_blocking(&self, timeout: Option<Duration>) -> Option<TcpStream> {
+        self.accept_waiting(Wait::Yes(timeout))
+    }
+
+    fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
+        let pcb = retry(wait, |waiter| {
+            self.queue.pop(waiter).map_or(Poll::Pending, Poll::Ready)
+        })?;
+        Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
     }
 
     /// Whom to call when there is one.
@@ -72,7 +84,7 @@ pub struct Interceptor {
 impl Interceptor {
     /// The next connection that somebody wants, if there is one.
     pub fn next(&self) -> Option<Incoming> {
-        let pcb = self.queue.pop()?;
+        let pcb = self.queue.pop(None)?;
         Some(Incoming {
             stack: Arc::clone(&self.stack),
             pcb: Some(pcb),
@@ -140,7 +152,8 @@ impl Incoming {
 
     /// Whom to call when it gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        self.pcb().tcb.lock().waker = waker;
+        let old = self.pcb().tcb.lock().wakers.keep(waker);
+        drop(old);
     }
 
     /// Answers the SYN. The stream can be written to at once.

@@ -9,12 +9,13 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use mbuf::Chain;
 
 use super::SocketError;
+use super::park::{Wait, retry};
 use crate::stack::{Inner, Stack};
 use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Key, Tcb};
@@ -100,7 +101,7 @@ impl TcpStream {
 
     /// Whom to call when something changed.
     pub fn set_waker(&self, waker: Option<Waker>) {
-        let old = std::mem::replace(&mut self.pcb.tcb.lock().waker, waker);
+        let old = self.pcb.tcb.lock().wakers.keep(waker);
         drop(old);
     }
 
@@ -135,8 +136,24 @@ impl TcpStream {
     /// # Errors
     /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
+        self.take(max, None)
+    }
+
+    /// As [`TcpStream::recv_chain`], waiting for something to come.
+    ///
+    /// # Errors
+    /// As there; [`SocketError::WouldBlock`] when the time is over.
+    pub fn recv_chain_blocking(
+        &self,
+        max: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Chain, SocketError> {
+        blocking(timeout, |waiter| self.take(max, waiter))
+    }
+
+    fn take(&self, max: usize, waiter: Option<&Waker>) -> Result<Chain, SocketError> {
         let mut t = self.pcb.tcb.lock();
-        let chain = take_received(&mut t, max)?;
+        let chain = take_received(&mut t, max).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
         // The window only needs a word to the peer when it was nearly closed.
         let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.rcvbuf.hiwat / 4;
         drop(t);
@@ -151,10 +168,22 @@ impl TcpStream {
     /// # Errors
     /// As [`TcpStream::recv_chain`].
     pub fn recv(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
-        let chain = self.recv_chain(buf.len())?;
-        let n = chain.len();
-        chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
-        Ok(n)
+        Ok(copy_out(&self.recv_chain(buf.len())?, buf))
+    }
+
+    /// As [`TcpStream::recv`], waiting for something to come.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv_chain_blocking`].
+    pub fn recv_blocking(
+        &self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, SocketError> {
+        Ok(copy_out(
+            &self.recv_chain_blocking(buf.len(), timeout)?,
+            buf,
+        ))
     }
 
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
@@ -194,11 +223,37 @@ impl TcpStream {
     /// # Errors
     /// [`SocketError::WouldBlock`] if it takes nothing now; why nothing can be sent.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, SocketError> {
+        self.give(bytes, None)
+    }
+
+    /// Copies all of `bytes` into the send buffer, waiting for room; each wait may take `timeout`.
+    /// Returns how many were taken when nothing more could be: all, unless it went wrong in between.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] when the time is over, or why nothing can be sent, if none were taken.
+    pub fn send_blocking(
+        &self,
+        bytes: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, SocketError> {
+        let mut sent = 0;
+        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+            match blocking(timeout, |waiter| self.give(rest, waiter)) {
+                Ok(n) => sent += n,
+                Err(e) if sent == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    fn give(&self, bytes: &[u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
             may_send(t)?;
             let n = t.sndbuf.space().min(bytes.len());
             if n == 0 && !bytes.is_empty() {
+                wait_for(t, SocketError::WouldBlock, waiter);
                 return Err(SocketError::WouldBlock);
             }
             let fits = bytes.get(..n).unwrap_or_default();
@@ -207,6 +262,25 @@ impl TcpStream {
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
             Ok(n)
+        })
+    }
+
+    /// Waits until the connection is established.
+    ///
+    /// # Errors
+    /// Why it is not; [`SocketError::WouldBlock`] when the time is over.
+    #[doc(alias = "connect")]
+    pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
+        blocking(timeout, |waiter| {
+            let mut t = self.pcb.tcb.lock();
+            let verdict = match t.state {
+                State::SynSent | State::SynReceived | State::SynHeld => {
+                    Err(SocketError::WouldBlock)
+                }
+                State::Closed => Err(t.error.unwrap_or(SocketError::Closed)),
+                _ => Ok(()),
+            };
+            verdict.inspect_err(|e| wait_for(&mut t, *e, waiter))
         })
     }
 
@@ -236,6 +310,30 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
         crate::tcp::output::reset(batch, pcb.key, seq, ack);
     }
     batch.touch(pcb);
+}
+
+/// Tries until it gives something else than [`SocketError::WouldBlock`], or the time is over.
+fn blocking<T>(
+    timeout: Option<Duration>,
+    mut attempt: impl FnMut(Option<&Waker>) -> Result<T, SocketError>,
+) -> Result<T, SocketError> {
+    let result = retry(Wait::Yes(timeout), |waiter| match attempt(waiter) {
+        Err(SocketError::WouldBlock) => Poll::Pending,
+        other => Poll::Ready(other),
+    });
+    result.unwrap_or(Err(SocketError::WouldBlock))
+}
+
+/// If it is only a matter of time, `waiter` is told when something changes.
+fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
+    if let (SocketError::WouldBlock, Some(waiter)) = (error, waiter) {
+        t.wakers.add(waiter);
+    }
+}
+
+fn copy_out(chain: &Chain, buf: &mut [u8]) -> usize {
+    chain.copy_to(0, buf.get_mut(..chain.len()).unwrap_or_default());
+    chain.len()
 }
 
 fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
@@ -293,7 +391,7 @@ impl Drop for TcpStream {
         self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = self.pcb.tcb.lock();
-            let waker = t.waker.take();
+            let wakers = t.wakers.clear();
             if !t.rcvbuf.chain.is_empty() && t.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).
                 drop(t);
@@ -305,7 +403,7 @@ impl Drop for TcpStream {
                 drop(t);
                 batch.touch(&self.pcb);
             }
-            drop(waker);
+            drop(wakers);
         });
     }
 }

@@ -6,11 +6,13 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader, pseudo_header_v4};
 
+use super::park::{Wait, retry};
 use crate::icmp::output::{Original, QUOTE_MAX};
 use crate::icmp::{self, Unreach};
 use crate::ifnet::IfIndex;
@@ -107,13 +109,26 @@ impl UdpSocket {
     /// The oldest datagram that arrived, if there is one.
     #[doc(alias = "recvfrom")]
     pub fn recv(&self) -> Option<Datagram> {
-        self.0.pcb.queue.pop()
+        self.0.pcb.queue.pop(None)
+    }
+
+    /// The oldest datagram, waiting for one; `None` when the time is over, or when there is an error to
+    /// [take](UdpSocket::take_error).
+    #[doc(alias = "recvfrom")]
+    pub fn recv_blocking(&self, timeout: Option<Duration>) -> Option<Datagram> {
+        let pcb = &self.0.pcb;
+        let received = retry(Wait::Yes(timeout), |waiter| match pcb.queue.pop(waiter) {
+            Some(datagram) => Poll::Ready(Some(datagram)),
+            None if pcb.errors.is_empty(waiter) => Poll::Pending,
+            None => Poll::Ready(None),
+        });
+        received.flatten()
     }
 
     /// The oldest error about a datagram that was sent, if there is one.
     #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> Option<UdpError> {
-        self.0.pcb.errors.pop()
+        self.0.pcb.errors.pop(None)
     }
 
     /// Sends a datagram from `src`: where the socket is bound, or, if it is the one for every address

@@ -15,6 +15,7 @@ use kern::{LockClass, Mutex, Random, RwLock, SeededState, order};
 
 use super::pcb::Inpcb;
 use crate::ifnet::IfIndex;
+use crate::socket::wakers::{Wakers, Wakes};
 
 static LISTENERS: LockClass = LockClass::new("listeners", order::LISTENERS);
 static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
@@ -32,7 +33,7 @@ struct Queue {
     ready: VecDeque<Arc<Inpcb>>,
     /// Connections that count against the backlog and are not ready yet.
     embryos: usize,
-    waker: Option<Waker>,
+    wakers: Wakers,
     closed: bool,
 }
 
@@ -59,32 +60,42 @@ impl AcceptQueue {
         q.embryos = q.embryos.saturating_sub(1);
     }
 
-    /// A connection takes its reserved place. The waker is to be called once no lock is held. False
+    /// A connection takes its reserved place. Whom to wake is to be called once no lock is held. False
     /// if the user has gone: the connection has nobody.
-    pub(crate) fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Option<Waker>) {
+    pub(crate) fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Wakes) {
         let mut q = self.queue.lock();
         q.embryos = q.embryos.saturating_sub(1);
         if q.closed {
-            return (false, None);
+            return (false, Wakes::default());
         }
         q.ready.push_back(Arc::clone(pcb));
-        (true, q.waker.clone())
+        (true, q.wakers.take())
     }
 
-    pub(crate) fn pop(&self) -> Option<Arc<Inpcb>> {
-        self.queue.lock().ready.pop_front()
+    /// The oldest. If there is none, `waiter` is told when there is one.
+    pub(crate) fn pop(&self, waiter: Option<&Waker>) -> Option<Arc<Inpcb>> {
+        let mut q = self.queue.lock();
+        let oldest = q.ready.pop_front();
+        if let (None, Some(waiter)) = (&oldest, waiter) {
+            q.wakers.add(waiter);
+        }
+        oldest
     }
 
     pub(crate) fn set_waker(&self, waker: Option<Waker>) {
-        self.queue.lock().waker = waker;
+        let old = self.queue.lock().wakers.keep(waker);
+        drop(old);
     }
 
     /// The user goes; returns the connections that nobody took.
     pub(crate) fn close(&self) -> VecDeque<Arc<Inpcb>> {
         let mut q = self.queue.lock();
         q.closed = true;
-        q.waker = None;
-        std::mem::take(&mut q.ready)
+        let wakers = q.wakers.clear();
+        let ready = std::mem::take(&mut q.ready);
+        drop(q);
+        drop(wakers);
+        ready
     }
 }
 

@@ -78,8 +78,8 @@ pub(crate) fn established(batch: &mut Batch<'_>, pcb: Option<&Arc<Inpcb>>, t: &m
     t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
     t.notify();
     if let (Some(queue), Some(pcb)) = (t.accept.take(), pcb) {
-        let (taken, waker) = queue.push(pcb);
-        batch.wake(waker);
+        let (taken, wakes) = queue.push(pcb);
+        batch.wake(wakes);
         if !taken {
             t.close(None);
         }

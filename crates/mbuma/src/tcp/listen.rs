@@ -72,9 +72,9 @@ fn open(
     }
     tcp.counters.opened_passive.inc();
     if intercepted {
-        let (taken, waker) = queue.push(&pcb);
+        let (taken, wakes) = queue.push(&pcb);
         pcb.tcb.lock().accept = None;
-        batch.wake(waker);
+        batch.wake(wakes);
         if !taken {
             pcb.tcb.lock().close(None);
             batch.touch(&pcb);

@@ -60,7 +60,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let closed = t.state == State::Closed;
     let time_wait = std::mem::take(&mut t.entered_time_wait);
     if std::mem::take(&mut t.wake_user) {
-        batch.wake(t.waker.clone());
+        batch.wake(t.wakers.take());
     }
     drop(t);
     if time_wait {

@@ -9,7 +9,6 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use kern::{CalloutId, LockClass, Mutex, Time, order};
@@ -22,6 +21,7 @@ use super::reass::Reassembly;
 use super::rtt::Rtt;
 use crate::config::TcpConfig;
 use crate::socket::SocketError;
+use crate::socket::wakers::Wakers;
 
 static CONN: LockClass = LockClass::new("connection", order::CONN);
 
@@ -271,7 +271,7 @@ pub(crate) struct Tcb {
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
-    pub(crate) waker: Option<Waker>,
+    pub(crate) wakers: Wakers,
     /// The user is to be woken at the next turn.
     pub(crate) wake_user: bool,
     /// The connection has just come into TIME-WAIT.
@@ -325,7 +325,7 @@ impl Tcb {
             fin_queued: false,
             orphan: false,
             error: None,
-            waker: None,
+            wakers: Wakers::new(),
             wake_user: false,
             entered_time_wait: false,
             accept: None,

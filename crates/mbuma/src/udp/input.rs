@@ -127,8 +127,8 @@ fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
     datagram.payload = payload;
     let pinned = datagram.payload.pinned();
     match pcb.queue.push(datagram, pinned) {
-        Ok(waker) => {
-            batch.wake(waker);
+        Ok(wakes) => {
+            batch.wake(wakes);
             true
         }
         Err(_full) => false,
@@ -148,8 +148,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, src: SocketAddrV4, d
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
         // If the queue is full, its owner has enough to read already.
-        if let Ok(waker) = pcb.errors.push(UdpError { src, dst, kind }, 0) {
-            batch.wake(waker);
+        if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }, 0) {
+            batch.wake(wakes);
         }
     }
 }

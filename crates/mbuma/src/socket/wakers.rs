@@ -1,0 +1,100 @@
+//! Whom to call when one side of a socket becomes ready: one waker that stays, and any number that are
+//! called once.
+//!
+//! Called by: whatever sockets wait for, under its lock. Calls: nothing; what is to
+//! be called is handed out as [`Wakes`] and called when no lock is held.
+//!
+//! Invariant: a waker is added under the same lock, and after the same look, that found the socket not
+//! ready; so whoever makes it ready later finds the waker. Locks: its owner's.
+
+use std::task::Waker;
+
+use kern::witness;
+
+/// Those who wait for one side of a socket.
+#[doc(alias = "selinfo")]
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    /// Stays until it is replaced.
+    kept: Option<Waker>,
+    /// Called once. One waits mostly, so the first needs no allocation.
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+/// Wakers to be called.
+#[derive(Debug, Default)]
+#[must_use = "somebody sleeps until these are called"]
+pub(crate) struct Wakes(Wakers);
+
+impl Wakers {
+    /// Nobody.
+    pub(crate) const fn new() -> Self {
+        Self {
+            kept: None,
+            first: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Sets the waker that stays. The one before it comes back: its drop is its owner's code, which
+    /// runs when the lock is released.
+    #[must_use]
+    pub(crate) fn keep(&mut self, waker: Option<Waker>) -> Option<Waker> {
+        std::mem::replace(&mut self.kept, waker)
+    }
+
+    /// Everybody, not to be called any more but dropped, when the lock is released.
+    #[must_use]
+    pub(crate) fn clear(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// Adds one that is called once, unless it is there already.
+    pub(crate) fn add(&mut self, waker: &Waker) {
+        let known = self.first.iter().chain(&self.others);
+        if known.into_iter().any(|w| w.will_wake(waker)) {
+            return;
+        }
+        match self.first {
+            None => self.first = Some(waker.clone()),
+            Some(_) => self.others.push(waker.clone()),
+        }
+    }
+
+    /// Everybody, to be called.
+    #[doc(alias = "selwakeup")]
+    pub(crate) fn take(&mut self) -> Wakes {
+        Wakes(Self {
+            kept: self.kept.clone(),
+            first: self.first.take(),
+            others: std::mem::take(&mut self.others),
+        })
+    }
+}
+
+impl Wakes {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        let one = |waker: &Option<Waker>| usize::from(waker.is_some());
+        one(&self.0.kept) + one(&self.0.first) + self.0.others.len()
+    }
+
+    /// Whether there is nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls them.
+    #[doc(alias = "sowakeup")]
+    pub(crate) fn wake(self) {
+        let Wakers {
+            kept,
+            first,
+            others,
+        } = self.0;
+        witness::assert_none("a socket's waker");
+        let all = kept.into_iter().chain(first).chain(others);
+        all.for_each(Waker::wake);
+    }
+}

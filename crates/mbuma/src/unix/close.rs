@@ -1,0 +1,108 @@
+//! The end of sockets, one after the other: what a closed socket held may end with it, and what that held.
+//!
+//! A row of ten thousand sockets, each in flight in the buffer of the next, ends here in a loop, not in
+//! ten thousand calls inside of each other. That also holds where a program's own objects are links of the
+//! row: a socket that is closed by something that a close drops waits until that close is done. The list
+//! of those that wait belongs to the thread.
+//!
+//! Called by: `pcb.rs` (the last handle), `listener.rs`. Calls: everything that a socket must leave.
+//! Locks: none held. Source: POSIX.1-2024, close(); soclose() and unp_dispose() of 4.4BSD.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use kern::witness;
+
+use super::pcb::{Role, Unpcb};
+use super::records::Records;
+use super::rights::Cargo;
+
+/// Sockets that this thread is to close.
+#[derive(Default)]
+struct Row {
+    waiting: Vec<Arc<Unpcb>>,
+    running: bool,
+}
+
+std::thread_local! {
+    static ROW: RefCell<Row> = RefCell::default();
+}
+
+/// Closes sockets, and all that ends with them, before it returns; if this thread is closing already,
+/// before that returns.
+pub(super) fn run(dead: Vec<Arc<Unpcb>>) {
+    if dead.is_empty() {
+        return;
+    }
+    witness::assert_none("the end of a socket");
+    let mut own = Some(dead);
+    let begin = ROW.try_with(|row| {
+        let mut row = row.borrow_mut();
+        row.waiting.extend(own.take().into_iter().flatten());
+        !std::mem::replace(&mut row.running, true)
+    });
+    match begin {
+        Ok(true) => drain(),
+        Ok(false) => {}
+        // The thread ends and its row has ended before.
+        Err(_) => {
+            let mut waiting = own.unwrap_or_default();
+            while let Some(pcb) = waiting.pop() {
+                waiting.extend(close(&pcb));
+            }
+        }
+    }
+}
+
+fn drain() {
+    /// An object's drop may panic: the next close of the thread begins anew.
+    struct Running;
+    impl Drop for Running {
+        fn drop(&mut self) {
+            ROW.with_borrow_mut(|row| row.running = false);
+        }
+    }
+    let _running = Running;
+    while let Some(pcb) = ROW.with_borrow_mut(|row| row.waiting.pop()) {
+        let dead = close(&pcb);
+        ROW.with_borrow_mut(|row| row.waiting.extend(dead));
+    }
+}
+
+/// Closes one. Returns what nobody can receive now.
+#[doc(alias = "unp_detach")]
+fn close(pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
+    if pcb.mark_closed() {
+        return Vec::new();
+    }
+    let unix = &pcb.unix;
+    match &pcb.role {
+        Role::Stream(connection) | Role::Seqpacket(connection) => discard(pcb, connection.close()),
+        Role::Datagram(endpoint) => {
+            if let Some(name) = &endpoint.name {
+                unix.names.unbind(name, pcb);
+            }
+            discard(pcb, endpoint.close())
+        }
+        Role::Listener(listening) | Role::SeqpacketListener(listening) => {
+            unix.names.unbind(&listening.name, pcb);
+            unix.flight.unload(pcb.id, &listening.close())
+        }
+    }
+}
+
+/// Drops what `pcb` did not read. Returns what nobody can receive now.
+fn discard(pcb: &Unpcb, unread: Records) -> Vec<Arc<Unpcb>> {
+    let mut sockets = Vec::new();
+    let mut others = Vec::new();
+    for cargo in unread.into_iter().flat_map(|record| record.cargo) {
+        match cargo {
+            Cargo::Socket(socket) => sockets.push(socket),
+            Cargo::Other(other) => others.push(other),
+        }
+    }
+    let dead = pcb.unix.flight.unload(pcb.id, &sockets);
+    // Programs' objects: their drops may close sockets, which then wait for us.
+    drop(others);
+    dead
+}

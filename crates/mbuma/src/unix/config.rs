@@ -1,0 +1,28 @@
+//! What UNIX-domain sockets are told at birth: limits, and who the programs are.
+
+use super::Credentials;
+
+/// Tunables of UNIX-domain sockets.
+#[derive(Debug, Clone)]
+pub struct UnixConfig {
+    /// Bytes that wait in a socket before its senders must, beside the last message. What data pins
+    /// counts at a quarter, each message and each thing that goes with it as 256 bytes. Default 256 KiB.
+    #[doc(alias = "net.local.stream.recvspace")]
+    pub recv_buffer: usize,
+    /// Bytes in a datagram or a record at most. Default 64 KiB.
+    #[doc(alias = "net.local.dgram.maxdgram")]
+    pub record_max: usize,
+    /// Who makes sockets, unless [`Unix::acting_as`](super::Unix::acting_as) says otherwise.
+    /// Default all zero.
+    pub credentials: Credentials,
+}
+
+impl Default for UnixConfig {
+    fn default() -> Self {
+        Self {
+            recv_buffer: 256 << 10,
+            record_max: 64 << 10,
+            credentials: Credentials::default(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One side of a connection, of bytes or of records: two receive buffers, its own and its peer's.
+//!
+//! Neither side knows the other's socket, only the buffers: so a send takes no lock but the one of the
+//! buffer that it goes to, and nothing needs to be undone in an order when both go at once.
+//!
+//! Called by: `stream.rs`, `seqpacket.rs`, `close.rs`. Calls: [`Rcvbuf`]. Locks: none of its own.
+//! Source: POSIX.1-2024 shutdown(); unix(7).
+
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use kern::prim::{AtomicBool, Ordering};
+
+use super::credentials::Credentials;
+use super::error::UnixError;
+use super::message::{Message, Received};
+use super::name::Name;
+use super::rcvbuf::{Rcvbuf, Refusal, Shape};
+use super::records::Records;
+use super::rights;
+use super::state::UnixState;
+use crate::socket::park::{Wait, retry};
+
+/// What one side has of a connection.
+pub(super) struct Connection {
+    rx: Arc<Rcvbuf>,
+    tx: Arc<Rcvbuf>,
+    pub(super) local: Option<Name>,
+    pub(super) peer: Option<Name>,
+    pub(super) peer_credentials: Credentials,
+    /// Somebody has it. A connection that ends in an accept queue ends with a reset.
+    accepted: AtomicBool,
+}
+
+/// What is said about one side when a connection is made.
+pub(super) struct Side {
+    pub(super) id: u64,
+    pub(super) name: Option<Name>,
+    pub(super) credentials: Credentials,
+    pub(super) accepted: bool,
+}
+
+impl Connection {
+    /// Both sides of a new connection.
+    #[doc(alias = "unp_connect2")]
+    pub(super) fn pair(unix: &UnixState, shape: Shape, a: Side, b: Side) -> (Self, Self) {
+        let hiwat = unix.config.recv_buffer;
+        let of_a = Arc::new(Rcvbuf::new(a.id, shape, hiwat));
+        let of_b = Arc::new(Rcvbuf::new(b.id, shape, hiwat));
+        let side = |rx: &Arc<Rcvbuf>, tx: &Arc<Rcvbuf>, own: &Side, other: &Side| Self {
+            rx: Arc::clone(rx),
+            tx: Arc::clone(tx),
+            local: own.name.clone(),
+            peer: other.name.clone(),
+            peer_credentials: other.credentials,
+            accepted: AtomicBool::new(own.accepted),
+        };
+        (side(&of_a, &of_b, &a, &b), side(&of_b, &of_a, &b, &a))
+    }
+
+    /// Somebody accepted it.
+    pub(super) fn mark_accepted(&self) {
+        // Release, for whoever closes it: after all of its user's doings in any case.
+        self.accepted.store(true, Ordering::Release);
+    }
+
+    /// Gives a message to the peer, whole.
+    pub(super) fn send(
+        &self,
+        unix: &UnixState,
+        message: Message,
+        wait: Wait,
+    ) -> Result<(), (UnixError, Message)> {
+        if let Err(e) = rights::check(unix, &message.rights) {
+            return Err((e, message));
+        }
+        let mut unsent = Some(message);
+        let pushed = retry(wait, |waiter| {
+            let message = unsent.take().unwrap_or_default();
+            match self
+                .tx
+                .push(&unix.pool, &unix.flight, message, None, waiter)
+            {
+                Err((Refusal::Full, message)) => {
+                    unsent = Some(message);
+                    Poll::Pending
+                }
+                other => Poll::Ready(other),
+            }
+        });
+        match pushed {
+            Some(Ok(())) => Ok(()),
+            Some(Err((_, message))) => Err((UnixError::BrokenPipe, message)),
+            None => Err((UnixError::WouldBlock, unsent.unwrap_or_default())),
+        }
+    }
+
+    /// Takes what came, up to `max` bytes; `None` at the end.
+    pub(super) fn recv(
+        &self,
+        unix: &UnixState,
+        max: usize,
+        wait: Wait,
+    ) -> Result<Option<Received>, UnixError> {
+        recv(&self.rx, unix, max, wait)
+    }
+
+    /// Whether the peer's buffer takes something now, or nothing ever again.
+    pub(super) fn is_writable(&self) -> bool {
+        self.tx.is_writable(None)
+    }
+
+    /// The reset that waits to be told.
+    pub(super) fn take_reset(&self) -> bool {
+        self.rx.take_reset()
+    }
+
+    pub(super) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+        ready_if(self.rx.is_readable(Some(cx.waker())))
+    }
+
+    pub(super) fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
+        ready_if(self.tx.is_writable(Some(cx.waker())))
+    }
+
+    /// Whom to tell of data, an end, room: told at once if there is data.
+    pub(super) fn set_waker(&self, waker: Option<Waker>) {
+        self.tx.keep_writer(waker.clone());
+        self.rx.keep_reader(waker);
+    }
+
+    /// Says that this side reads no more, or writes no more; the peer learns of either.
+    #[doc(alias = "unp_shutdown")]
+    pub(super) fn shutdown(&self, how: Shutdown) {
+        if how != Shutdown::Write {
+            self.rx.shut_reader();
+        }
+        if how != Shutdown::Read {
+            self.tx.shut_writer(false);
+        }
+    }
+
+    /// This side goes.
+    #[doc(alias = "unp_disconnect")]
+    pub(super) fn close(&self) -> Records {
+        let unread = self.rx.close_reader();
+        let reset = !unread.is_empty() || !self.accepted.load(Ordering::Acquire);
+        self.tx.keep_writer(None);
+        self.tx.shut_writer(reset);
+        unread
+    }
+}
+
+/// Takes what came into `rx`.
+pub(super) fn recv(
+    rx: &Rcvbuf,
+    unix: &UnixState,
+    max: usize,
+    wait: Wait,
+) -> Result<Option<Received>, UnixError> {
+    let popped = retry(wait, |waiter| match rx.pop(&unix.flight, max, waiter) {
+        Err(UnixError::WouldBlock) => Poll::Pending,
+        other => Poll::Ready(other),
+    });
+    popped.unwrap_or(Err(UnixError::WouldBlock))
+}
+
+pub(super) fn ready_if(ready: bool) -> Poll<()> {
+    if ready {
+        Poll::Ready(())
+    } else {
+        Poll::Pending
+    }
+}

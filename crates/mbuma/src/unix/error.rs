@@ -1,0 +1,115 @@
+//! Why an operation on a UNIX-domain socket does not work.
+//!
+//! Called by: everything in `unix`. Calls: nothing. Source: POSIX.1-2024, connect(), send(), recv().
+
+use std::fmt;
+use std::io;
+
+/// Why an operation on a UNIX-domain socket does not work. Each operation says which of these it gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnixError {
+    /// No socket has this name.
+    #[doc(alias = "ENOENT")]
+    NotFound,
+    /// The name is empty or longer than [`NAME_MAX`](super::NAME_MAX) bytes.
+    #[doc(alias = "ENAMETOOLONG")]
+    BadName,
+    /// Another socket has this name.
+    #[doc(alias = "EADDRINUSE")]
+    AddrInUse,
+    /// The socket with this name is of another type.
+    #[doc(alias = "EPROTOTYPE")]
+    WrongType,
+    /// The socket that it was for has gone.
+    #[doc(alias = "ECONNREFUSED")]
+    Refused,
+    /// The peer went without having read everything.
+    #[doc(alias = "ECONNRESET")]
+    Reset,
+    /// Nobody will read this: the peer has gone or reads no more, or this side said that it sends no more.
+    #[doc(alias = "EPIPE")]
+    BrokenPipe,
+    /// The datagram socket has no peer.
+    #[doc(alias = "ENOTCONN")]
+    NotConnected,
+    /// The datagram socket takes messages of its own peer only.
+    #[doc(alias = "EPERM")]
+    NotPermitted,
+    /// There is no room, nothing to read, nobody to accept: wait. Where a call waited, its time is over;
+    /// std says the same then.
+    #[doc(alias = "EAGAIN")]
+    WouldBlock,
+    /// The message is larger than [`UnixConfig::record_max`](super::UnixConfig::record_max).
+    #[doc(alias = "EMSGSIZE")]
+    TooBig,
+    /// More than [`RIGHTS_MAX`](super::RIGHTS_MAX) things go with one message.
+    #[doc(alias = "ETOOMANYREFS")]
+    TooManyRights,
+    /// A UNIX-domain socket of another stack can't go with it: nobody would see a cycle through both.
+    OtherStack,
+    /// Things go with at least one byte of a stream, and there is none.
+    #[doc(alias = "EINVAL")]
+    NoData,
+    /// Out of buffers.
+    #[doc(alias = "ENOBUFS")]
+    NoBufs,
+}
+
+impl UnixError {
+    /// The nearest of std's kinds.
+    pub const fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::NotFound => io::ErrorKind::NotFound,
+            Self::BadName
+            | Self::WrongType
+            | Self::TooBig
+            | Self::TooManyRights
+            | Self::OtherStack
+            | Self::NoData => io::ErrorKind::InvalidInput,
+            Self::AddrInUse => io::ErrorKind::AddrInUse,
+            Self::Refused => io::ErrorKind::ConnectionRefused,
+            Self::Reset => io::ErrorKind::ConnectionReset,
+            Self::BrokenPipe => io::ErrorKind::BrokenPipe,
+            Self::NotConnected => io::ErrorKind::NotConnected,
+            Self::NotPermitted => io::ErrorKind::PermissionDenied,
+            Self::WouldBlock => io::ErrorKind::WouldBlock,
+            Self::NoBufs => io::ErrorKind::OutOfMemory,
+        }
+    }
+}
+
+impl fmt::Display for UnixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "no socket has this name",
+            Self::BadName => "the name is empty or too long",
+            Self::AddrInUse => "another socket has this name",
+            Self::WrongType => "the socket with this name is of another type",
+            Self::Refused => "the socket has gone",
+            Self::Reset => "the peer went without having read everything",
+            Self::BrokenPipe => "nobody will read what is sent",
+            Self::NotConnected => "the socket has no peer",
+            Self::NotPermitted => "the socket takes messages of its own peer only",
+            Self::WouldBlock => "not now: wait until the socket is ready",
+            Self::TooBig => "the message is too large",
+            Self::TooManyRights => "too many things with one message",
+            Self::OtherStack => "a socket of another stack can't go with a message",
+            Self::NoData => "things need a byte of data to go with",
+            Self::NoBufs => "out of network buffers",
+        })
+    }
+}
+
+impl std::error::Error for UnixError {}
+
+impl From<UnixError> for io::Error {
+    fn from(e: UnixError) -> Self {
+        Self::new(e.kind(), e)
+    }
+}
+
+impl From<mbuf::NoBufs> for UnixError {
+    fn from(_: mbuf::NoBufs) -> Self {
+        Self::NoBufs
+    }
+}

@@ -1,0 +1,176 @@
+//! Sockets in flight, and the collection of those that nobody can receive any more.
+//!
+//! A socket that waits in another's receive buffer is held by that buffer. Two such sockets can hold each
+//! other, one can hold itself, when their last handles have gone: no count ever comes to zero. A listener
+//! holds the connections that nobody accepted in the same way, so it is part of the same graph.
+//!
+//! # Who is alive
+//! ```text
+//!   program --handle--> A          B <--in flight, in the buffer of-- C          D <--> E
+//!                       |                                             |
+//!                       +--------------in flight, in the buffer of----+
+//! ```
+//! [`Graph`] knows each socket in flight and in whose buffers it is, its *carriers*. A socket can still be
+//! received if it has a handle, or if one of its carriers can: so one follows the carriers up until there
+//! is one with a handle, or one that is not in flight itself, whose closer empties its buffer. If there is
+//! none, then none of the sockets seen on the way can be received, and all are closed (D and E).
+//!
+//! BSD's unp_gc marks from everything that is alive, at every close; to mark from what may be dead touches
+//! only what holds it, which is mostly one socket with a handle.
+//!
+//! A socket may be dead from when it loses something that held it, so the question is asked then: when its
+//! last handle goes while it is in flight ([`Flight::released`]), and when a buffer that it was in closes
+//! ([`Flight::unload`]). Nothing makes a dead socket alive again: nobody can take it out of its buffer.
+//!
+//! # Races
+//! A socket goes into flight under this lock and that of the buffer at once, and lands under this lock after
+//! it came out of the buffer: whoever takes it out has a handle of the carrier, so it is alive meanwhile. A
+//! count of handles leaves zero only under this lock (landing). It comes to zero without it; a look that
+//! comes too early finds the socket alive, and the dropper looks again.
+//!
+//! Called by: `rcvbuf.rs`, `listener.rs`, `pcb.rs`, `close.rs`. Calls: nothing.
+//! Locks: `graph` (UNIX_FLIGHT), outside of one receive buffer or accept queue.
+//! Source: unp_gc() of 4.4BSD; SCM_RIGHTS cycles in unix(4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kern::prim::{Mutex, MutexGuard};
+use kern::{Counter, LockClass, order};
+
+use super::pcb::Unpcb;
+
+static FLIGHT: LockClass = LockClass::new("unix sockets in flight", order::UNIX_FLIGHT);
+
+/// The sockets of a stack that are in flight.
+pub(crate) struct Flight {
+    graph: Mutex<Graph>,
+    collected: Counter,
+}
+
+/// Who is in flight, by id: sockets are made in the order of their ids, so a replay looks the same.
+#[derive(Default)]
+pub(super) struct Graph(BTreeMap<u64, Node>);
+
+struct Node {
+    pcb: Arc<Unpcb>,
+    /// In whose buffers it is, and how often.
+    carriers: BTreeMap<u64, usize>,
+    /// It was found dead, and whoever found that closes it.
+    dead: bool,
+}
+
+impl Flight {
+    pub(super) fn new() -> Self {
+        Self {
+            graph: Mutex::new(&FLIGHT, Graph::default()),
+            collected: Counter::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock()
+    }
+
+    /// Sockets in flight now.
+    pub(super) fn len(&self) -> usize {
+        self.graph.lock().0.len()
+    }
+
+    /// Sockets that were closed because nobody could receive them any more.
+    pub(super) fn collected(&self) -> u64 {
+        self.collected.get()
+    }
+
+    /// The last handle of `pcb` has gone. Returns the sockets to be closed.
+    #[doc(alias = "unp_gc")]
+    pub(super) fn released(&self, pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
+        let mut graph = self.graph.lock();
+        self.dead(&mut graph, pcb)
+    }
+
+    /// The buffer of `carrier`, in which `sockets` were, is no more. Returns the sockets to be closed.
+    #[doc(alias = "unp_dispose")]
+    #[doc(alias = "unp_discard")]
+    pub(super) fn unload(&self, carrier: u64, sockets: &[Arc<Unpcb>]) -> Vec<Arc<Unpcb>> {
+        if sockets.is_empty() {
+            return Vec::new();
+        }
+        let mut graph = self.graph.lock();
+        for pcb in sockets {
+            graph.unload(pcb, carrier);
+        }
+        let dead = sockets.iter().flat_map(|pcb| self.dead(&mut graph, pcb));
+        dead.collect()
+    }
+
+    /// What is dead if `suspect` is: nothing, itself, or all that it hangs on.
+    fn dead(&self, graph: &mut Graph, suspect: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
+        if suspect.has_handles() {
+            return Vec::new();
+        }
+        if !graph.0.contains_key(&suspect.id) {
+            return vec![Arc::clone(suspect)];
+        }
+        let dead = graph.unreachable(suspect.id);
+        self.collected.add(dead.len() as u64);
+        dead
+    }
+}
+
+impl Graph {
+    /// `pcb` is in the buffer of `carrier` once more. The caller has a handle of it, or makes it.
+    #[doc(alias = "unp_internalize")]
+    pub(super) fn load(&mut self, pcb: &Arc<Unpcb>, carrier: u64) {
+        pcb.mark_passed();
+        let node = self.0.entry(pcb.id).or_insert_with(|| Node {
+            pcb: Arc::clone(pcb),
+            carriers: BTreeMap::new(),
+            dead: false,
+        });
+        *node.carriers.entry(carrier).or_insert(0) += 1;
+    }
+
+    /// `pcb` is there once less.
+    #[doc(alias = "unp_externalize")]
+    pub(super) fn unload(&mut self, pcb: &Unpcb, carrier: u64) {
+        let Some(node) = self.0.get_mut(&pcb.id) else {
+            return;
+        };
+        if let Some(times) = node.carriers.get_mut(&carrier) {
+            *times -= 1;
+            if *times == 0 {
+                node.carriers.remove(&carrier);
+            }
+        }
+        if node.carriers.is_empty() {
+            // The caller has a reference of its own: nothing ends under the lock.
+            self.0.remove(&pcb.id);
+        }
+    }
+
+    /// The socket `id` and all that holds it, if none of them can be received by anybody; but for those
+    /// that were found dead before.
+    #[doc(alias = "unp_mark")]
+    fn unreachable(&mut self, id: u64) -> Vec<Arc<Unpcb>> {
+        let mut seen = BTreeSet::from([id]);
+        let mut to_look_at = vec![id];
+        while let Some(id) = to_look_at.pop() {
+            let Some(node) = self.0.get(&id).filter(|n| !n.pcb.has_handles()) else {
+                return Vec::new();
+            };
+            if !node.dead {
+                let carriers = node.carriers.keys();
+                to_look_at.extend(carriers.copied().filter(|carrier| seen.insert(*carrier)));
+            }
+        }
+        let mut dead = Vec::new();
+        for id in seen {
+            if let Some(node) = self.0.get_mut(&id).filter(|n| !n.dead) {
+                node.dead = true;
+                dead.push(Arc::clone(&node.pcb));
+            }
+        }
+        dead
+    }
+}

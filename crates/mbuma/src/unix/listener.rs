@@ -1,0 +1,232 @@
+//! Listeners, and the connections that nobody has accepted yet.
+//!
+//! Connecting makes both sides at once and puts the other one into the listener's queue; it may be written
+//! to from then on. A full queue makes who connects wait. Until it is accepted, the queue holds the socket
+//! as a buffer holds one that is in flight: a listener may itself wait to be received in a connection of
+//! its own queue, and then nobody can receive either.
+//!
+//! Called by: programs, `open.rs`, `close.rs`. Calls: [`flight`](super::flight).
+//! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in. Source: sonewconn() and so_comp of 4.4BSD.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use kern::prim::Mutex;
+use kern::{LockClass, order};
+
+use super::connection::ready_if;
+use super::error::UnixError;
+use super::name::Name;
+use super::pcb::{Handle, Role, Unpcb};
+use super::seqpacket::UnixSeqpacket;
+use super::stream::UnixStream;
+use crate::socket::park::{Wait, retry};
+use crate::socket::wakers::{Wakers, Wakes};
+
+static QUEUE: LockClass = LockClass::new("unix accept queue", order::UNIX_RCV);
+
+/// A listener's state.
+pub(super) struct Listening {
+    pub(super) name: Name,
+    backlog: usize,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<Arc<Unpcb>>,
+    closed: bool,
+    acceptors: Wakers,
+    connectors: Wakers,
+}
+
+impl Listening {
+    pub(super) fn new(name: Name, backlog: usize) -> Self {
+        Self {
+            name,
+            backlog: backlog.max(1),
+            queue: Mutex::new(&QUEUE, Queue::default()),
+        }
+    }
+
+    /// Queues the listener's side of a connection, waiting for a place if that is allowed.
+    ///
+    /// # Errors
+    /// `Refused` if the listener has gone; `WouldBlock`.
+    #[doc(alias = "sonewconn")]
+    pub(super) fn enqueue(
+        &self,
+        listener: &Unpcb,
+        embryo: &Arc<Unpcb>,
+        wait: Wait,
+    ) -> Result<(), UnixError> {
+        let queued = retry(wait, |waiter| self.try_enqueue(listener, embryo, waiter));
+        queued.unwrap_or(Err(UnixError::WouldBlock))
+    }
+
+    fn try_enqueue(
+        &self,
+        listener: &Unpcb,
+        embryo: &Arc<Unpcb>,
+        waiter: Option<&Waker>,
+    ) -> Poll<Result<(), UnixError>> {
+        let mut graph = listener.unix.flight.lock();
+        let mut q = self.queue.lock();
+        if q.closed {
+            return Poll::Ready(Err(UnixError::Refused));
+        }
+        if q.ready.len() >= self.backlog {
+            if let Some(waiter) = waiter {
+                q.connectors.add(waiter);
+            }
+            return Poll::Pending;
+        }
+        graph.load(embryo, listener.id);
+        q.ready.push_back(Arc::clone(embryo));
+        // Several may wait to accept, and each takes one: all look.
+        let wakes = q.acceptors.take();
+        drop(q);
+        drop(graph);
+        wakes.wake();
+        Poll::Ready(Ok(()))
+    }
+
+    /// The oldest connection; its socket lands, with a handle.
+    #[doc(alias = "soaccept")]
+    fn accept(&self, listener: &Unpcb, wait: Wait) -> Result<Handle, UnixError> {
+        let accepted = retry(wait, |waiter| {
+            let handle = self.try_accept(listener, waiter);
+            handle.map_or(Poll::Pending, Poll::Ready)
+        });
+        accepted.ok_or(UnixError::WouldBlock)
+    }
+
+    fn try_accept(&self, listener: &Unpcb, waiter: Option<&Waker>) -> Option<Handle> {
+        let mut q = self.queue.lock();
+        let Some(pcb) = q.ready.pop_front() else {
+            if let Some(waiter) = waiter {
+                q.acceptors.add(waiter);
+            }
+            return None;
+        };
+        let wakes = q.connectors.take();
+        drop(q);
+        // The caller has a handle of the listener: its connections are not taken for dead meanwhile.
+        let mut graph = listener.unix.flight.lock();
+        graph.unload(&pcb, listener.id);
+        let handle = Handle::new(&pcb);
+        drop(graph);
+        if let Role::Stream(connection) | Role::Seqpacket(connection) = &pcb.role {
+            connection.mark_accepted();
+        }
+        wakes.wake();
+        Some(handle)
+    }
+
+    /// Whether there is a connection; if there is none, `waiter` is told when there is.
+    fn is_ready(&self, waiter: Option<&Waker>) -> bool {
+        let mut q = self.queue.lock();
+        let ready = !q.ready.is_empty();
+        if let (false, Some(waiter)) = (ready, waiter) {
+            q.acceptors.add(waiter);
+        }
+        ready
+    }
+
+    fn set_waker(&self, waker: Option<Waker>) {
+        let mut q = self.queue.lock();
+        let now = (!q.ready.is_empty()).then(|| waker.clone()).flatten();
+        let old = q.acceptors.keep(waker);
+        drop(q);
+        drop(old);
+        now.into_iter().for_each(Waker::wake);
+    }
+
+    /// The listener goes; returns the connections that nobody accepted.
+    pub(super) fn close(&self) -> Vec<Arc<Unpcb>> {
+        let mut q = self.queue.lock();
+        q.closed = true;
+        let orphans = std::mem::take(&mut q.ready);
+        let old = q.acceptors.keep(None);
+        let wakes = [q.acceptors.take(), q.connectors.take()];
+        drop(q);
+        drop(old);
+        wakes.into_iter().for_each(Wakes::wake);
+        orphans.into()
+    }
+}
+
+macro_rules! listener {
+    ($(#[$doc:meta])* $name:ident accepts $socket:ident as $role:ident) => {
+        $(#[$doc])*
+        #[derive(Clone)]
+        pub struct $name(pub(super) Handle);
+
+        impl $name {
+            fn listening(&self) -> &Listening {
+                match &self.0.pcb().role {
+                    Role::$role(listening) => listening,
+                    _ => unreachable!("a listener is made of nothing else"),
+                }
+            }
+
+            /// The next connection.
+            ///
+            /// # Errors
+            /// `WouldBlock` if there is none.
+            pub fn accept(&self) -> Result<$socket, UnixError> {
+                let accepted = self.listening().accept(self.0.pcb(), Wait::No);
+                accepted.map($socket)
+            }
+
+            /// The next connection, waiting for one.
+            ///
+            /// # Errors
+            /// `WouldBlock` when the time is over.
+            pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<$socket, UnixError> {
+                let wait = Wait::Yes(timeout);
+                let accepted = self.listening().accept(self.0.pcb(), wait);
+                accepted.map($socket)
+            }
+
+            /// Ready when there is a connection; the task is woken then.
+            pub fn poll_acceptable(&self, cx: &Context<'_>) -> Poll<()> {
+                ready_if(self.listening().is_ready(Some(cx.waker())))
+            }
+
+            /// Whom to call when a connection comes; at once, if one is there now. Stays until replaced.
+            pub fn set_waker(&self, waker: Option<Waker>) {
+                self.listening().set_waker(waker);
+            }
+
+            /// Its name.
+            #[doc(alias = "getsockname")]
+            pub fn local_name(&self) -> &Name {
+                &self.listening().name
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("id", &self.0.pcb().id)
+                    .field("name", self.local_name())
+                    .finish()
+            }
+        }
+    };
+}
+
+listener! {
+    /// Waits for streams to its name. Clones are handles on the same socket; the last one to go frees the
+    /// name, and resets what nobody accepted.
+    UnixListener accepts UnixStream as Listener
+}
+
+listener! {
+    /// Waits for connections of sequenced packets to its name. Otherwise as [`UnixListener`].
+    UnixSeqpacketListener accepts UnixSeqpacket as SeqpacketListener
+}

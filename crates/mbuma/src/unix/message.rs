@@ -1,0 +1,61 @@
+//! A message on its way: bytes, what goes with them, whom it is from.
+//!
+//! Called by: programs, `rcvbuf.rs`. Calls: nothing.
+
+use mbuf::Chain;
+
+use super::credentials::Credentials;
+use super::name::Name;
+use super::rights::Passed;
+
+/// What is sent: bytes, and what goes with them.
+#[doc(alias = "msghdr")]
+#[derive(Debug, Default)]
+pub struct Message {
+    /// The bytes. A stream needs at least one if anything is to go with them.
+    pub data: Chain,
+    /// What goes with them, [`RIGHTS_MAX`](super::RIGHTS_MAX) at most.
+    pub rights: Vec<Passed>,
+}
+
+impl Message {
+    /// A message of bytes, with nothing beside them.
+    pub fn new(data: Chain) -> Self {
+        let rights = Vec::new();
+        Self { data, rights }
+    }
+
+    /// The same with one thing more.
+    #[must_use]
+    pub fn with(mut self, passed: impl Into<Passed>) -> Self {
+        self.rights.push(passed.into());
+        self
+    }
+}
+
+/// What was received.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// The bytes.
+    pub data: Chain,
+    /// What came with them.
+    pub rights: Vec<Passed>,
+    /// There were more bytes in the datagram or record than were asked for; they are gone.
+    #[doc(alias = "MSG_TRUNC")]
+    pub truncated: bool,
+    /// Whom a datagram is from.
+    pub sender: Option<Sender>,
+}
+
+/// Whom a datagram is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// Its name, if it has one.
+    pub name: Option<Name>,
+    /// Who made its socket.
+    #[doc(alias = "SCM_CREDS")]
+    #[doc(alias = "SCM_CREDENTIALS")]
+    pub credentials: Credentials,
+    /// The socket.
+    pub(super) id: u64,
+}

@@ -1,0 +1,74 @@
+//! UNIX-domain sockets of a stack: between the threads of the program that embeds it.
+//!
+//! ```text
+//!            a.unix().connect(b"name")                      listener.accept()
+//!                  |                                              |
+//!             UnixStream                                      UnixStream
+//!                  |  send_chain: mbufs move                      ^  recv_chain
+//!             [connection] --tx--> [rcvbuf] of the peer --rx--> [connection]
+//!                                   |  what goes with bytes: sockets, objects
+//!                                   +--> [flight]: who can still be received
+//! ```
+//!
+//! Three types, as POSIX has them: streams ([`UnixStream`]), datagrams ([`UnixDatagram`]), sequenced packets
+//! ([`UnixSeqpacket`]). They are made in pairs, or find each other by a [`Name`], which means something
+//! within one stack only. A message may carry sockets and objects ([`Passed`]); what nobody can receive any
+//! more is closed, cycles too. A connection knows who is at its other end ([`Credentials`]).
+//!
+//! Nothing blocks but what says so, in three ways to wait: methods called `.._blocking` sleep, with a
+//! timeout if wanted; `poll_..` wakes a task once; `set_waker` keeps one waker. All of them may be used on one
+//! socket at a time, from any number of threads.
+//!
+//! # Locks
+//! | lock | rank | protects | taken with |
+//! |---|---:|---|---|
+//! | names | 460 | who has which name | nothing |
+//! | peer | 470 | whom a datagram socket sends to | nothing |
+//! | flight | 480 | which sockets are in whose buffers | nothing |
+//! | receive buffer, accept queue | 490 | what waits for one socket | the flight's, where a socket goes in |
+//!
+//! Never two receive buffers. Wakers, objects, and owners of lent memory are called and dropped with none
+//! of these held.
+//!
+//! Read in this order: `rcvbuf.rs` (the data), `connection.rs`, `stream.rs`; `endpoint.rs`, `datagram.rs`;
+//! `open.rs`, `name.rs`, `listener.rs` (how sockets find each other); `rights.rs`, `flight.rs`, `pcb.rs`,
+//! `close.rs` (the life of sockets).
+//!
+//! Called by: programs. Calls: mbuf, socket/park. Sources: unix(4), unix(7), POSIX.1-2024; seed 002, whose
+//! measurements are of these.
+
+mod close;
+mod config;
+mod connection;
+mod credentials;
+mod datagram;
+mod endpoint;
+mod error;
+mod flight;
+mod listener;
+mod message;
+mod name;
+mod open;
+mod pcb;
+mod rcvbuf;
+mod records;
+mod rights;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod seqpacket;
+mod state;
+mod stream;
+
+pub use self::config::UnixConfig;
+pub use self::credentials::Credentials;
+pub use self::datagram::UnixDatagram;
+pub use self::error::UnixError;
+pub use self::listener::{UnixListener, UnixSeqpacketListener};
+pub use self::message::{Message, Received, Sender};
+pub use self::name::{NAME_MAX, Name};
+pub use self::open::Unix;
+pub use self::rights::{Passed, RIGHTS_MAX};
+pub use self::seqpacket::UnixSeqpacket;
+pub(crate) use self::state::UnixState;
+pub use self::state::UnixStats;
+pub use self::stream::UnixStream;

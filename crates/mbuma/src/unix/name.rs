@@ -1,0 +1,82 @@
+//! Names of sockets: bytes that mean something within one stack only, like Linux's abstract names.
+//!
+//! A name is in use as long as its socket is open, and leaves nothing behind: there is no file.
+//!
+//! Called by: `open.rs` (bind, connect), `close.rs` (unbind). Calls: nothing.
+//! Locks: the table (UNIX_NAMES). Source: unix(7), section "Address format".
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use kern::prim::Mutex;
+use kern::{LockClass, order};
+
+use super::error::UnixError;
+use super::pcb::Unpcb;
+
+static NAMES: LockClass = LockClass::new("unix names", order::UNIX_NAMES);
+
+/// Bytes in a name at most, as in an abstract `sun_path`.
+pub const NAME_MAX: usize = 107;
+
+/// A socket's name: 1 to [`NAME_MAX`] bytes, of any value.
+#[doc(alias = "sockaddr_un")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<[u8]>);
+
+impl Name {
+    pub(super) fn new(bytes: &[u8]) -> Result<Self, UnixError> {
+        match bytes.len() {
+            1..=NAME_MAX => Ok(Self(bytes.into())),
+            _ => Err(UnixError::BadName),
+        }
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// Who has which name. Ordered, so that nobody can make it slow by choosing names.
+pub(crate) struct Names(Mutex<BTreeMap<Name, Arc<Unpcb>>>);
+
+impl Names {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(&NAMES, BTreeMap::new()))
+    }
+
+    /// Gives `name` to `pcb`; false if another has it.
+    #[doc(alias = "unp_bind")]
+    pub(super) fn bind(&self, name: &Name, pcb: &Arc<Unpcb>) -> bool {
+        let mut names = self.0.lock();
+        let free = !names.contains_key(name);
+        if free {
+            names.insert(name.clone(), Arc::clone(pcb));
+        }
+        free
+    }
+
+    /// Who has `name`.
+    pub(super) fn find(&self, name: &[u8]) -> Result<Arc<Unpcb>, UnixError> {
+        let name = Name::new(name)?;
+        let found = self.0.lock().get(&name).map(Arc::clone);
+        found.ok_or(UnixError::NotFound)
+    }
+
+    /// Takes `name` away from `pcb`, if it has it: a socket that could not bind has none.
+    pub(super) fn unbind(&self, name: &Name, pcb: &Unpcb) {
+        let mut names = self.0.lock();
+        let held = names.get(name).is_some_and(|p| std::ptr::eq(&**p, pcb));
+        let gone = held.then(|| names.remove(name));
+        drop(names);
+        drop(gone);
+    }
+}

@@ -1,0 +1,132 @@
+//! A UNIX-domain socket: what it is, and how many hold it.
+//!
+//! A socket is open as long as it has a handle, or is in flight and can still be received. Handles are
+//! counted in `handles`; what is in flight is known to [`flight`](super::flight). [`Arc`]s of [`Unpcb`]
+//! only keep the memory.
+//!
+//! | who holds it | counted by | given up by |
+//! |---|---|---|
+//! | a program, by a [`Handle`] | `handles` | its drop |
+//! | a message that nobody received yet | the graph of sockets in flight | receiving it; the buffer's end |
+//! | a listener, before `accept` | the same | `accept`; the listener's end |
+//!
+//! Called by: all of `unix`. Calls: `close.rs`. Locks: none of its own.
+
+use std::sync::Arc;
+
+use kern::prim::{AtomicBool, AtomicUsize, Ordering};
+
+use super::close;
+use super::connection::Connection;
+use super::credentials::Credentials;
+use super::endpoint::Endpoint;
+use super::listener::Listening;
+use super::state::UnixState;
+
+/// A socket.
+#[doc(alias = "unpcb")]
+pub(crate) struct Unpcb {
+    /// Unique in its stack.
+    pub(super) id: u64,
+    pub(super) unix: Arc<UnixState>,
+    /// Who made it.
+    pub(super) credentials: Credentials,
+    pub(super) role: Role,
+    /// Leaves zero only under the flight's lock.
+    handles: AtomicUsize,
+    /// Was in flight once: only then does anybody but the last handle's dropper decide about its end.
+    /// Set with a handle held (or before there is one); the drop of that handle publishes it.
+    passed: AtomicBool,
+    /// Set once, by whoever closes it.
+    closed: AtomicBool,
+}
+
+/// What it does.
+pub(super) enum Role {
+    Stream(Connection),
+    Seqpacket(Connection),
+    Datagram(Endpoint),
+    Listener(Listening),
+    SeqpacketListener(Listening),
+}
+
+impl Unpcb {
+    /// A socket without a handle. `id` is from [`UnixState::next_id`].
+    pub(super) fn new(
+        unix: &Arc<UnixState>,
+        id: u64,
+        credentials: Credentials,
+        role: Role,
+    ) -> Arc<Self> {
+        unix.opened();
+        Arc::new(Self {
+            id,
+            unix: Arc::clone(unix),
+            credentials,
+            role,
+            handles: AtomicUsize::new(0),
+            passed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn has_handles(&self) -> bool {
+        // Acquire: zero is read after whatever its last holder did.
+        self.handles.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn mark_passed(&self) {
+        self.passed.store(true, Ordering::Release);
+    }
+
+    /// Marks it as closed; whether it was before.
+    pub(super) fn mark_closed(&self) -> bool {
+        self.closed.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Drop for Unpcb {
+    fn drop(&mut self) {
+        self.unix.ended();
+    }
+}
+
+/// What a program has of a socket: with the last one it closes, unless it is in flight.
+pub(super) struct Handle(Arc<Unpcb>);
+
+impl Handle {
+    /// One more. The caller has a handle already, or is the only one that has the socket, or takes it out
+    /// of flight, under the flight's lock.
+    pub(super) fn new(pcb: &Arc<Unpcb>) -> Self {
+        // Relaxed: whoever gets the handle gets it through something that synchronises.
+        pcb.handles.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(pcb))
+    }
+
+    pub(super) fn pcb(&self) -> &Arc<Unpcb> {
+        &self.0
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Handle {
+    #[doc(alias = "sorele")]
+    fn drop(&mut self) {
+        let pcb = &self.0;
+        // Each drop is released to the last one, which acquires them all: it sees what was done to the
+        // socket, and whether it ever was in flight.
+        if pcb.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let dead = match pcb.passed.load(Ordering::Acquire) {
+            true => pcb.unix.flight.released(pcb),
+            false => vec![Arc::clone(pcb)],
+        };
+        close::run(dead);
+    }
+}

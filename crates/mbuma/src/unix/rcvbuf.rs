@@ -1,0 +1,330 @@
+//! What waits to be received by one socket: the only state that a sender and its receiver share.
+//!
+//! ```text
+//!   socket A                                     socket B
+//!     tx ----------------> Rcvbuf of B <----------- rx
+//!     rx ----------------> Rcvbuf of A <----------- tx
+//! ```
+//!
+//! A connection is two of these. Each has one lock, and no operation on data takes two: a sender locks
+//! its peer's, a receiver its own. Data moves by reference, a stream's bytes gather in one chain.
+//!
+//! What goes with bytes marks a boundary in a stream: a read ends before such bytes, and one that brings
+//! what goes with them ends behind them. So it arrives with the bytes that it was sent with.
+//!
+//! A full buffer takes nothing; one that is not takes the next message whole. So a sender waits exactly
+//! while the buffer is full, and is woken when it is half empty: each such passage wakes everybody.
+//!
+//! Called by: `connection.rs`, `datagram.rs`, `close.rs`. Calls: `records.rs`,
+//! [`flight`](super::flight).
+//!
+//! Invariant: whoever waits was added under the lock that said that there is nothing.
+//! Locks: `inner` (UNIX_RCV), inside of the flight's lock where sockets go into it.
+//! Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
+
+use std::task::Waker;
+
+use kern::prim::{Mutex, MutexGuard};
+use kern::{LockClass, order};
+use mbuf::MbufPool;
+
+use super::error::UnixError;
+use super::flight::Flight;
+use super::message::{Message, Received, Sender};
+use super::records::{Record, Records};
+use super::rights::{Passed, pack, unpack};
+use crate::socket::wakers::{Wakers, Wakes};
+
+static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
+
+/// How messages lie in a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Bytes without boundaries.
+    Stream,
+    /// Records of a connection. An error comes before what is queued, as Linux has it.
+    Records,
+    /// Datagrams, from anybody.
+    Datagrams,
+}
+
+/// Why a buffer does not take a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is full.
+    Full,
+    /// Its owner reads no more, or its writer has said that it ends.
+    Shut,
+    /// Its owner has gone.
+    Gone,
+    /// Its owner takes messages of its peer only.
+    Stranger,
+}
+
+/// Whether the owner reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reader {
+    #[default]
+    Open,
+    Shut,
+    Gone,
+}
+
+/// One socket's receive side.
+#[doc(alias = "so_rcv")]
+pub(crate) struct Rcvbuf {
+    /// The socket that it is the receive side of.
+    pub(super) owner: u64,
+    shape: Shape,
+    hiwat: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    records: Records,
+    reader: Reader,
+    /// The writer writes no more.
+    eof: bool,
+    /// The writer went without having read everything.
+    reset: bool,
+    /// The only socket that may write, for datagrams.
+    only_from: Option<u64>,
+    readers: Wakers,
+    writers: Wakers,
+}
+
+impl Rcvbuf {
+    pub(super) fn new(owner: u64, shape: Shape, hiwat: usize) -> Self {
+        Self {
+            owner,
+            shape,
+            // A buffer of nothing would take nothing, ever.
+            hiwat: hiwat.max(1),
+            inner: Mutex::new(&RCV, Inner::default()),
+        }
+    }
+
+    /// Takes a message over, whole. If the buffer is full, `waiter` is told when it is not.
+    ///
+    /// # Errors
+    /// Why not; the message comes back.
+    #[doc(alias = "sbappendcontrol")]
+    pub(super) fn push(
+        &self,
+        pool: &MbufPool,
+        flight: &Flight,
+        message: Message,
+        sender: Option<Sender>,
+        waiter: Option<&Waker>,
+    ) -> Result<(), (Refusal, Message)> {
+        let unix = message.rights.iter().any(Passed::is_unix);
+        let mut graph = unix.then(|| flight.lock());
+        let mut inner = self.inner.lock();
+        if let Err(refusal) = inner.admit(self.hiwat, sender.as_ref()) {
+            if let (Refusal::Full, Some(waiter)) = (refusal, waiter) {
+                inner.writers.add(waiter);
+            }
+            return Err((refusal, message));
+        }
+        let (cargo, handles) = pack(message.rights, self.owner, graph.as_deref_mut());
+        let record = Record {
+            data: message.data,
+            cargo,
+            sender,
+        };
+        let was_empty = inner.records.is_empty();
+        let copied = match self.shape {
+            Shape::Stream => inner.records.join(pool, record),
+            Shape::Records | Shape::Datagrams => {
+                inner.records.push(record);
+                None
+            }
+        };
+        let wakes = was_empty.then(|| inner.readers.take());
+        drop(inner);
+        drop(graph);
+        // Last references to what is somebody else's code to drop, and wakers: without a lock.
+        drop((copied, handles));
+        wakes.into_iter().for_each(Wakes::wake);
+        Ok(())
+    }
+
+    /// Takes up to `max` bytes of what is first, and all that goes with them; `None` at the end. If there
+    /// is nothing, `waiter` is told when there is.
+    ///
+    /// # Errors
+    /// `WouldBlock`; `Reset`, once; `NoBufs`, and nothing has changed.
+    #[doc(alias = "soreceive")]
+    pub(super) fn pop(
+        &self,
+        flight: &Flight,
+        max: usize,
+        waiter: Option<&Waker>,
+    ) -> Result<Option<Received>, UnixError> {
+        let mut inner = self.inner.lock();
+        if let Some(verdict) = inner.verdict(self.shape, waiter) {
+            return verdict;
+        }
+        let half = self.hiwat / 2;
+        let was_above = inner.records.charged() > half;
+        let taken = match self.shape {
+            Shape::Stream => inner.records.take_bytes(max),
+            Shape::Records | Shape::Datagrams => Ok(inner.records.take_record()),
+        };
+        let (mut received, cargo) = taken?;
+        let wakes = (was_above && inner.records.charged() <= half).then(|| inner.writers.take());
+        drop(inner);
+        received.rights = unpack(cargo, self.owner, flight);
+        if received.data.len() > max {
+            received.data.truncate(max);
+            received.truncated = true;
+        }
+        wakes.into_iter().for_each(Wakes::wake);
+        Ok(Some(received))
+    }
+
+    /// Whether a read would not wait; if it would, `waiter` is told when not.
+    pub(super) fn is_readable(&self, waiter: Option<&Waker>) -> bool {
+        let mut inner = self.inner.lock();
+        let ready = inner.is_readable();
+        if let (false, Some(waiter)) = (ready, waiter) {
+            inner.readers.add(waiter);
+        }
+        ready
+    }
+
+    /// Whether a write would not wait; if it would, `waiter` is told when not.
+    pub(super) fn is_writable(&self, waiter: Option<&Waker>) -> bool {
+        let mut inner = self.inner.lock();
+        let ready = inner.is_writable(self.hiwat);
+        if let (false, Some(waiter)) = (ready, waiter) {
+            inner.writers.add(waiter);
+        }
+        ready
+    }
+
+    /// Whom to tell of data from now on; told at once if there is some.
+    pub(super) fn keep_reader(&self, waker: Option<Waker>) {
+        let mut inner = self.inner.lock();
+        let now = inner.is_readable().then(|| waker.clone()).flatten();
+        let old = inner.readers.keep(waker);
+        drop(inner);
+        drop(old);
+        now.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whom to tell of room from now on.
+    pub(super) fn keep_writer(&self, waker: Option<Waker>) {
+        let mut inner = self.inner.lock();
+        let old = inner.writers.keep(waker);
+        drop(inner);
+        drop(old);
+    }
+
+    /// Takes messages of one socket only; of any with `None`.
+    pub(super) fn only_from(&self, sender: Option<u64>) {
+        self.inner.lock().only_from = sender;
+    }
+
+    /// Whether it takes messages of `sender`.
+    pub(super) fn takes_from(&self, sender: u64) -> bool {
+        let only = self.inner.lock().only_from;
+        only.is_none_or(|only| only == sender)
+    }
+
+    /// The owner reads only what is here already.
+    #[doc(alias = "socantrcvmore")]
+    pub(super) fn shut_reader(&self) {
+        let mut inner = self.inner.lock();
+        if inner.reader == Reader::Open {
+            inner.reader = Reader::Shut;
+        }
+        wake_all(inner);
+    }
+
+    /// The writer writes no more; with `reset` because it went without having read everything.
+    #[doc(alias = "socantsendmore")]
+    pub(super) fn shut_writer(&self, reset: bool) {
+        let mut inner = self.inner.lock();
+        inner.eof = true;
+        inner.reset |= reset;
+        wake_all(inner);
+    }
+
+    /// The owner goes. What nobody read comes back, to be dropped without a lock.
+    #[doc(alias = "sbflush")]
+    pub(super) fn close_reader(&self) -> Records {
+        let mut inner = self.inner.lock();
+        inner.reader = Reader::Gone;
+        let records = std::mem::take(&mut inner.records);
+        let kept = (inner.readers.keep(None), inner.only_from.take());
+        wake_all(inner);
+        drop(kept);
+        records
+    }
+
+    /// The reset that waits to be told, if there is one: it is told once.
+    #[doc(alias = "SO_ERROR")]
+    pub(super) fn take_reset(&self) -> bool {
+        std::mem::take(&mut self.inner.lock().reset)
+    }
+}
+
+/// Wakes everybody on both sides: the state that they wait in has ended.
+fn wake_all(mut inner: MutexGuard<'_, Inner>) {
+    let wakes = [inner.readers.take(), inner.writers.take()];
+    drop(inner);
+    wakes.into_iter().for_each(Wakes::wake);
+}
+
+impl Inner {
+    fn admit(&self, hiwat: usize, sender: Option<&Sender>) -> Result<(), Refusal> {
+        match self.reader {
+            // In Linux's order.
+            _ if !self.knows(sender) => Err(Refusal::Stranger),
+            Reader::Gone => Err(Refusal::Gone),
+            Reader::Shut => Err(Refusal::Shut),
+            Reader::Open if self.eof => Err(Refusal::Shut),
+            Reader::Open if self.records.charged() >= hiwat => Err(Refusal::Full),
+            Reader::Open => Ok(()),
+        }
+    }
+
+    /// Whether `sender` may write.
+    fn knows(&self, sender: Option<&Sender>) -> bool {
+        self.only_from
+            .is_none_or(|only| sender.is_none_or(|s| s.id == only))
+    }
+
+    /// What a read gives if it does not give data.
+    fn verdict(
+        &mut self,
+        shape: Shape,
+        waiter: Option<&Waker>,
+    ) -> Option<Result<Option<Received>, UnixError>> {
+        let data = !self.records.is_empty();
+        if self.reset && (!data || shape != Shape::Stream) {
+            self.reset = false;
+            return Some(Err(UnixError::Reset));
+        }
+        if data {
+            return None;
+        }
+        if self.eof || self.reader != Reader::Open {
+            return Some(Ok(None));
+        }
+        if let Some(waiter) = waiter {
+            self.readers.add(waiter);
+        }
+        Some(Err(UnixError::WouldBlock))
+    }
+
+    fn is_readable(&self) -> bool {
+        !self.records.is_empty() || self.eof || self.reset || self.reader != Reader::Open
+    }
+
+    fn is_writable(&self, hiwat: usize) -> bool {
+        self.records.charged() < hiwat || self.eof || self.reader != Reader::Open
+    }
+}

@@ -1,0 +1,68 @@
+//! What the UNIX-domain sockets of one stack share.
+//!
+//! Called by: all of `unix`, [`Stack`](crate::Stack). Calls: nothing. Locks: those of its parts.
+
+use kern::prim::{AtomicU64, AtomicUsize, Ordering};
+use mbuf::MbufPool;
+
+use super::config::UnixConfig;
+use super::flight::Flight;
+use super::name::Names;
+
+/// Names, sockets in flight, limits.
+pub(crate) struct UnixState {
+    pub(super) pool: MbufPool,
+    pub(super) config: UnixConfig,
+    pub(super) names: Names,
+    pub(super) flight: Flight,
+    /// Relaxed: only that no two get the same matters.
+    next_id: AtomicU64,
+    /// Relaxed: read by statistics.
+    sockets: AtomicUsize,
+}
+
+/// Figures about the UNIX-domain sockets of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnixStats {
+    /// Sockets whose memory is in use.
+    #[doc(alias = "net.local.sockcount")]
+    pub sockets: usize,
+    /// Sockets in messages that nobody received yet, and connections that nobody accepted yet.
+    #[doc(alias = "net.local.inflight")]
+    pub in_flight: usize,
+    /// Sockets that were closed because nobody could receive them any more.
+    pub collected: u64,
+}
+
+impl UnixState {
+    pub(crate) fn new(pool: &MbufPool, config: &UnixConfig) -> Self {
+        Self {
+            pool: pool.clone(),
+            config: config.clone(),
+            names: Names::new(),
+            flight: Flight::new(),
+            next_id: AtomicU64::new(1),
+            sockets: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn opened(&self) {
+        self.sockets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn ended(&self) {
+        self.sockets.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stats(&self) -> UnixStats {
+        UnixStats {
+            sockets: self.sockets.load(Ordering::Relaxed),
+            in_flight: self.flight.len(),
+            collected: self.flight.collected(),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Streams of bytes between two sockets of a stack, as their users see them.
+//!
+//! Data is handed over as chains: [`UnixStream::send_chain`] moves mbufs to the peer, and
+//! [`UnixStream::recv_chain`] takes them out; nothing is copied. [`UnixStream::send`] copies once in,
+//! [`UnixStream::recv`] once out.
+//!
+//! Called by: programs. Calls: `connection.rs`. Locks: none.
+
+use std::fmt;
+use std::net::Shutdown;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use mbuf::Chain;
+
+use super::connection::Connection;
+use super::credentials::Credentials;
+use super::error::UnixError;
+use super::message::{Message, Received};
+use super::name::Name;
+use super::pcb::{Handle, Role};
+use super::state::UnixState;
+use crate::socket::park::Wait;
+
+/// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
+const CHUNK: usize = 64 << 10;
+
+/// One side of a stream. Clones are handles on the same socket; the last one to go closes it. What the
+/// peer has not read then, it still reads; what this side has not read is lost, and the peer told so.
+///
+/// # Example
+/// ```
+/// use mbuma::{Config, Stack};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let (left, right) = stack.unix().pair();
+/// let peer = std::thread::spawn(move || {
+///     let mut buf = [0; 16];
+///     let n = right.recv_blocking(&mut buf, None)?;
+///     right.send_blocking(&buf[..n], None)
+/// });
+/// left.send(b"ping")?;
+/// let mut buf = [0; 16];
+/// assert_eq!(left.recv_blocking(&mut buf, None)?, 4);
+/// assert_eq!(peer.join().unwrap()?, 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct UnixStream(pub(super) Handle);
+
+impl UnixStream {
+    fn connection(&self) -> &Connection {
+        match &self.0.pcb().role {
+            Role::Stream(connection) => connection,
+            _ => unreachable!("a stream is made of nothing else"),
+        }
+    }
+
+    fn unix(&self) -> &UnixState {
+        &self.0.pcb().unix
+    }
+
+    /// Copies bytes to the peer; returns how many: all, or 64 KiB if there are more.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the peer has not read enough; `BrokenPipe`; `NoBufs`.
+    pub fn send(&self, bytes: &[u8]) -> Result<usize, UnixError> {
+        self.send_some(bytes, Wait::No)
+    }
+
+    /// Copies all bytes to the peer, waiting for room; each wait may take `timeout`. Returns how many were
+    /// given when nothing more could be: all, unless it went wrong in between.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time is over, `BrokenPipe` or `NoBufs`, if none were given.
+    pub fn send_blocking(
+        &self,
+        bytes: &[u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, UnixError> {
+        let mut sent = 0;
+        for chunk in bytes.chunks(CHUNK) {
+            match self.send_some(chunk, Wait::Yes(timeout)) {
+                Ok(n) => sent += n,
+                Err(e) if sent == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    fn send_some(&self, bytes: &[u8], wait: Wait) -> Result<usize, UnixError> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        // A look is cheap beside a copy that is not wanted.
+        if bytes.len() > 2048 && wait == Wait::No && !self.connection().is_writable() {
+            return Err(UnixError::WouldBlock);
+        }
+        let bytes = &bytes[..bytes.len().min(CHUNK)];
+        let data = Chain::from_slice(&self.unix().pool, bytes)?;
+        let sent = self
+            .connection()
+            .send(self.unix(), Message::new(data), wait);
+        sent.map(|()| bytes.len()).map_err(|(e, _)| e)
+    }
+
+    /// Moves `data` to the peer, all of it or nothing. A buffer that has any room takes it.
+    ///
+    /// # Errors
+    /// The chain comes back with `WouldBlock` or `BrokenPipe`.
+    pub fn send_chain(&self, data: Chain) -> Result<(), (UnixError, Chain)> {
+        self.give_chain(data, Wait::No)
+    }
+
+    /// As [`UnixStream::send_chain`], waiting for room.
+    ///
+    /// # Errors
+    /// The chain comes back with `WouldBlock` when the time is over, or `BrokenPipe`.
+    pub fn send_chain_blocking(
+        &self,
+        data: Chain,
+        timeout: Option<Duration>,
+    ) -> Result<(), (UnixError, Chain)> {
+        self.give_chain(data, Wait::Yes(timeout))
+    }
+
+    fn give_chain(&self, data: Chain, wait: Wait) -> Result<(), (UnixError, Chain)> {
+        self.give(Message::new(data), wait)
+            .map_err(|(e, message)| (e, message.data))
+    }
+
+    /// Moves bytes to the peer, and what goes with them. Bytes that something goes with are received
+    /// apart from those before and behind them.
+    ///
+    /// # Errors
+    /// The message comes back with `WouldBlock`, `BrokenPipe`, `TooManyRights`, `OtherStack`
+    /// or `NoData`.
+    #[doc(alias = "sendmsg")]
+    pub fn send_with(&self, message: Message) -> Result<(), (UnixError, Message)> {
+        self.give(message, Wait::No)
+    }
+
+    /// As [`UnixStream::send_with`], waiting for room.
+    ///
+    /// # Errors
+    /// The message comes back with `WouldBlock` when the time is over, `BrokenPipe`, `TooManyRights`, `OtherStack`
+    /// or `NoData`.
+    pub fn send_with_blocking(
+        &self,
+        message: Message,
+        timeout: Option<Duration>,
+    ) -> Result<(), (UnixError, Message)> {
+        self.give(message, Wait::Yes(timeout))
+    }
+
+    fn give(&self, message: Message, wait: Wait) -> Result<(), (UnixError, Message)> {
+        match (message.data.is_empty(), message.rights.is_empty()) {
+            (true, true) => Ok(()),
+            (true, false) => Err((UnixError::NoData, message)),
+            (false, _) => self.connection().send(self.unix(), message, wait),
+        }
+    }
+
+    /// Copies received bytes to `buf`; 0 is the end. What came with them is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
+    pub fn recv(&self, buf: &mut [u8]) -> Result<usize, UnixError> {
+        self.copy_out(buf, Wait::No)
+    }
+
+    /// As [`UnixStream::recv`], waiting for something to come.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    pub fn recv_blocking(
+        &self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, UnixError> {
+        self.copy_out(buf, Wait::Yes(timeout))
+    }
+
+    fn copy_out(&self, buf: &mut [u8], wait: Wait) -> Result<usize, UnixError> {
+        let received = self.connection().recv(self.unix(), buf.len(), wait)?;
+        let data = received.unwrap_or_default().data;
+        data.copy_to(0, &mut buf[..data.len()]);
+        Ok(data.len())
+    }
+
+    /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. What came with
+    /// them is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
+    pub fn recv_chain(&self, max: usize) -> Result<Chain, UnixError> {
+        let received = self.recv_with(max)?;
+        Ok(received.unwrap_or_default().data)
+    }
+
+    /// As [`UnixStream::recv_chain`], waiting for something to come.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    pub fn recv_chain_blocking(
+        &self,
+        max: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Chain, UnixError> {
+        let received = self.recv_with_blocking(max, timeout)?;
+        Ok(received.unwrap_or_default().data)
+    }
+
+    /// Takes up to `max` received bytes, and what came with them; `None` at the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there yet; `Reset`, once; `NoBufs`.
+    #[doc(alias = "recvmsg")]
+    pub fn recv_with(&self, max: usize) -> Result<Option<Received>, UnixError> {
+        self.connection().recv(self.unix(), max, Wait::No)
+    }
+
+    /// As [`UnixStream::recv_with`], waiting for something to come.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    pub fn recv_with_blocking(
+        &self,
+        max: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Received>, UnixError> {
+        let wait = Wait::Yes(timeout);
+        self.connection().recv(self.unix(), max, wait)
+    }
+
+    /// Ready when a receive gives data, the end, or an error; the task is woken then.
+    pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+        self.connection().poll_readable(cx)
+    }
+
+    /// Ready when a send is taken or fails for good; the task is woken then: when half of the peer's
+    /// buffer is free.
+    pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
+        self.connection().poll_writable(cx)
+    }
+
+    /// Whom to call when data comes and none was waiting, when half of the peer's buffer is free again,
+    /// and when a direction ends; at once, if there is something to read now. Stays until replaced.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.connection().set_waker(waker);
+    }
+
+    /// Ends a direction, or both. The peer reads what was sent, then the end; it can't send where this
+    /// side reads no more.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.connection().shutdown(how);
+    }
+
+    /// Its name: that of the listener that accepted it.
+    #[doc(alias = "getsockname")]
+    pub fn local_name(&self) -> Option<&Name> {
+        self.connection().local.as_ref()
+    }
+
+    /// The peer's name: that of the listener, if this side connected to it.
+    #[doc(alias = "getpeername")]
+    pub fn peer_name(&self) -> Option<&Name> {
+        self.connection().peer.as_ref()
+    }
+
+    /// Who the peer was when it connected, or when it began to listen.
+    #[doc(alias = "LOCAL_PEERCRED")]
+    #[doc(alias = "SO_PEERCRED")]
+    pub fn peer_credentials(&self) -> Credentials {
+        self.connection().peer_credentials
+    }
+}
+
+impl fmt::Debug for UnixStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixStream")
+            .field("id", &self.0.pcb().id)
+            .field("local", &self.local_name())
+            .field("peer", &self.peer_name())
+            .finish()
+    }
+}

@@ -112,15 +112,18 @@ fn loom() -> bool {
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
-    cargo("test -q -p kern --release --test loom_taskqueue", &vars)
-        && cargo("test -q -p kern --release --lib -- loom_tests", &vars)
+    cargo(
+        "test -q -p kern --release --test loom_taskqueue --test handoff",
+        &vars,
+    ) && cargo("test -q -p kern --release --lib -- loom_tests", &vars)
         && cargo(
             "test -q -p uma --release --lib -- loom_tests schedules",
             &vars,
         )
 }
 
-/// Random orders of the protocols of the allocator and of UNIX-domain sockets, by a seed.
+/// Random orders of the protocols of the allocator, of hand-offs and of UNIX-domain sockets, by a seed; those of
+/// seed 003 must be found wrong.
 fn shuttle() -> bool {
     let dir = target_dir().join("shuttle");
     let vars = [
@@ -129,6 +132,8 @@ fn shuttle() -> bool {
     ];
     cargo("test -q -p uma --release --lib -- schedules", &vars)
         && cargo("test -q -p mbuma --release --lib -- schedules", &vars)
+        && cargo("test -q -p kern --release --test handoff", &vars)
+        && cargo("test -q -p lab --release --lib -- epair::schedules", &vars)
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks
@@ -157,6 +162,9 @@ fn asan() -> bool {
     ];
     cargo(
         "test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu",
+        &vars,
+    ) && cargo(
+        "test -q -p mbuma --test epair --target x86_64-unknown-linux-gnu",
         &vars,
     )
 }

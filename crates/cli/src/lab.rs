@@ -6,15 +6,18 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, extpgs, refs, sizes};
+use lab::{alloc, epair, extpgs, refs, sizes};
 
-use crate::args::lab::{AllocArgs, Experiment, ExtpgsArgs, LabArgs, RefsArgs, SizesArgs};
+use crate::args::lab::{
+    AllocArgs, EpairArgs, Experiment, ExtpgsArgs, LabArgs, RefsArgs, SizesArgs,
+};
 use crate::errors::Error;
 
 /// Runs the experiment; the exit status is 0 if it ran.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
     let ran = match &args.experiment {
         Experiment::Alloc(args) => run_alloc(args),
+        Experiment::Epair(args) => run_epair(args),
         Experiment::Extpgs(args) => run_extpgs(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
@@ -47,7 +50,7 @@ fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
         plot: common.plot.clone(),
         progress: true,
         spike_megabytes: args.spike_mb,
-        child: this_program(),
+        child: this_program("alloc"),
         ..alloc::Options::default()
     };
     alloc::run(&options, &mut out)
@@ -100,9 +103,32 @@ fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
     extpgs::run(&options, &mut out)
 }
 
-/// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here.
-fn this_program() -> Vec<OsString> {
+fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    if args.list {
+        return epair::list(&mut out);
+    }
+    if let Some(pages) = &args.child {
+        return epair::child(pages, &mut out);
+    }
+    let options = epair::Options {
+        cases: args.case.clone(),
+        designs: args.design.clone(),
+        wakeups: args.wakeups,
+        seconds_per_case: args.seconds_per_case,
+        reps: args.reps,
+        pages: args.pages,
+        child: this_program("epair"),
+        json: args.json,
+        progress: true,
+    };
+    epair::run(&options, &mut out)
+}
+
+/// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or
+/// not at all.
+fn this_program(experiment: &str) -> Vec<OsString> {
     let program = env::current_exe().map(OsString::from);
-    let start = |program| [program, "lab".into(), "alloc".into(), "--child".into()].into();
+    let start = |program| [program, "lab".into(), experiment.into(), "--child".into()].into();
     program.map(start).unwrap_or_default()
 }

@@ -21,6 +21,7 @@
 //! | [`cpu`] | which CPU this is, and how many there are |
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`callout`] | timers: a hierarchical wheel |
+//! | [`handoff`] | a queue that wakes its receiver only when it must |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
 //!
@@ -36,6 +37,7 @@ pub mod counter;
 pub mod cpu;
 #[allow(unsafe_code)] // what the guards know: who has the lock may use the data
 pub mod giant;
+pub mod handoff;
 #[allow(unsafe_code)] // the same, and the futex system call
 pub mod lock;
 pub mod order;
@@ -56,6 +58,7 @@ pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;
 pub use counter::Counter;
 pub use giant::{Giant, GiantGuard};
+pub use handoff::Handoff;
 pub use lock::{
     LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_stats,
 };

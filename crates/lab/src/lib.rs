@@ -5,6 +5,7 @@
 //! ```text
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
+//!   epair      hand-offs between stacks: those that stalled, and ours
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
 //!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
@@ -14,12 +15,13 @@
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
 //! all of them alike; a figure never comes without its spread and its count; nothing that was skipped goes unsaid.
 //! Locks: those of the designs.
-//! `unsafe` is in the designs, in the loops that hand their items back to them, and in `harness/sys.rs` and
-//! `harness/ring.rs`.
+//! `unsafe` is in the designs, in the loops that hand their items back to them, in `epair/schemes/ring.rs`, and in
+//! `harness/sys.rs`, `harness/ring.rs` and `harness/tap.rs`.
 
 #![deny(unsafe_code)]
 
 pub mod alloc;
+pub mod epair;
 mod error;
 pub mod extpgs;
 mod harness;

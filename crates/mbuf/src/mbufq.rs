@@ -7,6 +7,8 @@
 use core::fmt;
 use core::mem;
 
+use kern::handoff::Row;
+
 use crate::mbuf::Mark;
 use crate::packet::Packet;
 
@@ -100,6 +102,21 @@ impl Iterator for Mbufq {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.len, Some(self.len))
+    }
+}
+
+impl Row for Mbufq {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn take_from(&mut self, other: &mut Self, n: usize) {
+        if n >= other.len {
+            return self.append(other);
+        }
+        for packet in other.by_ref().take(n) {
+            self.enqueue(packet);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ static QUEUE: LockClass = LockClass::new("interface queue", order::IFQUEUE);
 /// Frames that wait for the device at most.
 const TX_QUEUE_MAX: usize = 4096;
 
-/// Names an interface of a stack.
+/// Names an interface of a stack: this one, and after it is detached none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IfIndex(pub(crate) u32);
 
@@ -114,6 +114,7 @@ pub(crate) struct Ifnet {
     pub(crate) counters: IfCounters,
     queue: Mutex<TxQueue>,
     gone: AtomicBool,
+    detached: AtomicBool,
 }
 
 impl Ifnet {
@@ -136,6 +137,7 @@ impl Ifnet {
             counters: IfCounters::default(),
             queue: Mutex::new(&QUEUE, TxQueue::default()),
             gone: AtomicBool::new(false),
+            detached: AtomicBool::new(false),
         }
     }
 
@@ -204,24 +206,41 @@ impl Ifnet {
         if self.is_gone() {
             return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
         }
-        match self.device.transmit(&mut ready) {
-            Ok(refused) => batch
-                .stack
-                .drops
-                .add(DropReason::DeviceError, refused as u64),
-            Err(_) => self.mark_gone(),
-        }
-        // What a full device leaves is lost, as on a wire: TCP sends it again.
-        ready.for_each(|p| batch.drop(p, DropReason::DeviceError));
+        let left = match self.device.transmit(&mut ready) {
+            // What a full device leaves is lost, as on a wire: TCP sends it again.
+            Ok(refused) => {
+                let drops = &batch.stack.drops;
+                drops.add(DropReason::DeviceError, refused as u64);
+                DropReason::DeviceError
+            }
+            Err(_) => {
+                self.mark_gone();
+                DropReason::InterfaceGone
+            }
+        };
+        ready.for_each(|p| batch.drop(p, left));
     }
 
-    /// The device failed for good. Relaxed: a late reader only sends one frame too many.
+    /// The device failed for good, or the stack let go of it. Relaxed: a late reader only sends one
+    /// frame too many. Who must not be late (routes, neighbours) reads it under the lock that the
+    /// detaching thread takes after it set this.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
     pub(crate) fn mark_gone(&self) {
         self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// The stack let go of it: what comes in on it now is not for anybody. Relaxed: frames that are
+    /// already past this are as if they had come before.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_detached(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+        self.mark_gone();
     }
 
     pub(crate) fn stats(&self) -> IfStats {

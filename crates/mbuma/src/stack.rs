@@ -16,6 +16,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use kern::{Clock, Counter, LockClass, Mutex, Random, RwLock, Time, order};
 use mbuf::{MbufPool, Mbufq, PoolStats};
@@ -59,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) tcp: TcpState,
     pub(crate) unix: Arc<UnixState>,
     interfaces: RwLock<Vec<Arc<Ifnet>>>,
+    /// The index that was given last. Relaxed: changed under `interfaces` only.
+    last_index: AtomicU32,
     random: Mutex<Random>,
 }
 
@@ -88,6 +91,18 @@ impl Inner {
             .find(|ifp| ifp.index == index)
             .map(Arc::clone)
     }
+
+    /// An index that no interface has had before: what still names one that is gone (a packet, a
+    /// socket) must not find another. Counting 32 bits round passes those that are in use.
+    fn new_index(&self, interfaces: &[Arc<Ifnet>]) -> IfIndex {
+        loop {
+            let last = self.last_index.fetch_add(1, Ordering::Relaxed);
+            let index = IfIndex(last.wrapping_add(1));
+            if index.0 != 0 && interfaces.iter().all(|ifp| ifp.index != index) {
+                return index;
+            }
+        }
+    }
 }
 
 impl Stack {
@@ -111,19 +126,21 @@ impl Stack {
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
             interfaces: RwLock::new(&INTERFACES, Vec::new()),
+            last_index: AtomicU32::new(0),
             random: Mutex::new(&RANDOM, random),
             config,
         })))
     }
 
-    /// Attaches a device. Its connected networks become routes.
+    /// Attaches a device. Its connected networks become routes. The index is new: it will never be
+    /// another interface's.
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
         let mac = config
             .mac
             .or_else(|| device.mac())
             .unwrap_or_else(|| self.random_mac());
         let mut interfaces = self.0.interfaces.write();
-        let index = IfIndex(interfaces.last().map_or(1, |last| last.index.0 + 1));
+        let index = self.0.new_index(&interfaces);
         let neighbours = Neighbours::new(self.0.config.arp_queue_max);
         let ifp = Arc::new(Ifnet::new(index, config, mac, device, neighbours));
         interfaces.push(Arc::clone(&ifp));
@@ -132,7 +149,9 @@ impl Stack {
         index
     }
 
-    /// Takes an interface away: its routes go, and what is queued on it is dropped and counted.
+    /// Takes an interface away: its routes go, and what is queued on it, in either direction, is
+    /// dropped and counted. Who is inside of it now, on another thread, finishes without it.
+    #[doc(alias = "if_detach")]
     pub fn detach(&self, index: IfIndex) {
         let mut interfaces = self.0.interfaces.write();
         let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else {
@@ -140,20 +159,27 @@ impl Stack {
         };
         let ifp = interfaces.remove(at);
         drop(interfaces);
-        ifp.mark_gone();
+        ifp.mark_detached();
         self.0.routes.remove_interface(index);
         self.0.enter(|batch| ifp.neighbours.flush(batch));
+        let waited = ifp.device.detached() as u64;
+        self.0.received.add(waited);
+        self.0.drops.add(DropReason::NoInterface, waited);
     }
 
     /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
     pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
         if let Some(ifp) = self.0.interface(index) {
             self.0.routes.add_default(&ifp, gateway);
+            // It may have been detached meanwhile, and its routes removed before this one came.
+            if ifp.is_gone() {
+                self.0.routes.remove_interface(index);
+            }
         }
     }
 
     /// A locally administered address drawn at random.
-    fn random_mac(&self) -> MacAddr {
+    pub(crate) fn random_mac(&self) -> MacAddr {
         let mut bytes = [0; 6];
         self.0.random(|r| r.fill(&mut bytes));
         bytes[0] = (bytes[0] & 0xfc) | 0x02;

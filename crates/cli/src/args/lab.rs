@@ -29,6 +29,16 @@ pub(crate) enum Experiment {
     )]
     Alloc(AllocArgs),
 
+    /// Hand-offs between two stacks: two that lost wakeups, and ours
+    #[command(
+        long_about = "Compare hand-offs of packets from one stack to another (seed 003), side by side in one run: two \
+        rings with an index that flips, before and after their first fix, and ours, a queue with a mutex and a state. \
+        A control that wakes the receiver for every packet shows what the scheduler does by itself.\n\n\
+        Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets wait \
+        while the thread that is to take them sleeps and nobody has told it."
+    )]
+    Epair(EpairArgs),
+
     /// Records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
     #[command(
         long_about = "Compare ways of describing a TLS record of 16 KiB that lies in pages which nobody maps: a list \
@@ -217,4 +227,51 @@ pub(crate) struct ExtpgsArgs {
     /// List the cases and the designs, and measure nothing
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// What `mbuma lab epair` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab epair --list                         the cases and the designs
+  mbuma lab epair --case waits --wakeups 1000000
+  mbuma lab epair --case http,stream --design mbuma,two-rings-flags --json | jq .
+
+The case `programs` needs /dev/net/tun, the right to make namespaces, curl, and nginx or python3.")]
+pub(crate) struct EpairArgs {
+    /// Only these cases
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+
+    /// Only these designs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) design: Vec<String>,
+
+    /// How often each design's receiver is woken in the case `waits`, all rounds together
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) wakeups: u64,
+
+    /// How long each design is measured in each of the cases `http` and `stream`, all rounds together
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    pub(crate) seconds_per_case: f64,
+
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) reps: usize,
+
+    /// Pages that the client gets in the case `programs`
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) pages: u64,
+
+    /// One line of JSON for each figure, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// List the cases and the designs, and measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// So many pages are to be got in the namespace that another mbuma has started this one in
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
 }

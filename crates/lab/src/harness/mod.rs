@@ -20,4 +20,6 @@ pub(crate) mod summary;
 #[allow(unsafe_code)]
 pub(crate) mod sys;
 pub(crate) mod table;
+#[allow(unsafe_code)]
+pub(crate) mod tap;
 pub(crate) mod xcore;

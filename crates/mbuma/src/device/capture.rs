@@ -175,6 +175,10 @@ impl<D: Device> Device for Capture<D> {
         self.device.take_drops()
     }
 
+    fn detached(&self) -> usize {
+        self.device.detached()
+    }
+
     /// Frames are written down before they are sent; those that the device then refuses are in the
     /// file nevertheless.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

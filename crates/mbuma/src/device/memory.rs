@@ -1,4 +1,5 @@
-//! A pair of devices in memory: what goes into one end comes out of the other (seed 003).
+//! A pair of devices in memory: what goes into one end comes out of the other. Ends that are to come, go
+//! and move while stacks run are an [`epair`](super::epair)'s.
 //!
 //! Called by: stacks, the simulator, tests. Calls: a waker, with no lock held.
 //!
@@ -30,7 +31,6 @@ const QUEUE_MAX: usize = 4096;
 
 /// One end of a pair.
 #[derive(Debug)]
-#[doc(alias = "epair")]
 pub struct Pipe {
     caps: Capabilities,
     inward: Arc<Direction>,

@@ -16,6 +16,7 @@ use wire::MacAddr;
 use crate::drops::DropReason;
 
 pub mod capture;
+pub mod epair;
 pub mod memory;
 pub(crate) mod offload;
 pub mod splinter;
@@ -82,6 +83,12 @@ pub trait Device: Send + Sync + Debug {
     /// Takes the counts of received frames that the device itself had to drop since the last call.
     fn take_drops(&self) -> Vec<(DropReason, u64)> {
         Vec::new()
+    }
+
+    /// The stack has let go of the device, which is not asked for frames any more. Drops those that
+    /// wait to be received, and says how many they were.
+    fn detached(&self) -> usize {
+        0
     }
 
     /// Sends frames, in order. Those for which there is no room now are left in `tx`; those that it

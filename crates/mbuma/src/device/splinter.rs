@@ -107,6 +107,10 @@ impl<D: Device> Device for Splinter<D> {
         self.device.take_drops()
     }
 
+    fn detached(&self) -> usize {
+        self.device.detached()
+    }
+
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         self.device.transmit(tx)
     }

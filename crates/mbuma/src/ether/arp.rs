@@ -78,6 +78,12 @@ impl Neighbours {
         packet: Packet,
     ) -> Resolution {
         let mut table = self.table.lock();
+        if ifp.is_gone() {
+            // Whoever detached it has emptied the table or is about to: nothing may wait here.
+            drop(table);
+            batch.drop(packet, DropReason::InterfaceGone);
+            return Resolution::Waits;
+        }
         match table.get_mut(&addr) {
             Some(Entry::Known { mac, until }) if batch.now < *until => {
                 Resolution::Known(*mac, packet)

@@ -21,6 +21,9 @@ use crate::netisr::{self, Arrival};
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     batch.stack.received.inc();
     ifp.counters.input.record(frame.len());
+    if ifp.is_detached() {
+        return batch.drop(frame, DropReason::NoInterface);
+    }
     let header = match parse(&mut frame) {
         Ok(header) => header,
         Err(reason) => return batch.drop(frame, reason),

@@ -1,0 +1,326 @@
+//! A queue from many transmitters to one receiver, which wakes the receiver only when it must.
+//!
+//! Called by devices that hand packets from one stack to another. Calls nothing: whom to wake is
+//! given back to the transmitter, who does so when it holds no lock.
+//!
+//! # The protocol
+//!
+//! A row of things waits under a mutex, together with the state of the one who is to take it:
+//!
+//! ```text
+//!            put: wake                  take: all of it
+//!    Idle ----------------> Scheduled ------------------> Running
+//!      ^                        ^                            |  put: nothing to do
+//!      |                        | open, with something       |  take, and something waits: all of it
+//!      |                        | waiting                    |
+//!      +------------------------+----------------------------+
+//!                                            take, and nothing waits
+//!    any ---leave---> Away ---open---> Idle       any ---close---> Closed
+//! ```
+//!
+//! The claim: while something waits, the receiver was woken and has not taken since, or it is on its
+//! way back to look. The argument:
+//!
+//! - The state and the row change under one mutex, so a transmitter never acts on a state that is
+//!   older than the row that it adds to. The two rings that this replaced had an index, flags and
+//!   rings that each changed on its own; a transmitter could be overtaken between any two of them.
+//! - A receiver goes `Idle` only by finding nothing under the mutex. A receiver that took something
+//!   stays `Running`, and must come back: [`Taken::Row`] says so.
+//! - Receivers change: an interface moves to another stack. Each has a number of its own, and a take
+//!   by one that is not the present one is refused ([`Taken::Void`]). Without it a thread that is
+//!   late in the old stack could take there what was sent to the new one; and, before the new one
+//!   has its waker, leave the state `Running`, never come back, and nobody would be woken again.
+//! - Whoever opens a queue, and whoever says how to wake it, is told at once if something waits
+//!   already.
+//!
+//! A put is one lock, no atomic of its own, and no wakeup while the receiver is busy. A take is one
+//! lock for as many things as wait, in O(1).
+//!
+//! Locks: the caller's class over row and state. `tests/handoff.rs` runs the protocol, and mistakes
+//! in it, in every order (loom) and in many random ones (shuttle). Source: seed 003.
+
+use core::fmt;
+use core::mem;
+use core::task::Waker;
+
+use crate::lock::LockClass;
+use crate::prim::Mutex;
+
+/// What waits: a row that another can join.
+pub trait Row: Default {
+    /// Things in the row.
+    fn len(&self) -> usize;
+
+    /// No things.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Moves the first `n` things of `other`, or all if there are fewer, to the end of this row. In
+    /// O(1) if it is all.
+    fn take_from(&mut self, other: &mut Self, n: usize);
+}
+
+/// A queue with the state of its receiver.
+pub struct Handoff<Q>(Mutex<Inner<Q>>);
+
+struct Inner<Q> {
+    waiting: Q,
+    state: State,
+    /// Counts receivers; the present one's number.
+    receiver: u64,
+    waker: Option<Waker>,
+    max: usize,
+    stats: HandoffStats,
+}
+
+/// Where the receiver is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There is no receiver. Operations: open. Caveats: nothing waits, and nothing can be put.
+    Away,
+    /// The receiver waits to be woken. Operations: put, which wakes it. Caveats: nothing waits.
+    Idle,
+    /// The receiver was woken. Operations: put; take. Caveats: no second wakeup.
+    Scheduled,
+    /// The receiver took something, and will look again. Operations: put; take. Caveats: how far
+    /// it has come is not known.
+    Running,
+    /// Nothing more can be put. Operations: take, for what waits. Caveats: this is for ever.
+    Closed,
+}
+
+/// What became of a put.
+#[must_use = "a receiver that is not woken sleeps for ever"]
+#[derive(Debug)]
+pub enum Put {
+    /// The receiver is awake, or will look when it comes. Nothing is left to do.
+    Queued,
+    /// The receiver sleeps: wake it, with no lock held.
+    QueuedAndWake(Waker),
+    /// There was no room; everything is still in the caller's row.
+    Full,
+    /// There is no receiver now; everything is still in the caller's row.
+    Away,
+    /// The queue is closed for ever; everything is still in the caller's row.
+    Closed,
+}
+
+/// Who receives: good until the next one opens the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receiver(u64);
+
+/// What became of a take.
+#[must_use = "a receiver that took something must come back"]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken<Q> {
+    /// Everything that waited. Come back for more: until then nobody wakes the receiver.
+    Row(Q),
+    /// Nothing waits. The next put wakes the receiver.
+    Nothing,
+    /// The queue is closed, and everything was taken.
+    Closed,
+    /// The caller is not the receiver any more.
+    Void,
+}
+
+/// A queue's figures since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandoffStats {
+    /// Things that were queued.
+    pub queued: u64,
+    /// Things for which there was no room.
+    pub full: u64,
+    /// Things that nobody was there to receive: when they came, or because the receiver left first.
+    pub away: u64,
+    /// How often a transmitter had to wake the receiver.
+    pub wakeups: u64,
+    /// Rows that were taken.
+    pub taken: u64,
+    /// The longest row that ever waited.
+    pub high_water: usize,
+}
+
+impl<Q: Row> Handoff<Q> {
+    /// An empty queue of at most `max` things, without a receiver.
+    pub fn new(class: &'static LockClass, max: usize) -> Self {
+        let inner = Inner {
+            waiting: Q::default(),
+            state: State::Away,
+            receiver: 0,
+            waker: None,
+            max,
+            stats: HandoffStats::default(),
+        };
+        Self(Mutex::new(class, inner))
+    }
+
+    /// Queues what is in `row`, as far as there is room; the rest stays in `row`.
+    pub fn put(&self, row: &mut Q) -> Put {
+        let mut inner = self.0.lock();
+        match inner.state {
+            State::Closed => return Put::Closed,
+            State::Away => {
+                inner.stats.away += row.len() as u64;
+                return Put::Away;
+            }
+            State::Idle | State::Scheduled | State::Running => {}
+        }
+        let queued = inner.queue(row);
+        if queued == 0 && !row.is_empty() {
+            return Put::Full;
+        }
+        if queued == 0 || inner.state != State::Idle {
+            return Put::Queued;
+        }
+        inner.state = State::Scheduled;
+        inner.stats.wakeups += 1;
+        // Without a waker the receiver comes by itself.
+        inner.waker.clone().map_or(Put::Queued, Put::QueuedAndWake)
+    }
+
+    /// A new receiver, from now on the only one. It has no waker, and what the one before left is
+    /// given back.
+    pub fn open(&self) -> (Receiver, Q) {
+        let mut inner = self.0.lock();
+        inner.receiver += 1;
+        let receiver = Receiver(inner.receiver);
+        let left = inner.abandon(State::Idle);
+        let waker = inner.waker.take();
+        drop(inner);
+        drop(waker);
+        (receiver, left)
+    }
+
+    /// Whom to wake for `receiver`: at once if something waits, or the queue is closed. Stays until
+    /// another takes its place.
+    pub fn set_waker(&self, receiver: Receiver, waker: Waker) {
+        let mut inner = self.0.lock();
+        if !inner.is(receiver) {
+            drop(inner);
+            return drop(waker);
+        }
+        let now = inner.state == State::Closed || !inner.waiting.is_empty();
+        if now && inner.state != State::Closed {
+            inner.state = State::Scheduled;
+        }
+        let old = inner.waker.replace(waker.clone());
+        drop(inner);
+        drop(old);
+        if now {
+            waker.wake();
+        }
+    }
+
+    /// Takes everything that waits, in O(1).
+    #[doc(alias = "mbufq_flush")]
+    pub fn take(&self, receiver: Receiver) -> Taken<Q> {
+        let mut inner = self.0.lock();
+        if !inner.is(receiver) {
+            return Taken::Void;
+        }
+        if inner.waiting.is_empty() {
+            return inner.rest();
+        }
+        if inner.state != State::Closed {
+            inner.state = State::Running;
+        }
+        inner.stats.taken += 1;
+        Taken::Row(mem::take(&mut inner.waiting))
+    }
+
+    /// The receiver goes and nobody takes its place: what waited is given back, and nothing more can
+    /// be put until the queue is opened again. Nothing happens if `receiver` is not the present one.
+    pub fn leave(&self, receiver: Receiver) -> Q {
+        let mut inner = self.0.lock();
+        if !inner.is(receiver) {
+            return Q::default();
+        }
+        inner.receiver += 1;
+        let left = inner.abandon(State::Away);
+        let waker = inner.waker.take();
+        drop(inner);
+        drop(waker);
+        left
+    }
+
+    /// The transmitters go for ever. What waits may still be taken; the receiver is woken to see.
+    pub fn close(&self) {
+        let mut inner = self.0.lock();
+        inner.state = State::Closed;
+        // Nothing is put any more that would need it a second time.
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Things that wait.
+    pub fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> HandoffStats {
+        self.0.lock().stats
+    }
+
+    /// Whether row and state agree: nothing waits that nobody was told of.
+    pub fn is_valid(&self) -> bool {
+        let inner = self.0.lock();
+        let some_wait = !inner.waiting.is_empty();
+        let nobody_told = matches!(inner.state, State::Idle | State::Away);
+        !(some_wait && nobody_told) && inner.waiting.len() <= inner.max
+    }
+}
+
+impl<Q: Row> Inner<Q> {
+    fn is(&self, receiver: Receiver) -> bool {
+        self.receiver == receiver.0
+    }
+
+    /// Queues as much of `row` as there is room for; says how much.
+    fn queue(&mut self, row: &mut Q) -> usize {
+        let room = self.max.saturating_sub(self.waiting.len());
+        let queued = room.min(row.len());
+        self.waiting.take_from(row, queued);
+        self.stats.queued += queued as u64;
+        self.stats.full += row.len() as u64;
+        self.stats.high_water = self.stats.high_water.max(self.waiting.len());
+        queued
+    }
+
+    /// Nothing waits: the receiver sleeps, unless there is no more to come.
+    fn rest(&mut self) -> Taken<Q> {
+        if self.state == State::Closed {
+            return Taken::Closed;
+        }
+        self.state = State::Idle;
+        Taken::Nothing
+    }
+
+    /// What waited for a receiver that is none any more.
+    fn abandon(&mut self, state: State) -> Q {
+        if self.state != State::Closed {
+            self.state = state;
+        }
+        self.stats.away += self.waiting.len() as u64;
+        mem::take(&mut self.waiting)
+    }
+}
+
+impl<Q: Row> fmt::Debug for Handoff<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.0.lock();
+        f.debug_struct("Handoff")
+            .field("waiting", &inner.waiting.len())
+            .field("state", &inner.state)
+            .field("stats", &inner.stats)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+// Under a checker these would run outside of a model; tests/handoff.rs is for that.
+#![cfg(not(any(loom, shuttle)))]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use super::*;
+use crate::order;
+
+static CLASS: LockClass = LockClass::new("handoff under test", order::IFQUEUE);
+
+impl Row for Vec<u32> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn take_from(&mut self, other: &mut Self, n: usize) {
+        let n = n.min(other.len());
+        self.extend(other.drain(..n));
+    }
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Count {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A queue of at most 4 with a receiver, and how often that was woken.
+fn queue() -> (Handoff<Vec<u32>>, Receiver, Arc<Count>) {
+    let queue: Handoff<Vec<u32>> = Handoff::new(&CLASS, 4);
+    let (receiver, left) = queue.open();
+    assert!(left.is_empty());
+    let count = Arc::new(Count::default());
+    queue.set_waker(receiver, Arc::clone(&count).into());
+    (queue, receiver, count)
+}
+
+/// Puts, and wakes whom it must.
+fn put(queue: &Handoff<Vec<u32>>, row: &mut Vec<u32>) -> &'static str {
+    let put = queue.put(row);
+    assert!(queue.is_valid());
+    match put {
+        Put::Queued => "queued",
+        Put::QueuedAndWake(waker) => {
+            waker.wake();
+            "wake"
+        }
+        Put::Full => "full",
+        Put::Away => "away",
+        Put::Closed => "closed",
+    }
+}
+
+#[test]
+fn wakes_only_a_sleeper() {
+    // Breaks if a put wakes a receiver that is awake, or leaves one asleep.
+    let (queue, receiver, count) = queue();
+    assert_eq!(put(&queue, &mut vec![1]), "wake");
+    assert_eq!(put(&queue, &mut vec![2]), "queued");
+    assert_eq!(queue.take(receiver), Taken::Row(vec![1, 2]));
+    assert_eq!(put(&queue, &mut vec![3]), "queued", "it will look again");
+    assert_eq!(queue.take(receiver), Taken::Row(vec![3]));
+    assert_eq!(queue.take(receiver), Taken::Nothing);
+    assert_eq!(put(&queue, &mut vec![]), "queued", "nothing is no reason");
+    assert_eq!(put(&queue, &mut vec![4]), "wake");
+    assert_eq!(count.get(), 2);
+    let stats = queue.stats();
+    assert_eq!((stats.queued, stats.wakeups, stats.taken), (4, 2, 2));
+}
+
+#[test]
+fn a_full_queue_leaves_the_rest() {
+    // Breaks if a queue grows past its maximum, loses what does not fit, or takes it in disorder.
+    let (queue, receiver, _) = queue();
+    let mut row = vec![1, 2, 3, 4, 5, 6];
+    assert_eq!(put(&queue, &mut row), "wake");
+    assert_eq!(row, [5, 6]);
+    assert_eq!(put(&queue, &mut row), "full");
+    assert_eq!(row, [5, 6]);
+    assert_eq!(queue.take(receiver), Taken::Row(vec![1, 2, 3, 4]));
+    assert_eq!(put(&queue, &mut row), "queued");
+    assert_eq!(queue.waiting(), 2);
+    let stats = queue.stats();
+    assert_eq!((stats.full, stats.high_water), (4, 4));
+}
+
+#[test]
+fn a_receiver_that_left_takes_nothing() {
+    // Breaks if somebody who is not the receiver any more can take, or end the present one.
+    let (queue, old, count) = queue();
+    assert_eq!(put(&queue, &mut vec![1]), "wake");
+    let (new, left) = queue.open();
+    assert_eq!(left, [1], "it was for the one before");
+    assert_eq!(queue.take(old), Taken::Void);
+    assert!(queue.leave(old).is_empty());
+    queue.set_waker(old, Arc::clone(&count).into());
+    let mut row = vec![2];
+    assert_eq!(put(&queue, &mut row), "queued", "it has no waker yet");
+    let woken = Arc::new(Count::default());
+    queue.set_waker(new, Arc::clone(&woken).into());
+    assert_eq!((woken.get(), count.get()), (1, 1), "told at once");
+    assert_eq!(queue.take(new), Taken::Row(vec![2]));
+    assert!(queue.leave(new).is_empty());
+    assert_eq!(Arc::strong_count(&woken), 1, "nobody keeps its waker");
+    let mut row = vec![3];
+    assert_eq!((put(&queue, &mut row), row), ("away", vec![3]));
+    assert_eq!(queue.stats().away, 2);
+}
+
+#[test]
+fn what_was_sent_before_the_end_arrives() {
+    // Breaks if closing loses what waits, is not told, or leaves room for more.
+    let (queue, receiver, count) = queue();
+    assert_eq!(put(&queue, &mut vec![1]), "wake");
+    queue.close();
+    assert_eq!(count.get(), 2);
+    let mut row = vec![2];
+    assert_eq!((put(&queue, &mut row), row), ("closed", vec![2]));
+    assert_eq!(queue.take(receiver), Taken::Row(vec![1]));
+    assert_eq!(queue.take(receiver), Taken::Closed);
+    let (again, _) = queue.open();
+    assert_eq!(put(&queue, &mut vec![3]), "closed", "for ever");
+    let told = Arc::new(Count::default());
+    queue.set_waker(again, Arc::clone(&told).into());
+    assert_eq!(told.get(), 1);
+}

@@ -1,0 +1,464 @@
+//! The protocol of [`kern::handoff`] in every order (loom) and in many random ones (shuttle): no
+//! wakeup is lost, also while receivers come and go. The planted mistakes must be found.
+//!
+//! | scenario | protocol |
+//! |---|---|
+//! | [`traffic`] | epair queue: transmitters against the receiver's task |
+//! | [`moving`] | interface moved to another stack, against input and transmitters |
+//! | [`destroying`] | interface destroyed, against input and transmitters |
+//!
+//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `KERN_SEED` or the one that
+//! is always the same; a failure prints its seed and schedule.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --test handoff`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p kern --test handoff`
+#![cfg(any(loom, shuttle))]
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use kern::handoff::{Handoff, Put, Receiver, Row, Taken};
+use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::{LockClass, order};
+#[cfg(loom)]
+use loom::thread;
+#[cfg(shuttle)]
+use shuttle::thread;
+
+static CLASS: LockClass = LockClass::new("modelled", order::IFQUEUE);
+
+/// What is handed on: numbers, one bit each, so that sums tell whether one is missing or doubled.
+#[derive(Debug, Default)]
+struct Numbers(Vec<u32>);
+
+impl Row for Numbers {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn take_from(&mut self, other: &mut Self, n: usize) {
+        let n = n.min(other.0.len());
+        self.0.extend(other.0.drain(..n));
+    }
+}
+
+/// The protocol, as the models see it. Numbers are packets.
+trait Queue: Send + Sync + 'static {
+    type Receiver: Copy + Send + 'static;
+    fn new() -> Self;
+    /// Queues and wakes. What is given back found no receiver.
+    fn put(&self, number: u32) -> u32;
+    /// The sum of what waited, or that there was nothing and the receiver sleeps (or is none).
+    fn take(&self, receiver: Self::Receiver) -> Option<u32>;
+    /// Opens, and says what was left.
+    fn open(&self) -> (Self::Receiver, u32);
+    fn set_waker(&self, receiver: Self::Receiver, waker: Waker);
+    fn leave(&self, receiver: Self::Receiver) -> u32;
+    fn waiting(&self) -> usize;
+}
+
+fn sum(numbers: &Numbers) -> u32 {
+    numbers.0.iter().sum()
+}
+
+impl Queue for Handoff<Numbers> {
+    type Receiver = Receiver;
+
+    fn new() -> Self {
+        Self::new(&CLASS, 8)
+    }
+
+    fn put(&self, number: u32) -> u32 {
+        let mut row = Numbers(vec![number]);
+        match self.put(&mut row) {
+            Put::QueuedAndWake(waker) => waker.wake(),
+            Put::Queued | Put::Away | Put::Closed => {}
+            Put::Full => panic!("there is room"),
+        }
+        assert!(self.is_valid(), "something waits and nobody was told");
+        sum(&row)
+    }
+
+    fn take(&self, receiver: Receiver) -> Option<u32> {
+        match self.take(receiver) {
+            Taken::Row(row) => Some(sum(&row)),
+            Taken::Nothing | Taken::Closed | Taken::Void => None,
+        }
+    }
+
+    fn open(&self) -> (Receiver, u32) {
+        let (receiver, left) = self.open();
+        (receiver, sum(&left))
+    }
+
+    fn set_waker(&self, receiver: Receiver, waker: Waker) {
+        self.set_waker(receiver, waker);
+    }
+
+    fn leave(&self, receiver: Receiver) -> u32 {
+        sum(&self.leave(receiver))
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting()
+    }
+}
+
+/// What can be got wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// The receiver looks, and goes to sleep in a second step.
+    SleepsAfterALook,
+    /// The receiver that took something sleeps until it is woken, and does not look again.
+    SleepsAfterARow,
+    /// A receiver takes though another one has taken its place.
+    TakesAfterItLeft,
+    /// A new receiver is not told of what came before its waker.
+    OpensSilently,
+    /// What waits when the receiver goes stays in the queue.
+    LeavesARow,
+}
+
+/// The same protocol, with a mistake.
+struct Planted<const BUG: u8>(Mutex<Inner>);
+
+const NONE: u8 = Bug::None as u8;
+const SLEEPS_AFTER_A_LOOK: u8 = Bug::SleepsAfterALook as u8;
+const SLEEPS_AFTER_A_ROW: u8 = Bug::SleepsAfterARow as u8;
+const TAKES_AFTER_IT_LEFT: u8 = Bug::TakesAfterItLeft as u8;
+const OPENS_SILENTLY: u8 = Bug::OpensSilently as u8;
+const LEAVES_A_ROW: u8 = Bug::LeavesARow as u8;
+
+#[derive(Default)]
+struct Inner {
+    waiting: Vec<u32>,
+    state: State,
+    receiver: u64,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Away,
+    Idle,
+    Scheduled,
+    Running,
+}
+
+impl<const BUG: u8> Queue for Planted<BUG> {
+    type Receiver = u64;
+
+    fn new() -> Self {
+        Self(Mutex::new(&CLASS, Inner::default()))
+    }
+
+    fn put(&self, number: u32) -> u32 {
+        let mut inner = self.0.lock();
+        if inner.state == State::Away {
+            return number;
+        }
+        inner.waiting.push(number);
+        if inner.state == State::Idle {
+            inner.state = State::Scheduled;
+            let waker = inner.waker.clone();
+            drop(inner);
+            waker.iter().for_each(Waker::wake_by_ref);
+        }
+        0
+    }
+
+    fn take(&self, receiver: u64) -> Option<u32> {
+        let mut inner = self.0.lock();
+        if inner.receiver != receiver && BUG != TAKES_AFTER_IT_LEFT {
+            return None;
+        }
+        if inner.state == State::Away {
+            return None;
+        }
+        if inner.waiting.is_empty() {
+            if BUG == SLEEPS_AFTER_A_LOOK {
+                drop(inner);
+                inner = self.0.lock();
+            }
+            inner.state = State::Idle;
+            return None;
+        }
+        inner.state = State::Running;
+        let row = std::mem::take(&mut inner.waiting);
+        Some(row.iter().sum())
+    }
+
+    fn open(&self) -> (u64, u32) {
+        let mut inner = self.0.lock();
+        inner.receiver += 1;
+        inner.state = State::Idle;
+        inner.waker = None;
+        let left = std::mem::take(&mut inner.waiting);
+        (inner.receiver, left.iter().sum())
+    }
+
+    fn set_waker(&self, _: u64, waker: Waker) {
+        let mut inner = self.0.lock();
+        let now = !inner.waiting.is_empty() && BUG != OPENS_SILENTLY;
+        inner.waker = Some(waker.clone());
+        drop(inner);
+        if now {
+            waker.wake();
+        }
+    }
+
+    fn leave(&self, _: u64) -> u32 {
+        let mut inner = self.0.lock();
+        inner.receiver += 1;
+        inner.state = State::Away;
+        inner.waker = None;
+        if BUG == LEAVES_A_ROW {
+            return 0;
+        }
+        std::mem::take(&mut inner.waiting).iter().sum()
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+}
+
+/// A receiver's task: its wakeup, and what it took.
+struct Task<Q: Queue, const BUG: u8> {
+    queue: Arc<Q>,
+    woken: Arc<Woken>,
+    /// Its interface is in the stack's list; a poll looks there first.
+    attached: AtomicBool,
+    /// Only one thread runs it at a time, as a taskqueue does.
+    sum: Mutex<u32>,
+}
+
+/// A wakeup adds to what is there, as a write to an eventfd does.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.swap(true, Ordering::AcqRel);
+    }
+}
+
+impl<Q: Queue, const BUG: u8> Task<Q, BUG> {
+    fn new(queue: &Arc<Q>) -> Self {
+        Self {
+            queue: Arc::clone(queue),
+            woken: Arc::new(Woken(AtomicBool::new(false))),
+            attached: AtomicBool::new(true),
+            sum: Mutex::new(&CLASS, 0),
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        Arc::clone(&self.woken).into()
+    }
+
+    /// Takes until nothing is there, if it was woken.
+    fn run(&self, receiver: Q::Receiver) {
+        if !self.woken.0.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        while self.attached.load(Ordering::Acquire) {
+            let Some(row) = self.queue.take(receiver) else {
+                return;
+            };
+            *self.sum.lock() += row;
+            if BUG == SLEEPS_AFTER_A_ROW {
+                break;
+            }
+        }
+    }
+
+    fn sum(&self) -> u32 {
+        *self.sum.lock()
+    }
+}
+
+/// Packets that each transmitter sends.
+#[cfg(loom)]
+const PACKETS: u32 = 1;
+#[cfg(shuttle)]
+const PACKETS: u32 = 3;
+
+/// Sends the packets of transmitter `who`; the sum of those that found nobody.
+fn transmit<Q: Queue>(queue: &Q, who: u32) -> u32 {
+    (0..PACKETS)
+        .map(|n| queue.put(1 << (who * PACKETS + n)))
+        .sum()
+}
+
+/// The sum of what `transmitters` send.
+fn all(transmitters: u32) -> u32 {
+    (1 << (transmitters * PACKETS)) - 1
+}
+
+/// Two transmitters and a receiver's task. In the end the task has seen every packet.
+fn traffic<Q: Queue, const BUG: u8>() {
+    let queue = Arc::new(Q::new());
+    let task = Arc::new(Task::<Q, BUG>::new(&queue));
+    let (receiver, _) = queue.open();
+    queue.set_waker(receiver, task.waker());
+    let sender = Arc::clone(&queue);
+    let transmitter = thread::spawn(move || transmit(&*sender, 0));
+    let running = Arc::clone(&task);
+    let runner = thread::spawn(move || {
+        running.run(receiver);
+        running.run(receiver);
+    });
+    assert_eq!(transmit(&*queue, 1), 0);
+    assert_eq!(transmitter.join().expect("no panic"), 0);
+    runner.join().expect("no panic");
+    task.run(receiver);
+    assert_eq!(task.sum(), all(2), "a wakeup was lost");
+}
+
+/// The receiver is replaced by another while the first one runs and a transmitter sends. In the end
+/// every packet was seen by one of them, or given back to who replaced them or who sent it.
+fn moving<Q: Queue, const BUG: u8>() {
+    let queue = Arc::new(Q::new());
+    let (old, new) = (Task::<Q, BUG>::new(&queue), Task::<Q, BUG>::new(&queue));
+    let old = Arc::new(old);
+    let (first, _) = queue.open();
+    queue.set_waker(first, old.waker());
+    let sender = Arc::clone(&queue);
+    let transmitter = thread::spawn(move || transmit(&*sender, 0));
+    let running = Arc::clone(&old);
+    let runner = thread::spawn(move || {
+        running.run(first);
+        running.run(first);
+    });
+    old.attached.store(false, Ordering::Release);
+    let (second, left) = queue.open();
+    queue.set_waker(second, new.waker());
+    new.run(second);
+    let refused = transmitter.join().expect("no panic");
+    let late = transmit(&*queue, 1);
+    runner.join().expect("no panic");
+    new.run(second);
+    assert_eq!(queue.waiting(), 0, "moved: a wakeup was lost");
+    let for_new = all(2) - all(1);
+    assert_eq!(old.sum() & for_new, 0, "moved: taken by one who had left");
+    let seen = old.sum() + new.sum() + left + refused + late;
+    assert_eq!(seen, all(2), "a packet was lost or doubled");
+}
+
+/// The receiver goes while it runs and a transmitter sends. In the end nothing is in the queue.
+fn destroying<Q: Queue, const BUG: u8>() {
+    let queue = Arc::new(Q::new());
+    let task = Arc::new(Task::<Q, BUG>::new(&queue));
+    let (receiver, _) = queue.open();
+    queue.set_waker(receiver, task.waker());
+    let sender = Arc::clone(&queue);
+    let transmitter = thread::spawn(move || transmit(&*sender, 0));
+    let running = Arc::clone(&task);
+    let runner = thread::spawn(move || running.run(receiver));
+    task.attached.store(false, Ordering::Release);
+    let left = queue.leave(receiver);
+    let before = task.sum();
+    assert_eq!(queue.put(1 << 30), 1 << 30, "nobody is there");
+    let refused = transmitter.join().expect("no panic");
+    runner.join().expect("no panic");
+    // It may have taken its last row before, and be late to add it.
+    assert!(task.sum() >= before);
+    assert_eq!(queue.waiting(), 0, "a packet waits for nobody");
+    let seen = task.sum() + left + refused;
+    assert_eq!(seen, all(1), "a packet was lost or doubled");
+}
+
+/// Runs a scenario in every order with at most three preemptions.
+#[cfg(loom)]
+fn check(scenario: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(scenario);
+}
+
+/// How often a scenario is tried.
+#[cfg(shuttle)]
+const RUNS: usize = 100_000;
+
+/// Runs a scenario in random orders: half of them with a switch anywhere, half with few.
+#[cfg(shuttle)]
+fn check(scenario: impl Fn() + Send + Sync + 'static) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+    let seed = std::env::var("KERN_SEED").map_or(3, |seed| seed.parse().expect("a number"));
+    println!("KERN_SEED={seed}");
+    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
+        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
+        Box::new(PctScheduler::new_from_seed(seed, 3, RUNS / 2)),
+    ];
+    let scenario = Arc::new(scenario);
+    for scheduler in schedulers {
+        let scenario = Arc::clone(&scenario);
+        shuttle::Runner::new(scheduler, shuttle::Config::new()).run(move || scenario());
+    }
+}
+
+type Real = Handoff<Numbers>;
+
+#[test]
+fn epair_queue_loses_no_wakeup() {
+    // Breaks if an order exists in which something waits and nobody was told.
+    check(traffic::<Real, NONE>);
+}
+
+#[test]
+fn interface_moved_against_input() {
+    // Breaks if an order exists in which a packet is lost, or a wakeup goes to who is no receiver.
+    check(moving::<Real, NONE>);
+}
+
+#[test]
+fn interface_destroyed_against_input() {
+    // Breaks if an order exists in which a packet outlives the interface that it is for.
+    check(destroying::<Real, NONE>);
+}
+
+#[test]
+fn the_copy_is_right_without_a_mistake() {
+    // Breaks if what the mistakes are planted in is wrong itself.
+    check(traffic::<Planted<NONE>, NONE>);
+    check(moving::<Planted<NONE>, NONE>);
+    check(destroying::<Planted<NONE>, NONE>);
+}
+
+#[test]
+#[should_panic(expected = "a wakeup was lost")]
+fn finds_a_receiver_that_sleeps_after_a_look() {
+    // Breaks if the scenario is blind to a put between the look and the sleep.
+    check(traffic::<Planted<SLEEPS_AFTER_A_LOOK>, NONE>);
+}
+
+#[test]
+#[should_panic(expected = "a wakeup was lost")]
+fn finds_a_receiver_that_does_not_come_back() {
+    // Breaks if the scenario is blind to what came while the receiver was busy.
+    check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
+}
+
+#[test]
+#[should_panic(expected = "moved: ")]
+fn finds_a_take_by_the_receiver_before() {
+    // Breaks if the scenario is blind to packets that reach a stack which the interface has left, and
+    // to a new receiver that is left asleep: which one is found first depends on the checker.
+    check(moving::<Planted<TAKES_AFTER_IT_LEFT>, NONE>);
+}
+
+#[test]
+#[should_panic(expected = "a wakeup was lost")]
+fn finds_a_receiver_that_opens_silently() {
+    // Breaks if the scenario is blind to what came between opening and the waker.
+    check(moving::<Planted<OPENS_SILENTLY>, NONE>);
+}
+
+#[test]
+#[should_panic(expected = "a packet waits for nobody")]
+fn finds_a_row_that_is_left_behind() {
+    // Breaks if the scenario is blind to packets of an interface that is gone.
+    check(destroying::<Planted<LEAVES_A_ROW>, NONE>);
+}

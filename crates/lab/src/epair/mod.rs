@@ -1,0 +1,284 @@
+//! `mbuma lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first fix,
+//! and a queue with a mutex and a state, which is ours.
+//!
+//! Called by: the tool. Calls: the schemes, the product's stacks and epair, the harness.
+//!
+//! ```text
+//!   scheme.rs   what a hand-off looks like          schemes/      one file each
+//!   waits.rs    how long packets wait in it         histogram.rs  as the seed shows it
+//!   http.rs     connect, get, close between stacks  joined.rs     two stacks, joined by any of them
+//!   stream.rs   one TCP stream                      device.rs     a scheme as a device
+//!   programs.rs real programs, in namespaces        schedules.rs  shuttle finds what is wrong (a test)
+//! ```
+//!
+//! Sources: seed 003.
+
+mod device;
+mod histogram;
+mod http;
+mod joined;
+mod options;
+mod programs;
+mod result;
+mod runner;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod scheme;
+mod schemes;
+mod stream;
+mod waits;
+
+pub use options::Options;
+pub use programs::child;
+
+use crate::Error;
+use crate::harness::progress::Progress;
+use crate::harness::summary::Summary;
+use histogram::Histogram;
+use options::Choice;
+use result::{Shown, measured, times};
+use schemes::{Always, MutexState, TwoRings, TwoRingsFlags};
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// A hand-off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Design {
+    /// Ours.
+    Mbuma,
+    /// The scheme before its first fix.
+    TwoRings,
+    /// The scheme after it.
+    TwoRingsFlags,
+    /// What the scheduler alone does.
+    Control,
+}
+
+impl Design {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Mbuma,
+        Self::TwoRings,
+        Self::TwoRingsFlags,
+        Self::Control,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        use scheme::Scheme;
+        match self {
+            Self::Mbuma => <MutexState<u64> as Scheme<u64>>::NAME,
+            Self::TwoRings => <TwoRings<u64> as Scheme<u64>>::NAME,
+            Self::TwoRingsFlags => <TwoRingsFlags<u64> as Scheme<u64>>::NAME,
+            Self::Control => <Always<u64> as Scheme<u64>>::NAME,
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Mbuma => "ours: a row under a mutex, with the task's state",
+            Self::TwoRings => "seed 003: two rings, the task is scheduled by who finds one empty",
+            Self::TwoRingsFlags => "seed 003: the same after its first fix, scheduled by two flags",
+            Self::Control => {
+                "the task is scheduled for every packet: what it shows is the scheduler's"
+            }
+        }
+    }
+
+    fn waits(self, wakeups: u64, at_most: Duration, seed: u64) -> waits::Waits {
+        match self {
+            Self::Mbuma => waits::run::<MutexState<u64>>(wakeups, at_most, seed),
+            Self::TwoRings => waits::run::<TwoRings<u64>>(wakeups, at_most, seed),
+            Self::TwoRingsFlags => waits::run::<TwoRingsFlags<u64>>(wakeups, at_most, seed),
+            Self::Control => waits::run::<Always<u64>>(wakeups, at_most, seed),
+        }
+    }
+}
+
+/// A case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// How long packets wait.
+    Waits,
+    /// Connect, get, close.
+    Http,
+    /// One TCP stream.
+    Stream,
+    /// Real programs.
+    Programs,
+}
+
+impl Case {
+    pub(crate) const ALL: [Self; 4] = [Self::Waits, Self::Http, Self::Stream, Self::Programs];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Waits => "waits",
+            Self::Http => "http",
+            Self::Stream => "stream",
+            Self::Programs => "programs",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Waits => {
+                "two transmitters send bursts of 1 to 4 packets and wait for them to arrive"
+            }
+            Self::Http => "connect, get 600 bytes, close, between two stacks",
+            Self::Stream => "one TCP stream from stack to stack, at MTU 1500",
+            Self::Programs => {
+                "a web server and a client in namespaces, each behind its TAP, our epair between"
+            }
+        }
+    }
+}
+
+/// Runs the comparison and writes what it finds to `out`: tables and histograms, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    for &case in &choice.cases {
+        let shown = measure(case, options, &choice, &mut progress);
+        progress.clear();
+        let text = shown.text(case, options.json);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+    }
+    Ok(())
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in Case::ALL {
+        text += &format!("  {:<16} {}\n", case.name(), case.about());
+    }
+    text += "\ndesigns:\n";
+    for design in Design::ALL {
+        text += &format!("  {:<16} {}\n", design.name(), design.about());
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+    match case {
+        Case::Waits => waits(options, choice, progress),
+        Case::Http => http(options, choice, progress),
+        Case::Stream => stream(options, choice, progress),
+        Case::Programs => programs::measure(options, progress),
+    }
+}
+
+/// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
+fn rounds(
+    case: Case,
+    options: &Options,
+    choice: &Choice,
+    progress: &mut Progress,
+    mut run: impl FnMut(usize, Design, usize),
+) {
+    for round in 1..=options.reps {
+        for (nth, &design) in choice.designs.iter().enumerate() {
+            let (case, name) = (case.name(), design.name());
+            progress.say(&format!(
+                "{case}: round {round} of {}, {name}",
+                options.reps
+            ));
+            run(nth, design, round);
+        }
+    }
+}
+
+/// How long a round of a design is.
+fn reading(options: &Options) -> Duration {
+    Duration::from_secs_f64(options.seconds_per_case / options.reps as f64)
+}
+
+fn waits(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+    let mut all = vec![(Histogram::new(), 0, 0); choice.designs.len()];
+    let wakeups = options.wakeups.div_ceil(options.reps as u64);
+    rounds(
+        Case::Waits,
+        options,
+        choice,
+        progress,
+        |nth, design, round| {
+            let seen = design.waits(wakeups, WAITS_AT_MOST, round as u64);
+            let (waited, woken, lost) = &mut all[nth];
+            waited.merge(&seen.waited);
+            *woken += seen.wakeups;
+            *lost += seen.lost;
+        },
+    );
+    let mut shown = Shown::default();
+    for (&design, (waited, woken, lost)) in choice.designs.iter().zip(&all) {
+        let note = format!("{woken} wakeups, {lost} lost");
+        shown
+            .records
+            .extend(times(Case::Waits, design, waited, &note));
+        shown.records.push(measured(
+            Case::Waits,
+            design,
+            "wakeups",
+            *woken as f64,
+            "lost",
+            *lost as f64,
+        ));
+        shown.histograms.push((design.name(), waited.clone()));
+    }
+    shown
+}
+
+fn http(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+    let mut all = vec![(Histogram::new(), 0, 0); choice.designs.len()];
+    rounds(Case::Http, options, choice, progress, |nth, design, _| {
+        let seen = http::run(design, reading(options));
+        let (took, failed, woken) = &mut all[nth];
+        took.merge(&seen.took);
+        *failed += seen.failed;
+        *woken += seen.wakeups;
+    });
+    let mut shown = Shown::default();
+    for (&design, (took, failed, woken)) in choice.designs.iter().zip(&all) {
+        let note = format!("{} loops, {failed} failed, {woken} wakeups", took.total());
+        shown.records.extend(times(Case::Http, design, took, &note));
+        shown.histograms.push((design.name(), took.clone()));
+    }
+    shown
+}
+
+fn stream(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+    let mut all = vec![Vec::new(); choice.designs.len()];
+    rounds(Case::Stream, options, choice, progress, |nth, design, _| {
+        all[nth].push(stream::run(design, 1500, reading(options)));
+    });
+    let mut shown = Shown::default();
+    for (&design, speeds) in choice.designs.iter().zip(&all) {
+        let mut record = result::empty(Case::Stream, design, "Gbit/s");
+        if let Some(summary) = Summary::of(speeds.iter().copied()) {
+            record.median = Some(summary.median);
+            record.p25 = Some(summary.p25);
+            record.p75 = Some(summary.p75);
+            record.n = summary.n;
+        }
+        shown.records.push(record);
+    }
+    shown
+}
+
+fn written(result: io::Result<()>) -> Result<(), Error> {
+    result.map_err(|source| Error::Io {
+        doing: "writing the result".to_owned(),
+        source,
+    })
+}
+
+/// How long a round of the case `waits` is at most: a scheme that strands packets waits for most of it.
+const WAITS_AT_MOST: Duration = Duration::from_secs(60);
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

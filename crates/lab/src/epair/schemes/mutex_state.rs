@@ -1,0 +1,74 @@
+//! Ours: a row under a mutex with the task's state beside it ([`kern::handoff`]), as seed 003 ends up.
+//!
+//! Called by: the cases, the models. Calls: [`kern::handoff`].
+
+use crate::epair::scheme::{Scheme, Sent};
+use kern::handoff::{Handoff, Put, Receiver, Row, Taken};
+use kern::{LockClass, order};
+use std::mem;
+use std::task::Waker;
+
+static CLASS: LockClass = LockClass::new("lab epair queue", order::IFQUEUE);
+
+/// The product's hand-off, around rows of anything.
+pub(crate) struct MutexState<T> {
+    handoff: Handoff<Items<T>>,
+    receiver: Receiver,
+}
+
+/// Items in a row.
+struct Items<T>(Vec<T>);
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Row for Items<T> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn take_from(&mut self, other: &mut Self, n: usize) {
+        if self.0.is_empty() && n >= other.0.len() {
+            return mem::swap(self, other);
+        }
+        let n = n.min(other.0.len());
+        self.0.extend(other.0.drain(..n));
+    }
+}
+
+impl<T: Send + 'static> Scheme<T> for MutexState<T> {
+    const NAME: &'static str = "mbuma";
+
+    fn new(size: usize) -> Self {
+        let handoff = Handoff::new(&CLASS, size);
+        let (receiver, _) = handoff.open();
+        // The line schedules the task when it is told to; that there is a waker makes the hand-off say so.
+        handoff.set_waker(receiver, Waker::noop().clone());
+        Self { handoff, receiver }
+    }
+
+    fn send(&self, item: T) -> Sent<T> {
+        let mut row = Items(vec![item]);
+        match self.handoff.put(&mut row) {
+            Put::Queued => Sent::Queued,
+            Put::QueuedAndWake(_) => Sent::Schedule,
+            Put::Full | Put::Away | Put::Closed => match row.0.pop() {
+                Some(item) => Sent::Full(item),
+                None => Sent::Queued,
+            },
+        }
+    }
+
+    fn run(&self, input: &mut dyn FnMut(T)) -> bool {
+        match self.handoff.take(self.receiver) {
+            Taken::Row(row) => {
+                row.0.into_iter().for_each(input);
+                true
+            }
+            Taken::Nothing | Taken::Closed | Taken::Void => false,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Tests of the comparison: that every hand-off is one, and that what is shown can be read.
+
+use super::*;
+
+/// A run that takes little time.
+fn short() -> Options {
+    Options {
+        wakeups: 400,
+        seconds_per_case: 0.1,
+        reps: 2,
+        progress: false,
+        ..Options::default()
+    }
+}
+
+fn text_of(options: &Options) -> String {
+    let mut out = Vec::new();
+    run(options, &mut out).expect("a run");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn every_case_runs_and_its_lines_are_json() {
+    // Breaks when a case panics or loses packets with ours or the control, or prints what a program cannot read.
+    let options = Options {
+        json: true,
+        ..short()
+    };
+    let text = text_of(&options);
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    for case in Case::ALL {
+        assert!(
+            lines.iter().any(|l| l["case"] == case.name()),
+            "{}",
+            case.name()
+        );
+    }
+    for line in &lines {
+        assert_eq!(line["experiment"], "epair");
+        let right = line["design"] == "mbuma" || line["design"] == "control";
+        if right && line["measure"] == "lost" {
+            assert_eq!(line["median"], 0.0, "{line}");
+        }
+        let skipped = line["note"]
+            .as_str()
+            .is_some_and(|n| n.starts_with("skipped: "));
+        assert!(line["median"].is_number() != skipped, "{line}");
+    }
+}
+
+#[test]
+fn tables_fit_and_show_histograms() {
+    // Breaks when a table is wider than a terminal, or a histogram is missing.
+    let options = Options {
+        cases: vec!["waits".to_owned(), "stream".to_owned()],
+        ..short()
+    };
+    let text = text_of(&options);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert_eq!(text.matches("Distribution").count(), Design::ALL.len());
+    for design in Design::ALL {
+        assert!(text.contains(design.name()));
+    }
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_the_right_ones() {
+    // Breaks when a typo measures nothing, or everything.
+    let options = Options {
+        designs: vec!["two-ring".to_owned()],
+        ..short()
+    };
+    let error = run(&options, &mut Vec::new())
+        .expect_err("a typo")
+        .to_string();
+    assert!(
+        error.contains("`two-ring`") && error.contains("two-rings"),
+        "{error}"
+    );
+    let none = Options { reps: 0, ..short() };
+    assert!(run(&none, &mut Vec::new()).is_err());
+}

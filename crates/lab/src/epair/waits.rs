@@ -1,0 +1,149 @@
+//! How long packets wait in a hand-off when transmitters send a few and then wait for them to arrive, as in a request
+//! and its answer.
+//!
+//! Called by: `mod.rs`. Calls: the schemes, a taskqueue's thread.
+//!
+//! Two transmitters send a burst at the same time and then nothing until all of it arrived. What is stranded because
+//! a wakeup was lost therefore stays so until the next burst, which begins after [`GIVE_UP`]. Whether it was a wakeup
+//! that was lost, or only the scheduler that had no CPU for the task, is seen from the task's thread: if it sleeps
+//! and nobody told it otherwise, the wakeup is lost.
+//!
+//! Locks: the histogram (STATS).
+
+use super::histogram::Histogram;
+use super::runner::Runner;
+use super::scheme::{Line, Scheme};
+use kern::{LockClass, Mutex, Random, order};
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+static WAITED: LockClass = LockClass::new("lab waits", order::STATS);
+
+/// What was seen.
+pub(crate) struct Waits {
+    /// From sent to taken in.
+    pub(crate) waited: Histogram,
+    /// How often the task's thread was woken.
+    pub(crate) wakeups: u64,
+    /// Bursts of which something was left behind while the task slept.
+    pub(crate) lost: u64,
+}
+
+/// Sends bursts until the task's thread was woken so often, or so long; then once more, for what is stranded.
+pub(crate) fn run<S: Scheme<u64>>(wakeups: u64, at_most: Duration, seed: u64) -> Waits {
+    let runner = Runner::new();
+    let begin = Instant::now();
+    let taken = Arc::new(AtomicU64::new(0));
+    let waited = Arc::new(Mutex::new(&WAITED, Histogram::new()));
+    let (takes, waits) = (Arc::clone(&taken), Arc::clone(&waited));
+    let line = Line::<u64, S>::new(1024, runner.queue(), move |sent_ns| {
+        let now_ns = begin.elapsed().as_nanos() as u64;
+        waits.lock().add(now_ns.saturating_sub(sent_ns));
+        takes.fetch_add(1, Ordering::Release);
+    });
+    let bursts = Bursts {
+        line: &line,
+        begin,
+        sent: AtomicU64::new(0),
+        turn: AtomicUsize::new(0),
+    };
+    let mut lost = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| bursts.second(seed));
+        while runner.wakeups() < wakeups && begin.elapsed() < at_most {
+            bursts.both(seed);
+            lost += u64::from(!arrived(&bursts.sent, &taken, &runner));
+        }
+        bursts.turn.store(STOP, Ordering::Release);
+    });
+    bursts.send(1);
+    let _ = arrived(&bursts.sent, &taken, &runner);
+    let wakeups = runner.wakeups();
+    drop(runner);
+    let waited = waited.lock().clone();
+    Waits {
+        waited,
+        wakeups,
+        lost,
+    }
+}
+
+/// Two transmitters, in step.
+struct Bursts<'a, S> {
+    line: &'a Line<u64, S>,
+    begin: Instant,
+    sent: AtomicU64,
+    /// Odd while the second one is to send. Release and Acquire: the first one's wait counts what the second one sent.
+    turn: AtomicUsize,
+}
+
+impl<S: Scheme<u64>> Bursts<'_, S> {
+    fn send(&self, count: u64) {
+        for _ in 0..count {
+            let now_ns = self.begin.elapsed().as_nanos() as u64;
+            // Full: nothing of what was sent is taken; this one is then not waited for.
+            if self.line.send(now_ns).is_ok() {
+                self.sent.fetch_add(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// Sends beside the second transmitter, until both are done.
+    fn both(&self, seed: u64) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn + 1, Ordering::Release);
+        self.send(1 + (seed + turn as u64 / 2) % BURST_MAX);
+        while self.turn.load(Ordering::Acquire) == turn + 1 {
+            relax();
+        }
+    }
+
+    /// The second transmitter: sends on odd turns, a little later or earlier each time.
+    fn second(&self, seed: u64) {
+        let mut random = Random::from_seed(seed);
+        loop {
+            let turn = self.turn.load(Ordering::Acquire);
+            if turn == STOP {
+                return;
+            }
+            if turn % 2 == 1 {
+                (0..random.below(200)).for_each(|_| hint::spin_loop());
+                self.send(1 + random.below(BURST_MAX));
+                self.turn.store(turn + 1, Ordering::Release);
+            }
+            relax();
+        }
+    }
+}
+
+/// Waits until everything that was sent is taken. Gives up, and says no, where that will not happen by itself.
+fn arrived(sent: &AtomicU64, taken: &AtomicU64, runner: &Runner) -> bool {
+    let sent = sent.load(Ordering::Acquire);
+    let begin = Instant::now();
+    loop {
+        if taken.load(Ordering::Acquire) >= sent {
+            return true;
+        }
+        // A thread that sleeps so long with nothing queued for it was not told.
+        if begin.elapsed() > GIVE_UP && runner.sleeps() {
+            return taken.load(Ordering::Acquire) >= sent;
+        }
+        relax();
+    }
+}
+
+/// Lets others go on: there are more threads than CPUs.
+fn relax() {
+    hint::spin_loop();
+    thread::yield_now();
+}
+
+/// Packets of one transmitter in a burst, at most.
+const BURST_MAX: u64 = 4;
+/// How long the silence after a burst is, if something is missing: about what seed 003 saw.
+const GIVE_UP: Duration = Duration::from_millis(40);
+/// No more turns.
+const STOP: usize = usize::MAX - 1;

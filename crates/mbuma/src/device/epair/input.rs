@@ -1,0 +1,104 @@
+//! Who takes in what arrives at an end of an epair.
+//!
+//! Called by: [`EpairEnd::attach`](super::EpairEnd::attach). Calls: the stack, a taskqueue.
+//!
+//! Invariants: a driver refers to its stack weakly, and comes back until the cable says that nothing
+//! waits; a driver whose interface is gone stops. Locks: none.
+
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
+
+use kern::{Task, Taskqueue};
+
+use crate::device::Budget;
+use crate::ifnet::IfIndex;
+use crate::stack::{Inner, Stack};
+
+/// Who takes in what arrives, and on which thread.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The transmitting thread itself, at the end of its batch, when it holds no lock. No thread is
+    /// needed, and a run in virtual time stays the same each time. How deep it goes is bounded: an end
+    /// that is being run, or is transmitting, only has packets queued.
+    Direct,
+    /// A task on this queue, one batch a run, so that other tasks get their turns. Runs on whichever
+    /// thread runs the queue, one at a time.
+    Task(Arc<Taskqueue>),
+    /// The embedding program calls [`Stack::poll_interface`], as long as that says that there is more,
+    /// whenever this waker was called.
+    Polled(Waker),
+}
+
+/// Everything that waits, as one batch.
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
+
+impl Input {
+    /// What the other end calls.
+    pub(super) fn waker(self, stack: &Stack, index: IfIndex) -> Waker {
+        let stack = Arc::downgrade(&stack.0);
+        match self {
+            Self::Direct => Arc::new(Direct { stack, index }).into(),
+            Self::Task(queue) => Arc::new(OnTask::new(queue, stack, index)).into(),
+            Self::Polled(waker) => waker,
+        }
+    }
+}
+
+/// Takes in one batch. Says whether to come back.
+fn run(stack: &Weak<Inner>, index: IfIndex) -> bool {
+    let Some(stack) = stack.upgrade() else {
+        return false;
+    };
+    // An error says that the interface, or the other end, is gone: nobody is to come for more.
+    Stack(stack).poll_interface(index, ALL).unwrap_or(false)
+}
+
+struct Direct {
+    stack: Weak<Inner>,
+    index: IfIndex,
+}
+
+impl Wake for Direct {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        while run(&self.stack, self.index) {}
+    }
+}
+
+struct OnTask {
+    queue: Arc<Taskqueue>,
+    task: Arc<Task>,
+}
+
+impl OnTask {
+    fn new(queue: Arc<Taskqueue>, stack: Weak<Inner>, index: IfIndex) -> Self {
+        let comes_back = Arc::downgrade(&queue);
+        let task = Arc::new_cyclic(|me: &Weak<Task>| {
+            let me = Weak::clone(me);
+            Task::new(move || {
+                if run(&stack, index)
+                    && let (Some(queue), Some(me)) = (comes_back.upgrade(), me.upgrade())
+                {
+                    queue.enqueue(&me);
+                }
+            })
+        });
+        Self { queue, task }
+    }
+}
+
+impl Wake for OnTask {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.queue.enqueue(&self.task);
+    }
+}

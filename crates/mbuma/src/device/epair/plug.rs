@@ -1,0 +1,165 @@
+//! What a stack has of an end of an epair, from one attachment to its end.
+//!
+//! Called by: the stack that it is attached to (as a [`Device`]), or a driver of one's own. Calls: the
+//! cable's queues, the waker of the other end; neither with a lock held.
+//!
+//! Invariants: a plug that is out receives nothing and transmits nothing. What was taken off the cable
+//! and did not fit the budget is kept here, first in line, and nothing is kept by a plug that is out.
+//! Locks: `kept` (IFQUEUE); never with the cable's.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use kern::handoff::{Handoff, Put, Receiver, Taken};
+use kern::{LockClass, Mutex, order};
+use mbuf::Mbufq;
+
+use super::{Cable, Side};
+use crate::device::{Budget, Capabilities, Device};
+
+static KEPT: LockClass = LockClass::new("epair kept packets", order::IFQUEUE);
+
+/// A plugged-in end.
+#[derive(Debug)]
+pub struct Plug {
+    cable: Arc<Cable>,
+    side: Side,
+    receiver: Receiver,
+    kept: Mutex<Mbufq>,
+    /// Set under `kept`, so that nothing is kept after it. Relaxed elsewhere: a transmitter that is
+    /// late sends what it might have sent before.
+    out: AtomicBool,
+}
+
+impl Plug {
+    pub(super) fn new(cable: &Arc<Cable>, side: Side) -> Self {
+        let (receiver, left) = cable.inward(side).open();
+        drop(left);
+        Self {
+            cable: Arc::clone(cable),
+            side,
+            receiver,
+            kept: Mutex::new(&KEPT, Mbufq::new()),
+            out: AtomicBool::new(false),
+        }
+    }
+
+    /// Whom to wake when packets arrive and nobody is taking them in, or when the other end goes; at
+    /// once, if that is so now. Stays until another takes its place or the plug is out.
+    pub fn set_waker(&self, waker: Waker) {
+        self.inward().set_waker(self.receiver, waker);
+    }
+
+    fn inward(&self) -> &Handoff<Mbufq> {
+        self.cable.inward(self.side)
+    }
+
+    /// What is to be given out next: what was kept, else all that waits.
+    fn next_row(&self) -> io::Result<Mbufq> {
+        let kept = self.kept.lock().take_all();
+        if !kept.is_empty() {
+            return Ok(kept);
+        }
+        match self.inward().take(self.receiver) {
+            Taken::Row(row) => Ok(row),
+            Taken::Nothing => Ok(Mbufq::new()),
+            Taken::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            Taken::Void => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Keeps what did not fit; a plug that went out meanwhile can't, and gives it out at once.
+    fn keep(&self, mut rest: Mbufq, rx: &mut Mbufq) {
+        let mut kept = self.kept.lock();
+        if self.out.load(Ordering::Relaxed) {
+            return rx.append(&mut rest);
+        }
+        rest.append(&mut kept);
+        *kept = rest;
+    }
+
+    /// Takes the plug out; says how many packets that waited for it are lost.
+    fn pull(&self) -> usize {
+        let kept = {
+            let mut kept = self.kept.lock();
+            self.out.store(true, Ordering::Relaxed);
+            kept.take_all()
+        };
+        let waiting = self.inward().leave(self.receiver);
+        kept.len() + waiting.len()
+    }
+}
+
+impl Device for Plug {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::whole(self.cable.config.mtu)
+    }
+
+    /// As long as it says that there may be more, no waker is called: come back.
+    #[doc(alias = "epair_tx_start_deferred")]
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let mut row = self.next_row()?;
+        if row.is_empty() {
+            return Ok(false);
+        }
+        give(&mut row, rx, budget);
+        if !row.is_empty() {
+            self.keep(row, rx);
+        }
+        Ok(true)
+    }
+
+    fn detached(&self) -> usize {
+        self.pull()
+    }
+
+    #[doc(alias = "epair_transmit")]
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        if self.out.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let mut row = Mbufq::new();
+        for mut packet in tx.by_ref() {
+            packet.header_mut().turn_round();
+            row.enqueue(packet);
+        }
+        let result = match self.cable.outward(self.side).put(&mut row) {
+            Put::Queued | Put::Full => Ok(0),
+            Put::QueuedAndWake(waker) => {
+                waker.wake();
+                Ok(0)
+            }
+            // Nobody is at the other end: as a cable that hangs in the air.
+            Put::Away => Ok(row.take_all().len()),
+            Put::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        tx.append(&mut row);
+        result
+    }
+}
+
+impl Drop for Plug {
+    fn drop(&mut self) {
+        self.pull();
+    }
+}
+
+/// Moves packets to `rx`, within `budget`; all of them, if it allows any number of bytes, at once.
+fn give(row: &mut Mbufq, rx: &mut Mbufq, budget: Budget) {
+    if row.len() <= budget.frames && budget.bytes == usize::MAX {
+        return rx.append(row);
+    }
+    let mut bytes = 0;
+    for _ in 0..budget.frames {
+        if bytes >= budget.bytes {
+            break;
+        }
+        let Some(packet) = row.dequeue() else {
+            break;
+        };
+        bytes += packet.len();
+        rx.enqueue(packet);
+    }
+}

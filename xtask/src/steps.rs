@@ -120,10 +120,14 @@ fn loom() -> bool {
             "test -q -p uma --release --lib -- loom_tests schedules",
             &vars,
         )
+        && cargo(
+            "test -q -p mbuf --release --lib -- loom_tests schedules",
+            &vars,
+        )
 }
 
-/// Random orders of the protocols of the allocator, of hand-offs and of UNIX-domain sockets, by a seed; those of
-/// seed 003 must be found wrong.
+/// Random orders of the protocols of the allocator, of packets that share clusters, of hand-offs and of UNIX-domain
+/// sockets, by a seed; those of seed 003 must be found wrong.
 fn shuttle() -> bool {
     let dir = target_dir().join("shuttle");
     let vars = [
@@ -134,6 +138,7 @@ fn shuttle() -> bool {
         && cargo("test -q -p mbuma --release --lib -- schedules", &vars)
         && cargo("test -q -p kern --release --test handoff", &vars)
         && cargo("test -q -p lab --release --lib -- epair::schedules", &vars)
+        && cargo("test -q -p mbuf --release --lib -- schedules", &vars)
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks

@@ -11,40 +11,27 @@
 //!   Ext -----> LentPages { head, source | owner } -> pages, by number (ext/pages.rs)
 //! ```
 //!
-//! # Who may do what
+//! Who may do what, and why that is right, is said in `refs.rs`. Beside that: lent bytes are never
+//! written, since their owner may show them elsewhere.
 //!
-//! - Whoever has a reference may make another ([`Ext::share`], Relaxed: the one it has keeps the
-//!   storage) and drop its own (Release: what it read, it has read).
-//! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
-//!   since that takes one. So the holder may write ([`Ext::is_writable`]), drop the storage, and
-//!   (if it borrows its reference uniquely, [`Ext::share_mut`]) make the second reference without
-//!   an atomic read-modify-write. Acquire pairs with the Release of those that dropped theirs.
-//! - Lent bytes are never written: their owner may show them elsewhere.
-//! - Whoever has a reference may ask for zeros on the last free ([`Ext::zeroize`]). The wish is a
-//!   bit of the count's own word and is never taken back: whoever turns out to be the last reads
-//!   it in the very operation that says so, so it can't be missed (seed 000, where it was a flag
-//!   in a neighbour's mbuf).
+//! The tests in `refs/loom_tests.rs` check the counting, those in `schedules/` references to real
+//! clusters under random and under all orders of threads, `tests/threads.rs` real threads.
 //!
-//! Called by: `mbuf.rs`. Calls: the pool's cluster zones.
+//! Called by: `mbuf.rs`. Calls: `refs.rs`, the pool's cluster zones.
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{Ordering, fence};
 
 use uma::RawZoneRef;
 
 use crate::error::NoBufs;
+use crate::planted::{Bug, planted};
 use crate::pool::{ClusterSize, Zones};
+use crate::refs::{Refs, Release};
 
 mod pages;
-
-/// The storage is overwritten with zeros on its last free: a bit beside the count.
-pub(crate) const ZERO_ON_FREE: u32 = 1 << 31;
-/// The count's part of the word.
-const COUNT: u32 = ZERO_ON_FREE - 1;
-/// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
-pub(crate) const REFS_MAX: u32 = COUNT / 2;
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///
@@ -54,7 +41,7 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 pub(crate) struct Ext {
     /// First, because it is read soon after it is written, and processors forward the beginning of
     /// a wide store to a load faster than its middle: 4 ns of a share and release.
-    refs: NonNull<AtomicU32>,
+    refs: NonNull<Refs>,
     buf: *mut u8,
     home: Home,
     size: u32,
@@ -80,7 +67,10 @@ impl Ext {
     #[inline]
     #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        Self::cluster_unless_short(zones, size).or_else(|_| {
+        Self::cluster_unless_short(zones, size).or_else(|error| {
+            if planted(Bug::Impatient) {
+                return Err(error);
+            }
             // Free packets may be what holds all the clusters there are.
             zones.reclaim_packets();
             Self::cluster_unless_short(zones, size)
@@ -108,7 +98,7 @@ impl Ext {
         T: AsRef<[u8]> + Send + Sync + 'static,
     {
         let head = LentHead {
-            refs: AtomicU32::new(1),
+            refs: Refs::one(),
             shows: Shows::Bytes,
             free: Lent::<T>::free,
         };
@@ -156,15 +146,16 @@ impl Ext {
     /// One more reference. Refused if there are absurdly many.
     #[inline]
     pub(crate) fn share(&self) -> Result<Self, NoBufs> {
-        self.count_one_more()?;
+        self.refs().share()?;
         Ok(self.twin())
     }
 
     /// One more reference, without an atomic read-modify-write while there is only ours: the
-    /// unique borrow says that nobody can make another from it meanwhile.
+    /// unique borrow says that nobody can make another from it meanwhile. Refused if there are
+    /// absurdly many.
     #[inline]
     pub(crate) fn share_mut(&mut self) -> Result<Self, NoBufs> {
-        self.count_mut()?;
+        self.refs().share_sole()?;
         Ok(self.twin())
     }
 
@@ -174,33 +165,10 @@ impl Ext {
     /// `place` is the caller's to write. It holds a reference if this succeeds.
     #[inline(always)]
     pub(crate) unsafe fn share_to(&mut self, place: *mut Self) -> Result<(), NoBufs> {
-        self.count_mut()?;
+        self.refs().share_sole()?;
         // SAFETY: a second reference was counted; the fields say the same of both. One copy, because
         // it is on the way of each share.
         unsafe { ptr::copy_nonoverlapping(self, place, 1) };
-        Ok(())
-    }
-
-    /// Counts one more, which somebody makes.
-    #[inline(always)]
-    fn count_mut(&mut self) -> Result<(), NoBufs> {
-        // Acquire: what others did with theirs before they dropped them is done.
-        if self.refs().load(Ordering::Acquire) != 1 {
-            return self.count_one_more();
-        }
-        // Relaxed: whoever gets the new one gets it through something that synchronises.
-        self.refs().store(2, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Counts one more, which somebody makes, while others may do so too.
-    #[inline]
-    fn count_one_more(&self) -> Result<(), NoBufs> {
-        // Relaxed: we have a reference, so the storage can't go away meanwhile.
-        if self.refs().fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
-            self.refs().fetch_sub(1, Ordering::Relaxed);
-            return Err(NoBufs);
-        }
         Ok(())
     }
 
@@ -222,15 +190,13 @@ impl Ext {
         if let Some(source) = self.source() {
             return source.zeroize();
         }
-        // Relaxed: whoever drops the last reference reads this bit in the word that says so.
-        self.refs().fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
+        self.refs().wish_zeros();
         matches!(self.home, Home::Cluster(_))
     }
 
     /// Whether somebody asked for zeros on the last free. A copy has to ask for the same.
     pub(crate) fn is_secret(&self) -> bool {
-        // Relaxed: a wish that comes while somebody copies is one that comes too late for the copy.
-        self.refs().load(Ordering::Relaxed) & ZERO_ON_FREE != 0
+        self.refs().wants_zeros()
     }
 
     /// The first byte. Only where [`Ext::is_writable`] may it be written.
@@ -247,24 +213,19 @@ impl Ext {
     /// True if nobody else can see the storage, and it is ours to write.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
-        matches!(self.home, Home::Cluster(_)) && self.count() == 1
-    }
-
-    /// References there are. Acquire: of 1, it says that the others are done with the storage.
-    #[inline]
-    fn count(&self) -> u32 {
-        self.refs().load(Ordering::Acquire) & COUNT
+        matches!(self.home, Home::Cluster(_))
+            && (self.refs().is_unique() || planted(Bug::TwoWriters))
     }
 
     /// True if this is the only reference and nothing is to be done on the last free: what lets a
     /// packet go back to its zone with its cluster.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.refs().load(Ordering::Acquire) == 1
+        self.refs().is_plain()
     }
 
     #[inline]
-    pub(crate) fn refs(&self) -> &AtomicU32 {
+    pub(crate) fn refs(&self) -> &Refs {
         // SAFETY: the count lives as long as the storage, of which `self` is a reference.
         unsafe { self.refs.as_ref() }
     }
@@ -273,28 +234,13 @@ impl Ext {
 impl Drop for Ext {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(zero) = self.release() {
+        if let Release::Last { zero } = self.refs().release() {
             self.free_storage(zero);
         }
     }
 }
 
 impl Ext {
-    /// Gives the reference up. If it was the last one, says whether there is a wish for zeros.
-    #[inline(always)]
-    fn release(&self) -> Option<bool> {
-        let refs = self.refs().load(Ordering::Acquire);
-        if refs & COUNT == 1 {
-            return Some(refs & ZERO_ON_FREE != 0);
-        }
-        let before = self.refs().fetch_sub(1, Ordering::Release);
-        if before & COUNT != 1 {
-            return None;
-        }
-        fence(Ordering::Acquire);
-        Some(before & ZERO_ON_FREE != 0)
-    }
-
     /// Gives back the storage, of which the last reference has gone.
     #[inline(never)]
     fn free_storage(&self, zero: bool) {
@@ -336,7 +282,7 @@ pub(crate) unsafe fn wipe(buf: NonNull<u8>, len: usize) {
 /// The header of lent storage.
 #[repr(C)]
 struct LentHead {
-    refs: AtomicU32,
+    refs: Refs,
     /// What follows this header; where there was padding.
     shows: Shows,
     /// Drops the [`Lent`] or [`LentPages`](pages::LentPages) that begins with this header.

@@ -43,7 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read in this order: `raw.rs` (the layout), `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is
+//! Read in this order: `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is
 //! nearly all that is `unsafe`), `list.rs`, [`Packet`], [`Chain`], [`Mbufq`], [`Scatter`],
 //! [`ExtPgs`], [`MbufPool`].
 //!
@@ -63,13 +63,17 @@ mod mbufq;
 mod misuse;
 mod packet;
 mod pkthdr;
+mod planted;
 mod pool;
 mod raw;
+mod refs;
 mod scatter;
+#[cfg(all(test, any(loom, shuttle)))]
+mod schedules;
 mod segments;
 mod storage;
 mod tag;
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod writer;
 

@@ -21,13 +21,14 @@
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
+use crate::refs::Refs;
 use crate::tag::TAG_SIZE;
 
 mod cluster;
@@ -115,14 +116,12 @@ impl Zones {
     pub(crate) fn alloc_cluster(
         &self,
         size: ClusterSize,
-    ) -> Result<(NonNull<u8>, NonNull<AtomicU32>, RawZoneRef), NoBufs> {
+    ) -> Result<(NonNull<u8>, NonNull<Refs>, RawZoneRef), NoBufs> {
         let zone = &self.clusters[size as usize];
         let buf = zone.alloc()?;
         // SAFETY: `buf` is a live item of this zone, which was built with counts.
         let refs = unsafe { zone.refcount(buf) };
-        // Relaxed: whoever gets a reference gets it through something that synchronises.
-        refs.store(1, Ordering::Relaxed);
-        Ok((buf, NonNull::from(refs), zone.as_ref_ptr()))
+        Ok((buf, Refs::begin(refs), zone.as_ref_ptr()))
     }
 
     /// Gets back what free packets hold: an allocation must not fail for want of what is free.

@@ -133,7 +133,12 @@ impl Drop for Stop<'_> {
 }
 
 fn out_packets(stack: &Stack) -> u64 {
-    stack.stats().interfaces.iter().map(|i| i.output.packets()).sum()
+    stack
+        .stats()
+        .interfaces
+        .iter()
+        .map(|i| i.output.packets())
+        .sum()
 }
 
 /// How often an end moves.

@@ -176,6 +176,9 @@ pub use inner::leaked_zones;
 pub use local::LocalCache;
 pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
 pub use percpu::Backend;
+#[cfg(any(loom, shuttle))]
+#[doc(hidden)]
+pub use percpu::run_on;
 #[cfg(feature = "stretched")]
 #[doc(hidden)]
 pub use percpu::{ARMED, STRETCH};

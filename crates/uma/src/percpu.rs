@@ -60,12 +60,14 @@ pub(crate) use kern::cpu::count as cpus;
 use kern::cpu::current as current_cpu;
 #[cfg(not(any(loom, shuttle)))]
 use kern::rseq::{area_offset, fence};
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) use section::blind;
 #[cfg(any(loom, shuttle))]
 pub(crate) use section::cpus;
 #[cfg(any(loom, shuttle))]
+pub use section::run_on;
+#[cfg(any(loom, shuttle))]
 use section::{area_offset, current_cpu, fence};
-#[cfg(all(test, any(loom, shuttle)))]
-pub(crate) use section::{blind, run_on};
 
 mod drain;
 mod locked;

@@ -7,12 +7,12 @@
 //! Invariant: [`Shows::Pages`] stands in the header of a [`LentPages`] and of nothing else.
 
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU32;
 
 use super::{Ext, Home, LentHead, Shows};
 use crate::error::NoBufs;
 use crate::ext_pgs::PageSource;
 use crate::raw::PAGE_SIZE;
+use crate::refs::Refs;
 
 /// The header of a source of pages.
 #[repr(C)]
@@ -53,7 +53,7 @@ impl Ext {
     pub(crate) fn pages<T: PageSource>(source: T) -> Self {
         let head = PagesHead {
             lent: LentHead {
-                refs: AtomicU32::new(1),
+                refs: Refs::one(),
                 shows: Shows::Pages,
                 free: LentPages::<T>::free,
             },

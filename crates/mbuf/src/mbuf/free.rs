@@ -7,6 +7,7 @@ use core::ptr;
 
 use super::{Mbuf, internal};
 use crate::ext::{Ext, wipe};
+use crate::planted::{Bug, planted};
 use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 
 impl Drop for Mbuf {
@@ -61,7 +62,8 @@ impl Mbuf {
             self.wipe_internal();
         }
         if self.is(PACK) {
-            if !self.ext().is_some_and(Ext::is_plain) {
+            let alone = self.ext().is_some_and(Ext::is_plain);
+            if !alone && !planted(Bug::GreedyPacket) {
                 self.leave_cluster();
             }
             return self.free_packet();
@@ -96,6 +98,9 @@ impl Mbuf {
     #[cold]
     fn leave_cluster(&mut self) {
         self.drop_ext();
+        if planted(Bug::Silent) {
+            return;
+        }
         let place = self.at(offset_of!(RawMbuf, ext)).cast::<Ext>();
         // SAFETY: the field is inside of our mbuf; what was there was dropped just now.
         unsafe { Ext::set_gone(place) };

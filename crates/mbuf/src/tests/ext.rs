@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ext::{Ext, REFS_MAX};
+use crate::ext::Ext;
+use crate::refs::REFS_MAX;
 use crate::{Chain, ClusterSize, Live, MbufPool, NoBufs, PoolConfig, WriteError};
 
 fn pool() -> MbufPool {
@@ -17,14 +18,14 @@ fn too_many_references_are_refused() {
     // refusal counts.
     let pool = pool();
     let mut ext = Ext::cluster(pool.zones(), ClusterSize::K2).expect("the pool is large");
-    ext.refs().store(REFS_MAX, Ordering::Relaxed);
+    ext.refs().set(REFS_MAX);
     let last = ext.share_mut().expect("the last one that may be");
     for _ in 0..3 {
         assert_eq!(ext.share_mut().map(drop), Err(NoBufs));
     }
     drop(last);
-    assert_eq!(ext.refs().load(Ordering::Relaxed), REFS_MAX);
-    ext.refs().store(1, Ordering::Relaxed);
+    assert_eq!(ext.refs().get(), REFS_MAX);
+    ext.refs().set(1);
     drop(ext);
     assert_eq!(pool.live(), Live::NONE);
 }
@@ -39,7 +40,7 @@ fn a_refused_share_frees_its_mbuf() {
         .and_then(|m| m.ext())
         .map(Ext::refs)
         .expect("it is a cluster");
-    refs.store(REFS_MAX + 1, Ordering::Relaxed);
+    refs.set(REFS_MAX + 1);
     assert_eq!(chain.take_front(10).map(drop), Err(NoBufs));
     assert_eq!(chain.share(10, 10).map(drop), Err(NoBufs));
     assert!(chain.is_valid());
@@ -49,7 +50,7 @@ fn a_refused_share_frees_its_mbuf() {
         .and_then(|m| m.ext())
         .map(Ext::refs)
         .expect("it is a cluster");
-    refs.store(1, Ordering::Relaxed);
+    refs.set(1);
     drop(chain);
     assert_eq!(pool.live(), Live::NONE);
 }

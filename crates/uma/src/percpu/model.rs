@@ -50,9 +50,8 @@ thread_local! {
     static MIGRATION: Cell<Option<(usize, usize)>> = Cell::new(None);
 }
 
-/// Puts the calling thread on a CPU.
-#[cfg(test)]
-pub(crate) fn run_on(cpu: usize) {
+/// Puts the calling thread on a CPU: for models, here and in the crates above.
+pub fn run_on(cpu: usize) {
     CPU.with(|here| here.set(cpu));
 }
 

@@ -1,0 +1,72 @@
+//! Mistakes to plant, and points at which other threads may run: what lets the schedule checkers
+//! prove that they would see.
+//!
+//! A model that finds nothing shows little unless it is known to find something. So the places
+//! that a protocol stands on ask [`planted`] whether to get it wrong; the tests in `schedules/` run
+//! every scenario once more with the mistake, and must fail. In every other build the answer is a
+//! constant, and a [`point`] is nothing.
+//!
+//! Called by: the places named in [`Bug`], `schedules.rs`. Calls: the checker, in its builds.
+//! Locks: none.
+
+#[cfg(all(test, any(loom, shuttle)))]
+use core::cell::Cell;
+
+/// What could be got wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// A reference is made from a shared one by a plain store: `refs/word.rs`.
+    PlainShare,
+    /// A reference is given back by a plain store: `refs/word.rs`.
+    PlainRelease,
+    /// The wish for zeros is put beside the count by a plain store: `refs/word.rs`.
+    PlainWish,
+    /// Storage that two see may be written: `ext.rs`, `is_writable`.
+    TwoWriters,
+    /// A packet keeps the cluster that others show: `mbuf/free.rs`.
+    GreedyPacket,
+    /// A packet's mbuf goes back without word that its cluster is gone: `mbuf/free.rs`.
+    Silent,
+    /// Who wants a cluster does not ask for those of free packets: `ext.rs`, `cluster`.
+    Impatient,
+}
+
+/// Whether to make this mistake.
+#[cfg(not(all(test, any(loom, shuttle))))]
+#[inline]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Any other thread may run here, for any time.
+#[cfg(not(all(test, any(loom, shuttle))))]
+#[inline]
+pub(crate) const fn point() {}
+
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) fn point() {
+    STEPS.fetch_add(1, kern::prim::Ordering::SeqCst);
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+kern::prim::lazy_static! {
+    // What every point touches, so that a checker tries every order of points.
+    static ref STEPS: kern::prim::AtomicUsize = kern::prim::AtomicUsize::new(0);
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+std::thread_local! {
+    // All threads of a model are coroutines on one thread of the system, which is the test's.
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Has a mistake made, or none, in the models that this test runs from now on.
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}

@@ -1,0 +1,158 @@
+//! How many references there are to a piece of outside storage, and the wish that goes with it.
+//!
+//! ```text
+//!   31     30 ............................ 0
+//!   | zero | references                    |     one word, which lies with the storage
+//! ```
+//!
+//! # The protocol
+//!
+//! - Whoever has a reference may make another ([`Refs::share`], Relaxed: the one it has keeps the
+//!   storage) and give its own back ([`Refs::release`], Release: what it read, it has read).
+//! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
+//!   since that takes one. So the holder may write ([`Refs::is_unique`]), end the storage, and (if
+//!   nobody can use its reference beside it, [`Refs::share_sole`]) make the second one without an
+//!   atomic read-modify-write. Acquire pairs with the Release of those that gave theirs back.
+//! - Whoever has a reference may ask for zeros on the last free ([`Refs::wish_zeros`]). The wish is
+//!   a bit of the count's own word and is never taken back: whoever turns out to be the last reads
+//!   it in the very operation that says so, so it can't be missed (seed 000, where it was a flag in
+//!   a neighbour's mbuf).
+//!
+//! The tests in `refs/loom_tests.rs` check this code in every order of two and three threads and
+//! with every value that the orderings allow, and once more with each of the mistakes that could
+//! be made, which they must find. `schedules.rs` does the same to whole packets.
+//!
+//! Called by: `ext.rs`, which has the storage; `pool.rs`, where a cluster's count begins. Calls
+//! nothing. Invariant: the count is the number of references. Locks: none.
+//! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::NoBufs;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, loom))]
+mod modelled;
+mod word;
+
+use word::Word;
+
+/// The storage is overwritten with zeros on its last free: a bit beside the count.
+const ZERO_ON_FREE: u32 = 1 << 31;
+/// The count's part of the word.
+const COUNT: u32 = ZERO_ON_FREE - 1;
+/// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
+pub(crate) const REFS_MAX: u32 = COUNT / 2;
+
+/// The number of references to one piece of storage.
+///
+/// Over std's atomic, which is what lies in a zone's side table, but in the models.
+#[repr(transparent)]
+pub(crate) struct Refs<W = AtomicU32>(W);
+
+/// What giving a reference back came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the last one ends the storage"]
+pub(crate) enum Release {
+    /// Others have references: the storage is theirs.
+    Shared,
+    /// That was the last one: the storage is the caller's to end, overwritten first if `zero`.
+    Last { zero: bool },
+}
+
+impl Refs {
+    /// One reference, counted in the word that lies with fresh storage. Nobody else looks there.
+    #[inline]
+    pub(crate) fn begin(word: &AtomicU32) -> NonNull<Self> {
+        // Relaxed: whoever gets a reference gets it through something that synchronises.
+        word.store(1, Ordering::Relaxed);
+        NonNull::from(word).cast()
+    }
+}
+
+impl<W: Word> Refs<W> {
+    /// One reference.
+    pub(crate) fn one() -> Self {
+        Self(W::new(1))
+    }
+
+    /// Counts one more. Refused if there are absurdly many.
+    #[inline]
+    pub(crate) fn share(&self) -> Result<(), NoBufs> {
+        // Relaxed: we have a reference, so the storage can't go away meanwhile.
+        if self.0.fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
+            // Relaxed: what was added is gone before anybody did anything with it, and it can't
+            // have been the last, since we have ours.
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            return Err(NoBufs);
+        }
+        Ok(())
+    }
+
+    /// Counts one more, without an atomic read-modify-write while there is only the caller's. Nobody
+    /// may use the caller's reference meanwhile, not even to look.
+    #[inline(always)]
+    pub(crate) fn share_sole(&self) -> Result<(), NoBufs> {
+        if !self.is_plain() {
+            return self.share();
+        }
+        // Relaxed: whoever gets the new one gets it through something that synchronises.
+        self.0.store(2, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives a reference back.
+    #[inline(always)]
+    pub(crate) fn release(&self) -> Release {
+        let word = self.0.load(Ordering::Acquire);
+        let zero = if word & COUNT == 1 {
+            word & ZERO_ON_FREE != 0
+        } else {
+            let before = self.0.fetch_sub(1, Ordering::Release);
+            if before & COUNT != 1 {
+                return Release::Shared;
+            }
+            self.0.fence(Ordering::Acquire);
+            before & ZERO_ON_FREE != 0
+        };
+        Release::Last { zero }
+    }
+
+    /// True if the caller's is the only reference: what others did with theirs is done.
+    #[inline]
+    pub(crate) fn is_unique(&self) -> bool {
+        self.0.load(Ordering::Acquire) & COUNT == 1
+    }
+
+    /// True if the caller's is the only reference and nothing was wished for.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 1
+    }
+
+    /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
+    pub(crate) fn wish_zeros(&self) {
+        // Relaxed: whoever gives the last reference back reads this bit in the word that says so.
+        self.0.fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wished for zeros. A copy has to ask for the same.
+    pub(crate) fn wants_zeros(&self) -> bool {
+        // Relaxed: a wish that comes while somebody copies is one that comes too late for the copy.
+        self.0.load(Ordering::Relaxed) & ZERO_ON_FREE != 0
+    }
+
+    /// Sets the count, for a test of its limits.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) fn set(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// The count, for a test of its limits.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed) & COUNT
+    }
+}

@@ -1,0 +1,312 @@
+//! The protocol of `refs.rs` under loom: every order of two or three threads, and every value that
+//! the orderings allow. Each scenario is run again with each mistake that it is there to find
+//! ([`Bug`]), and must then fail.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib loom_tests`
+//!
+//! Called by: the test runner. Calls: `refs/modelled.rs`, loom. Locks: none.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use loom::sync::mpsc;
+use loom::thread;
+
+use super::modelled::*;
+use super::{COUNT, REFS_MAX, Refs, Release, ZERO_ON_FREE};
+
+/// Runs a scenario in every order, with this many preemptions where that is bounded.
+fn check(switches: Option<usize>, scenario: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = switches;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    model.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        scenario();
+    });
+    println!("{} orders", runs.load(Ordering::Relaxed));
+}
+
+/// Two threads to their ends.
+fn beside(other: impl FnOnce() + Send + 'static, this: impl FnOnce()) {
+    let other = thread::spawn(other);
+    this();
+    other.join().expect("no panic");
+}
+
+/// A scenario, and its name once more for each mistake that it must find.
+macro_rules! scenario {
+    ($name:ident, $switches:expr, $run:ident, [$($finds:ident: $bug:ident => $says:literal),*]) => {
+        #[test]
+        fn $name() {
+            check($switches, $run::<NoBug>);
+        }
+
+        $(#[test]
+        #[should_panic(expected = $says)]
+        fn $finds() {
+            check($switches, $run::<$bug>);
+        })*
+    };
+}
+
+/// One shares and gives both back, the other gives its own back.
+fn share_and_release<B: Bug>() {
+    let one = Holder::<B>::first();
+    let (other, end) = (one.share(), one.watch());
+    beside(
+        move || {
+            assert_eq!(other.read(), SECRET);
+            other.release();
+        },
+        move || {
+            let more = one.share();
+            assert_eq!(one.read(), SECRET);
+            one.release();
+            assert_eq!(more.read(), SECRET, "it is still ours");
+            more.release();
+        },
+    );
+    end.assert_freed(false);
+}
+
+// Breaks if a reference that is made while another is given back is lost, or keeps the storage for
+// ever.
+scenario!(
+    a_share_beside_a_release,
+    None,
+    share_and_release,
+    [
+        finds_a_plain_share_beside_a_release: PlainShare => "it is still ours",
+        finds_a_plain_release_beside_a_share: PlainRelease => "freed once",
+        finds_a_share_without_a_look: Blind => "it is still ours"
+    ]
+);
+
+/// Two read and give back.
+fn release_and_release<B: Bug>() {
+    let one = Holder::<B>::first();
+    let (other, end) = (one.share(), one.watch());
+    let read_and_release = |holder: Holder<B>| {
+        assert_eq!(holder.read(), SECRET);
+        holder.release();
+    };
+    beside(
+        move || read_and_release(other),
+        move || read_and_release(one),
+    );
+    end.assert_freed(false);
+}
+
+// Breaks if two are the last, none is, or the storage is used again while one still reads.
+scenario!(
+    a_release_beside_a_release,
+    None,
+    release_and_release,
+    [
+        finds_a_plain_release: PlainRelease => "freed once",
+        finds_a_relaxed_release: RelaxedRelease => "Causality violation",
+        finds_an_end_without_a_fence: NoFence => "Causality violation",
+        finds_a_relaxed_look_at_the_end: RelaxedLook => "Causality violation"
+    ]
+);
+
+/// One makes a wish and gives back; the other gives back, and may be the last.
+fn wish_and_release<B: Bug>() {
+    let one = Holder::<B>::first();
+    let (other, end) = (one.share(), one.watch());
+    beside(
+        move || other.release(),
+        move || {
+            one.wish_zeros();
+            one.release();
+        },
+    );
+    end.assert_freed(true);
+}
+
+// Breaks if the last one, whoever it is, misses the other's wish, or a wish undoes the other's
+// giving back.
+scenario!(
+    a_wish_beside_the_last_release,
+    None,
+    wish_and_release,
+    [
+        finds_a_wish_that_lies_apart: WishApart => "wiped",
+        finds_a_plain_wish: PlainWish => "wiped"
+    ]
+);
+
+/// Two make the wish, of three.
+fn wishes<B: Bug>() {
+    let one = Holder::<B>::first();
+    let (second, third, end) = (one.share(), one.share(), one.watch());
+    let wish = |holder: Holder<B>| {
+        holder.wish_zeros();
+        holder.release();
+    };
+    let other = thread::spawn(move || wish(second));
+    beside(move || wish(third), move || one.release());
+    other.join().expect("no panic");
+    end.assert_freed(true);
+}
+
+// Breaks if one wish undoes the other, or is taken for a number of references.
+scenario!(
+    two_wishes_of_three_holders,
+    Some(3),
+    wishes,
+    [finds_a_plain_wish_of_two: PlainWish => "freed once"]
+);
+
+/// One writes if it is alone; the other reads and gives back.
+fn look_and_release<B: Bug>() {
+    let mut one = Holder::<B>::first();
+    let (other, end) = (one.share(), one.watch());
+    beside(
+        move || {
+            assert_eq!(other.read(), SECRET, "nobody writes what two can see");
+            other.release();
+        },
+        move || {
+            if one.write_if_alone(8) {
+                assert_eq!(one.read(), 8);
+            }
+            one.release();
+        },
+    );
+    end.assert_freed(false);
+}
+
+// Breaks if who thinks to be alone writes while the other has not read yet.
+scenario!(
+    a_look_beside_a_release,
+    None,
+    look_and_release,
+    [
+        finds_a_relaxed_look: RelaxedLook => "Causality violation",
+        finds_a_relaxed_release_before_a_write: RelaxedRelease => "Causality violation",
+        finds_no_look_at_all: Blind => "Causality violation"
+    ]
+);
+
+/// A reference goes to another thread, which gives it back, while the first one makes more.
+fn hand_over<B: Bug>() {
+    let mut one = Holder::<B>::first();
+    let (first, end) = (one.share_mut(), one.watch());
+    let (to_other, from_one) = mpsc::channel::<Holder<B>>();
+    beside(
+        move || {
+            for _ in 0..2 {
+                let holder = from_one.recv().expect("it is sent");
+                assert_eq!(holder.read(), SECRET);
+                holder.release();
+            }
+        },
+        move || {
+            to_other.send(first).expect("it waits");
+            let second = one.share_mut();
+            to_other.send(second).expect("it waits");
+            assert_eq!(one.read(), SECRET);
+            one.release();
+        },
+    );
+    end.assert_freed(false);
+}
+
+// Breaks if the plain store of a two overwrites what another thread counts.
+scenario!(
+    a_plain_store_before_a_hand_over,
+    Some(3),
+    hand_over,
+    [
+        finds_a_plain_store_that_two_see: Blind => "Causality violation",
+        finds_a_relaxed_release_after_a_hand_over: RelaxedRelease => "Causality violation"
+    ]
+);
+
+/// One makes its second reference, by a plain store or not, gives both back, and ends the storage;
+/// the other has read and given back at some time.
+fn store_after_release<B: Bug>() {
+    let mut one = Holder::<B>::first();
+    let (other, end) = (one.share(), one.watch());
+    beside(
+        move || {
+            assert_eq!(other.read(), SECRET);
+            other.release();
+        },
+        move || {
+            let more = one.share_mut();
+            more.release();
+            one.release();
+        },
+    );
+    end.assert_freed(false);
+}
+
+// Breaks if the plain store hides from the last one what another did before it gave back: a store
+// ends the sequence that the last one's Acquire would see.
+scenario!(
+    a_plain_store_after_a_release,
+    None,
+    store_after_release,
+    [finds_a_relaxed_look_before_a_plain_store: RelaxedLook => "Causality violation"]
+);
+
+/// Two share through the same reference.
+fn two_sharers<B: Bug>() {
+    let one = Arc::new(Holder::<B>::first());
+    let end = one.watch();
+    let theirs = one.clone();
+    beside(move || theirs.share().release(), || one.share().release());
+    assert_eq!(end.frees.load(Ordering::Relaxed), 0, "one is left");
+    assert_eq!(end.refs.get(), 1, "it is counted");
+}
+
+// Breaks if one of two references that are made at the same time is not counted.
+scenario!(
+    two_shares_of_one_reference,
+    None,
+    two_sharers,
+    [
+        finds_a_plain_share_of_two: PlainShare => "one is left",
+        finds_a_plain_release_of_two: PlainRelease => "it is counted"
+    ]
+);
+
+/// Two want a reference where there is room for one, and a third gives one back.
+fn crowded<B: Bug>() {
+    let storage = Arc::new(Refs::<Modelled<B>>::one());
+    storage.set(REFS_MAX);
+    let got = Arc::new(AtomicUsize::new(0));
+    let want = |refs: &Refs<Modelled<B>>, got: &AtomicUsize| {
+        if refs.share().is_ok() {
+            got.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let (theirs, they_got) = (storage.clone(), got.clone());
+    let third = storage.clone();
+    let third = thread::spawn(move || assert_eq!(third.release(), Release::Shared));
+    beside(move || want(&theirs, &they_got), || want(&storage, &got));
+    third.join().expect("no panic");
+    let got = got.load(Ordering::Relaxed) as u32;
+    assert!(got > 0, "there was room for one");
+    assert_eq!(
+        storage.get(),
+        REFS_MAX - 1 + got,
+        "a refusal counts nothing"
+    );
+    const { assert!(REFS_MAX < COUNT && COUNT & ZERO_ON_FREE == 0) };
+}
+
+// Breaks if a refusal leaves its reference counted, or takes another's away.
+scenario!(
+    refusals_in_a_crowd,
+    Some(3),
+    crowded,
+    [
+        finds_a_plain_share_in_a_crowd: PlainShare => "a refusal counts nothing",
+        finds_a_plain_release_in_a_crowd: PlainRelease => "a refusal counts nothing"
+    ]
+);

@@ -1,0 +1,148 @@
+//! The packet zone: its free items hold clusters, which others may still show when a packet is
+//! freed, or want when there are no more.
+//!
+//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+
+use super::*;
+
+/// A packet is freed while another thread drops its share of the cluster.
+fn free_beside_a_sharer() {
+    let world = World::new(2);
+    let mut packet = world.packet(&[1; 8]);
+    let part = Kept::new(packet.share(0, 8).expect("few are in use"));
+    let again = world.clone();
+    beside(
+        move || {
+            assert_eq!(part.to_vec(), [1; 8]);
+            drop(part);
+        },
+        move || {
+            drop(packet);
+            // Bare or not, the next one has a cluster to itself.
+            let next = again.packet(&[2; 40]);
+            check_bytes(&next, &[2; 40]);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn a_packet_is_freed_beside_a_sharer() {
+    // Breaks if packet and sharer both keep the cluster, or neither does.
+    holds("packet freed beside a sharer", 3, free_beside_a_sharer);
+}
+
+#[test]
+#[should_panic]
+fn finds_a_packet_that_keeps_a_shared_cluster() {
+    // Breaks if the scenario is blind to a free packet whose cluster others show.
+    finds(Bug::GreedyPacket, 3, free_beside_a_sharer);
+}
+
+#[test]
+#[should_panic]
+fn finds_a_packet_that_does_not_say_that_it_is_bare() {
+    // Breaks if the scenario is blind to a packet that comes back over a cluster of others.
+    finds(Bug::Silent, 3, free_beside_a_sharer);
+}
+
+/// The pool is drained while two threads take, share and free packets.
+#[cfg(shuttle)]
+fn drain_beside_users() {
+    let world = World::new(4);
+    let use_packets = |world: &World, cpu: usize| {
+        run_on(cpu);
+        for n in 0..2 {
+            let fill = [(cpu * 4 + n) as u8; 24];
+            // The drain may have what is free in its hands just now.
+            let Ok(mut packet) = world.try_packet(&fill) else {
+                continue;
+            };
+            let part = Kept::new(packet.share(4, 8).expect("few are in use"));
+            check_bytes(&packet, &fill);
+            drop(packet);
+            let next = world.try_packet(&[0xff; 8]);
+            assert_eq!(part.to_vec(), fill[4..12]);
+            drop(part);
+            if let Ok(next) = next {
+                check_bytes(&next, &[0xff; 8]);
+            }
+        }
+    };
+    let users: Vec<_> = (0..2)
+        .map(|cpu| {
+            let world = world.clone();
+            thread::spawn(move || use_packets(&world, cpu))
+        })
+        .collect();
+    point();
+    world.pool.drain();
+    for user in users {
+        user.join().expect("no panic");
+    }
+    let stats = world.pool.stats();
+    assert_eq!(stats.packets.used, 0);
+    world.pool.drain();
+    let stats = world.pool.stats();
+    assert_eq!(stats.clusters_cached_in_packets, 0, "all were given back");
+    assert!(stats.clusters.iter().all(|zone| zone.used == 0));
+    world.finish();
+}
+
+#[test]
+#[cfg(shuttle)]
+fn a_drain_beside_users() {
+    // Breaks if a drain takes the cluster of a packet that is in use, or forgets that one is bare.
+    holds("drain beside users", 3, drain_beside_users);
+}
+
+#[test]
+#[should_panic]
+#[cfg(shuttle)]
+fn finds_a_drain_of_shared_clusters() {
+    // Breaks if the scenario is blind to a free packet whose cluster others show.
+    finds(Bug::GreedyPacket, 3, drain_beside_users);
+}
+
+#[test]
+#[should_panic]
+#[cfg(shuttle)]
+fn finds_a_drain_of_bare_packets() {
+    // Breaks if the scenario is blind to a packet that does not say that it is bare.
+    finds(Bug::Silent, 3, drain_beside_users);
+}
+
+/// All free clusters are with free packets, or are just now on their way there, and one is wanted
+/// without a packet. (While others take packets as well it may be refused: what is free moves.)
+fn a_cluster_at_the_limit() {
+    let world = World::new(2);
+    let (free, mut theirs) = (world.packet(&[1; 8]), world.packet(&[2; 8]));
+    drop(free);
+    beside(
+        move || {
+            let part = Kept::new(theirs.share(0, 8).expect("few are in use"));
+            drop(theirs);
+            assert_eq!(part.to_vec(), [2; 8]);
+        },
+        || {
+            let mut packet = Kept::new(Packet::new(&world.pool).expect("few are in use"));
+            let room = packet.prepend(300);
+            room.expect("at most one other cluster is in use").fill(4);
+            check_bytes(&packet, &[4; 300]);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn a_cluster_is_to_be_had_while_packets_hold_them_all() {
+    // Breaks if an allocation fails for want of what is free.
+    holds("cluster at the limit", 2, a_cluster_at_the_limit);
+}
+
+#[test]
+#[should_panic]
+fn finds_a_cluster_that_is_not_asked_for() {
+    // Breaks if the scenario is blind to an allocation that gives up too early.
+    finds(Bug::Impatient, 2, a_cluster_at_the_limit);
+}

@@ -130,6 +130,7 @@ impl Chain {
 /// What needs no look at the bytes.
 impl<S: Storage> Chain<S> {
     /// Takes over a list, which has no packet header, and no mbuf that `S` excludes.
+    #[inline]
     pub(crate) fn from_list(head: Mbuf) -> Self {
         let mut chain = Self::default();
         for m in head.iter() {
@@ -223,31 +224,54 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
+    // The usual range lies in one mbuf, and is on the way of each segment that is sent: inlined, so
+    // that the chain that comes of it is not written to memory and read back.
     #[doc(alias = "m_copym")]
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn share(&mut self, off: usize, len: usize) -> Result<Self, NoBufs> {
         debug_assert!(off.checked_add(len).is_some_and(|end| end <= self.len));
+        if let Some((m, at)) = self.near(off)
+            && len <= m.len() - at
+            && len > 0
+        {
+            return Ok(Self::of_one(m.share(at, len)?));
+        }
+        // As a bare list, for the same reason: what is returned from afar is returned in memory.
+        let list = self.share_walking(off, len)?;
+        Ok(list.map_or_else(Self::default, Self::from_list))
+    }
+
+    /// The mbuf that holds byte `off`, if that is the one where the last share ended, or the first.
+    #[inline(always)]
+    fn near(&mut self, off: usize) -> Option<(&mut Mbuf, usize)> {
+        let (m, base) = match &mut self.hint {
+            // SAFETY: the hint is in our list, which is reached only through `self`, here borrowed.
+            Some(h) => (unsafe { h.at.get_mut() }, h.base),
+            None => (self.head.as_mut()?, 0),
+        };
+        let at = off.wrapping_sub(base);
+        (at < m.len()).then_some((m, at))
+    }
+
+    /// The same for any range: from the last one's end on, or from the front.
+    #[inline(never)]
+    #[track_caller]
+    fn share_walking(&mut self, off: usize, len: usize) -> Result<Option<Mbuf>, NoBufs> {
         let len = len.min(self.len.saturating_sub(off));
         let Some(head) = self.head.as_mut().filter(|_| len > 0) else {
-            return Ok(Self::default());
+            return Ok(None);
         };
         let (from, base) = match self.hint.as_mut().filter(|h| h.base <= off) {
-            // SAFETY: the hint is in our list, which is reached only through `self`, here borrowed.
+            // SAFETY: as in `near`.
             Some(h) => (unsafe { h.at.get_mut() }, h.base),
             None => (head, 0),
         };
         let (m, at) = list::seek_mut(from, off - base);
-        if len > m.len() - at {
-            let Shared { chain, last, end } = list::share(m, at, len)?;
-            let base = off + len - end;
-            self.hint = Some(Hint { at: last, base });
-            return Ok(chain);
-        }
-        let one = m.share(at, len)?;
-        let (at, base) = (Mark::of(m), off - at);
-        self.hint = Some(Hint { at, base });
-        Ok(Self::of_one(one))
+        let Shared { head, last, end } = list::share(m, at, len)?;
+        let base = off + len - end;
+        self.hint = Some(Hint { at: last, base });
+        Ok(head)
     }
 
     /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees

@@ -8,10 +8,8 @@
 
 use core::iter;
 
-use crate::chain::Chain;
 use crate::error::{NoBufs, WriteError};
 use crate::mbuf::{Mark, Mbuf};
-use crate::storage::Storage;
 
 mod unshare;
 
@@ -200,32 +198,35 @@ pub(crate) fn drop_empty(list: &mut Option<Mbuf>) {
 }
 
 /// What [`share`] made, and where the range ended.
-pub(crate) struct Shared<S: Storage> {
-    pub(crate) chain: Chain<S>,
+pub(crate) struct Shared {
+    pub(crate) head: Option<Mbuf>,
     pub(crate) last: Mark,
     /// Bytes of `last` up to the end of the range.
     pub(crate) end: usize,
 }
 
-/// Shows `len` bytes from byte `at` of `m` on in a new chain. The list has them, and `S` is what it
-/// may hold.
+/// Shows `len` bytes from byte `at` of `m` on in a new list. The old one has them.
 #[inline(never)]
 #[track_caller]
-pub(crate) fn share<S: Storage>(m: &mut Mbuf, at: usize, len: usize) -> Result<Shared<S>, NoBufs> {
-    let mut shared = Shared {
-        chain: Chain::default(),
-        last: Mark::of(m),
-        end: at,
-    };
+pub(crate) fn share(m: &mut Mbuf, at: usize, len: usize) -> Result<Shared, NoBufs> {
+    let (mut head, mut tail) = (None, None::<Mark>);
+    let (mut last, mut end) = (Mark::of(m), at);
     let (mut m, mut at, mut left) = (Some(m), at, len);
     while let (Some(from), 1..) = (m, left) {
         let n = left.min(from.len() - at);
         if n > 0 {
-            shared.chain.append(Chain::from_list(from.share(at, n)?));
-            (shared.last, shared.end) = (Mark::of(from), at + n);
+            let part = from.share(at, n)?;
+            let mark = Mark::of(&part);
+            match &mut tail {
+                // SAFETY: the last of the new list, which nobody else has yet.
+                Some(tail) => unsafe { tail.get_mut() }.set_next(Some(part)),
+                None => head = Some(part),
+            }
+            tail = Some(mark);
+            (last, end) = (Mark::of(from), at + n);
         }
         left -= n;
         (m, at) = (from.next_mut(), 0);
     }
-    Ok(shared)
+    Ok(Shared { head, last, end })
 }

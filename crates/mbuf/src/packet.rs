@@ -53,7 +53,7 @@ impl Packet {
 
     /// An empty packet over a cluster, its data `lead` bytes into it.
     #[doc(alias = "m_getcl")]
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn with_cluster(pool: &MbufPool, size: ClusterSize, lead: usize) -> Result<Self, NoBufs> {
         let lead = lead.min(size.bytes());

@@ -6,6 +6,7 @@
 //! Invariant: a view is released once, by the design that made it; its bytes stay as they are until then.
 
 pub(crate) use crate::harness::choice::Absent;
+use std::mem::ManuallyDrop;
 
 /// The storage behind a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,18 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// # Safety
     /// The view came from this very value.
     unsafe fn release(&self, view: Self::View);
+
+    /// The same where the view is, as the end of its scope does: a view that frees itself is not moved for that.
+    ///
+    /// # Safety
+    /// As there, and the view is not used again.
+    #[inline(always)]
+    unsafe fn release_here(&self, view: &mut ManuallyDrop<Self::View>) {
+        // SAFETY: it is not used again.
+        let view = unsafe { ManuallyDrop::take(view) };
+        // SAFETY: so says the caller.
+        unsafe { self.release(view) };
+    }
 
     /// What a view shows, a piece for each cluster.
     fn pieces(view: &Self::View) -> impl Iterator<Item = &[u8]>;

@@ -93,16 +93,25 @@ impl Mbuf {
     /// Bytes that can be put behind the last.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        if self.is_writable() {
-            self.trailing_space()
-        } else {
-            0
-        }
+        let limit = match self.ext() {
+            // Both internal areas end where the mbuf does.
+            None => self.at(MSIZE),
+            Some(ext) if ext.is_writable() => ext.buf().wrapping_add(ext.size()),
+            Some(_) => return 0,
+        };
+        limit.addr() - self.end().addr()
+    }
+
+    /// Where the last byte ends.
+    #[inline]
+    fn end(&self) -> *mut u8 {
+        self.head().data.wrapping_add(self.len())
     }
 
     /// The room behind the last byte.
+    #[inline]
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
-        let (end, room) = (self.head().data.wrapping_add(self.len()), self.room());
+        let (end, room) = (self.end(), self.room());
         if room == 0 {
             // Of a page list, `data` is no address.
             return &mut [];

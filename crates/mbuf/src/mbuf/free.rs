@@ -14,13 +14,14 @@ impl Drop for Mbuf {
     /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one,
     /// one mbuf that shows shared storage the next; everything else is out of line, so that these
     /// stay as small as a free of the zone's.
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        match self.head().flags & (PKTHDR | PACK | EXT | ZERO) {
-            _ if self.next().is_some() => self.free_list(),
-            WHOLE if self.is_whole() => self.free_packet(),
-            EXT => self.free_shared(),
-            _ => self.free_list(),
+        let kind = self.head().flags & (PKTHDR | PACK | EXT | ZERO);
+        let alone = self.next().is_none();
+        if kind == WHOLE && alone && self.is_whole() {
+            self.free_packet();
+        } else {
+            self.free_other(kind, alone);
         }
     }
 }
@@ -40,11 +41,17 @@ impl Mbuf {
         tags.is_none() && ext.is_plain()
     }
 
-    /// One plain mbuf over outside storage.
-    #[inline(always)]
-    fn free_shared(&mut self) {
-        self.drop_ext();
-        self.free_mbuf();
+    /// The next in frequency: one mbuf that shows shared storage, or holds a few bytes itself.
+    #[inline(never)]
+    fn free_other(&mut self, kind: u32, alone: bool) {
+        match kind {
+            EXT if alone => {
+                self.drop_ext();
+                self.free_mbuf();
+            }
+            0 if alone => self.free_mbuf(),
+            _ => self.free_list(),
+        }
     }
 
     #[inline(never)]

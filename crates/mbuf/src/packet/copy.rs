@@ -40,7 +40,8 @@ impl<S: Storage> Packet<S> {
             return Ok(Chain::default());
         }
         let (m, at) = list::seek_mut(&mut self.0, off);
-        Ok(list::share(m, at, len)?.chain)
+        let list = list::share(m, at, len)?.head;
+        Ok(list.map_or_else(Chain::default, Chain::from_list))
     }
 
     /// A packet with the same header and tags that shows the same bytes: clusters are shared, what is
@@ -54,8 +55,8 @@ impl<S: Storage> Packet<S> {
         let mut first = self.0.share_first()?;
         let behind = self.len() - self.0.len();
         if let Some(next) = self.0.next_mut().filter(|_| behind > 0) {
-            let rest = list::share::<S>(next, 0, behind)?;
-            first.set_next(rest.chain.into_list());
+            let rest = list::share(next, 0, behind)?;
+            first.set_next(rest.head);
         }
         let mut copy = Self::of(first);
         copy.copy_header(self)?;

@@ -3,6 +3,7 @@
 
 use crate::refs::design::{Absent, Design, Shape};
 use std::array;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Clusters in so many `Arc`s.
@@ -34,6 +35,12 @@ impl<const CLUSTERS: usize> Design for Arcs<CLUSTERS> {
     #[inline]
     unsafe fn release(&self, view: Self::View) {
         drop(view);
+    }
+
+    #[inline(always)]
+    unsafe fn release_here(&self, view: &mut ManuallyDrop<Self::View>) {
+        // SAFETY: it is not used again.
+        unsafe { ManuallyDrop::drop(view) };
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 use crate::refs::design::{Absent, Design, Shape};
 use bytes::Bytes;
 use std::array;
+use std::mem::ManuallyDrop;
 
 /// Clusters in so many `Bytes`.
 pub(crate) struct Shares<const CLUSTERS: usize> {
@@ -36,6 +37,12 @@ impl<const CLUSTERS: usize> Design for Shares<CLUSTERS> {
     #[inline]
     unsafe fn release(&self, view: Self::View) {
         drop(view);
+    }
+
+    #[inline(always)]
+    unsafe fn release_here(&self, view: &mut ManuallyDrop<Self::View>) {
+        // SAFETY: it is not used again.
+        unsafe { ManuallyDrop::drop(view) };
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 
 use crate::refs::design::{Absent, Design, Live, Shape, out_of_memory};
 use mbuf::{Chain, MbufPool, PoolConfig};
+use std::mem::ManuallyDrop;
 
 /// A pool.
 pub(crate) struct Mbuma {
@@ -27,7 +28,7 @@ impl Design for Mbuma {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn share(&self, view: &mut Chain) -> Chain {
         match view.share(0, view.len()) {
             Ok(chain) => chain,
@@ -38,6 +39,12 @@ impl Design for Mbuma {
     #[inline]
     unsafe fn release(&self, view: Chain) {
         drop(view);
+    }
+
+    #[inline(always)]
+    unsafe fn release_here(&self, view: &mut ManuallyDrop<Self::View>) {
+        // SAFETY: it is not used again.
+        unsafe { ManuallyDrop::drop(view) };
     }
 
     #[inline]

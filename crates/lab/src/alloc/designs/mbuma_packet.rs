@@ -24,7 +24,7 @@ impl Design for Packets {
         Ok(Self(pool))
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc(&self) -> Empty {
         match Packet::with_cluster(&self.0, ClusterSize::K2, 0) {
             Ok(packet) => Empty(packet),
@@ -32,13 +32,13 @@ impl Design for Packets {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn free(&self, item: Empty) {
         drop(item);
     }
 
     /// The room, as a device is given it.
-    #[inline]
+    #[inline(always)]
     fn bytes(item: &mut Empty) -> NonNull<u8> {
         NonNull::from(item.0.room_mut()).cast()
     }

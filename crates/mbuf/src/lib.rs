@@ -12,9 +12,9 @@
 //!                         refs = 2               refs = 2             of the connection
 //! ```
 //!
-//! The allocation is fixed-size and fast, headers are prepended and trimmed without moving data, and
-//! data moves by reference: what TCP sends is shared with its send buffer, so that a retransmission
-//! copies nothing.
+//! Mbufs have one size and come fast; headers are prepended and trimmed without moving data; and data
+//! moves by reference: what TCP sends is shared with its send buffer, so that a retransmission copies
+//! nothing.
 //!
 //! | type | is | freed by |
 //! |---|---|---|
@@ -23,7 +23,9 @@
 //! | [`Mbufq`] | packets in a row, taken whole in O(1) | dropping it |
 //! | [`Scatter`] | empty clusters to read into | dropping it |
 //! | [`ExtPgs`] | bytes in up to five pages, which need not be mapped: for a `Chain<Mixed>` | dropping it |
-//! | [`MbufPool`] | the zones that all of this comes from | its last handle |
+//! | [`Cursor`], [`CursorMut`], [`ChainWriter`] | a place in a chain to read, overwrite or append at | nothing: they borrow |
+//! | a [`Tag`] | a small value of any type that goes with a packet's header | its packet |
+//! | [`MbufPool`] | the zones that all of this comes from | its last handle and its last mbuf |
 //!
 //! # Example
 //! ```
@@ -43,11 +45,145 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read in this order: `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is
-//! nearly all that is `unsafe`), `list.rs`, [`Packet`], [`Chain`], [`Mbufq`], [`Scatter`],
-//! [`ExtPgs`], [`MbufPool`].
+//! `cargo run -p mbuf --example packet` builds a packet, shares, splits and frees it, says what is in use
+//! after each step, and prints what `netstat -m` would.
 //!
-//! Sources: seed 004 (mbufs, clusters, the packet zone), seed 000 (shared clusters), seed 001 (page
+//! # The three faces of 256 bytes
+//!
+//! ```text
+//!   0        8        16       24     28     32       40           80            120             256
+//!   | next   | nextpkt| data   | len  | flags| zones  |            |             |               |
+//!
+//!   small     data, 216 bytes ----------------------->|~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+//!     that begins a packet, 176 --------------------->| pkthdr     |~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+//!
+//!   ext       data is elsewhere --------------------->| pkthdr, or | ext: where, | idle          |
+//!             (a cluster, or what a program lent)     | idle       | whose count |               |
+//!
+//!   ext_pgs   data is in pages, `data` an offset ---->| offsets,   | ext: the    | 5 page numbers|
+//!             (a file, a memfd, pages of the pool)    | TLS type   | pages' count| header+trailer|
+//! ```
+//!
+//! An mbuf that shows a cluster can get and lose a packet header in place, which is why a received frame
+//! becomes a socket buffer's data without a move. `raw.rs` has the layout, with assertions.
+//!
+//! # A packet over clusters that a send buffer shares
+//!
+//! ```text
+//!   send buffer     mbuf ----------> mbuf ----------> mbuf                 Chain
+//!                    | ext            | ext            | ext
+//!                    v                v                v
+//!                 cluster 16 KiB   cluster 16 KiB   cluster 16 KiB
+//!                 refs = 2         refs = 3         refs = 2
+//!                    ^               ^    ^            ^
+//!                    | ext       ext |    | ext        | ext
+//!     mbuf -----> mbuf ---------> mbuf    |            |                   Packet, sent
+//!     pkthdr                              |            |
+//!     ETH IP TCP             mbuf -----> mbuf ------> mbuf                 Packet, sent next
+//!                            pkthdr
+//!                            ETH IP TCP
+//! ```
+//!
+//! The counts lie with the clusters, in a side table of their zone: no mbuf leads others (seed 000). Who
+//! holds the only reference may write, and makes the second one without an atomic read-modify-write.
+//! Storage that is shared is read by everybody and written by nobody; [`Packet::make_writable`] copies
+//! what somebody must write.
+//!
+//! # A page list
+//!
+//! ```text
+//!   Packet<Mixed>   mbuf -> mbuf, 256 B                      pages 7 to 11 of a file
+//!                   pkthdr  | first_off 3000, last_len 400 |   |...#####|#######|#######|#######|##.....|
+//!                           | ext: the file, counted       |
+//!                           | 7 8 9 10 11                  |   what it shows: header, the # bytes,
+//!                           | TLS header | TLS trailer     |   trailer
+//! ```
+//!
+//! Nothing is mapped or read until somebody must look: such a chain has [`pieces`](Chain::pieces) where
+//! others have [`segments`](Chain::segments), and is another type ([`Mixed`]), so that a checksum loop
+//! that forgets to [`map`](Chain::map) it does not compile (seed 001).
+//!
+//! # Where it comes from
+//!
+//! ```text
+//!   a small mbuf, a reference      one with a cluster of 2 KiB    one with a larger cluster    a tag
+//!          |                              |                              |                        |
+//!          |                         packet zone                         |                        |
+//!          |                  mbufs that have a cluster: one pop         |                        |
+//!          v                    |                 |                      v                        v
+//!      mbuf zone  <-------------+                 +------------>   cluster zones              tag zone
+//!      256 B                       same slabs, same limit          2, 4, 9, 16 KiB            64 B
+//! ```
+//!
+//! [`MbufPool::stats`] counts what is in use, cached and free in each, calls, refusals, pullups that
+//! copied, bytes copied from mbuf to mbuf, pages mapped and read. Displayed, it is `netstat -m`.
+//!
+//! # What it promises
+//!
+//! - Dropping a handle frees everything, on every path, and nothing twice: there is no `m_freem` to
+//!   forget. A pool whose buffers were all dropped says [`Live::NONE`].
+//! - No byte of a cluster is copied by sharing, splitting, joining, prepending or trimming. Bytes inside
+//!   of an mbuf (216 at most) are copied when they are shared: that takes the mbuf that a reference
+//!   would. All copies from mbuf to mbuf are in [`PoolStats::bytes_copied`]; that the stack makes none
+//!   on the way from a socket buffer to a device is a test (`crates/sim/tests/zero_copy`).
+//! - What somebody else may see is never written: writing to shared storage is refused or copies.
+//! - An allocation that fails is an error ([`NoBufs`]), and each operation says what it leaves then:
+//!   most leave everything as it was. It fails under a limit only if that much is live: what other CPUs
+//!   and free packets hold is taken back first.
+//! - After [`Chain::condense`] a chain pins at most [`PINNED_PER_BYTE_MAX`] bytes of storage a byte
+//!   shown, and an mbuf each.
+//! - Zeros, if asked for ([`Packet::zeroize`]), are written by whoever frees the storage last.
+//! - A packet and a chain, mapped bytes and unmapped, are different types: `misuse.rs` lists mistakes
+//!   that do not compile.
+//! - An mbuf may outlive its pool's last handle, and end on any thread.
+//!
+//! # From mbuf(9)
+//!
+//! | mbuf(9) | here |
+//! |---|---|
+//! | `m_gethdr`, `m_get` | [`Packet::new`]; [`Chain::from_slice`], [`Chain::writer`] |
+//! | `m_getcl`, `m_getjcl`, `m_clget` | [`Packet::with_cluster`] |
+//! | `m_getm2`, `m_append` | [`Chain::extend_from_slice`], [`ChainWriter::reserve`]; [`Packet::append`] |
+//! | `m_free`, `m_freem` | drop; [`Chain::pop_front`] drops the first mbuf alone |
+//! | `m_devget`, `m_uiotombuf` | [`Packet::from_slice`]; [`Scatter`], which does not copy |
+//! | `m_extadd` | [`Chain::from_owner`]; `Chain::try_from((&pool, bytes))` for [`bytes::Bytes`] |
+//! | `m_copym`, `m_copypacket` | [`Chain::share`], [`Packet::share`], [`Packet::copy_packet`] |
+//! | `m_dup` | [`Packet::dup`] |
+//! | `m_unshare`, `M_WRITABLE` | [`Packet::unshare`], [`Packet::make_writable`]; [`Packet::front_mut`] |
+//! | `m_prepend`, `m_adj` | [`Packet::prepend`]; [`Packet::trim_front`], [`Packet::truncate`], [`Packet::adjust`] |
+//! | `m_pullup`, `m_pulldown` | [`Packet::pullup`], [`Packet::pulldown`] |
+//! | `m_split`, `m_cat`, `m_catpkt` | [`Packet::split_off`], [`Chain::take_front`]; [`Chain::append`], [`Packet::append_chain`] |
+//! | `m_copydata`, `m_copyback` | [`Packet::copy_to`], [`Packet::write_at`]; [`Packet::copy_back`], which grows the packet |
+//! | `m_getptr`, `m_apply` | [`Packet::cursor`], [`Packet::segments_from`] |
+//! | `m_defrag`, `m_collapse` | [`Packet::defrag`], [`Packet::collapse`] |
+//! | `m_compress`, `sbcompress` | [`Chain::condense`], [`Chain::append_compact`] |
+//! | `m_length`, `m_fixhdr` | [`Packet::len`]: the header is always right |
+//! | `m_move_pkthdr`, `m_demote` | [`Packet::from_chain`], [`Packet::into_chain`] |
+//! | `m_dup_pkthdr`, `m_tag_copy_chain` | [`Packet::copy_header`] |
+//! | `M_LEADINGSPACE`, `M_TRAILINGSPACE`, `M_ALIGN` | [`Packet::leading_space`], [`Packet::trailing_space`], [`Packet::align`] |
+//! | `m_sanity`, `m_print` | [`Packet::is_valid`], `Debug` |
+//! | `M_ZEROIZE` | [`Packet::zeroize`], [`Chain::zeroize`] |
+//! | `mb_alloc_ext_pgs`, `M_EXTPG` | [`ExtPgs`], [`Mixed`] |
+//! | `mb_unmapped_to_ext`, `m_unmapped_uiomove` | [`Chain::map`], [`Chain::pieces`] |
+//! | `sendfile` | [`Chain::from_pages`] over [`FilePages`] or [`MemfdPages`] |
+//! | `m_tag_alloc`, `m_tag_prepend` | [`Packet::set_tag`]: a type is what cookie and number were |
+//! | `m_tag_find`, `m_tag_unlink`, `m_tag_delete` | [`Packet::tag`], [`Packet::tag_mut`]; [`Packet::take_tag`] |
+//! | `m_tag_delete_chain` | [`Packet::into_chain`], or drop |
+//! | `mbufq_enqueue`, `mbufq_dequeue`, `mbufq_flush`, `mbufq_concat` | [`Mbufq`]: `enqueue`, `dequeue`, `take_all`, `append` |
+//! | `nmbufs`, `nmbclusters` (`uma_zone_set_max`) | [`PoolConfig`] |
+//! | `zone_mbuf`, `zone_pack`, `zone_clust`, `zone_jumbo*` | [`PoolStats`]: `mbufs`, `packets`, `clusters`; in [`uma`] for all else |
+//! | `mb_reclaim`, `uma_reclaim` | [`MbufPool::drain`] |
+//! | `netstat -m` | [`MbufPool::stats`] |
+//!
+//! Each method has its BSD name as an alias: search these pages for `m_pullup`.
+//!
+//! # Reading the source
+//!
+//! `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is nearly all that is `unsafe`),
+//! `list.rs`, `packet.rs`, `chain.rs`, `mbufq.rs`, `scatter.rs`, `cursor.rs`, `writer.rs`, `tag.rs`,
+//! `ext_pgs.rs`, `pool.rs`.
+//!
+//! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
 
 mod chain;

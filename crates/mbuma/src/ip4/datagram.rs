@@ -163,7 +163,9 @@ impl Datagram {
         }
         let mut data = Chain::new();
         self.pieces.drain(..).for_each(|p| data.append(p.data));
-        let mut packet = Packet::before_chain(pool, data).map_err(no_bufs)?;
+        // Its header goes to where the first fragment's was, unless somebody shares that cluster:
+        // contiguous with the header behind it, which then needs no pullup.
+        let mut packet = Packet::from_chain(pool, data).map_err(no_bufs)?;
         let fields = Ipv4Fields {
             tos,
             payload_len: payload_len as u16,

@@ -64,7 +64,10 @@ impl Packet {
     #[doc(alias = "M_TRAILINGSPACE")]
     #[inline]
     pub fn room_mut(&mut self) -> &mut [u8] {
-        list::last_mut(&mut self.0).room_mut()
+        match self.0.next() {
+            None => self.0.room_mut(),
+            Some(_) => list::last_mut(&mut self.0).room_mut(),
+        }
     }
 
     /// Shows `n` bytes more: those that somebody put into [`Packet::room_mut`].

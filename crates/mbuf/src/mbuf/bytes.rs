@@ -111,14 +111,16 @@ impl Mbuf {
     /// The room behind the last byte.
     #[inline]
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
-        let (end, room) = (self.end(), self.room());
-        if room == 0 {
+        let end = self.end();
+        let limit = match self.ext() {
+            None => self.at(MSIZE),
+            Some(ext) if ext.is_writable() => ext.buf().wrapping_add(ext.size()),
             // Of a page list, `data` is no address.
-            return &mut [];
-        }
+            Some(_) => return &mut [],
+        };
         // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
         // initialised: zones hand out initialised pages.
-        unsafe { slice::from_raw_parts_mut(end, room) }
+        unsafe { slice::from_raw_parts_mut(end, limit.addr() - end.addr()) }
     }
 
     /// Shows `n` bytes of the room behind the last.

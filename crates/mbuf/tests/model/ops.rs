@@ -1,130 +1,212 @@
-//! The operations, and how they are drawn.
+//! The operations, and how a seed draws them.
+//!
+//! An operation says where as [`At`], which is made a number only when it is known what it is done
+//! to: most places are then in the bytes, and many at the end of an mbuf, where things go wrong. So a
+//! sequence also means something without some of its operations, and can be made shorter.
+//!
+//! Called by: `run.rs`. Calls: `draw.rs`.
 
-use mbuf::ClusterSize;
-use proptest::prelude::*;
+use crate::draw::Draw;
 
-use crate::common::sized;
-
-/// Which of the items that there are.
-pub(crate) type Which = prop::sample::Index;
-
-#[derive(Debug, Clone)]
-pub(crate) enum Make {
-    Slice {
-        len: usize,
-        lead: usize,
-    },
-    Cluster {
-        size: ClusterSize,
-        lead: usize,
-        len: usize,
-    },
-    Plain {
-        len: usize,
-    },
-    Lent {
-        len: usize,
-    },
-    /// Mbufs of a few bytes each.
-    Splinters {
-        each: usize,
-        count: usize,
-    },
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum Op {
-    Make(Make),
-    Prepend(Which, usize),
-    TrimFront(Which, usize),
-    Truncate(Which, usize),
-    Append(Which, usize),
-    Join(Which, Which),
-    JoinCompact(Which, Which),
-    SplitOff(Which, usize),
-    Share(Which, usize, usize),
-    Pullup(Which, usize),
-    Write(Which, usize, usize),
-    WriteFront(Which),
-    Pulldown(Which, usize, usize),
-    Adjust(Which, usize, usize),
-    CopyBack(Which, usize, usize),
-    Unshare(Which),
-    Defrag(Which),
-    Collapse(Which, usize),
-    Condense(Which),
-    PopFront(Which),
-    CopyPacket(Which),
-    Convert(Which),
-    Before(Which),
-    Dup(Which),
-    Enqueue(Which),
+/// What is done; `world.rs` says on what and with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    MakePacket,
+    MakeEmpty,
+    MakeCluster,
+    MakeChain,
+    MakeLent,
+    MakeVec,
+    MakeBytes,
+    MakeSplinters,
+    MakeRecord,
+    MakeList,
+    MakeOwned,
+    MakePages,
+    Prepend,
+    TrimFront,
+    Truncate,
+    Adjust,
+    Append,
+    Room,
+    Writer,
+    CopyBack,
+    WriteAt,
+    CursorMut,
+    FrontMut,
+    Align,
+    Zeroize,
+    Unshare,
+    MakeWritable,
+    Defrag,
+    Collapse,
+    Condense,
+    Pullup,
+    Pulldown,
+    Consume,
+    SetHeader,
+    SetTag,
+    TagMut,
+    TakeTag,
+    CopyHeader,
+    Join,
+    JoinCompact,
+    Share,
+    Split,
+    PopFront,
+    CopyPacket,
+    Dup,
+    IntoChain,
+    IntoPacket,
+    Before,
+    IntoMixed,
+    TryMapped,
+    Map,
+    IntoPieces,
+    IntoBytes,
+    DropBytes,
+    Enqueue,
     Dequeue,
     Requeue,
-    Drop(Which),
+    Scatter,
+    CopyOut,
+    Cursor,
+    Chunks,
+    Drop,
 }
 
-/// Lengths near those where something changes, and others.
-fn length() -> impl Strategy<Value = usize> {
-    let most = sized(40_000, 600);
-    let edges: Vec<usize> = [0, 1, 20, 40, 176, 216, 2048, 4096, 16384]
-        .into_iter()
-        .flat_map(|n: usize| [n.saturating_sub(1), n, n + 1])
-        .filter(|&n| n < most)
-        .collect();
-    prop_oneof![3 => prop::sample::select(edges), 2 => 0usize..300, 1 => 0usize..most]
+use What::*;
+
+/// Each with how often it is drawn.
+const WEIGHTS: &[(usize, &[What])] = &[
+    (6, &[MakePacket, MakeCluster, MakeChain, Share]),
+    (4, &[Join, Split]),
+    (3, &[MakeEmpty, MakeLent, MakeSplinters, MakeRecord]),
+    (3, &[Prepend, Append, WriteAt, CopyBack, Pullup, Pulldown]),
+    (2, &[MakeVec, MakeBytes, MakeList, MakeOwned, MakePages]),
+    (2, &[TrimFront, Truncate, Adjust, Room, Writer, CursorMut]),
+    (2, &[Collapse, MakeWritable, JoinCompact, CopyPacket]),
+    (2, &[IntoChain, IntoPacket, Before, Map, Consume, Drop]),
+    (1, &[FrontMut, Align, Zeroize, Unshare, Defrag, Condense]),
+    (1, &[SetHeader, SetTag, SetTag, TagMut, TakeTag, CopyHeader]),
+    (1, &[PopFront, Dup, IntoMixed, TryMapped, IntoPieces]),
+    (1, &[IntoBytes, DropBytes, Enqueue, Dequeue, Requeue]),
+    (1, &[Scatter, CopyOut, Cursor, Chunks]),
+];
+
+/// A place in an item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    /// So many bytes from its start, wherever it ends.
+    Start(usize),
+    /// So many before its end, or behind it.
+    End(isize),
+    /// Somewhere in it.
+    Inside(usize),
+    /// At, right before or right behind the end of one of its mbufs.
+    Seam(usize, isize),
 }
 
-fn cluster() -> impl Strategy<Value = ClusterSize> {
-    prop::sample::select(ClusterSize::ALL.to_vec())
+impl At {
+    fn draw(draw: &mut Draw) -> Self {
+        let near = draw.below(3) as isize - 1;
+        match draw.below(16) {
+            0..3 => Self::Start(draw.len()),
+            3..6 => Self::End(draw.below(6) as isize - 2),
+            6..10 => Self::Inside(draw.below(1 << 20)),
+            _ => Self::Seam(draw.below(64), near),
+        }
+    }
+
+    /// The place in an item of `len` bytes whose pieces end at `seams`.
+    pub(crate) fn in_item(self, len: usize, seams: &[usize]) -> usize {
+        match self {
+            Self::Start(n) => n,
+            Self::End(n) => len.saturating_add_signed(-n),
+            Self::Inside(n) => n % (len + 1),
+            Self::Seam(..) if seams.is_empty() => 0,
+            Self::Seam(n, near) => seams[n % seams.len()].saturating_add_signed(near),
+        }
+    }
 }
 
-fn make() -> impl Strategy<Value = Make> {
-    let lead = || prop_oneof![Just(0usize), 0usize..300, Just(20_000)];
-    prop_oneof![
-        (length(), lead()).prop_map(|(len, lead)| Make::Slice { len, lead }),
-        (cluster(), lead(), length()).prop_map(|(size, lead, len)| Make::Cluster {
-            size,
-            lead,
-            len
-        }),
-        length().prop_map(|len| Make::Plain { len }),
-        length().prop_map(|len| Make::Lent { len }),
-        (1usize..4, 0usize..40).prop_map(|(each, count)| Make::Splinters { each, count }),
-    ]
+/// One operation. What it does not need it does not look at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Op {
+    pub(crate) what: What,
+    /// On which item, and with which other one.
+    pub(crate) which: usize,
+    pub(crate) other: usize,
+    pub(crate) x: At,
+    pub(crate) y: At,
+    pub(crate) n: usize,
+    /// Whatever else has to be chosen.
+    pub(crate) bits: u64,
 }
 
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let w = any::<Which>;
-    let lengths = || (length(), length());
-    prop_oneof![
-        4 => make().prop_map(Op::Make),
-        2 => (w(), prop_oneof![0usize..60, length()]).prop_map(|(w, n)| Op::Prepend(w, n)),
-        1 => (w(), length()).prop_map(|(w, n)| Op::TrimFront(w, n)),
-        1 => (w(), length()).prop_map(|(w, n)| Op::Truncate(w, n)),
-        2 => (w(), length()).prop_map(|(w, n)| Op::Append(w, n)),
-        2 => (w(), w()).prop_map(|(a, b)| Op::Join(a, b)),
-        2 => (w(), w()).prop_map(|(a, b)| Op::JoinCompact(a, b)),
-        2 => (w(), length()).prop_map(|(w, n)| Op::SplitOff(w, n)),
-        4 => (w(), lengths()).prop_map(|(w, (off, len))| Op::Share(w, off, len)),
-        2 => (w(), length()).prop_map(|(w, n)| Op::Pullup(w, n)),
-        2 => (w(), length(), 0usize..300).prop_map(|(w, off, len)| Op::Write(w, off, len)),
-        1 => w().prop_map(Op::WriteFront),
-        2 => (w(), length(), 0usize..300).prop_map(|(w, off, n)| Op::Pulldown(w, off, n)),
-        1 => (w(), lengths()).prop_map(|(w, (front, back))| Op::Adjust(w, front, back)),
-        2 => (w(), length(), 0usize..300).prop_map(|(w, off, n)| Op::CopyBack(w, off, n)),
-        1 => w().prop_map(Op::Unshare),
-        1 => w().prop_map(Op::Defrag),
-        1 => (w(), 0usize..5).prop_map(|(w, max)| Op::Collapse(w, max)),
-        1 => w().prop_map(Op::Condense),
-        1 => w().prop_map(Op::PopFront),
-        1 => w().prop_map(Op::CopyPacket),
-        2 => w().prop_map(Op::Convert),
-        1 => w().prop_map(Op::Before),
-        1 => w().prop_map(Op::Dup),
-        1 => w().prop_map(Op::Enqueue),
-        1 => Just(Op::Dequeue),
-        1 => Just(Op::Requeue),
-        2 => w().prop_map(Op::Drop),
-    ]
+impl Op {
+    fn draw(draw: &mut Draw) -> Self {
+        Self {
+            what: what(draw),
+            which: draw.below(1 << 16),
+            other: draw.below(1 << 16),
+            x: At::draw(draw),
+            y: At::draw(draw),
+            n: draw.len(),
+            bits: draw.next(),
+        }
+    }
+}
+
+fn what(draw: &mut Draw) -> What {
+    let all = WEIGHTS.iter().map(|(weight, row)| weight * row.len());
+    let mut at = draw.below(all.sum());
+    for (weight, row) in WEIGHTS {
+        match at.checked_sub(weight * row.len()) {
+            Some(rest) => at = rest,
+            None => return row[at / weight],
+        }
+    }
+    unreachable!("below the sum of all")
+}
+
+/// How much a sequence has to draw from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Limits {
+    pub(crate) mbufs_max: usize,
+    pub(crate) cluster_bytes_max: usize,
+}
+
+impl Limits {
+    /// More than any sequence takes.
+    pub(crate) const AMPLE: Self = Self {
+        mbufs_max: 1 << 16,
+        cluster_bytes_max: 64 << 20,
+    };
+
+    pub(crate) fn is_ample(self) -> bool {
+        self == Self::AMPLE
+    }
+
+    fn draw(draw: &mut Draw) -> Self {
+        if draw.one_in(2) {
+            return Self::AMPLE;
+        }
+        Self {
+            mbufs_max: draw.of(&[1, 2, 3, 5, 8, 13, 40]),
+            cluster_bytes_max: draw.of(&[2048, 5000, 12_000, 20_000, 50_000, 100_000]),
+        }
+    }
+}
+
+/// The sequence of a seed: a function of it and of nothing else.
+pub(crate) fn sequence(seed: u64) -> (Limits, Vec<Op>) {
+    let mut draw = Draw::new(seed);
+    let limits = Limits::draw(&mut draw);
+    let most = draw.of(&[2, 8, 16, 32, 60, 60]);
+    let steps = 1 + draw.below(most);
+    let mut ops: Vec<_> = (0..steps).map(|_| Op::draw(&mut draw)).collect();
+    // There is something to begin with.
+    ops[0].what = draw.of(&[MakePacket, MakeCluster, MakeChain, MakeLent, MakeRecord]);
+    (limits, ops)
 }

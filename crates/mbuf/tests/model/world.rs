@@ -1,459 +1,237 @@
-//! Packets, chains and a queue beside what they must be like, and the step that changes both.
+//! Items, a queue and what was handed out, each beside what it must be like, and the step that
+//! changes both.
+//!
+//! What an operation does is in `make.rs` (new items), `change.rs` (one item), `header.rs` (what is
+//! known of a packet), `moves.rs` (several items), `convert.rs` (one type to another) and `look.rs`
+//! (nothing changes). Here is what holds for all: after every step every item is compared, so that
+//! a write into shared storage is found at once; what found no buffers has changed nothing, and took
+//! none; where there are enough it does not fail.
+//!
+//! Called by: `run.rs`. Calls: `model.rs`.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
 
-use mbuf::{Chain, CollapseError, MbufPool, Mbufq, NoBufs, Packet, PullupError, WriteError};
+use bytes::Bytes;
+use mbuf::{ClusterSize, ExtPgsError, Live, MapError, MbufPool, Mbufq, NoBufs, Scatter};
 
-use crate::common::{check_chain, check_packet, pattern};
-use crate::ops::{Make, Op, Which};
+use crate::model::{Framed, Item, Model, on};
+use crate::ops::{Limits, Op, What};
+use crate::pages::Drops;
 
-pub(crate) enum Item {
-    Packet(Packet),
-    Chain(Chain),
+/// Bytes of the largest cluster: more can't be contiguous.
+pub(crate) const LARGEST: usize = ClusterSize::K16.bytes();
+/// Items at a time, and bytes of one: sequences are to be cheap.
+const ITEMS_MAX: usize = 10;
+const LEN_MAX: usize = 40_000;
+
+/// Why an operation did not do what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// No buffers: nothing has changed.
+    Unchanged,
+    /// No buffers: what it was done to is gone, or some of it was done, as the operation says.
+    Changed,
+    /// No storage is as large as that, so that it fails in any pool.
+    TooLarge,
 }
 
-/// What an item must be like.
-#[derive(Clone)]
-pub(crate) struct Model {
-    bytes: Vec<u8>,
-    flow: u32,
+pub(crate) type Done = Result<(), Failed>;
+
+impl From<NoBufs> for Failed {
+    fn from(_: NoBufs) -> Self {
+        Self::Unchanged
+    }
+}
+
+impl From<ExtPgsError> for Failed {
+    fn from(error: ExtPgsError) -> Self {
+        assert_eq!(error, ExtPgsError::NoBufs);
+        Self::Unchanged
+    }
+}
+
+impl From<MapError> for Failed {
+    fn from(error: MapError) -> Self {
+        assert!(matches!(error, MapError::NoBufs), "{error}");
+        Self::Unchanged
+    }
+}
+
+/// Places and lengths as numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Args {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) n: usize,
+    pub(crate) bits: u64,
+}
+
+impl Args {
+    /// What is between the two places: offset and length.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.x.min(self.y), self.x.abs_diff(self.y))
+    }
 }
 
 pub(crate) struct World {
-    pool: MbufPool,
+    pub(crate) pool: MbufPool,
+    ample: bool,
     pub(crate) items: Vec<(Item, Model)>,
-    queue: Mbufq,
-    queued: VecDeque<Model>,
-    /// Changes with every step, so that no two writes are alike.
-    seed: u8,
+    pub(crate) queue: Mbufq,
+    pub(crate) queued: VecDeque<Model>,
+    pub(crate) scatter: Scatter,
+    /// What left as `Bytes`.
+    pub(crate) held: Vec<(Bytes, Vec<u8>)>,
+    /// The records that there were, by their numbers.
+    pub(crate) records: Vec<Framed>,
+    pub(crate) sources: Vec<Drops>,
+    /// In every tag and lender that has to be dropped.
+    pub(crate) token: Arc<()>,
 }
 
 impl World {
-    pub(crate) fn new(pool: MbufPool) -> Self {
+    pub(crate) fn new(pool: &MbufPool, limits: Limits) -> Self {
+        let plan = [ClusterSize::K2, ClusterSize::K4];
         Self {
-            pool,
+            ample: limits.is_ample(),
             items: Vec::new(),
             queue: Mbufq::new(),
             queued: VecDeque::new(),
-            seed: 0,
+            scatter: Scatter::new(pool, &plan),
+            held: Vec::new(),
+            records: vec![Framed::default()],
+            sources: Vec::new(),
+            token: Arc::new(()),
+            pool: pool.clone(),
         }
     }
 
-    fn add(&mut self, item: Item, bytes: Vec<u8>) {
-        let flow = 0;
-        self.items.push((item, Model { bytes, flow }));
+    pub(crate) fn add(&mut self, item: Item, model: Model) {
+        self.items.push((item, model));
     }
 
-    fn take(&mut self, which: &Which) -> Option<(Item, Model)> {
-        (!self.items.is_empty()).then(|| self.items.swap_remove(which.index(self.items.len())))
+    /// Whether the pool has more than is ever taken.
+    pub(crate) fn is_ample(&self) -> bool {
+        self.ample
     }
 
-    pub(crate) fn check(&self) {
-        for (item, model) in &self.items {
-            match item {
-                Item::Chain(chain) => check_chain(chain, &model.bytes),
-                Item::Packet(packet) => {
-                    check_packet(packet, &model.bytes);
-                    assert_eq!(packet.header().flow, model.flow, "the header went astray");
-                }
+    /// The first item from a place on that will do.
+    pub(crate) fn pick(&self, which: usize, will_do: impl Fn(&Item) -> bool) -> Option<usize> {
+        let count = self.items.len();
+        (0..count)
+            .map(|i| (which + i) % count)
+            .find(|&at| will_do(&self.items[at].0))
+    }
+
+    pub(crate) fn take(
+        &mut self,
+        which: usize,
+        will_do: impl Fn(&Item) -> bool,
+    ) -> Option<(Item, Model)> {
+        let at = self.pick(which, will_do)?;
+        Some(self.items.swap_remove(at))
+    }
+
+    /// An operation's places, in the item that it is done to.
+    pub(crate) fn args(&self, op: &Op, at: usize) -> Args {
+        let (item, model) = &self.items[at];
+        let (len, seams) = (model.bytes.len(), item.seams());
+        Args {
+            x: op.x.in_item(len, &seams),
+            y: op.y.in_item(len, &seams),
+            n: op.n,
+            bits: op.bits,
+        }
+    }
+
+    /// One step.
+    pub(crate) fn step(&mut self, op: &Op) -> Done {
+        let live = (!self.ample).then(|| self.pool.live());
+        let done = self.perform(op);
+        match (done, live) {
+            (Ok(()) | Err(Failed::TooLarge), _) => {}
+            (_, None) => panic!("no buffers, where there are enough"),
+            (Err(Failed::Unchanged), Some(live)) => {
+                assert_eq!(
+                    self.pool.live(),
+                    live,
+                    "what failed kept something, or lost it"
+                );
             }
+            (Err(Failed::Changed), Some(_)) => {}
         }
-        assert_eq!(self.queue.len(), self.queued.len());
+        self.items.retain(|(_, model)| model.bytes.len() <= LEN_MAX);
+        if self.items.len() > ITEMS_MAX {
+            self.items.swap_remove(0);
+        }
+        done
     }
 
-    /// One step. Where there are no buffers, nothing may have changed, or the item is gone where
-    /// the operation says so.
-    pub(crate) fn step(&mut self, op: &Op) -> Result<(), NoBufs> {
-        self.seed = self.seed.wrapping_add(1);
-        match op {
-            Op::Make(make) => self.make(make),
-            Op::Join(to, from) => self.join(to, from, false),
-            Op::JoinCompact(to, from) => self.join(to, from, true),
-            Op::Share(which, off, len) => self.share(which, *off, *len),
-            Op::SplitOff(which, at) => self.split_off(which, *at),
-            Op::Convert(which) => self.convert(which),
-            Op::Before(which) => self.before(which),
-            Op::Dup(which) => self.dup(which),
-            Op::PopFront(which) => self.pop_front(which),
-            Op::CopyPacket(which) => self.copy_packet(which),
-            Op::Enqueue(which) => self.enqueue(which),
-            Op::Dequeue => self.dequeue(),
-            Op::Requeue => self.requeue(),
-            Op::Drop(which) => {
-                drop(self.take(which));
+    fn perform(&mut self, op: &Op) -> Done {
+        use What::*;
+        match op.what {
+            MakePacket | MakeEmpty | MakeCluster | MakeChain | MakeLent | MakeVec | MakeBytes
+            | MakeSplinters | MakeRecord | MakeList | MakeOwned | MakePages => self.make(op),
+            Prepend | TrimFront | Truncate | Adjust | Append | Room | Writer | CopyBack
+            | WriteAt | CursorMut | FrontMut | Align | Zeroize | Unshare | MakeWritable
+            | Defrag | Collapse | Condense | Pullup | Pulldown | Consume => self.change(op),
+            SetHeader | SetTag | TagMut | TakeTag | CopyHeader => self.header(op),
+            Join | JoinCompact | Share | Split | PopFront | CopyPacket | Dup | Enqueue
+            | Dequeue | Requeue | Scatter | Drop => self.moves(op),
+            IntoChain | IntoPacket | Before | IntoMixed | TryMapped | Map | IntoPieces
+            | IntoBytes | DropBytes => self.convert(op),
+            CopyOut | Cursor | Chunks => {
+                self.look(op);
                 Ok(())
             }
-            Op::Prepend(which, _)
-            | Op::TrimFront(which, _)
-            | Op::Truncate(which, _)
-            | Op::Append(which, _)
-            | Op::Pullup(which, _)
-            | Op::Write(which, ..)
-            | Op::Pulldown(which, ..)
-            | Op::Adjust(which, ..)
-            | Op::CopyBack(which, ..)
-            | Op::Unshare(which)
-            | Op::Defrag(which)
-            | Op::Collapse(which, _)
-            | Op::Condense(which)
-            | Op::WriteFront(which) => {
-                if self.items.is_empty() {
-                    return Ok(());
-                }
-                let at = which.index(self.items.len());
-                let (item, model) = &mut self.items[at];
-                change(&self.pool, self.seed, item, model, op)
-            }
         }
     }
 
-    fn make(&mut self, make: &Make) -> Result<(), NoBufs> {
-        let (pool, seed) = (self.pool.clone(), self.seed);
-        let (item, bytes) = match *make {
-            Make::Slice { len, lead } => {
-                let bytes = pattern(seed, len);
-                (
-                    Item::Packet(Packet::from_slice(&pool, &bytes, lead)?),
-                    bytes,
-                )
-            }
-            Make::Cluster { size, lead, len } => {
-                let mut packet = Packet::with_cluster(&pool, size, lead)?;
-                let bytes = pattern(seed, len);
-                packet.append(&pool, &bytes)?;
-                (Item::Packet(packet), bytes)
-            }
-            Make::Plain { len } => {
-                let bytes = pattern(seed, len);
-                (Item::Chain(Chain::from_slice(&pool, &bytes)?), bytes)
-            }
-            Make::Lent { len } => {
-                let bytes = pattern(seed, len);
-                (Item::Chain(Chain::from_owner(&pool, bytes.clone())?), bytes)
-            }
-            Make::Splinters { each, count } => {
-                let (mut chain, mut bytes) = (Chain::new(), Vec::new());
-                for i in 0..count {
-                    let piece = pattern(seed.wrapping_add(i as u8), each);
-                    chain.append(Chain::from_slice(&pool, &piece)?);
-                    bytes.extend(piece);
-                }
-                (Item::Chain(chain), bytes)
-            }
-        };
-        self.add(item, bytes);
-        Ok(())
-    }
-
-    fn join(&mut self, to: &Which, from: &Which, compact: bool) -> Result<(), NoBufs> {
-        if self.items.len() < 2 {
-            return Ok(());
+    /// Everything is as it must be.
+    pub(crate) fn check(&self) {
+        for (item, model) in &self.items {
+            item.check(model, &self.records);
         }
-        let (Some((from, tail)), Some((to, mut model))) = (self.take(from), self.take(to)) else {
-            return Ok(());
-        };
-        let from = match from {
-            Item::Packet(packet) => packet.into_chain(),
-            Item::Chain(chain) => chain,
-        };
-        model.bytes.extend(tail.bytes);
-        let item = match to {
-            Item::Packet(mut packet) => {
-                packet.append_chain(from);
-                Item::Packet(packet)
-            }
-            Item::Chain(mut chain) => {
-                match compact {
-                    true => chain.append_compact(&self.pool, from),
-                    false => chain.append(from),
-                }
-                Item::Chain(chain)
-            }
-        };
-        self.items.push((item, model));
-        Ok(())
-    }
-
-    fn share(&mut self, which: &Which, off: usize, len: usize) -> Result<(), NoBufs> {
-        if self.items.is_empty() {
-            return Ok(());
+        for (bytes, model) in &self.held {
+            assert!(bytes == model, "a write went into what was handed out");
         }
-        let at = which.index(self.items.len());
-        let (item, model) = &mut self.items[at];
-        let (off, end) = cut(model.bytes.len(), off, len);
-        let shared = match item {
-            Item::Packet(packet) => packet.share(off, len)?,
-            Item::Chain(chain) => chain.share(off, end - off)?,
-        };
-        let bytes = model.bytes[off..end].to_vec();
-        self.add(Item::Chain(shared), bytes);
-        Ok(())
+        assert_eq!(self.queue.len(), self.queued.len());
+        assert!(self.sources.iter().all(|drops| drops.count() <= 1));
     }
 
-    fn split_off(&mut self, which: &Which, at: usize) -> Result<(), NoBufs> {
-        if self.items.is_empty() {
-            return Ok(());
-        }
-        let index = which.index(self.items.len());
-        let (item, model) = &mut self.items[index];
-        let (other, bytes) = match item {
-            Item::Packet(packet) => {
-                let rest = packet.split_off(at)?;
-                (rest, model.bytes.split_off(at.min(model.bytes.len())))
-            }
-            Item::Chain(chain) => {
-                let front = chain.take_front(at)?;
-                (
-                    front,
-                    model.bytes.drain(..at.min(model.bytes.len())).collect(),
-                )
-            }
-        };
-        self.add(Item::Chain(other), bytes);
-        Ok(())
-    }
-
-    fn convert(&mut self, which: &Which) -> Result<(), NoBufs> {
-        let Some((item, mut model)) = self.take(which) else {
-            return Ok(());
-        };
-        let item = match item {
-            Item::Packet(packet) => Item::Chain(packet.into_chain()),
-            Item::Chain(chain) => {
-                let mut packet = chain.into_packet(&self.pool)?;
-                model.flow = u32::from(self.seed);
-                packet.header_mut().flow = model.flow;
-                Item::Packet(packet)
-            }
-        };
-        self.items.push((item, model));
-        Ok(())
-    }
-
-    fn before(&mut self, which: &Which) -> Result<(), NoBufs> {
-        let Some((item, mut model)) = self.take(which) else {
-            return Ok(());
-        };
-        let chain = match item {
-            Item::Packet(packet) => packet.into_chain(),
-            Item::Chain(chain) => chain,
-        };
-        model.flow = 0;
-        let packet = Packet::before_chain(&self.pool, chain)?;
-        assert_eq!(packet.front().len(), 0);
-        self.items.push((Item::Packet(packet), model));
-        Ok(())
-    }
-
-    fn dup(&mut self, which: &Which) -> Result<(), NoBufs> {
-        let Some((item, model)) = self.take(which) else {
-            return Ok(());
-        };
-        let copy = match &item {
-            Item::Packet(packet) => Some(packet.dup(&self.pool)),
-            Item::Chain(_) => None,
-        };
-        self.items.push((item, model.clone()));
-        if let Some(copy) = copy {
-            let mut copy = copy?;
-            // It must be writable from end to end; then it differs from what it was copied from.
-            let mut model = model;
-            model.bytes.fill(self.seed);
-            assert_eq!(copy.write_at(0, &model.bytes), Ok(()));
-            self.items.push((Item::Packet(copy), model));
-        }
-        Ok(())
-    }
-
-    fn pop_front(&mut self, which: &Which) -> Result<(), NoBufs> {
-        let Some((mut item, mut model)) = self.take(which) else {
-            return Ok(());
-        };
-        if let Item::Chain(chain) = &mut item
-            && let Some(front) = chain.pop_front()
-        {
-            let bytes = model.bytes.drain(..front.len()).collect();
-            self.add(Item::Chain(front), bytes);
-        }
-        self.items.push((item, model));
-        Ok(())
-    }
-
-    fn copy_packet(&mut self, which: &Which) -> Result<(), NoBufs> {
-        let Some((mut item, model)) = self.take(which) else {
-            return Ok(());
-        };
-        let copy = match &mut item {
-            Item::Packet(packet) => Some(packet.copy_packet()),
-            Item::Chain(_) => None,
-        };
-        self.items.push((item, model.clone()));
-        if let Some(copy) = copy {
-            self.items.push((Item::Packet(copy?), model));
-        }
-        Ok(())
-    }
-
-    fn enqueue(&mut self, which: &Which) -> Result<(), NoBufs> {
-        match self.take(which) {
-            Some((Item::Packet(packet), model)) => {
-                self.queue.enqueue(packet);
-                self.queued.push_back(model);
-            }
-            Some(other) => self.items.push(other),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn dequeue(&mut self) -> Result<(), NoBufs> {
-        match (self.queue.dequeue(), self.queued.pop_front()) {
-            (Some(packet), Some(model)) => self.items.push((Item::Packet(packet), model)),
-            (None, None) => {}
-            _ => panic!("the queue lost count"),
-        }
-        Ok(())
-    }
-
-    /// Takes the queue whole, and joins it to one that holds its first packet.
-    fn requeue(&mut self) -> Result<(), NoBufs> {
-        let mut all = self.queue.take_all();
-        assert!(self.queue.is_empty() && all.len() == self.queued.len());
-        if let Some(first) = all.dequeue() {
-            self.queue.enqueue(first);
-        }
-        self.queue.append(&mut all);
-        assert!(all.is_empty());
-        Ok(())
+    /// Drops everything: nothing is left, and what was lent was given back once.
+    pub(crate) fn end(self) {
+        let Self {
+            pool,
+            sources,
+            token,
+            items,
+            queue,
+            scatter,
+            held,
+            ..
+        } = self;
+        drop((items, queue, scatter, held));
+        assert_eq!(pool.live(), Live::NONE, "leaked");
+        assert!(sources.iter().all(|drops| drops.count() == 1), "a source");
+        assert_eq!(Arc::strong_count(&token), 1, "a tag or a lender was lost");
     }
 }
 
-/// What changes one item in place.
-fn change(
-    pool: &MbufPool,
-    seed: u8,
-    item: &mut Item,
-    model: &mut Model,
-    op: &Op,
-) -> Result<(), NoBufs> {
-    let bytes = &mut model.bytes;
-    match (op, item) {
-        (Op::Prepend(_, n), Item::Packet(packet)) => {
-            let front = pattern(seed, *n);
-            packet.prepend(*n)?.copy_from_slice(&front);
-            bytes.splice(..0, front);
-        }
-        (Op::TrimFront(_, n), item) => {
-            match item {
-                Item::Packet(packet) => packet.trim_front(*n),
-                Item::Chain(chain) => chain.trim_front(*n),
-            }
-            bytes.drain(..(*n).min(bytes.len()));
-        }
-        (Op::Truncate(_, n), item) => {
-            match item {
-                Item::Packet(packet) => packet.truncate(*n),
-                Item::Chain(chain) => chain.truncate(*n),
-            }
-            bytes.truncate(*n);
-        }
-        (Op::Append(_, n), item) => {
-            let end = pattern(seed, *n);
-            match item {
-                Item::Packet(packet) => packet.append(pool, &end)?,
-                Item::Chain(chain) => chain.extend_from_slice(pool, &end)?,
-            }
-            bytes.extend(end);
-        }
-        (Op::Pullup(_, n), Item::Packet(packet)) => match packet.pullup(*n) {
-            Ok(front) => assert_eq!(front, &bytes[..*n]),
-            Err(PullupError::TooShort) => assert!(*n > bytes.len()),
-            Err(PullupError::NoBufs) => return Err(NoBufs),
-        },
-        (Op::Write(_, off, len), item) => {
-            let src = pattern(seed, *len);
-            let written = match item {
-                Item::Packet(packet) => packet.write_at(*off, &src),
-                Item::Chain(chain) => chain.write_at(*off, &src),
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (item, _) in &self.items {
+            let kind = match item {
+                Item::Packet(_) => "packet",
+                Item::Chain(_) => "chain",
+                Item::MixedPacket(_) => "mixed packet",
+                Item::MixedChain(_) => "mixed chain",
             };
-            match written {
-                Ok(()) => bytes[*off..off + len].copy_from_slice(&src),
-                Err(WriteError::OutOfRange) => assert!(off + len > bytes.len()),
-                Err(WriteError::Shared) => assert!(*len > 0),
-            }
+            let (len, pieces) = (on!(item, x => x.len()), item.seams().len());
+            write!(f, " [{kind}: {len} in {pieces}]")?;
         }
-        (Op::Adjust(_, front, back), item) => {
-            match item {
-                Item::Packet(packet) => packet.adjust(*front, *back),
-                Item::Chain(chain) => chain.adjust(*front, *back),
-            }
-            bytes.truncate(bytes.len().saturating_sub(*back));
-            bytes.drain(..(*front).min(bytes.len()));
-        }
-        (Op::Unshare(_), Item::Chain(chain)) => {
-            chain.unshare(pool)?;
-            bytes.fill(seed);
-            assert_eq!(chain.write_at(0, bytes), Ok(()));
-        }
-        (Op::Condense(_), Item::Chain(chain)) => {
-            let before = chain.pinned();
-            let freed = chain.condense(pool);
-            assert_eq!(chain.pinned() + freed, before);
-        }
-        (Op::WriteFront(_), Item::Packet(packet)) => {
-            if let Some(front) = packet.front_mut() {
-                front.fill(seed);
-                bytes[..front.len()].fill(seed);
-            }
-        }
-        (op, Item::Packet(packet)) => reshape(pool, seed, packet, bytes, op)?,
-        _ => {}
+        Ok(())
     }
-    Ok(())
-}
-
-/// What moves a packet's bytes about, and does not change what it shows unless it says so.
-fn reshape(
-    pool: &MbufPool,
-    seed: u8,
-    packet: &mut Packet,
-    bytes: &mut Vec<u8>,
-    op: &Op,
-) -> Result<(), NoBufs> {
-    match op {
-        Op::Pulldown(_, off, len) => match packet.pulldown(*off, *len) {
-            Ok(range) => assert_eq!(range, &bytes[*off..off + len]),
-            Err(PullupError::TooShort) => assert!(off + len > bytes.len()),
-            Err(PullupError::NoBufs) => return Err(NoBufs),
-        },
-        Op::CopyBack(_, off, len) => {
-            let src = pattern(seed, *len);
-            packet.copy_back(pool, *off, &src)?;
-            bytes.resize(bytes.len().max(off + len), 0);
-            bytes[*off..off + len].copy_from_slice(&src);
-        }
-        Op::Unshare(_) => {
-            packet.unshare(pool)?;
-            bytes.fill(seed);
-            assert_eq!(packet.write_at(0, bytes), Ok(()));
-        }
-        Op::Defrag(_) => {
-            packet.defrag(pool)?;
-            let most = bytes.len().div_ceil(16_384).max(1);
-            assert!(packet.segments().count() <= most);
-        }
-        Op::Collapse(_, max) => match packet.collapse(pool, *max) {
-            Ok(_) => assert!(packet.segments().count() <= *max),
-            Err(CollapseError::TooManyBytes) => assert!(bytes.len() > max * 16_384),
-            Err(CollapseError::NoBufs) => return Err(NoBufs),
-        },
-        _ => {}
-    }
-    Ok(())
-}
-
-/// A range cut to what is there: its start and end.
-fn cut(have: usize, off: usize, len: usize) -> (usize, usize) {
-    let off = off.min(have);
-    (off, off + len.min(have - off))
 }

@@ -91,10 +91,11 @@ pub(crate) fn all() -> Vec<Section> {
     // SAFETY: the linker put the descriptors side by side between the two symbols.
     let descriptors =
         unsafe { core::slice::from_raw_parts(first, bytes / size_of::<Descriptor>()) };
-    descriptors.iter().map(decode).collect()
+    descriptors.iter().filter_map(decode).collect()
 }
 
-fn decode(descriptor: &Descriptor) -> Section {
+/// A section of the caches. Those of `kern`'s counters, which commit by an addition, are none.
+fn decode(descriptor: &Descriptor) -> Option<Section> {
     assert_eq!((descriptor.version, descriptor.flags), (0, 0));
     let start = core::ptr::with_exposed_provenance::<u8>(descriptor.start);
     // SAFETY: the descriptor says that this much code is there, and code is readable.
@@ -104,17 +105,20 @@ fn decode(descriptor: &Descriptor) -> Section {
     assert!(instructions.iter().all(|one| one.code() != Code::INVALID));
     let end = descriptor.start + descriptor.len;
     let last = instructions.last().expect("a section is not empty");
+    if last.mnemonic() == Mnemonic::Add {
+        return None;
+    }
     assert_eq!(
         last.next_ip() as usize,
         end,
         "the commit is the last instruction"
     );
-    Section {
+    Some(Section {
         kind: classify(&instructions),
         instructions: instructions.iter().map(|one| one.ip() as usize).collect(),
         end,
         abort: descriptor.abort,
-    }
+    })
 }
 
 fn classify(instructions: &[Instruction]) -> Kind {

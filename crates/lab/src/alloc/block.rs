@@ -72,6 +72,7 @@ fn contestant<'a>(case: Case, one: &'a Made, effort: &'a Effort) -> Contestant<'
     let cpu = effort.timing.one_cpu();
     let two = effort.timing.two_cpus();
     let run: Run<'a> = match case {
+        Case::Get => Box::new(move |n| subject.get(cpu, n)),
         Case::Pair => Box::new(move |n| subject.pair(cpu, n)),
         Case::Batch64 => Box::new(move |n| subject.batch(cpu, n)),
         Case::Batch2048 => Box::new(move |n| subject.many(cpu, n)),

@@ -205,6 +205,7 @@ pub(crate) const CATALOG: &[Entry] = &[
 
 const CASES: &[Case] = &Case::ALL;
 const TIMED: &[Case] = &[
+    Case::Get,
     Case::Pair,
     Case::Batch64,
     Case::Batch2048,
@@ -212,9 +213,16 @@ const TIMED: &[Case] = &[
     Case::Threads32,
 ];
 /// A worker's own cache is no use for what another worker frees.
-const LOCAL: &[Case] = &[Case::Pair, Case::Batch64, Case::Batch2048, Case::Threads32];
+const LOCAL: &[Case] = &[
+    Case::Get,
+    Case::Pair,
+    Case::Batch64,
+    Case::Batch2048,
+    Case::Threads32,
+];
 /// Those that never give memory back have no purge.
 const KEEPS: &[Case] = &[
+    Case::Get,
     Case::Pair,
     Case::Batch64,
     Case::Batch2048,
@@ -225,6 +233,7 @@ const KEEPS: &[Case] = &[
 ];
 /// A pool has no memory of its own to give back.
 const POOL: &[Case] = &[
+    Case::Get,
     Case::Pair,
     Case::Batch64,
     Case::Batch2048,
@@ -234,6 +243,7 @@ const POOL: &[Case] = &[
 ];
 /// Nobody counts what a general allocator took from its slabs, and it purges when it likes.
 const PEER: &[Case] = &[
+    Case::Get,
     Case::Pair,
     Case::Batch64,
     Case::Batch2048,
@@ -242,7 +252,7 @@ const PEER: &[Case] = &[
     Case::Spike,
 ];
 const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
-const SINGLE: &[Case] = &[Case::Pair, Case::Batch64, Case::Batch2048];
+const SINGLE: &[Case] = &[Case::Get, Case::Pair, Case::Batch64, Case::Batch2048];
 const BATCHES: &[Case] = &[Case::Batch64, Case::Batch2048, Case::Threads32];
 
 const fn entry(

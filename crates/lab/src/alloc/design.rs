@@ -62,6 +62,16 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Allocates an item and frees it: `n` times.
+    #[inline(never)]
+    fn gets(&self, n: u64) {
+        for _ in 0..n {
+            let item = hint::black_box(self.alloc());
+            // SAFETY: it came from this design, in the line above.
+            unsafe { self.free(item) };
+        }
+    }
+
     /// Allocates an item, writes to it, frees it: `n` times.
     #[inline(never)]
     fn pairs(&self, n: u64) {

@@ -11,6 +11,8 @@ use crate::harness::rounds::Took;
 
 /// What can be done with any design.
 pub(crate) trait Subject: Send + Sync {
+    /// `n` pairs on a CPU, of items that nobody looks at.
+    fn get(&self, cpu: usize, n: u64) -> Took;
     /// `n` pairs on a CPU.
     fn pair(&self, cpu: usize, n: u64) -> Took;
     /// `n` items in batches on a CPU.
@@ -33,6 +35,10 @@ pub(crate) trait Subject: Send + Sync {
 }
 
 impl<D: Design> Subject for D {
+    fn get(&self, cpu: usize, n: u64) -> Took {
+        single::timed(self, cpu, |design| design.gets(n))
+    }
+
     fn pair(&self, cpu: usize, n: u64) -> Took {
         single::timed(self, cpu, |design| design.pairs(n))
     }

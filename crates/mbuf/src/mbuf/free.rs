@@ -94,6 +94,8 @@ impl Mbuf {
     /// Back to the packet zone, as the next one is to find it.
     #[inline(always)]
     fn free_packet(&mut self) {
+        // The next life begins with what this one leaves.
+        debug_assert!(self.head().next.is_none() && self.head().nextpkt.is_none());
         // SAFETY: a live mbuf keeps its zones; copied out as in `free_mbuf`.
         let zone = unsafe { self.head().zones.as_ref() }.packets();
         // SAFETY: PACK says that our mbuf came from this zone; its owner goes here.

@@ -75,7 +75,47 @@ impl Mbuf {
         // SAFETY: there is a reference now.
         let data = unsafe { &*place }.buf().wrapping_add(lead);
         // SAFETY: the item is ours, of the packet zone, with its cluster.
-        Ok(unsafe { Self::begin(item, pool.zones(), flags | EXT | PACK, data, 0) })
+        Ok(unsafe { Self::resume(item, flags | EXT | PACK, data) })
+    }
+
+    /// Makes an empty mbuf of an item of the packet zone, which still has what does not change from
+    /// one life to the next: its zones, and no neighbours.
+    ///
+    /// # Safety
+    /// As for [`Mbuf::begin`]; [`Mbuf::prepare`] was called when the item came from its slab, and
+    /// it was freed without neighbours since.
+    #[inline(always)]
+    unsafe fn resume(item: NonNull<u8>, flags: u32, data: *mut u8) -> Self {
+        let head = item.as_ptr().cast::<Head>();
+        // SAFETY: the item begins with it.
+        unsafe { (*head).data = data };
+        // SAFETY: as above.
+        unsafe { (*head).len = 0 };
+        // SAFETY: as above.
+        unsafe { (*head).flags = flags };
+        if flags & PKTHDR != 0 {
+            let pkt = item.as_ptr().wrapping_add(offset_of!(RawMbuf, pkt));
+            // SAFETY: inside of the item.
+            unsafe { pkt.cast::<Pkt>().write(Pkt::fresh()) };
+        }
+        Self(item.cast())
+    }
+
+    /// Writes what all lives of a packet zone's item have in common.
+    ///
+    /// # Safety
+    /// The item has 256 bytes, aligned to 256, that nobody else has.
+    pub(crate) unsafe fn prepare(item: NonNull<u8>, zones: &Zones) {
+        let head = Head {
+            next: None,
+            nextpkt: None,
+            data: ptr::null_mut(),
+            len: 0,
+            flags: 0,
+            zones: NonNull::from(zones),
+        };
+        // SAFETY: the item begins with it, as the caller says.
+        unsafe { item.cast().write(head) };
     }
 
     /// Gives a bare packet a cluster, or gives it back.

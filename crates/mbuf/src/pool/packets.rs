@@ -23,6 +23,7 @@ use uma::{HookFailed, Hooks, RawZone};
 
 use super::{ClusterSize, Zones};
 use crate::ext::Ext;
+use crate::mbuf::Mbuf;
 use crate::raw::RawMbuf;
 
 /// The packet zone's hooks, and what they need.
@@ -42,6 +43,8 @@ impl Hooks for Packets {
         let ext = ext.map_err(|_| HookFailed)?;
         // SAFETY: inside of the item, which is free and ours during the call.
         unsafe { place(item).write(ext) };
+        // SAFETY: as above.
+        unsafe { Mbuf::prepare(item, self.mbufs.hooks()) };
         self.mbufs.hooks().stats.paired.inc();
         Ok(())
     }

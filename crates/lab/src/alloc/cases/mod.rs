@@ -17,6 +17,8 @@ use std::str::FromStr;
 /// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Case {
+    /// One thread allocates and frees.
+    Get,
     /// One thread allocates, writes, frees.
     Pair,
     /// One thread allocates 64, then frees them.
@@ -38,7 +40,8 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them, in the order in which they run.
-    pub(crate) const ALL: [Case; 8] = [
+    pub(crate) const ALL: [Case; 9] = [
+        Self::Get,
         Self::Pair,
         Self::Batch64,
         Self::Batch2048,
@@ -52,6 +55,7 @@ impl Case {
     /// As it is typed and written.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Get => "get",
             Self::Pair => "pair",
             Self::Batch64 => "batch64",
             Self::Batch2048 => "batch2048",
@@ -66,6 +70,7 @@ impl Case {
     /// What it measures, for a title.
     pub(crate) fn about(self) -> &'static str {
         match self {
+            Self::Get => "one thread allocates and frees, without a look at the item",
             Self::Pair => "one thread allocates, writes 8 bytes, frees",
             Self::Batch64 => "one thread allocates 64, writing to each, then frees the 64",
             Self::Batch2048 => "one thread with as many live as threads32: its working set alone",
@@ -82,7 +87,7 @@ impl Case {
     /// What its figures are in.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Pair | Self::Batch64 | Self::Batch2048 => "ns/pair",
+            Self::Get | Self::Pair | Self::Batch64 | Self::Batch2048 => "ns/pair",
             Self::ProdCons => "ns/item",
             Self::Threads32 => "CPU-ns/pair",
             Self::Held => "items",

@@ -64,6 +64,21 @@ unsigned lab_free_count(struct rte_mempool *pool)
     return rte_mempool_avail_count(pool);
 }
 
+/* Keeps the compiler from knowing what becomes of an item. */
+#define SEEN(item) __asm__ volatile("" : "+r"(item) : : "memory")
+
+int lab_gets(struct rte_mempool *pool, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        void *item;
+        if (rte_mempool_get(pool, &item) != 0)
+            return -1;
+        SEEN(item);
+        rte_mempool_put(pool, item);
+    }
+    return 0;
+}
+
 int lab_pairs(struct rte_mempool *pool, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -139,6 +154,18 @@ void lab_pkt_put(void *packet)
 void *lab_pkt_data(void *packet)
 {
     return rte_pktmbuf_mtod((struct rte_mbuf *)packet, void *);
+}
+
+int lab_pkt_gets(struct rte_mempool *pool, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct rte_mbuf *packet = rte_pktmbuf_alloc(pool);
+        if (packet == NULL)
+            return -1;
+        SEEN(packet);
+        rte_pktmbuf_free(packet);
+    }
+    return 0;
 }
 
 int lab_pkt_pairs(struct rte_mempool *pool, uint64_t n)

@@ -44,6 +44,7 @@ struct Shim {
     get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     put: unsafe extern "C" fn(*mut c_void, *mut c_void),
     free_count: unsafe extern "C" fn(*mut c_void) -> c_uint,
+    gets: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
     batches_bulk: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
@@ -51,6 +52,7 @@ struct Shim {
     pkt_get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     pkt_put: unsafe extern "C" fn(*mut c_void),
     pkt_data: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    pkt_gets: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pkt_pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pkt_batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
 }
@@ -98,6 +100,13 @@ impl<const BULK: bool> Design for Mempool<BULK> {
 
     fn taken(&self) -> Option<usize> {
         None
+    }
+
+    fn gets(&self, n: u64) {
+        // SAFETY: the pool lives as long as this.
+        if unsafe { (self.shim.gets)(self.pool.as_ptr(), n) } != 0 {
+            out_of_memory("dpdk");
+        }
     }
 
     fn pairs(&self, n: u64) {
@@ -241,6 +250,7 @@ fn load(library: &Path) -> Result<Shim, Absent> {
         get: function!(c"lab_get"),
         put: function!(c"lab_put"),
         free_count: function!(c"lab_free_count"),
+        gets: function!(c"lab_gets"),
         pairs: function!(c"lab_pairs"),
         batches: function!(c"lab_batches"),
         batches_bulk: function!(c"lab_batches_bulk"),
@@ -248,6 +258,7 @@ fn load(library: &Path) -> Result<Shim, Absent> {
         pkt_get: function!(c"lab_pkt_get"),
         pkt_put: function!(c"lab_pkt_put"),
         pkt_data: function!(c"lab_pkt_data"),
+        pkt_gets: function!(c"lab_pkt_gets"),
         pkt_pairs: function!(c"lab_pkt_pairs"),
         pkt_batches: function!(c"lab_pkt_batches"),
     })

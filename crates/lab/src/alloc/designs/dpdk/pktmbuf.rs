@@ -59,6 +59,13 @@ impl Design for Pktmbuf {
         unsafe { (self.shim.leave)() };
     }
 
+    fn gets(&self, n: u64) {
+        // SAFETY: the pool lives as long as this.
+        if unsafe { (self.shim.pkt_gets)(self.pool.as_ptr(), n) } != 0 {
+            out_of_memory("pktmbuf");
+        }
+    }
+
     fn pairs(&self, n: u64) {
         // SAFETY: the pool lives as long as this.
         if unsafe { (self.shim.pkt_pairs)(self.pool.as_ptr(), n) } != 0 {

@@ -111,6 +111,8 @@ fn loom() -> bool {
     let vars = [
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+        ("CARGO_PROFILE_RELEASE_LTO", "off"), // models need speed, not the last of it
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     cargo(
         "test -q -p kern --release --test loom_taskqueue --test handoff",
@@ -133,6 +135,8 @@ fn shuttle() -> bool {
     let vars = [
         ("RUSTFLAGS", "--cfg shuttle"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+        ("CARGO_PROFILE_RELEASE_LTO", "off"),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     cargo("test -q -p uma --release --lib -- schedules", &vars)
         && cargo("test -q -p mbuma --release --lib -- schedules", &vars)

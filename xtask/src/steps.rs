@@ -111,8 +111,6 @@ fn loom() -> bool {
     let vars = [
         ("RUSTFLAGS", "--cfg loom"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-        ("CARGO_PROFILE_RELEASE_LTO", "off"), // models need speed, not the last of it
-        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     cargo(
         "test -q -p kern --release --test loom_taskqueue --test handoff",
@@ -135,6 +133,7 @@ fn shuttle() -> bool {
     let vars = [
         ("RUSTFLAGS", "--cfg shuttle"),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+        // Orders need speed, not the last of it. (loom's threads have small stacks, which need it.)
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];

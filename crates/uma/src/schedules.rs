@@ -11,7 +11,6 @@
 //! | `schedules/limit.rs` | a keg closes: an allocation fails only if live = limit |
 //! | `schedules/sleep.rs` | no wakeup is lost |
 //! | `schedules/end.rs` | a zone ends once, and not before its last item is put down |
-//! | `schedules/refcount.rs` | shared storage is freed once, by the last of its holders |
 //! | `schedules/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
 //!
 //! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
@@ -42,7 +41,6 @@ mod crowd;
 mod end;
 mod exchange;
 mod limit;
-mod refcount;
 mod sleep;
 
 /// Eight items a slab, and one slab.

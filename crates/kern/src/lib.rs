@@ -19,6 +19,7 @@
 //! | [`show`] | who holds and who waits for which lock |
 //! | [`counter`] | event counters |
 //! | [`cpu`] | which CPU this is, and how many there are |
+//! | [`cpus`] | which of a stack's CPUs, its workers, the caller is |
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`handoff`] | a queue that wakes its receiver only when it must |
@@ -35,6 +36,7 @@ pub mod condvar;
 pub mod counter;
 #[allow(unsafe_code)] // system calls
 pub mod cpu;
+pub mod cpus;
 #[allow(unsafe_code)] // what the guards know: who has the lock may use the data
 pub mod giant;
 pub mod handoff;
@@ -57,6 +59,7 @@ pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;
 pub use counter::Counter;
+pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
 pub use giant::{Giant, GiantGuard};
 pub use handoff::Handoff;
 pub use lock::{

@@ -6,13 +6,13 @@
 //! 1. connections that input or a user touched get one [`tcp::output`] each, so
 //!    that a batch of segments is answered by one acknowledgement;
 //! 2. interfaces with frames queued are told to transmit;
-//! 3. the wakers of sockets that became ready are called.
+//! 3. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
 //! Called by: [`Stack`](crate::Stack) and the sockets. Locks: none of its own.
 
 use std::sync::Arc;
 
-use kern::{Time, witness};
+use kern::{Cpu, Time, witness};
 use mbuf::Packet;
 
 use crate::drops::DropReason;
@@ -28,9 +28,13 @@ pub(crate) struct Batch<'s> {
     pub(crate) stack: &'s Inner,
     /// The time of the entry. Segments are timed by their arrival, not by when their turn comes.
     pub(crate) now: Time,
+    /// Which of the stack's CPUs it runs on.
+    pub(crate) cpu: Cpu,
     touched: Vec<Arc<Inpcb>>,
-    transmit: Vec<Arc<Ifnet>>,
+    transmit: Vec<(Arc<Ifnet>, usize)>,
     wakes: Vec<Wakes>,
+    /// CPUs that were given something to do, and are not the caller.
+    kicked: Vec<usize>,
 }
 
 impl<'s> Batch<'s> {
@@ -38,9 +42,11 @@ impl<'s> Batch<'s> {
         Self {
             stack,
             now: stack.clock.now(),
+            cpu: stack.cpus.current(),
             touched: Vec::new(),
             transmit: Vec::new(),
             wakes: Vec::new(),
+            kicked: Vec::new(),
         }
     }
 
@@ -63,15 +69,25 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// The interface has frames queued and this batch is the one to send them.
-    pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>) {
-        self.transmit.push(Arc::clone(ifp));
+    /// A queue of the interface has frames and this batch is the one to send them.
+    pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>, queue: usize) {
+        self.transmit.push((Arc::clone(ifp), queue));
     }
 
     /// Wakes somebody at the end of the batch.
     pub(crate) fn wake(&mut self, wakes: Wakes) {
         if !wakes.is_empty() {
             self.wakes.push(wakes);
+        }
+    }
+
+    /// CPU `cpu` has something to do: it is woken at the end of the batch, unless the caller is that CPU
+    /// and will see it.
+    #[allow(dead_code)] // netisr and per-CPU timers are next
+    pub(crate) fn kick(&mut self, cpu: usize) {
+        let own = self.cpu.is_own && self.cpu.index == cpu;
+        if !own && !self.kicked.contains(&cpu) {
+            self.kicked.push(cpu);
         }
     }
 
@@ -86,12 +102,15 @@ impl<'s> Batch<'s> {
             if ip4::loopback::drain(&mut self) {
                 continue;
             }
-            let Some(ifp) = self.transmit.pop() else {
+            let Some((ifp, queue)) = self.transmit.pop() else {
                 break;
             };
             witness::assert_none("a device's transmit");
-            ifp.transmit(&mut self);
+            ifp.transmit(&mut self, queue);
         }
+        self.kicked
+            .drain(..)
+            .for_each(|cpu| self.stack.wake_cpu(cpu));
         self.wakes.drain(..).for_each(Wakes::wake);
     }
 }

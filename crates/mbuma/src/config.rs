@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::{Clock, MonotonicClock, Random};
+use kern::{Clock, Cpus, MonotonicClock, OneCpu, Random};
 use mbuf::PoolConfig;
 
 use crate::unix::UnixConfig;
@@ -15,6 +15,8 @@ pub struct Config {
     pub clock: Arc<dyn Clock>,
     /// Entropy: sequence numbers, ports, identifiers and hash keys are drawn from it.
     pub random: Random,
+    /// How many CPUs, that is workers, drive the stack, and which of them a caller is. Default one.
+    pub cpus: Arc<dyn Cpus>,
     /// Buffers.
     pub pool: PoolConfig,
     /// TCP's tunables.
@@ -45,6 +47,7 @@ impl Config {
         Self {
             clock,
             random,
+            cpus: Arc::new(OneCpu),
             pool: PoolConfig::default(),
             tcp: TcpConfig::default(),
             unix: UnixConfig::default(),

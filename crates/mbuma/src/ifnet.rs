@@ -7,6 +7,9 @@
 //! So frames leave in the order in which they were queued, and nobody waits for a device's system
 //! call while holding a lock.
 //!
+//! A device of several queues is as many devices: each has a transmit queue of its own, and a flow keeps
+//! to one of them, so that its frames stay in order.
+//!
 //! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)).
 
 use std::net::Ipv4Addr;
@@ -93,6 +96,13 @@ pub struct IfStats {
     pub output: SizeCounts,
 }
 
+/// One of an interface's devices, with what waits for it.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) device: Arc<dyn Device>,
+    tx: Mutex<TxQueue>,
+}
+
 #[derive(Debug, Default)]
 struct TxQueue {
     waiting: Mbufq,
@@ -109,10 +119,10 @@ pub(crate) struct Ifnet {
     pub(crate) caps: Capabilities,
     pub(crate) addrs: Vec<IfAddr>,
     pub(crate) accept_any: bool,
-    pub(crate) device: Arc<dyn Device>,
+    /// At least one.
+    pub(crate) queues: Vec<Queue>,
     pub(crate) neighbours: Neighbours,
     pub(crate) counters: IfCounters,
-    queue: Mutex<TxQueue>,
     gone: AtomicBool,
     detached: AtomicBool,
 }
@@ -122,20 +132,24 @@ impl Ifnet {
         index: IfIndex,
         config: IfConfig,
         mac: MacAddr,
-        device: Arc<dyn Device>,
+        devices: Vec<Arc<dyn Device>>,
         neighbours: Neighbours,
     ) -> Self {
+        let caps = devices[0].capabilities();
+        let queue = |device| Queue {
+            device,
+            tx: Mutex::new(&QUEUE, TxQueue::default()),
+        };
         Self {
             index,
             name: config.name,
             mac,
-            caps: device.capabilities(),
+            caps,
             addrs: config.addrs,
             accept_any: config.accept_any,
-            device,
+            queues: devices.into_iter().map(queue).collect(),
             neighbours,
             counters: IfCounters::default(),
-            queue: Mutex::new(&QUEUE, TxQueue::default()),
             gone: AtomicBool::new(false),
             detached: AtomicBool::new(false),
         }
@@ -166,7 +180,8 @@ impl Ifnet {
 
     /// Queues a complete frame. It leaves when the batch finishes, or with whoever transmits now.
     pub(crate) fn enqueue(self: &Arc<Self>, batch: &mut Batch<'_>, frame: Packet) {
-        let mut queue = self.queue.lock();
+        let lane = self.lane(batch, &frame);
+        let mut queue = self.queues[lane].tx.lock();
         if queue.waiting.len() >= TX_QUEUE_MAX {
             drop(queue);
             return batch.drop(frame, DropReason::TxQueueFull);
@@ -175,27 +190,37 @@ impl Ifnet {
         let wake = !std::mem::replace(&mut queue.running, true);
         drop(queue);
         if wake {
-            batch.transmit_later(self);
+            batch.transmit_later(self, lane);
         }
     }
 
-    /// Transmits until the queue is empty. Only the one whom [`Ifnet::enqueue`] told to comes here.
-    pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>) {
+    /// Which queue a frame goes to: its flow's, or, where it has none, that of the CPU that sends it.
+    fn lane(&self, batch: &Batch<'_>, frame: &Packet) -> usize {
+        match (self.queues.len(), frame.header().flow) {
+            (1, _) => 0,
+            (n, 0) => batch.cpu.index % n,
+            (n, flow) => flow as usize % n,
+        }
+    }
+
+    /// Transmits until a queue is empty. Only the one whom [`Ifnet::enqueue`] told to comes here.
+    pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>, queue: usize) {
+        let Queue { device, tx } = &self.queues[queue];
         loop {
             let mut frames = {
-                let mut queue = self.queue.lock();
+                let mut queue = tx.lock();
                 if queue.waiting.is_empty() {
                     queue.running = false;
                     return;
                 }
                 queue.waiting.take_all()
             };
-            self.send(batch, &mut frames);
+            self.send(batch, &**device, &mut frames);
         }
     }
 
     /// Finishes what the device can't do itself, and hands the frames over.
-    fn send(&self, batch: &mut Batch<'_>, frames: &mut Mbufq) {
+    fn send(&self, batch: &mut Batch<'_>, device: &dyn Device, frames: &mut Mbufq) {
         let mut ready = Mbufq::new();
         while let Some(frame) = frames.dequeue() {
             self.counters.output.record(frame.len());
@@ -206,7 +231,7 @@ impl Ifnet {
         if self.is_gone() {
             return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
         }
-        let left = match self.device.transmit(&mut ready) {
+        let left = match device.transmit(&mut ready) {
             // What a full device leaves is lost, as on a wire: TCP sends it again.
             Ok(refused) => {
                 let drops = &batch.stack.drops;

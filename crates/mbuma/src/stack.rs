@@ -17,8 +17,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Waker;
 
-use kern::{Clock, Counter, LockClass, Mutex, Random, RwLock, Time, order};
+use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RwLock, Time, order};
 use mbuf::{MbufPool, Mbufq, PoolStats};
 use uma::ZoneError;
 use wire::MacAddr;
@@ -30,7 +31,7 @@ use crate::drops::{DropReason, Drops};
 use crate::ether;
 use crate::ether::arp::Neighbours;
 use crate::icmp::IcmpState;
-use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet};
+use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet, Queue};
 use crate::ip4::Ip4State;
 use crate::route::Routes;
 use crate::socket::TcpInfo;
@@ -39,6 +40,7 @@ use crate::udp::UdpState;
 use crate::unix::UnixState;
 
 static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
+static CPU_WAKER: LockClass = LockClass::new("cpu waker", order::PARKER);
 static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
 
 /// A network stack: clone the handle freely, use it from any thread.
@@ -48,6 +50,9 @@ pub struct Stack(pub(crate) Arc<Inner>);
 /// What the layers share.
 pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) cpus: Arc<dyn Cpus>,
+    /// Whom to wake when a CPU was given something to do by another.
+    cpu_wakers: Vec<Mutex<Option<Waker>>>,
     pub(crate) pool: MbufPool,
     pub(crate) config: Config,
     pub(crate) drops: Drops,
@@ -77,6 +82,12 @@ impl Inner {
     /// Draws from the stack's entropy.
     pub(crate) fn random<R>(&self, f: impl FnOnce(&mut Random) -> R) -> R {
         f(&mut self.random.lock())
+    }
+
+    /// Wakes whoever is CPU `cpu`. With no lock held.
+    pub(crate) fn wake_cpu(&self, cpu: usize) {
+        let waker = self.cpu_wakers[cpu].lock().clone();
+        waker.iter().for_each(Waker::wake_by_ref);
     }
 
     /// Whether `addr` is an address of this stack.
@@ -115,6 +126,10 @@ impl Stack {
         let mut random = config.random.fork();
         Ok(Self(Arc::new(Inner {
             clock: Arc::clone(&config.clock),
+            cpu_wakers: (0..config.cpus.count())
+                .map(|_| Mutex::new(&CPU_WAKER, None))
+                .collect(),
+            cpus: Arc::clone(&config.cpus),
             unix: Arc::new(UnixState::new(&pool, &config.unix)),
             pool,
             drops: Drops::new(),
@@ -135,14 +150,24 @@ impl Stack {
     /// Attaches a device. Its connected networks become routes. The index is new: it will never be
     /// another interface's.
     pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
+        self.attach_queues(vec![device], config)
+    }
+
+    /// Attaches a device of several queues: `devices` are its queues, all with the same capabilities. A
+    /// flow's frames all leave through one of them, in order.
+    ///
+    /// # Panics
+    /// If `devices` is empty.
+    pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, config: IfConfig) -> IfIndex {
+        assert!(!devices.is_empty(), "a device has at least one queue");
         let mac = config
             .mac
-            .or_else(|| device.mac())
+            .or_else(|| devices[0].mac())
             .unwrap_or_else(|| self.random_mac());
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
         let neighbours = Neighbours::new(self.0.config.arp_queue_max);
-        let ifp = Arc::new(Ifnet::new(index, config, mac, device, neighbours));
+        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, neighbours));
         interfaces.push(Arc::clone(&ifp));
         drop(interfaces);
         self.0.routes.add_connected(&ifp);
@@ -162,7 +187,7 @@ impl Stack {
         ifp.mark_detached();
         self.0.routes.remove_interface(index);
         self.0.enter(|batch| ifp.neighbours.flush(batch));
-        let waited = ifp.device.detached() as u64;
+        let waited = ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         self.0.received.add(waited);
         self.0.drops.add(DropReason::NoInterface, waited);
     }
@@ -192,17 +217,28 @@ impl Stack {
     /// # Errors
     /// The device is gone or broken, or there is no such interface.
     pub fn poll_interface(&self, index: IfIndex, budget: Budget) -> io::Result<bool> {
+        self.poll_queue(index, 0, budget)
+    }
+
+    /// The same for one of several queues, each of which may be polled by another thread.
+    ///
+    /// # Errors
+    /// As [`Stack::poll_interface`], or there is no such queue.
+    pub fn poll_queue(&self, index: IfIndex, queue: usize, budget: Budget) -> io::Result<bool> {
         let Some(ifp) = self.0.interface(index) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such interface"));
         };
+        let Some(Queue { device, .. }) = ifp.queues.get(queue) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such queue"));
+        };
         let mut frames = Mbufq::new();
-        let more = ifp.device.receive(&mut frames, budget);
+        let more = device.receive(&mut frames, budget);
         self.0.enter(|batch| {
             for frame in frames {
                 ether::input::run(batch, &ifp, frame);
             }
         });
-        for (reason, n) in ifp.device.take_drops() {
+        for (reason, n) in device.take_drops() {
             self.0.received.add(n);
             self.0.drops.add(reason, n);
         }
@@ -246,6 +282,16 @@ impl Stack {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whom to wake when another thread gave CPU `cpu` something to do: packets, or a timer earlier than
+    /// those it had. Stays until another takes its place.
+    ///
+    /// # Panics
+    /// If there is no such CPU: see [`Config::cpus`].
+    pub fn set_cpu_waker(&self, cpu: usize, waker: Option<Waker>) {
+        let old = std::mem::replace(&mut *self.0.cpu_wakers[cpu].lock(), waker);
+        drop(old);
     }
 
     /// The stack's time now.

@@ -24,7 +24,7 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
         IfIndex(index),
         config,
         MacAddr::ZERO,
-        device,
+        vec![device],
         Neighbours::new(1),
     ))
 }

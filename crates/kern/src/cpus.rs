@@ -1,0 +1,216 @@
+//! The CPUs of a stack: how many there are, and which of them the caller is.
+//!
+//! A stack's CPU is a worker, not a piece of the machine: it has timers of its own, a queue of packets of
+//! its own, and somebody who looks after both. Which thread is which worker comes in from outside, as
+//! time does: the threads of a runtime say it of themselves ([`Workers`]), a simulator that plays
+//! several on one thread says whose turn it is ([`VirtualCpus`]), and a stack that one thread drives
+//! has one ([`OneCpu`]).
+//!
+//! Called by: the stack, at each entry; runtimes and simulators. Calls: [`cpu`].
+//! Invariant: the index of a [`Cpu`] is below the count. Locks: none. Source: seed 002 (netisr), RSS.
+
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cpu;
+
+/// Who says which of a stack's CPUs the caller is.
+pub trait Cpus: Send + Sync + fmt::Debug {
+    /// How many there are: at least 1, and the same number for ever.
+    #[doc(alias = "mp_ncpus")]
+    fn count(&self) -> usize;
+
+    /// Which one the calling thread is, or works for.
+    #[doc(alias = "curcpu")]
+    fn current(&self) -> Cpu;
+}
+
+/// One of a stack's CPUs, as seen by the thread that asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its number, from 0.
+    pub index: usize,
+    /// The caller is that CPU: it will look after its timers and packets before it sleeps. Otherwise the
+    /// caller only left something with it, and somebody may have to be woken for that.
+    pub is_own: bool,
+}
+
+/// A stack that one thread drives at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OneCpu;
+
+impl Cpus for OneCpu {
+    fn count(&self) -> usize {
+        1
+    }
+
+    /// Not its own: whoever calls may be another thread than the one that drives the stack.
+    fn current(&self) -> Cpu {
+        Cpu {
+            index: 0,
+            is_own: false,
+        }
+    }
+}
+
+/// The workers of one runtime. A thread that is none of them works for whichever has the number of the
+/// machine's CPU that it runs on.
+///
+/// ```
+/// use kern::cpus::{Cpus, Workers};
+///
+/// let workers = Workers::new(2);
+/// assert!(!workers.current().is_own);
+/// let me = workers.bind(1);
+/// assert_eq!(workers.current().index, 1);
+/// assert!(workers.current().is_own);
+/// drop(me);
+/// assert!(!workers.current().is_own);
+/// ```
+#[derive(Debug)]
+pub struct Workers {
+    count: usize,
+    /// Tells the workers of one runtime from those of another.
+    id: usize,
+}
+
+std::thread_local! {
+    /// Of which runtime this thread is a worker, and which; id 0 for none.
+    static BOUND: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+impl Workers {
+    /// `count` workers, at least 1.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        static LAST_ID: AtomicUsize = AtomicUsize::new(0);
+        Self {
+            count: count.max(1),
+            // Relaxed: only that it is another number each time.
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+
+    /// The calling thread is worker `index` until what is returned is dropped.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    #[must_use = "the thread is a worker as long as this lives"]
+    pub fn bind(&self, index: usize) -> Bound {
+        assert!(index < self.count, "no worker {index} of {}", self.count);
+        Bound {
+            before: BOUND.replace((self.id, index)),
+            _not_send: core::marker::PhantomData,
+        }
+    }
+}
+
+impl Cpus for Workers {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn current(&self) -> Cpu {
+        let (id, index) = BOUND.try_with(Cell::get).unwrap_or_default();
+        let is_own = id == self.id;
+        let index = if is_own {
+            index
+        } else {
+            cpu::current() % self.count
+        };
+        Cpu { index, is_own }
+    }
+}
+
+/// As long as it lives, its thread is a worker.
+#[derive(Debug)]
+pub struct Bound {
+    before: (usize, usize),
+    /// It speaks of this thread.
+    _not_send: core::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        BOUND.set(self.before);
+    }
+}
+
+/// CPUs that one thread plays in turn, as a simulator says.
+#[derive(Debug)]
+pub struct VirtualCpus {
+    count: usize,
+    /// Relaxed: one thread plays them all.
+    current: AtomicUsize,
+}
+
+impl VirtualCpus {
+    /// `count` of them, at least 1; it is number 0's turn.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            count: count.max(1),
+            current: AtomicUsize::new(0),
+        }
+    }
+
+    /// It is `index`'s turn.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn switch_to(&self, index: usize) {
+        assert!(index < self.count, "no CPU {index} of {}", self.count);
+        self.current.store(index, Ordering::Relaxed);
+    }
+}
+
+impl Cpus for VirtualCpus {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn current(&self) -> Cpu {
+        Cpu {
+            index: self.current.load(Ordering::Relaxed),
+            is_own: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_of_one_runtime_is_none_of_another() {
+        let (one, other) = (Workers::new(4), Workers::new(2));
+        let _me = one.bind(3);
+        assert_eq!(
+            one.current(),
+            Cpu {
+                index: 3,
+                is_own: true
+            }
+        );
+        let seen = other.current();
+        assert!(!seen.is_own && seen.index < 2);
+    }
+
+    #[test]
+    fn bindings_nest() {
+        let workers = Workers::new(2);
+        let outer = workers.bind(0);
+        let inner = workers.bind(1);
+        assert_eq!(workers.current().index, 1);
+        drop(inner);
+        assert_eq!(
+            workers.current(),
+            Cpu {
+                index: 0,
+                is_own: true
+            }
+        );
+        drop(outer);
+    }
+}

@@ -32,10 +32,12 @@ use crate::refs::Refs;
 use crate::tag::TAG_SIZE;
 
 mod cluster;
+mod given;
 mod packets;
 mod stats;
 
 pub use cluster::ClusterSize;
+use given::Given;
 use packets::Packets;
 pub(crate) use stats::Stats;
 pub use stats::{Calls, Live, PoolStats};
@@ -66,10 +68,13 @@ impl Default for PoolConfig {
 /// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
 /// of the pool or an mbuf does.
 pub(crate) struct Zones {
-    /// For frees: to be copied out, since the free of the last mbuf may end `Zones`.
-    mbufs: OnceLock<RawZoneRef<Zones>>,
+    /// For frees: to be copied out, since the free of the last mbuf may end `Zones`. Given in
+    /// [`MbufPool::new`], before anybody is shown the pool.
+    mbufs: Given<RawZoneRef<Zones>>,
     /// The same, for packets.
-    packets: OnceLock<(RawZoneRef<Packets>, WeakZone)>,
+    packets: Given<RawZoneRef<Packets>>,
+    /// To take back what free packets hold.
+    packets_weak: OnceLock<WeakZone>,
     clusters: [RawZone; ClusterSize::ALL.len()],
     tags: RawZone,
     /// Free packets that have no cluster.
@@ -83,19 +88,15 @@ impl Zones {
     /// The zone that mbufs come from.
     #[inline]
     pub(crate) fn mbufs(&self) -> RawZoneRef<Zones> {
-        match self.mbufs.get() {
-            Some(&zone) => zone,
-            None => unreachable!("a pool is not shown to anybody before this is set"),
-        }
+        // SAFETY: given before anybody was shown the pool.
+        unsafe { self.mbufs.get() }
     }
 
     /// The zone that packets come from. It lives as long as a handle of the pool or a packet.
     #[inline]
     pub(crate) fn packets(&self) -> RawZoneRef<Packets> {
-        match self.packets.get() {
-            Some(&(zone, _)) => zone,
-            None => unreachable!("a pool is not shown to anybody before this is set"),
-        }
+        // SAFETY: given before anybody was shown the pool.
+        unsafe { self.packets.get() }
     }
 
     /// The zone that tags come from.
@@ -127,7 +128,7 @@ impl Zones {
     /// Gets back what free packets hold: an allocation must not fail for want of what is free.
     #[cold]
     pub(crate) fn reclaim_packets(&self) {
-        if let Some((_, packets)) = self.packets.get() {
+        if let Some(packets) = self.packets_weak.get() {
             packets.drain_caches();
         }
     }
@@ -164,8 +165,9 @@ impl MbufPool {
                 .build()
         };
         let zones = Zones {
-            mbufs: OnceLock::new(),
-            packets: OnceLock::new(),
+            mbufs: Given::nothing(),
+            packets: Given::nothing(),
+            packets_weak: OnceLock::new(),
             clusters: [
                 zone(ClusterSize::K2)?,
                 zone(ClusterSize::K4)?,
@@ -187,9 +189,12 @@ impl MbufPool {
         };
         let packets = mbufs.secondary("packet").hooks(hooks).build()?;
         let zones = mbufs.hooks();
-        let way = (packets.as_ref_ptr(), WeakZone::from(&packets));
-        let fresh = zones.mbufs.set(mbufs.as_ref_ptr()).is_ok() && zones.packets.set(way).is_ok();
-        debug_assert!(fresh, "nobody else has set them");
+        // SAFETY: nobody has an mbuf of these zones, or has had the pool, yet.
+        unsafe { zones.mbufs.give(mbufs.as_ref_ptr()) };
+        // SAFETY: as above.
+        unsafe { zones.packets.give(packets.as_ref_ptr()) };
+        let fresh = zones.packets_weak.set(WeakZone::from(&packets)).is_ok();
+        debug_assert!(fresh, "nobody else has set it");
         Ok(Self(packets))
     }
 

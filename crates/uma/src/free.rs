@@ -32,6 +32,19 @@ impl Inner {
         // and is to a type with interior mutability in all that changes, which promises nobody
         // that it stays to the end of a call.
         let pushed = unsafe { zone.as_ref() }.percpu.push(item);
+        if let Err(outcome) = pushed {
+            // SAFETY: it was not put down, so it still keeps the zone.
+            unsafe { Self::put_again(zone, item, outcome) }
+        }
+    }
+
+    /// # Safety
+    /// As for [`put`](Self::put), whose attempt ended with `outcome`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_again(zone: NonNull<Self>, item: NonNull<u8>, outcome: isize) {
+        // SAFETY: as in `put`.
+        let pushed = unsafe { zone.as_ref() }.percpu.push_again(item, outcome);
         match pushed {
             Pushed::Done => {}
             // SAFETY: it was not put down, so it still keeps the zone.

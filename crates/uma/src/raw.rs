@@ -190,7 +190,9 @@ impl<H: Hooks> RawZone<H> {
     pub unsafe fn push_fast(&self, item: NonNull<u8>) -> bool {
         self.inner().mark_freed(item, Location::caller());
         asan::poison(item, self.layout().size());
-        let is_down = self.inner().percpu.push(item) == Pushed::Done;
+        let percpu = &self.inner().percpu;
+        let again = |outcome| percpu.push_again(item, outcome) == Pushed::Done;
+        let is_down = percpu.push(item).map_or_else(again, |()| true);
         if !is_down {
             asan::unpoison(item, self.layout().size());
             self.inner().mark_taken(item, Location::caller());

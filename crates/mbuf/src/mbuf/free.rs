@@ -16,15 +16,17 @@ impl Drop for Mbuf {
     /// stay as small as a free of the zone's.
     #[inline(always)]
     fn drop(&mut self) {
-        let kind = self.head().flags & (PKTHDR | PACK | EXT | ZERO);
-        let alone = self.next().is_none();
-        if kind == WHOLE && alone && self.is_whole() {
+        let kind = self.head().flags & KINDS;
+        if kind == WHOLE && self.next().is_none() && self.is_whole() {
             self.free_packet();
         } else {
-            self.free_other(kind, alone);
+            self.free_other();
         }
     }
 }
+
+/// What decides how an mbuf is freed.
+const KINDS: u32 = PKTHDR | PACK | EXT | ZERO;
 
 /// What a packet of the packet zone is that nobody wants wiped.
 const WHOLE: u32 = PKTHDR | PACK | EXT;
@@ -43,8 +45,9 @@ impl Mbuf {
 
     /// The next in frequency: one mbuf that shows shared storage, or holds a few bytes itself.
     #[inline(never)]
-    fn free_other(&mut self, kind: u32, alone: bool) {
-        match kind {
+    fn free_other(&mut self) {
+        let alone = self.next().is_none();
+        match self.head().flags & KINDS {
             EXT if alone => {
                 self.drop_ext();
                 self.free_mbuf();

@@ -107,7 +107,7 @@ impl World {
 
     fn free(&self, me: u32, item: NonNull<u8>) {
         self.pass(item, me, 0);
-        match self.percpu.push(item) {
+        match self.percpu.push_whole(item) {
             Pushed::Done => {}
             Pushed::Full => self.loose.lock().unwrap().push(number(item)),
             Pushed::Twice => panic!("{item:?} was accused"),

@@ -7,11 +7,12 @@
 
 use std::hint::black_box;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
 use kern::lock::RawMutex;
-use kern::{LockClass, Mutex, RwLock, lock_stats, order};
+use kern::{Counter, LockClass, Mutex, RmLock, RwLock, lock_stats, order, rseq};
 
 static CLASS: LockClass = LockClass::new("bench", order::STATS);
 static RAW: LockClass = LockClass::new("bench raw", order::STATS);
@@ -50,7 +51,55 @@ fn main() {
         compare("  read", || run(&read), || run(&std_read));
         compare("  write", || run(&write), || run(&std_write));
     }
+    read_mostly();
     print!("\n{}", lock_stats());
+}
+
+/// A read-mostly lock beside a read-write lock; and what it would cost if readers counted in restartable
+/// sections, as counters do, and a writer had to interrupt all CPUs.
+fn read_mostly() {
+    let (rm, rw) = (RmLock::new(&CLASS, 0_u64), RwLock::new(&CLASS, 0_u64));
+    let readers = Counter::new();
+    let rm_read = || _ = black_box(*black_box(&rm).read());
+    let rw_read = || _ = black_box(*black_box(&rw).read());
+    let sections = || {
+        black_box(&readers).inc();
+        black_box(&readers).inc();
+    };
+    let rm_write = || *black_box(&rm).write() += 1;
+    let rw_write = || *black_box(&rw).write() += 1;
+    let interrupt = || assert!(rseq::fence(), "membarrier");
+    println!("read-mostly lock, as a ratio to the read-write lock");
+    compare("  read", || alone(rm_read), || alone(rw_read));
+    compare("  write", || alone(rm_write), || alone(rw_write));
+    compare("  in sections", || alone(sections), || alone(rw_read));
+    for threads in [2, 4] {
+        let run = |act: &(dyn Fn() + Sync)| together(threads, act);
+        println!("  {threads} threads");
+        compare("  read", || run(&rm_read), || run(&rw_read));
+        compare("  in sections", || run(&sections), || run(&rw_read));
+    }
+    if rseq::fence_available() {
+        let busy = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while busy.load(Relaxed) {
+                    rm_read();
+                }
+            });
+            compare(
+                "  write+membarrier",
+                || alone(interrupt),
+                || alone(rw_write),
+            );
+            compare(
+                "  write beside a reader",
+                || alone(rm_write),
+                || alone(rw_write),
+            );
+            busy.store(false, Relaxed);
+        });
+    }
 }
 
 /// Nanoseconds of each, in turn, so that what else goes on meets both.

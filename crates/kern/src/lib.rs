@@ -31,6 +31,8 @@
 
 pub mod callout;
 pub mod clock;
+#[allow(unsafe_code)] // pages of words that each CPU has its own of
+mod columns;
 pub mod condvar;
 #[allow(unsafe_code)] // the section that counts
 pub mod counter;
@@ -63,7 +65,8 @@ pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
 pub use giant::{Giant, GiantGuard};
 pub use handoff::Handoff;
 pub use lock::{
-    LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, lock_stats,
+    LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, lock_stats,
 };
 pub use random::{KeyedHash, Random, SeededState};
 pub use show::{Watchdog, show_locks};

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `class` | [`LockClass`]: what a lock protects, its rank, its counters |
 //! | `mutex`, `rwlock` | [`Mutex`] and [`RwLock`]: the data, and WITNESS around it |
+//! | `rmlock` | [`RmLock`]: the same for what is read by every packet: readers share no line |
 //! | `raw` | [`RawMutex`]: the same without data and without WITNESS |
-//! | `mutex_word`, `rwlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
+//! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
 //! | `spin` | how long to look again before sleeping |
 //! | `wait` | one wait: what it costs, who waits for whom |
@@ -28,6 +29,8 @@ mod futex;
 mod mutex;
 mod mutex_word;
 mod raw;
+mod rmlock;
+mod rmlock_word;
 mod rwlock;
 mod rwlock_word;
 mod spin;
@@ -38,6 +41,7 @@ mod word;
 pub use class::LockClass;
 pub use mutex::{Mutex, MutexGuard};
 pub use raw::RawMutex;
+pub use rmlock::{RmLock, RmLockReadGuard, RmLockWriteGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use stats::{ClassStats, LockStats, lock_stats};
 pub use wait::How;

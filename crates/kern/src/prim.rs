@@ -21,7 +21,7 @@ mod real {
     };
 
     pub use crate::condvar::Condvar;
-    pub use crate::lock::{Mutex, MutexGuard};
+    pub use crate::lock::{Mutex, MutexGuard, RmLock};
 
     /// Letting other threads go on.
     pub mod thread {
@@ -83,6 +83,27 @@ mod modelled {
         /// Takes the lock if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
+        }
+    }
+
+    /// The checker's read-write lock behind the methods of ours.
+    #[derive(Debug)]
+    pub struct RmLock<T>(checker::sync::RwLock<T>);
+
+    impl<T> RmLock<T> {
+        /// An unlocked lock around `value`.
+        pub fn new(_: &'static LockClass, value: T) -> Self {
+            Self(checker::sync::RwLock::new(value))
+        }
+
+        /// Waits until no one writes, and reads until the guard is dropped.
+        pub fn read(&self) -> checker::sync::RwLockReadGuard<'_, T> {
+            self.0.read().expect("a checker stops at the first panic")
+        }
+
+        /// Waits until no one else reads or writes, and holds the lock until the guard is dropped.
+        pub fn write(&self) -> checker::sync::RwLockWriteGuard<'_, T> {
+            self.0.write().expect("a checker stops at the first panic")
         }
     }
 

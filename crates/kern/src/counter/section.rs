@@ -17,7 +17,7 @@ mod sys {
     use core::arch::asm;
     use core::sync::atomic::AtomicU64;
 
-    use super::super::slots::STRIDE_SHIFT;
+    use crate::columns::STRIDE_SHIFT;
     use crate::{cpu, rseq};
 
     /// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.
@@ -27,7 +27,7 @@ mod sys {
     /// Adds `n` to this CPU's number; false if that was interrupted and did not happen.
     ///
     /// # Safety
-    /// `slot` is a column of `slots.rs`: so libc registered an area for each thread.
+    /// `slot` is a column of `columns.rs`: so libc registered an area for each thread.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub(in super::super) unsafe fn add(slot: *mut AtomicU64, n: u64) -> bool {
@@ -82,7 +82,7 @@ mod sys {
     /// Adds `n` to this CPU's number; false if that was interrupted and did not happen.
     ///
     /// # Safety
-    /// `slot` is a column of `slots.rs`: so libc registered an area for each thread.
+    /// `slot` is a column of `columns.rs`: so libc registered an area for each thread.
     #[cfg(target_arch = "aarch64")]
     #[inline]
     pub(in super::super) unsafe fn add(slot: *mut AtomicU64, n: u64) -> bool {

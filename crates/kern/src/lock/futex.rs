@@ -5,7 +5,7 @@
 //! gone; at worst it wakes a stranger, who looks again.
 //! Locks: the kernel's hash bucket. Source: `futex(2)`, section on FUTEX_WAIT.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;
 
 use super::spin;
@@ -39,6 +39,14 @@ impl Word for AtomicU32 {
     #[inline]
     fn fetch_sub(&self, value: u32, order: Ordering) -> u32 {
         self.fetch_sub(value, order)
+    }
+
+    #[inline]
+    fn fence_after_add() {}
+
+    #[inline]
+    fn fence() {
+        fence(Ordering::SeqCst);
     }
 
     fn sleep(&self, expected: u32, timeout: Option<Duration>) {

@@ -1,6 +1,6 @@
 //! Models of the locks' protocols: loom walks through every interleaving of two or three threads,
 //! within a bound of preemptions, and every value that the orderings allow. What runs is
-//! `mutex_word.rs`, `rwlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers
+//! `mutex_word.rs`, `rwlock_word.rs`, `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers
 //! are loom's. A lost wakeup ends in a deadlock, which loom reports. The planted bugs show that the
 //! models would see.
 //!
@@ -18,6 +18,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use super::mutex_word::MutexWord;
+use super::rmlock_word::RmLockWord;
 use super::rwlock_word::{RwLockWord, Write};
 use super::word::{Waiter, Word};
 use crate::condvar::Sequence;
@@ -35,6 +36,10 @@ trait Bug: Send + Sync + 'static {
     const STANDS_STILL: bool = false;
     /// The end of a write does not change the phase.
     const KEEPS_PHASE: bool = false;
+    /// Between an addition and a look nothing keeps the order.
+    const UNFENCED: bool = false;
+    /// A reader that leaves wakes nobody.
+    const WAKES_NOBODY: bool = false;
 }
 
 /// None: as it is.
@@ -72,6 +77,16 @@ impl Bug for KeepsPhase {
     const KEEPS_PHASE: bool = true;
 }
 
+struct Unfenced;
+impl Bug for Unfenced {
+    const UNFENCED: bool = true;
+}
+
+struct WakesNobody;
+impl Bug for WakesNobody {
+    const WAKES_NOBODY: bool = true;
+}
+
 /// A futex, as loom sees it.
 struct Model<B> {
     value: AtomicU32,
@@ -101,7 +116,7 @@ impl<B: Bug> Model<B> {
     }
 
     fn order(order: Ordering) -> Ordering {
-        if B::RELAXED && order == Release {
+        if B::RELAXED && matches!(order, Release | SeqCst) {
             Relaxed
         } else {
             order
@@ -165,7 +180,20 @@ impl<B: Bug> Word for Model<B> {
         }
     }
 
+    fn fence_after_add() {
+        Self::fence();
+    }
+
+    fn fence() {
+        if !B::UNFENCED {
+            loom::sync::atomic::fence(SeqCst);
+        }
+    }
+
     fn wake_one(&self) {
+        if B::WAKES_NOBODY {
+            return;
+        }
         let mut queue = self.queue.lock().expect("no panic");
         if queue.asleep.pop_front().is_some() {
             self.woken.notify_all();
@@ -452,4 +480,116 @@ fn the_model_finds_a_phase_that_does_not_change() {
 #[should_panic(expected = "Causality violation")]
 fn the_model_finds_a_write_that_publishes_nothing() {
     readers_and_writers::<RelaxedRelease>(1, 1, 1);
+}
+
+/// A value under a read-mostly lock with two slots.
+struct Mostly<B> {
+    lock: RmLockWord<Model<B>>,
+    slots: [Model<B>; 2],
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: the value is under the lock; that this is so is what the models are about.
+unsafe impl<B: Bug> Sync for Mostly<B> {}
+// SAFETY: as above.
+unsafe impl<B: Bug> Send for Mostly<B> {}
+
+impl<B: Bug> Mostly<B> {
+    fn new() -> Self {
+        Self {
+            lock: RmLockWord::new(Model::new(), Model::new(), Model::new()),
+            slots: [Model::new(), Model::new()],
+            value: UnsafeCell::new(0),
+        }
+    }
+
+    /// Reads through the slot of `cpu`; false if it came upon a writer.
+    fn read(&self, cpu: usize) -> (u32, bool) {
+        let slot = &self.slots[cpu];
+        let through_slot = self.lock.read(slot);
+        if !through_slot {
+            self.lock.read_behind(&mut Counting::default());
+        }
+        // SAFETY: this thread reads, or loom reports it.
+        let value = self.value.with(|value| unsafe { *value });
+        match through_slot {
+            true => self.lock.unlock_read(slot),
+            false => self.lock.unlock_read_behind(),
+        }
+        (value, through_slot)
+    }
+
+    fn write(&self, me: u32) {
+        let waiter = &mut Counting::default();
+        if let Err(came) = self.lock.write(me, self.slots.iter()) {
+            self.lock.write_slow(me, came, self.slots.iter(), waiter);
+        }
+        // SAFETY: this thread writes, or loom reports it.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+        self.lock.unlock_write();
+    }
+}
+
+/// A thread for each entry of `writes` writes that often; the first thread reads through both slots.
+fn mostly_readers<B: Bug>(writes: &'static [u32], readers: usize) -> [u32; 2] {
+    static SEEN: [core::sync::atomic::AtomicU32; 2] =
+        [const { core::sync::atomic::AtomicU32::new(0) }; 2];
+    check(move || {
+        let shared = Arc::new(Mostly::<B>::new());
+        let writers = (1..).zip(writes).map(|(me, &times)| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || (0..times).for_each(|_| shared.write(me)))
+        });
+        let readers = (1..readers).map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || _ = shared.read(0))
+        });
+        let others: Vec<_> = writers.chain(readers).collect();
+        let mut last = 0;
+        for cpu in [0, 1] {
+            let (value, through_slot) = shared.read(cpu);
+            assert!(value >= last, "time ran backwards");
+            last = value;
+            SEEN[usize::from(through_slot)].fetch_add(1, Relaxed);
+        }
+        for other in others {
+            other.join().expect("no panic");
+        }
+        assert_eq!(shared.read(0), (writes.iter().sum(), true));
+        assert!(
+            shared
+                .slots
+                .iter()
+                .all(|slot| slot.value.load(Relaxed) == 0)
+        );
+    });
+    [0, 1].map(|way| SEEN[way].swap(0, Relaxed))
+}
+
+#[test]
+fn the_read_mostly_lock_excludes_and_loses_no_wakeup() {
+    // Breaks if a reader can be in beside a writer, one can sleep for ever, or a release is unseen; and
+    // if the model has no order in which a reader comes upon a writer.
+    let [waited, at_once] = mostly_readers::<Right>(&[2], 1);
+    assert!(waited > 0 && at_once > 0);
+    mostly_readers::<Right>(&[1, 1], 1);
+    mostly_readers::<Right>(&[1], 2);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn the_model_finds_a_look_that_comes_before_the_addition() {
+    mostly_readers::<Unfenced>(&[1], 1);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn the_model_finds_a_reader_that_leaves_quietly() {
+    mostly_readers::<WakesNobody>(&[1], 1);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn the_model_finds_a_read_mostly_write_that_publishes_nothing() {
+    mostly_readers::<RelaxedRelease>(&[1], 1);
 }

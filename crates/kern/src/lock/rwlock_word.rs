@@ -25,11 +25,11 @@
 //! Writing costs twice the atomic operations that a lock in one word would need. What is read for
 //! each packet and written when something is configured is what these locks are for.
 //!
-//! Called by: `rwlock.rs`, `loom_tests.rs`. Calls: [`Word`], `mutex_word.rs`. Locks: it is one.
+//! Called by: `rwlock.rs`, `rmlock_word.rs`, `loom_tests.rs`. Calls: [`Word`], `mutex_word.rs`. Locks: it is one.
 //! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
 //! real-time systems", 2010, on phase-fair locks.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use super::mutex_word::MutexWord;
 use super::word::{Waiter, Word, spin};
@@ -66,6 +66,12 @@ impl<W: Word> RwLockWord<W> {
     /// The word that names the writer, to be read.
     pub(crate) fn writer(&self) -> &W {
         self.writers.word()
+    }
+
+    /// Whether a writer has it or wants it. SeqCst, for `rmlock_word.rs`; an acquisition too.
+    #[inline]
+    pub(crate) fn is_written(&self) -> bool {
+        self.state.load(SeqCst) & WRITER != 0
     }
 
     /// Takes it for reading; if that is an error, [`RwLockWord::read_slow`] must follow.

@@ -1,6 +1,6 @@
 //! Thirty-two bits that threads change with atomic operations and can sleep on.
 //!
-//! Called by: the protocols, `mutex_word.rs`, `rwlock_word.rs`, `condvar/sequence.rs`, which are
+//! Called by: the protocols, `mutex_word.rs`, `rwlock_word.rs`, `rmlock_word.rs`, `condvar/sequence.rs`, which are
 //! written over this trait so that the very same code runs on a futex (`futex.rs`) and, in its
 //! models, on loom's atomics (`loom_tests.rs`). Locks: none.
 
@@ -26,6 +26,13 @@ pub(crate) trait Word {
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
     /// Subtracts, wrapping; says what it held before.
     fn fetch_sub(&self, value: u32, order: Ordering) -> u32;
+
+    /// What a SeqCst addition to a word needs between itself and a SeqCst load of another word, so that of
+    /// two threads that each add to one and load the other, one sees the other's addition. By the
+    /// language it needs nothing; loom takes SeqCst of anything but a fence for less.
+    fn fence_after_add();
+    /// The same after what is not SeqCst itself.
+    fn fence();
 
     /// Sleeps if it holds `expected`, which is looked at in one step with going to sleep, until
     /// woken or `timeout` is over. May return for no reason.

@@ -1,0 +1,149 @@
+//! The protocol of a read-mostly lock: a word of its own for the readers of each CPU, and a read-write
+//! lock for whoever finds that not enough.
+//!
+//! ```text
+//!   slots    CPU 0: readers that are in | CPU 1: readers that are in | ...     each a line of its CPU's
+//!   behind   a read-write lock: its writer is the writer, its readers are those who came upon one
+//! ```
+//!
+//! A reader adds itself to its CPU's slot and looks whether the lock behind has a writer. If not, it is
+//! in: it has written to no line that another CPU writes, and read one that changes with writers only.
+//! If there is one, it takes itself off the slot again and takes the lock behind for reading, which lets
+//! it in after this write and before the next.
+//!
+//! A writer takes the lock behind, and with it whoever reads through that; its announcement there turns
+//! new readers away from the slots. Then it waits for each slot in turn to be empty once: whoever comes
+//! later does not stay. A reader that leaves its slot empty looks for a writer again, and wakes it.
+//!
+//! **Nobody is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
+//! slot; the additions and looks are sequentially consistent, so at least one of the two sees the other.
+//! The same holds for a reader that leaves and a writer that goes to sleep on the slot. A reader may leave on
+//! another CPU than it came in on; it remembers its slot.
+//!
+//! **Who waits how long.** A writer waits for the readers that were in when it came: each thread enters a slot
+//! once more at most before it waits behind. A reader waits for one write. So nobody starves.
+//!
+//! **Why two locked instructions a read, and not a restartable section.** In a section a reader would add without
+//! one, and a writer would have to interrupt all CPUs (membarrier) before it could look. That saves a packet
+//! a few nanoseconds, on a line that is in its cache anyway, and costs each connect and each close microseconds
+//! and an interrupt on every busy CPU. `cargo run --release -p kern --example locks` shows both.
+//!
+//! Called by: `rmlock.rs`, `loom_tests.rs`. Calls: `rwlock_word.rs`, [`Word`]. Locks: it is one.
+//! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.
+
+use core::sync::atomic::Ordering::SeqCst;
+
+use super::rwlock_word::{RwLockWord, Write};
+use super::word::{Waiter, Word, spin};
+
+/// The lock behind the slots; these come with each call.
+pub(crate) struct RmLockWord<W> {
+    behind: RwLockWord<W>,
+}
+
+impl<W: Word> RmLockWord<W> {
+    /// A lock in three words, which hold 0; so do its slots.
+    pub(crate) const fn new(writers: W, state: W, draining: W) -> Self {
+        let behind = RwLockWord::new(writers, state, draining);
+        Self { behind }
+    }
+
+    /// The word that names the writer, to be read.
+    pub(crate) fn writer(&self) -> &W {
+        self.behind.writer()
+    }
+
+    /// Takes it for reading through `slot`, if nobody writes or waits to.
+    #[inline]
+    pub(crate) fn read(&self, slot: &W) -> bool {
+        slot.fetch_add(1, SeqCst);
+        W::fence_after_add();
+        if self.behind.is_written() {
+            self.unlock_read(slot);
+            return false;
+        }
+        true
+    }
+
+    /// Ends a read through `slot`.
+    #[inline]
+    pub(crate) fn unlock_read(&self, slot: &W) {
+        let before = slot.fetch_sub(1, SeqCst);
+        W::fence_after_add();
+        if before == 1 && self.behind.is_written() {
+            slot.wake_one();
+        }
+    }
+
+    /// Takes it for reading once the write that the reader came upon is over.
+    #[cold]
+    pub(crate) fn read_behind(&self, waiter: &mut impl Waiter) {
+        if let Err(counted) = self.behind.read() {
+            self.behind.read_slow(counted, waiter);
+        }
+    }
+
+    /// Ends a read that had to wait.
+    #[cold]
+    pub(crate) fn unlock_read_behind(&self) {
+        self.behind.unlock_read();
+    }
+
+    /// Takes it for writing if nobody is in or waits; if that is an error, [`RmLockWord::write_slow`] must
+    /// follow.
+    #[inline]
+    pub(crate) fn write<'a>(
+        &self,
+        me: u32,
+        mut slots: impl Iterator<Item = &'a W>,
+    ) -> Result<(), Write>
+    where
+        W: 'a,
+    {
+        match self.behind.write(me) {
+            Write::Alone => {}
+            waits => return Err(waits),
+        }
+        W::fence();
+        if slots.all(|slot| slot.load(SeqCst) == 0) {
+            Ok(())
+        } else {
+            Err(Write::Alone)
+        }
+    }
+
+    /// Waits for other writers, and for readers of both kinds.
+    #[cold]
+    pub(crate) fn write_slow<'a>(
+        &self,
+        me: u32,
+        came: Write,
+        slots: impl Iterator<Item = &'a W>,
+        waiter: &mut impl Waiter,
+    ) where
+        W: 'a,
+    {
+        match came {
+            Write::Alone => {}
+            Write::Behind => self.behind.write_slow(me, waiter),
+            Write::Readers(readers) => self.behind.drain(readers, waiter),
+        }
+        W::fence();
+        for slot in slots {
+            loop {
+                let left = spin(slot, |left| left == 0);
+                if left == 0 {
+                    break;
+                }
+                waiter.sleeps();
+                slot.sleep(left, None);
+            }
+        }
+    }
+
+    /// Ends a write.
+    #[inline]
+    pub(crate) fn unlock_write(&self) {
+        self.behind.unlock_write();
+    }
+}

@@ -7,13 +7,18 @@
 //!
 //! Invariants: the order; an interface's own addresses have host routes marked `local`, so that one
 //! look-up says whether a packet is for ourselves.
+//! A sender that keeps its route ([`RouteCache`]) looks nothing up until the table changes: each change is a new
+//! *generation*, whose number is read and not written on the way of a packet. Whoever takes an interface away
+//! also clears the caches that still name it, so that nothing of it is kept by an idle connection.
+//!
 //! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use kern::{LockClass, RwLock, order};
+use kern::{LockClass, RmLock, order};
 
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 
@@ -21,7 +26,12 @@ static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct Routes(RwLock<Vec<Entry>>);
+pub(crate) struct Routes {
+    entries: RmLock<Vec<Entry>>,
+    /// How often the table was changed; it changes while that is being done.
+    #[doc(alias = "rt_gen")]
+    generation: AtomicU64,
+}
 
 /// What a look-up found.
 #[derive(Debug, Clone)]
@@ -35,6 +45,38 @@ pub(crate) struct Route {
     /// The destination is an address of this stack.
     #[doc(alias = "RTF_LOCAL")]
     pub(crate) local: bool,
+}
+
+/// A route that its owner uses again, for one destination.
+#[doc(alias = "inp_route")]
+#[derive(Debug, Default)]
+pub(crate) struct RouteCache(Option<(u64, Route)>);
+
+impl RouteCache {
+    /// The route that was kept, while the table is what it was; else what `find` finds now.
+    pub(crate) fn route(
+        &mut self,
+        routes: &Routes,
+        find: impl FnOnce() -> Option<Route>,
+    ) -> Option<&Route> {
+        // Acquire: whoever sees a change's number finds the change when it looks. Before the look: a
+        // change that comes in between makes what is found old, not new.
+        let now = routes.generation.load(Ordering::Acquire);
+        if self.0.as_ref().is_none_or(|(then, _)| *then != now) {
+            self.0 = find().map(|route| (now, route));
+        }
+        self.0.as_ref().map(|(_, route)| route)
+    }
+
+    /// Forgets it.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// Forgets it if it leads through the interface.
+    pub(crate) fn forget(&mut self, index: IfIndex) {
+        self.0.take_if(|(_, route)| route.ifp.index == index);
+    }
 }
 
 #[derive(Debug)]
@@ -60,7 +102,10 @@ impl Entry {
 
 impl Routes {
     pub(crate) fn new() -> Self {
-        Self(RwLock::new(&ROUTES, Vec::new()))
+        Self {
+            entries: RmLock::new(&ROUTES, Vec::new()),
+            generation: AtomicU64::new(0),
+        }
     }
 
     /// Adds the interface's own addresses and the networks they are in.
@@ -109,30 +154,50 @@ impl Routes {
 
     /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
     fn add(&self, entry: Entry) {
-        let mut entries = self.0.write();
-        let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
-        entries.insert(at, entry);
+        self.change(|entries| {
+            let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
+            entries.insert(at, entry);
+        });
     }
 
     /// Forgets every route through the interface.
     pub(crate) fn remove_interface(&self, index: IfIndex) {
-        self.0.write().retain(|e| e.ifp.index != index);
+        self.change(|entries| entries.retain(|e| e.ifp.index != index));
+    }
+
+    fn change(&self, f: impl FnOnce(&mut Vec<Entry>)) {
+        let mut entries = self.entries.write();
+        f(&mut entries);
+        // Release, and before the lock is given back: who looks up under the new number finds the new table.
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// The most precise route to `dst`.
     #[doc(alias = "fib4_lookup")]
     pub(crate) fn lookup(&self, dst: Ipv4Addr) -> Option<Route> {
-        let entries = self.0.read();
-        entries
-            .iter()
-            .find(|e| e.net.contains(dst))
-            .map(|e| e.route_to(dst))
+        self.look(dst, |e| e.route_to(dst))
+    }
+
+    /// The address to send from to `dst`, if there is a way.
+    pub(crate) fn source_to(&self, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+        self.look(dst, |e| e.src)
+    }
+
+    /// Whether the way to `dst` leads through this interface.
+    pub(crate) fn leads_through(&self, index: IfIndex, dst: Ipv4Addr) -> bool {
+        self.look(dst, |e| e.ifp.index == index).unwrap_or(false)
+    }
+
+    /// What `f` says of the most precise entry for `dst`.
+    fn look<R>(&self, dst: Ipv4Addr, f: impl FnOnce(&Entry) -> R) -> Option<R> {
+        let entries = self.entries.read();
+        entries.iter().find(|e| e.net.contains(dst)).map(f)
     }
 
     /// The way to a group or to the limited broadcast, which is on every link: the link of `src`, or
     /// the default route's.
     pub(crate) fn lookup_group(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<Route> {
-        let entries = self.0.read();
+        let entries = self.entries.read();
         let own = entries.iter().find(|e| e.local && e.net.addr == src);
         let entry = own.or_else(|| entries.iter().find(|e| e.net.prefix_len == 0))?;
         Some(Route {
@@ -144,7 +209,7 @@ impl Routes {
 
     /// Whether `addr` is an address of this stack.
     pub(crate) fn is_local(&self, addr: Ipv4Addr) -> bool {
-        self.0
+        self.entries
             .read()
             .iter()
             .take_while(|e| e.net.prefix_len == 32)

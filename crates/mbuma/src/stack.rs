@@ -10,7 +10,7 @@
 //! Called by: the runtime at the edge (the tool, the simulator, an embedding program). Calls: every
 //! layer below, inside of a [`Batch`].
 //!
-//! Locks: `interfaces` (INTERFACES), `random` (RANDOM); each layer's state has its own.
+//! Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM); each layer's state has its own.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RwLock, Time, order};
+use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, Time, order};
 use mbuf::{MbufPool, Mbufq, PoolStats};
 use uma::ZoneError;
 use wire::MacAddr;
@@ -64,7 +64,7 @@ pub(crate) struct Inner {
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
     pub(crate) unix: Arc<UnixState>,
-    interfaces: RwLock<Vec<Arc<Ifnet>>>,
+    interfaces: RmLock<Vec<Arc<Ifnet>>>,
     /// The index that was given last. Relaxed: changed under `interfaces` only.
     last_index: AtomicU32,
     random: Mutex<Random>,
@@ -140,7 +140,7 @@ impl Stack {
             icmp: IcmpState::new(&config),
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
-            interfaces: RwLock::new(&INTERFACES, Vec::new()),
+            interfaces: RmLock::new(&INTERFACES, Vec::new()),
             last_index: AtomicU32::new(0),
             random: Mutex::new(&RANDOM, random),
             config,
@@ -186,6 +186,8 @@ impl Stack {
         drop(interfaces);
         ifp.mark_detached();
         self.0.routes.remove_interface(index);
+        // Routes first: whoever looks one up again from now on finds another.
+        self.0.tcp.forget_interface(index);
         self.0.enter(|batch| ifp.neighbours.flush(batch));
         let waited = ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         self.0.received.add(waited);

@@ -16,7 +16,7 @@
 //!
 //! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Asking`; only `Asking` and
 //! `Checking` have deadlines.
-//! Locks: `table` (ARP); nothing is sent, and no packet freed, while it is held.
+//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no packet freed, while it is held.
 //! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::{LockClass, Mutex, Time, order};
+use kern::{LockClass, RmLock, Time, order};
 use mbuf::{Mbufq, Packet, PullupError};
 use wire::{ArpOp, ArpPacket, EtherType, MacAddr, is_martian_source};
 
@@ -47,7 +47,7 @@ const ENTRIES_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     /// Ordered by address, so that a run can be repeated exactly.
-    table: Mutex<BTreeMap<Ipv4Addr, Entry>>,
+    table: RmLock<BTreeMap<Ipv4Addr, Entry>>,
     queue_max: usize,
 }
 
@@ -63,8 +63,17 @@ pub(crate) enum Resolution {
 impl Neighbours {
     pub(crate) fn new(queue_max: usize) -> Self {
         Self {
-            table: Mutex::new(&TABLE, BTreeMap::new()),
+            table: RmLock::new(&TABLE, BTreeMap::new()),
             queue_max,
+        }
+    }
+
+    /// The neighbour's address, if nothing is to be done to find it: nearly always.
+    fn known(&self, now: Time, addr: Ipv4Addr) -> Option<MacAddr> {
+        match *self.table.read().get(&addr)? {
+            Entry::Known { mac, until } if now < until => Some(mac),
+            Entry::Checking { mac, .. } => Some(mac),
+            Entry::Known { .. } | Entry::Asking { .. } => None,
         }
     }
 
@@ -77,7 +86,10 @@ impl Neighbours {
         addr: Ipv4Addr,
         packet: Packet,
     ) -> Resolution {
-        let mut table = self.table.lock();
+        if let Some(mac) = self.known(batch.now, addr) {
+            return Resolution::Known(mac, packet);
+        }
+        let mut table = self.table.write();
         if ifp.is_gone() {
             // Whoever detached it has emptied the table or is about to: nothing may wait here.
             drop(table);
@@ -125,7 +137,7 @@ impl Neighbours {
             mac,
             until: batch.now + LIFETIME,
         };
-        let mut table = self.table.lock();
+        let mut table = self.table.write();
         let (old, evicted) = if let Some(entry) = table.get_mut(&who.sender_ip) {
             (Some(std::mem::replace(entry, known)), None)
         } else if learn {
@@ -144,7 +156,7 @@ impl Neighbours {
 
     /// Forgets everything; what waited is dropped.
     pub(crate) fn flush(&self, batch: &mut Batch<'_>) {
-        let table = std::mem::take(&mut *self.table.lock());
+        let table = std::mem::take(&mut *self.table.write());
         for entry in table.into_values() {
             drop_waiting(batch, Some(entry), DropReason::InterfaceGone);
         }
@@ -154,7 +166,7 @@ impl Neighbours {
     #[doc(alias = "arptimer")]
     pub(crate) fn run_timers(&self, batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
         let (mut again, mut lost) = (Vec::new(), Vec::new());
-        let mut table = self.table.lock();
+        let mut table = self.table.write();
         for (&addr, entry) in table.iter_mut() {
             match entry.retry(batch.now) {
                 Retry::NotYet => {}
@@ -174,7 +186,7 @@ impl Neighbours {
 
     /// When [`Neighbours::run_timers`] has something to do next.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.table.lock().values().filter_map(Entry::deadline).min()
+        self.table.read().values().filter_map(Entry::deadline).min()
     }
 }
 

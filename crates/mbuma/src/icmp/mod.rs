@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kern::{LockClass, RwLock, order};
+use kern::{LockClass, RmLock, order};
 use wire::{IcmpMessage, TimeExceeded, Unreachable};
 
 use crate::config::Config;
@@ -86,14 +86,14 @@ impl Unreach {
 pub(crate) struct IcmpState {
     limiter: Limiter,
     /// Who answers pings to foreign addresses, at most one an interface.
-    interceptors: RwLock<Vec<Arc<EchoPcb>>>,
+    interceptors: RmLock<Vec<Arc<EchoPcb>>>,
 }
 
 impl IcmpState {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             limiter: Limiter::new(config.icmp_errors_per_s),
-            interceptors: RwLock::new(&ECHO_TABLE, Vec::new()),
+            interceptors: RmLock::new(&ECHO_TABLE, Vec::new()),
         }
     }
 

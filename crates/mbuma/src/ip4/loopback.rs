@@ -8,6 +8,7 @@
 //! another one did so before.
 //! Locks: `queue` (IFQUEUE). Sources: RFC 1122 section 3.2.1.5 (packets to one's own addresses).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kern::{LockClass, Mutex, order};
@@ -16,7 +17,7 @@ use mbuf::{Csum, Mbufq, Packet};
 use super::input;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ifnet::IfIndex;
+use crate::ifnet::{IfIndex, Ifnet};
 use crate::netisr::Arrival;
 
 static QUEUE: LockClass = LockClass::new("loopback queue", order::IFQUEUE);
@@ -76,10 +77,19 @@ impl Loopback {
 pub(crate) fn drain(batch: &mut Batch<'_>) -> bool {
     let packets = batch.stack.ip4.looped.take_all();
     let any = !packets.is_empty();
+    // Mostly they are all one interface's, which is looked up once then.
+    let mut last: Option<Arc<Ifnet>> = None;
     for packet in packets {
         batch.stack.received.inc();
-        match batch.stack.interface(IfIndex(packet.header().iface)) {
-            Some(ifp) => input::run(batch, &ifp, packet, Arrival::Loopback),
+        let index = IfIndex(packet.header().iface);
+        if last
+            .as_ref()
+            .is_none_or(|ifp| ifp.index != index || ifp.is_detached())
+        {
+            last = batch.stack.interface(index);
+        }
+        match &last {
+            Some(ifp) => input::run(batch, ifp, packet, Arrival::Loopback),
             None => batch.drop(packet, DropReason::NoInterface),
         }
     }

@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::Ifnet;
-use crate::route::Route;
+use crate::route::{Route, RouteCache};
 
 /// Hops of a packet whose sender did not say (RFC 1700; Linux and BSD do the same).
 const TTL_DEFAULT: u8 = 64;
@@ -29,9 +29,35 @@ const TTL_DEFAULT: u8 = 64;
 /// The packet was dropped, and counted, for this reason.
 #[doc(alias = "ip_output")]
 pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<(), DropReason> {
-    let Some(route) = find_route(batch, to) else {
-        return refuse(batch, packet, DropReason::IpNoRoute);
-    };
+    match find_route(batch, to) {
+        Some(route) => through(batch, packet, to, &route),
+        None => refuse(batch, packet, DropReason::IpNoRoute),
+    }
+}
+
+/// As [`run`], for a sender that keeps its route to the one destination that it has.
+///
+/// # Errors
+/// The packet was dropped, and counted, for this reason.
+pub(crate) fn run_cached(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    to: &Send,
+    cache: &mut RouteCache,
+) -> Result<(), DropReason> {
+    let routes = &batch.stack.routes;
+    match cache.route(routes, || find_route(batch, to)) {
+        Some(route) => through(batch, packet, to, route),
+        None => refuse(batch, packet, DropReason::IpNoRoute),
+    }
+}
+
+fn through(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    to: &Send,
+    route: &Route,
+) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
     if len > usize::from(u16::MAX) {
         return refuse(batch, packet, DropReason::IpTooBig);
@@ -39,7 +65,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<()
     // Just checked that it fits.
     let fields = fields(batch, to, packet.len() as u16);
     if route.local {
-        return to_ourselves(batch, &route, packet, &fields);
+        return to_ourselves(batch, route, packet, &fields);
     }
     if len <= route.ifp.mtu() || packet.header().tso_segsz != 0 {
         return to_link(batch, &route.ifp, packet, &fields, route.next_hop);

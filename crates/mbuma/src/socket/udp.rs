@@ -180,18 +180,18 @@ impl UdpSocket {
     fn source_to(&self, dst: SocketAddrV4) -> Result<Ipv4Addr, SendError> {
         let routes = &self.0.stack.0.routes;
         let found = if dst.ip().is_broadcast() || dst.ip().is_multicast() {
-            routes.lookup_group(Ipv4Addr::UNSPECIFIED, *dst.ip())
+            let route = routes.lookup_group(Ipv4Addr::UNSPECIFIED, *dst.ip());
+            route.map(|route| route.src)
         } else {
-            routes.lookup(*dst.ip())
+            routes.source_to(*dst.ip())
         };
-        found.map(|route| route.src).ok_or(SendError::NoRoute)
+        found.ok_or(SendError::NoRoute)
     }
 
     fn may_send_from(&self, src: SocketAddrV4, dst: SocketAddrV4) -> bool {
         let (pcb, routes) = (&self.0.pcb, &self.0.stack.0.routes);
         if let Some(index) = pcb.any {
-            let faces = |ip| routes.lookup(ip).is_some_and(|r| r.ifp.index == index);
-            return src.port() != 0 && faces(*dst.ip());
+            return src.port() != 0 && routes.leads_through(index, *dst.ip());
         }
         let ip_fits = match pcb.local.ip() {
             ip if ip.is_unspecified() => routes.is_local(*src.ip()),

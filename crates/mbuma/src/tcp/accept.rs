@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::Waker;
 
-use kern::{LockClass, Mutex, Random, RwLock, SeededState, order};
+use kern::{LockClass, Mutex, Random, RmLock, SeededState, order};
 
 use super::pcb::Inpcb;
 use crate::ifnet::IfIndex;
@@ -110,7 +110,7 @@ struct Tables {
 
 /// All listeners and interceptors.
 pub(crate) struct Listeners {
-    tables: RwLock<Tables>,
+    tables: RmLock<Tables>,
 }
 
 impl Listeners {
@@ -121,7 +121,7 @@ impl Listeners {
             interceptors: Vec::new(),
         };
         Self {
-            tables: RwLock::new(&LISTENERS, tables),
+            tables: RmLock::new(&LISTENERS, tables),
         }
     }
 

@@ -28,6 +28,7 @@ use wire::SeqNum;
 
 use crate::batch::Batch;
 use crate::config::{Config, TcpConfig};
+use crate::ifnet::IfIndex;
 use pcb::{Inpcb, Key};
 use table::Table;
 
@@ -122,6 +123,13 @@ impl TcpState {
             timers::expired(batch, &pcb);
         }
         time_wait::sweep(batch);
+    }
+
+    /// No connection keeps its route through this interface.
+    pub(crate) fn forget_interface(&self, index: IfIndex) {
+        let all = self.table.all();
+        all.iter()
+            .for_each(|pcb| pcb.tcb.lock().route.forget(index));
     }
 
     /// When the next connection timer may be due.

@@ -226,7 +226,7 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     };
     let out = outgoing(pcb, t, plan);
     account(batch, t, plan);
-    segment::send(batch, &out, data).is_ok()
+    segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
 
 /// The planned data, shared with the send buffer; less of it if buffers are short, because data that
@@ -360,5 +360,5 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer learns when it sends something.
-    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new());
+    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new(), None);
 }

@@ -8,10 +8,10 @@
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kern::{CalloutId, LockClass, Mutex, Time, order};
+use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::{CalloutId, LockClass, Time, order};
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
@@ -20,6 +20,7 @@ use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
 use crate::config::TcpConfig;
+use crate::route::RouteCache;
 use crate::socket::SocketError;
 use crate::socket::wakers::Wakers;
 
@@ -248,6 +249,8 @@ pub(crate) struct Tcb {
     pub(crate) rtt: Rtt,
     pub(crate) cc: Congestion,
     pub(crate) timers: Timers,
+    /// The way to the peer, until the connection is closed: so it names no interface that is gone.
+    pub(crate) route: RouteCache,
     pub(crate) retransmits: u8,
     pub(crate) persist_shift: u32,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
@@ -311,6 +314,7 @@ impl Tcb {
             rtt: Rtt::new(),
             cc: Congestion::new(mss, config.initial_window),
             timers: Timers::default(),
+            route: RouteCache::default(),
             retransmits: 0,
             persist_shift: 0,
             probes_unanswered: 0,
@@ -399,6 +403,7 @@ impl Tcb {
         self.timers.stop();
         self.sndbuf.chain = Chain::new();
         self.reass.clear();
+        self.route.clear();
         if self.orphan {
             self.rcvbuf.chain = Chain::new();
         }

@@ -37,5 +37,5 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer will ask again.
-    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new());
+    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new(), None);
 }

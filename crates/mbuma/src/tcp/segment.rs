@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
 use crate::ip4;
+use crate::route::RouteCache;
 
 /// A received segment.
 #[derive(Debug)]
@@ -128,8 +129,14 @@ pub(crate) struct Outgoing {
     pub(crate) segsz: u16,
 }
 
-/// Puts headers before `data` and hands the packet to IP. Nothing of the data is copied.
-pub(crate) fn send(batch: &mut Batch<'_>, out: &Outgoing, data: Chain) -> Result<(), DropReason> {
+/// Puts headers before `data` and hands the packet to IP. Nothing of the data is copied. `route` is the
+/// connection's, if there is one.
+pub(crate) fn send(
+    batch: &mut Batch<'_>,
+    out: &Outgoing,
+    data: Chain,
+    route: Option<&mut RouteCache>,
+) -> Result<(), DropReason> {
     let fields = TcpFields {
         src_port: out.key.local.port(),
         dst_port: out.key.peer.port(),
@@ -164,7 +171,10 @@ pub(crate) fn send(batch: &mut Batch<'_>, out: &Outgoing, data: Chain) -> Result
         df: true,
     };
     batch.stack.tcp.counters.segments_out.inc();
-    ip4::output::run(batch, packet, &to)
+    match route {
+        Some(route) => ip4::output::run_cached(batch, packet, &to, route),
+        None => ip4::output::run(batch, packet, &to),
+    }
 }
 
 fn pseudo(key: Key, len: usize) -> Checksum {

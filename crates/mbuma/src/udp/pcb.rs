@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use kern::{LockClass, Random, RwLock, SeededState, order};
+use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::{Datagram, UdpError};
 use crate::datagramq::Datagramq;
@@ -53,7 +53,7 @@ impl UdpPcb {
 
 /// The sockets.
 #[derive(Debug)]
-pub(crate) struct Table(RwLock<Inner>);
+pub(crate) struct Table(RmLock<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -75,7 +75,7 @@ pub(super) enum Whose {
 impl Table {
     pub(super) fn new(random: &mut Random) -> Self {
         let by_port = HashMap::with_hasher(SeededState::new(random));
-        Self(RwLock::new(
+        Self(RmLock::new(
             &TABLE,
             Inner {
                 by_port,

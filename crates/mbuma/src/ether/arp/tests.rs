@@ -39,13 +39,13 @@ fn table_is_bounded() {
                 assert!(matches!(resolution, Resolution::Waits));
             }
         });
-        assert!(ifp.neighbours.table.lock().len() <= ENTRIES_MAX);
+        assert!(ifp.neighbours.table.read().len() <= ENTRIES_MAX);
     }
     // The stations that answered the longest ago went first; the newest is still known.
     assert!(
         ifp.neighbours
             .table
-            .lock()
+            .read()
             .contains_key(&Ipv4Addr::from(0x0a01_0000 + 1998))
     );
     stack.detach(index);

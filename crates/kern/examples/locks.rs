@@ -69,15 +69,15 @@ fn read_mostly() {
     let rm_write = || *black_box(&rm).write() += 1;
     let rw_write = || *black_box(&rw).write() += 1;
     let interrupt = || assert!(rseq::fence(), "membarrier");
-    println!("read-mostly lock, as a ratio to the read-write lock");
-    compare("  read", || alone(rm_read), || alone(rw_read));
-    compare("  write", || alone(rm_write), || alone(rw_write));
-    compare("  in sections", || alone(sections), || alone(rw_read));
+    println!("read-mostly lock");
+    beside_rw("  read", || alone(rm_read), || alone(rw_read));
+    beside_rw("  write", || alone(rm_write), || alone(rw_write));
+    beside_rw("  in sections", || alone(sections), || alone(rw_read));
     for threads in [2, 4] {
         let run = |act: &(dyn Fn() + Sync)| together(threads, act);
         println!("  {threads} threads");
-        compare("  read", || run(&rm_read), || run(&rw_read));
-        compare("  in sections", || run(&sections), || run(&rw_read));
+        beside_rw("  read", || run(&rm_read), || run(&rw_read));
+        beside_rw("  in sections", || run(&sections), || run(&rw_read));
     }
     if rseq::fence_available() {
         let busy = AtomicBool::new(true);
@@ -87,12 +87,12 @@ fn read_mostly() {
                     rm_read();
                 }
             });
-            compare(
+            beside_rw(
                 "  write+membarrier",
                 || alone(interrupt),
                 || alone(rw_write),
             );
-            compare(
+            beside_rw(
                 "  write beside a reader",
                 || alone(rm_write),
                 || alone(rw_write),
@@ -102,8 +102,16 @@ fn read_mostly() {
     }
 }
 
-/// Nanoseconds of each, in turn, so that what else goes on meets both.
 fn compare(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
+    beside("std", name, ours, theirs);
+}
+
+fn beside_rw(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
+    beside("a read-write lock", name, ours, theirs);
+}
+
+/// Nanoseconds of each, in turn, so that what else goes on meets both.
+fn beside(other: &str, name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
     let mut rounds: Vec<_> = (0..ROUNDS)
         .map(|_| {
             let (ours, theirs) = (ours(), theirs());
@@ -114,7 +122,7 @@ fn compare(name: &str, ours: impl Fn() -> f64, theirs: impl Fn() -> f64) {
     let (ratio, ours, theirs) = rounds[ROUNDS / 2];
     let (low, high) = (rounds[ROUNDS / 4].0, rounds[ROUNDS * 3 / 4].0);
     println!(
-        "{name:12} {ratio:5.2} of std ({low:.2} to {high:.2}); {ours:6.1} ns to {theirs:6.1} ns"
+        "{name:12} {ratio:5.2} of {other} ({low:.2} to {high:.2}); {ours:6.1} ns to {theirs:6.1} ns"
     );
 }
 

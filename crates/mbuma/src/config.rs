@@ -101,7 +101,7 @@ pub struct TcpConfig {
     /// How long an orphan (closed by its owner) may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
-    /// Connections, listeners and embryos together at most. Default 65,536.
+    /// Connections, listeners and embryos together at most. It bounds, and reserves nothing. Default 262,144.
     pub connections_max: usize,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
@@ -127,7 +127,7 @@ impl Default for TcpConfig {
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 8,
             fin_wait_2_timeout: Duration::from_secs(60),
-            connections_max: 65_536,
+            connections_max: 1 << 18,
             reass_ranges_max: 256,
             #[cfg(feature = "planted-bugs")]
             planted: None,

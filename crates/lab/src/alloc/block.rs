@@ -50,7 +50,12 @@ fn timed(
     let plan = Plan {
         title: format!("{case} {size}"),
         reps: effort.timing.reps,
-        reading: effort.timing.reading * if case == Case::Threads32 { LONGER } else { 1 },
+        reading: effort.timing.reading
+            * if matches!(case, Case::Threads2 | Case::Threads32) {
+                LONGER
+            } else {
+                1
+            },
         crosses: effort.timing.pair_of_cpus().filter(|_| case.crosses()),
     };
     let readings = rounds::interleave(&mut contestants, &plan, progress);
@@ -77,6 +82,7 @@ fn contestant<'a>(case: Case, one: &'a Made, effort: &'a Effort) -> Contestant<'
         Case::Batch64 => Box::new(move |n| subject.batch(cpu, n)),
         Case::Batch2048 => Box::new(move |n| subject.many(cpu, n)),
         Case::ProdCons => Box::new(move |n| subject.prodcons(two, n)),
+        Case::Threads2 => Box::new(move |n| subject.threads(&effort.timing.cpus, 2, n)),
         _ => Box::new(move |n| subject.threads(&effort.timing.cpus, THREADS, n)),
     };
     Contestant {

@@ -210,6 +210,7 @@ const TIMED: &[Case] = &[
     Case::Batch64,
     Case::Batch2048,
     Case::ProdCons,
+    Case::Threads2,
     Case::Threads32,
 ];
 /// A worker's own cache is no use for what another worker frees.
@@ -218,6 +219,7 @@ const LOCAL: &[Case] = &[
     Case::Pair,
     Case::Batch64,
     Case::Batch2048,
+    Case::Threads2,
     Case::Threads32,
 ];
 /// Those that never give memory back have no purge.
@@ -227,6 +229,7 @@ const KEEPS: &[Case] = &[
     Case::Batch64,
     Case::Batch2048,
     Case::ProdCons,
+    Case::Threads2,
     Case::Threads32,
     Case::Held,
     Case::Spike,
@@ -238,6 +241,7 @@ const POOL: &[Case] = &[
     Case::Batch64,
     Case::Batch2048,
     Case::ProdCons,
+    Case::Threads2,
     Case::Threads32,
     Case::Held,
 ];
@@ -248,12 +252,18 @@ const PEER: &[Case] = &[
     Case::Batch64,
     Case::Batch2048,
     Case::ProdCons,
+    Case::Threads2,
     Case::Threads32,
     Case::Spike,
 ];
 const TOLD: &[Case] = &[Case::Spike, Case::PurgeDip];
 const SINGLE: &[Case] = &[Case::Get, Case::Pair, Case::Batch64, Case::Batch2048];
-const BATCHES: &[Case] = &[Case::Batch64, Case::Batch2048, Case::Threads32];
+const BATCHES: &[Case] = &[
+    Case::Batch64,
+    Case::Batch2048,
+    Case::Threads2,
+    Case::Threads32,
+];
 
 const fn entry(
     name: &'static str,

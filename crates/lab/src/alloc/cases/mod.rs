@@ -28,6 +28,8 @@ pub(crate) enum Case {
     Batch2048,
     /// One CPU allocates, another frees.
     ProdCons,
+    /// Two threads on two CPUs: what busy CPUs take from each other, before more threads take anything.
+    Threads2,
     /// 32 threads on two CPUs.
     Threads32,
     /// What 2, 32 and 256 threads take out of the slabs.
@@ -40,12 +42,13 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them, in the order in which they run.
-    pub(crate) const ALL: [Case; 9] = [
+    pub(crate) const ALL: [Case; 10] = [
         Self::Get,
         Self::Pair,
         Self::Batch64,
         Self::Batch2048,
         Self::ProdCons,
+        Self::Threads2,
         Self::Threads32,
         Self::Held,
         Self::Spike,
@@ -60,6 +63,7 @@ impl Case {
             Self::Batch64 => "batch64",
             Self::Batch2048 => "batch2048",
             Self::ProdCons => "prodcons",
+            Self::Threads2 => "threads2",
             Self::Threads32 => "threads32",
             Self::Held => "held",
             Self::Spike => "spike",
@@ -77,6 +81,9 @@ impl Case {
             Self::ProdCons => {
                 "one CPU allocates and writes, a ring of 4096, another CPU reads and frees"
             }
+            Self::Threads2 => {
+                "two threads on two CPUs, each as in batch64: a control for threads32"
+            }
             Self::Threads32 => "32 threads on two CPUs, each as in batch64",
             Self::Held => "items out of the slabs after 2, 32, 256 threads with 64 in flight each",
             Self::Spike => "memory over time after a spike that another thread freed",
@@ -89,7 +96,7 @@ impl Case {
         match self {
             Self::Get | Self::Pair | Self::Batch64 | Self::Batch2048 => "ns/pair",
             Self::ProdCons => "ns/item",
-            Self::Threads32 => "CPU-ns/pair",
+            Self::Threads2 | Self::Threads32 => "CPU-ns/pair",
             Self::Held => "items",
             Self::Spike => "MB",
             Self::PurgeDip => "%",
@@ -98,7 +105,10 @@ impl Case {
 
     /// Whether data crosses CPUs in it.
     pub(crate) fn crosses(self) -> bool {
-        matches!(self, Self::ProdCons | Self::Threads32 | Self::PurgeDip)
+        matches!(
+            self,
+            Self::ProdCons | Self::Threads2 | Self::Threads32 | Self::PurgeDip
+        )
     }
 
     /// The sizes that it is measured with, of those asked for: a spike is one of clusters, unless none are asked for.

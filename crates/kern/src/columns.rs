@@ -103,8 +103,10 @@ impl<T> Column<T> {
     #[inline]
     pub(crate) fn of(self, cpu: usize) -> &'static T {
         debug_assert!(cpu < cpu::count());
-        // SAFETY: a column has a word for each CPU at this distance, in a chunk that was leaked.
-        unsafe { self.0.byte_add(cpu << STRIDE_SHIFT).as_ref() }
+        // SAFETY: a column has a word for each CPU at this distance.
+        let word = unsafe { self.0.byte_add(cpu << STRIDE_SHIFT) };
+        // SAFETY: in a chunk that was leaked.
+        unsafe { word.as_ref() }
     }
 
     /// The words of all CPUs.

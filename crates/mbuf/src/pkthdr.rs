@@ -52,7 +52,10 @@ pub struct PktHdr {
     pub l3_len: u8,
     /// Bytes of TCP or UDP header, options included.
     pub l4_len: u8,
-    _pad: [u8; 2],
+    /// How the packet arrived, in the numbers of the stack that it waits in; 0 where nobody said.
+    #[doc(alias = "M_BCAST")]
+    pub arrival: u8,
+    _pad: [u8; 1],
 }
 
 impl PktHdr {

@@ -5,23 +5,28 @@
 //!
 //! 1. connections that input or a user touched get one [`tcp::output`] each, so
 //!    that a batch of segments is answered by one acknowledgement;
-//! 2. interfaces with frames queued are told to transmit;
-//! 3. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
+//! 2. packets that were collected for other CPUs are handed over, and packets to ourselves handled, if
+//!    nobody else does;
+//! 3. interfaces with frames queued are told to transmit;
+//! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
 //! Called by: [`Stack`](crate::Stack) and the sockets. Locks: none of its own.
 
 use std::sync::Arc;
 
 use kern::{Cpu, Time, witness};
-use mbuf::Packet;
+use mbuf::{Mbufq, Packet};
 
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::ip4;
+use crate::netisr;
 use crate::socket::wakers::Wakes;
 use crate::stack::Inner;
 use crate::tcp;
 use crate::tcp::pcb::Inpcb;
+
+/// Rounds of packets to ourselves after which whoever waits for other things of the batch has waited enough.
+const ROUNDS_MAX: usize = 64;
 
 /// The work of one entry into the stack.
 pub(crate) struct Batch<'s> {
@@ -35,6 +40,8 @@ pub(crate) struct Batch<'s> {
     wakes: Vec<Wakes>,
     /// CPUs that were given something to do, and are not the caller.
     kicked: Vec<usize>,
+    /// Packets for other CPUs, and works that this batch owns.
+    pub(crate) netisr: netisr::Outbox<Mbufq>,
 }
 
 impl<'s> Batch<'s> {
@@ -47,6 +54,7 @@ impl<'s> Batch<'s> {
             transmit: Vec::new(),
             wakes: Vec::new(),
             kicked: Vec::new(),
+            netisr: netisr::Outbox::new(),
         }
     }
 
@@ -83,7 +91,6 @@ impl<'s> Batch<'s> {
 
     /// CPU `cpu` has something to do: it is woken at the end of the batch, unless the caller is that CPU
     /// and will see it.
-    #[allow(dead_code)] // netisr and per-CPU timers are next
     pub(crate) fn kick(&mut self, cpu: usize) {
         let own = self.cpu.is_own && self.cpu.index == cpu;
         if !own && !self.kicked.contains(&cpu) {
@@ -91,23 +98,46 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// Does what was put off. Output may queue frames, and frames to ourselves may touch
+    /// Does what was put off. Output may queue frames, and packets to ourselves may touch
     /// connections: round and round until nothing is left.
     pub(crate) fn finish(mut self) {
-        loop {
-            while let Some(pcb) = self.touched.pop() {
-                pcb.clear_touched();
-                tcp::output::run(&mut self, &pcb);
-            }
-            if ip4::loopback::drain(&mut self) {
-                continue;
-            }
-            let Some((ifp, queue)) = self.transmit.pop() else {
+        for round in 1_usize.. {
+            self.output();
+            if netisr::settle(&mut self) {
+                // Others may add packets to ourselves for ever: nothing else may wait for that.
+                if round.is_multiple_of(ROUNDS_MAX) {
+                    while self.transmit() {}
+                    self.call();
+                }
+            } else if !self.transmit() {
                 break;
-            };
-            witness::assert_none("a device's transmit");
-            ifp.transmit(&mut self, queue);
+            }
         }
+        self.call();
+        let (netisr, at_once) = (&self.stack.netisr, self.netisr.at_once);
+        netisr.count(self.cpu.index, at_once);
+    }
+
+    /// Gives each touched connection its turn.
+    fn output(&mut self) {
+        while let Some(pcb) = self.touched.pop() {
+            pcb.clear_touched();
+            tcp::output::run(self, &pcb);
+        }
+    }
+
+    /// Tells one interface to transmit; false if none has to be told.
+    fn transmit(&mut self) -> bool {
+        let Some((ifp, queue)) = self.transmit.pop() else {
+            return false;
+        };
+        witness::assert_none("a device's transmit");
+        ifp.transmit(self, queue);
+        true
+    }
+
+    /// Calls whom there is to be woken.
+    fn call(&mut self) {
         self.kicked
             .drain(..)
             .for_each(|cpu| self.stack.wake_cpu(cpu));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kern::{Clock, Cpus, MonotonicClock, OneCpu, Random};
 use mbuf::PoolConfig;
 
+use crate::netisr::NetisrConfig;
 use crate::unix::UnixConfig;
 
 /// Everything a [`Stack`](crate::Stack) takes from outside.
@@ -19,6 +20,8 @@ pub struct Config {
     pub cpus: Arc<dyn Cpus>,
     /// Buffers.
     pub pool: PoolConfig,
+    /// How packets get from devices to protocols.
+    pub netisr: NetisrConfig,
     /// TCP's tunables.
     pub tcp: TcpConfig,
     /// UNIX-domain sockets.
@@ -49,6 +52,7 @@ impl Config {
             random,
             cpus: Arc::new(OneCpu),
             pool: PoolConfig::default(),
+            netisr: NetisrConfig::default(),
             tcp: TcpConfig::default(),
             unix: UnixConfig::default(),
             udp_queue_max: 256,

@@ -51,6 +51,8 @@ drop_reasons! {
     TxQueueFull => "transmit_queue_full",
     InterfaceGone => "interface_gone",
     NoInterface => "no_such_interface",
+    // Dispatch.
+    NetisrQueueFull => "netisr_queue_full",
     // Link.
     FrameTruncated => "frame_truncated",
     NotOurMac => "not_our_mac",

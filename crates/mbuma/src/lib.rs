@@ -11,7 +11,7 @@
 //!           |                          ^
 //!   [ip4::output] -> [route]        [ip4::input] -> reassemble
 //!           |                          ^
-//!   [ether::output] -> [arp]        [netisr] direct dispatch
+//!   [ether::output] -> [arp]        [netisr] at once, or by the flow's CPU
 //!           |                          ^
 //!        [ifnet] queue              [ether::input]
 //!           |                          ^
@@ -91,6 +91,7 @@ pub use config::{Config, TcpConfig};
 pub use drops::DropReason;
 pub use icmp::Unreach;
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
+pub use netisr::{Dispatch, NetisrConfig, Protocol, WorkStats};
 pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
 #[cfg(feature = "planted-bugs")]

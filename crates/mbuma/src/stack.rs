@@ -33,6 +33,7 @@ use crate::ether::arp::Neighbours;
 use crate::icmp::IcmpState;
 use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet, Queue};
 use crate::ip4::Ip4State;
+use crate::netisr::{self, Netisr, WorkStats};
 use crate::route::Routes;
 use crate::socket::TcpInfo;
 use crate::tcp::{TcpState, TcpStats};
@@ -59,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) delivered: Counter,
     pub(crate) received: Counter,
     pub(crate) routes: Routes,
+    pub(crate) netisr: Netisr,
     pub(crate) ip4: Ip4State,
     pub(crate) icmp: IcmpState,
     pub(crate) udp: UdpState,
@@ -124,6 +126,7 @@ impl Stack {
     pub fn new(mut config: Config) -> Result<Self, ZoneError> {
         let pool = MbufPool::new(config.pool)?;
         let mut random = config.random.fork();
+        let mut flow_keys = config.random.fork();
         Ok(Self(Arc::new(Inner {
             clock: Arc::clone(&config.clock),
             cpu_wakers: (0..config.cpus.count())
@@ -136,6 +139,8 @@ impl Stack {
             delivered: Counter::new(),
             received: Counter::new(),
             routes: Routes::new(),
+            // A stream of its own: who has one CPU draws what it always drew.
+            netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
             icmp: IcmpState::new(&config),
             udp: UdpState::new(&config, &mut random),
@@ -160,6 +165,9 @@ impl Stack {
     /// If `devices` is empty.
     pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, config: IfConfig) -> IfIndex {
         assert!(!devices.is_empty(), "a device has at least one queue");
+        if devices.len() > 1 {
+            self.0.netisr.need_flows();
+        }
         let mac = config
             .mac
             .or_else(|| devices[0].mac())
@@ -257,9 +265,10 @@ impl Stack {
         self.0.enter(|batch| ether::input::run(batch, &ifp, frame));
     }
 
-    /// Runs timers that are due. Returns when the next one is: call again then at the latest, or
+    /// Handles packets that wait for any CPU, and runs timers that are due. Returns when the next one is: call again then at the latest, or
     /// earlier if anything else was called meanwhile.
     pub fn poll(&self) -> Option<Time> {
+        netisr::run_all(&self.0);
         self.0.enter(|batch| {
             batch.stack.tcp.run_timers(batch);
             batch.stack.ip4.run_timers(batch);
@@ -280,7 +289,9 @@ impl Stack {
             .iter()
             .filter_map(|i| i.neighbours.deadline())
             .min();
-        [self.0.tcp.deadline(), self.0.ip4.deadline(), arp]
+        let waits = self.0.netisr.waits_anywhere();
+        let now = waits.then(|| self.0.clock.now());
+        [now, self.0.tcp.deadline(), self.0.ip4.deadline(), arp]
             .into_iter()
             .flatten()
             .min()
@@ -321,6 +332,7 @@ impl Stack {
             delivered: self.0.delivered.get(),
             dropped: self.0.drops.nonzero(),
             interfaces: self.0.interfaces.read().iter().map(|i| i.stats()).collect(),
+            netisr: self.netisr_stats(),
             tcp: self.0.tcp.stats(),
             pool: self.0.pool.stats(),
         }
@@ -346,6 +358,8 @@ pub struct StackStats {
     pub dropped: Vec<(DropReason, u64)>,
     /// Each interface.
     pub interfaces: Vec<IfStats>,
+    /// How packets got to protocols, by CPU and protocol.
+    pub netisr: Vec<WorkStats>,
     /// TCP.
     pub tcp: TcpStats,
     /// Buffers.

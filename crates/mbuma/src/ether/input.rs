@@ -36,6 +36,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     meta.iface = ifp.index.0;
     meta.stamp_ns = batch.now.as_nanos();
     meta.l2_len = 0;
+    // A hash of the stack that it comes from tells us nothing.
+    meta.flow = 0;
     netisr::dispatch(batch, ifp, header.ethertype(), frame, arrival);
 }
 

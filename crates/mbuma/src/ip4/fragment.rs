@@ -35,6 +35,8 @@ pub(super) fn run(
     if let Err(reason) = offload::finish_checksum(&mut packet, 0) {
         return output::refuse(batch, packet, reason);
     }
+    // They stay together, as far as we can help.
+    let flow = packet.header().flow;
     let (pool, mut rest) = (&batch.stack.pool, packet.into_chain());
     let mut offset = 0;
     while !rest.is_empty() {
@@ -47,7 +49,8 @@ pub(super) fn run(
             batch.stack.drops.count(DropReason::TxNoBufs);
             return Err(DropReason::TxNoBufs);
         };
-        piece.header_mut().csum = Csum::empty();
+        let meta = piece.header_mut();
+        (meta.csum, meta.flow) = (Csum::empty(), flow);
         // The caller checked that header and payload together fit 16 bits.
         let fields = Ipv4Fields {
             payload_len: len as u16,

@@ -1,6 +1,6 @@
 //! IP packets that arrived: checked, found to be for us, put together, handed on.
 //!
-//! Called by: netisr, [`loopback`](super::loopback). Calls: reassemble, icmp, udp, tcp.
+//! Called by: netisr. Calls: reassemble, icmp, udp, tcp.
 //!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
 //! wait for the other fragments, [`hand_on`].
@@ -25,7 +25,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::icmp::{self, Unreach};
 use crate::ifnet::Ifnet;
-use crate::netisr::Arrival;
+use crate::netisr::{self, Arrival};
 use crate::{tcp, udp};
 
 /// The one group that every host is in (RFC 1112 section 4).
@@ -94,7 +94,9 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     }
     if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
         batch.stack.received.inc();
-        hand_on(batch, ifp, whole, &facts);
+        if let Some(whole) = netisr::redispatch(batch, whole, arrival) {
+            hand_on(batch, ifp, whole, &facts);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ mod datagram;
 mod fragment;
 mod ident;
 pub(crate) mod input;
-pub(crate) mod loopback;
+mod loopback;
 pub(crate) mod output;
 mod reassemble;
 
@@ -32,7 +32,6 @@ mod reassemble;
 #[derive(Debug)]
 pub(crate) struct Ip4State {
     idents: ident::Idents,
-    looped: loopback::Loopback,
     reassembly: reassemble::Reassembly,
 }
 
@@ -40,7 +39,6 @@ impl Ip4State {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
         Self {
             idents: ident::Idents::new(random),
-            looped: loopback::Loopback::new(),
             reassembly: reassemble::Reassembly::new(config, random),
         }
     }

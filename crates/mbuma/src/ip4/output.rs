@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mbuf::Packet;
 use wire::{Ipv4Fields, Ipv4Header, is_martian_destination};
 
-use super::{Send, fragment};
+use super::{Send, fragment, loopback};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
@@ -125,7 +125,7 @@ fn to_ourselves(
     if prepend_header(&mut packet, fields).is_err() {
         return refuse(batch, packet, DropReason::TxNoBufs);
     }
-    match batch.stack.ip4.looped.enqueue(packet, route.ifp.index) {
+    match loopback::enqueue(batch, packet, route.ifp.index) {
         Ok(()) => Ok(()),
         Err((packet, reason)) => refuse(batch, packet, reason),
     }

@@ -472,7 +472,9 @@ fn open(stack: &Arc<Inner>, key: Key, mtu: u32) -> Result<Arc<Inpcb>, SocketErro
         };
         let iss = tcp.initial_sequence(&key, now);
         let mss = mtu.saturating_sub(40);
-        let pcb = Inpcb::new(key, Tcb::new(&tcp.config, State::SynSent, iss, mss, now));
+        let tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
+        let flow = stack.netisr.flows().between(key.local, key.peer);
+        let pcb = Inpcb::new(key, flow, tcb);
         if tcp.table.insert(&pcb, tcp.config.connections_max) {
             tcp.counters.opened_active.inc();
             return Ok(pcb);

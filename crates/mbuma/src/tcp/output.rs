@@ -255,6 +255,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     };
     Outgoing {
         key: pcb.key,
+        flow: pcb.flow,
         seq: plan.seq,
         ack: if plan.flags.contains(TcpFlags::ACK) {
             t.rcv_nxt
@@ -351,6 +352,7 @@ fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
 pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
     let out = Outgoing {
         key,
+        flow: 0,
         seq,
         ack,
         flags: TcpFlags::RST | TcpFlags::ACK,

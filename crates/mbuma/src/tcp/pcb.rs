@@ -175,15 +175,18 @@ impl Timers {
 #[derive(Debug)]
 pub(crate) struct Inpcb {
     pub(crate) key: Key,
+    /// The hash of its flow, for what is sent.
+    pub(crate) flow: u32,
     pub(crate) tcb: Mutex<Tcb>,
     touched: AtomicBool,
 }
 
 impl Inpcb {
-    pub(crate) fn new(key: Key, tcb: Tcb) -> Arc<Self> {
+    pub(crate) fn new(key: Key, flow: u32, tcb: Tcb) -> Arc<Self> {
         let tcb = Mutex::new(&CONN, tcb);
         Arc::new(Self {
             key,
+            flow,
             tcb,
             touched: AtomicBool::new(false),
         })

@@ -28,6 +28,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     };
     let out = Outgoing {
         key: seg.key,
+        flow: 0,
         seq,
         ack,
         flags,

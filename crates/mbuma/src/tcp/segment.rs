@@ -120,6 +120,8 @@ fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropRe
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) key: Key,
+    /// The connection's, or 0 where there is none.
+    pub(crate) flow: u32,
     pub(crate) seq: SeqNum,
     pub(crate) ack: SeqNum,
     pub(crate) flags: TcpFlags,
@@ -162,6 +164,7 @@ pub(crate) fn send(
     h.csum |= Csum::TCP;
     h.l4_len = header_len as u8;
     h.tso_segsz = out.segsz;
+    h.flow = flow(batch, out);
     let to = ip4::Send {
         src: *out.key.local.ip(),
         dst: *out.key.peer.ip(),
@@ -174,6 +177,15 @@ pub(crate) fn send(
     match route {
         Some(route) => ip4::output::run_cached(batch, packet, &to, route),
         None => ip4::output::run(batch, packet, &to),
+    }
+}
+
+/// The hash of the flow. What answers a segment of no connection has it computed where it matters.
+fn flow(batch: &Batch<'_>, out: &Outgoing) -> u32 {
+    let netisr = &batch.stack.netisr;
+    match out.flow {
+        0 if netisr.flows_matter() => netisr.flows().between(out.key.local, out.key.peer),
+        flow => flow,
     }
 }
 

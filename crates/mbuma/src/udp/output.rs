@@ -58,7 +58,11 @@ fn build(
     header.set_checksum(sum.partial());
     let mut packet = Packet::before_chain(&batch.stack.pool, payload)?;
     header.emit(packet.prepend(UdpHeader::LEN)?);
+    let netisr = &batch.stack.netisr;
     let meta = packet.header_mut();
+    if netisr.flows_matter() {
+        meta.flow = netisr.flows().between(src, dst);
+    }
     meta.csum = Csum::UDP;
     meta.l4_len = UdpHeader::LEN as u8;
     Ok(packet)

@@ -28,6 +28,7 @@ pub(in super::super) fn figures() -> Figures {
             input: sizes(12),
             output: sizes(3),
         }],
+        netisr: Vec::new(),
         tcp: TcpStats::default(),
         pool: pool.stats(),
     };

@@ -1,0 +1,98 @@
+//! What netisr is told: which protocols there are, when their packets are handled, how many may wait.
+//!
+//! Called by: embedding programs, [`Config`](crate::Config). Calls nothing.
+
+/// What netisr tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Protocol {
+    /// IPv4 packets from devices.
+    #[doc(alias = "NETISR_IP")]
+    Ip4 = 0,
+    /// ARP.
+    #[doc(alias = "NETISR_ARP")]
+    Arp = 1,
+    /// IPv4 packets from this stack to itself.
+    #[doc(alias = "if_simloop")]
+    Loopback = 2,
+}
+
+/// How many there are.
+pub(super) const PROTOCOLS: usize = 3;
+
+impl Protocol {
+    /// Each of them.
+    pub const ALL: [Self; PROTOCOLS] = [Self::Ip4, Self::Arp, Self::Loopback];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ip4 => "ip4",
+            Self::Arp => "arp",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
+/// When and where packets are handled. A flow's packets stay in order under each, and when it changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Dispatch {
+    /// At once, by whoever brings them in: nothing is queued, nobody woken, the packet is still in the
+    /// cache. Where a device has a queue a CPU, its queues do the spreading.
+    #[default]
+    #[doc(alias = "NETISR_DISPATCH_DIRECT")]
+    Direct = 0,
+    /// At once if the caller is the CPU of the packet's flow, else by that CPU.
+    #[doc(alias = "NETISR_DISPATCH_HYBRID")]
+    Hybrid = 1,
+    /// By the CPU of the packet's flow, later: for a device with one queue and more work than one CPU
+    /// does. Somebody must look after each CPU:
+    /// [`Stack::run_netisr`](crate::Stack::run_netisr), or [`Stack::poll`](crate::Stack::poll) for all.
+    #[doc(alias = "NETISR_DISPATCH_DEFERRED")]
+    Deferred = 2,
+}
+
+impl Dispatch {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Direct, Self::Hybrid, Self::Deferred];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Hybrid => "hybrid",
+            Self::Deferred => "deferred",
+        }
+    }
+
+    pub(super) const fn from_u8(value: u8) -> Self {
+        match value {
+            0 => Self::Direct,
+            1 => Self::Hybrid,
+            _ => Self::Deferred,
+        }
+    }
+}
+
+/// How packets get from devices to protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetisrConfig {
+    /// Each protocol's policy at first; [`Stack::set_dispatch`](crate::Stack::set_dispatch) changes it.
+    /// Default [`Dispatch::Direct`].
+    #[doc(alias = "net.isr.dispatch")]
+    pub dispatch: Dispatch,
+    /// Packets of one protocol that wait for one CPU at most. A connection's whole window to
+    /// ourselves should find room: at 1448 bytes a segment, 1 MiB are 725 packets. Default 4096.
+    #[doc(alias = "net.isr.defaultqlimit")]
+    pub queue_max: usize,
+}
+
+impl Default for NetisrConfig {
+    fn default() -> Self {
+        Self {
+            dispatch: Dispatch::Direct,
+            queue_max: 4096,
+        }
+    }
+}

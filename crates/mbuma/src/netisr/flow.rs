@@ -1,0 +1,74 @@
+//! Which flow a packet belongs to: a hash of its two ends.
+//!
+//! Called by: [`netisr`](super) (what comes in), tcp and udp (what leaves). Calls: `kern::random`.
+//!
+//! The same in both directions, so that a connection's segments are sent by way of the queue that they come
+//! in by, and are handled on one CPU. Keyed, so that no outsider can aim all of his flows at one
+//! CPU. Fragments but the first have no ports: all are hashed by their addresses alone, and so is what
+//! has no ports at all, such as ICMP.
+//!
+//! Invariant: never 0, which means that nobody computed it. Locks: none. Sources: RSS (Toeplitz hashes,
+//! which need no key to be aimed at), RFC 791 section 3.2.
+
+use std::hash::{BuildHasher, Hasher};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use kern::{Random, SeededState};
+use mbuf::Packet;
+use wire::{ArpPacket, IpProto, Ipv4Header};
+
+/// A stack's key.
+#[derive(Debug)]
+pub(crate) struct Flows(SeededState);
+
+impl Flows {
+    pub(super) fn new(random: &mut Random) -> Self {
+        Self(SeededState::new(random))
+    }
+
+    /// The flow between two ends, whichever is ours.
+    pub(crate) fn between(&self, a: SocketAddrV4, b: SocketAddrV4) -> u32 {
+        self.hash((*a.ip(), a.port()), (*b.ip(), b.port()))
+    }
+
+    fn hash(&self, a: (Ipv4Addr, u16), b: (Ipv4Addr, u16)) -> u32 {
+        let end = |(ip, port): (Ipv4Addr, u16)| u64::from(u32::from(ip)) << 16 | u64::from(port);
+        let (a, b) = (end(a), end(b));
+        let mut hasher = self.0.build_hasher();
+        hasher.write(&a.min(b).to_le_bytes());
+        hasher.write(&a.max(b).to_le_bytes());
+        (hasher.finish() as u32).max(1)
+    }
+
+    /// The flow of a packet that begins with its IP header, which nobody has checked yet: of a damaged
+    /// one, any.
+    pub(super) fn of_ip4(&self, packet: &Packet) -> u32 {
+        let mut header = [0; Ipv4Header::LEN];
+        packet.copy_to(0, &mut header);
+        let addr = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| header[at + i]));
+        let (src_port, dst_port) = ports(packet, &header).unwrap_or((0, 0));
+        self.hash((addr(12), src_port), (addr(16), dst_port))
+    }
+
+    /// The flow of an ARP packet: all that one sender says.
+    pub(super) fn of_arp(&self, packet: &Packet) -> u32 {
+        const SENDER: usize = 14;
+        const _: () = assert!(SENDER + 4 <= ArpPacket::LEN);
+        let mut sender = [0; 4];
+        packet.copy_to(SENDER, &mut sender);
+        self.hash((sender.into(), 0), (sender.into(), 0))
+    }
+}
+
+/// The ports of a packet that has some, and is no fragment.
+fn ports(packet: &Packet, header: &[u8; Ipv4Header::LEN]) -> Option<(u16, u16)> {
+    // More fragments, or an offset.
+    let fragment = header[6] & 0x3f | header[7] != 0;
+    let has_ports = [IpProto::TCP, IpProto::UDP].contains(&IpProto(header[9]));
+    let len = usize::from(header[0] & 0x0f) * 4;
+    let mut ports = [0; 4];
+    (!fragment && has_ports && packet.copy_to(len, &mut ports)).then(|| {
+        let [a, b, c, d] = ports;
+        (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+    })
+}

@@ -1,0 +1,88 @@
+//! What was dispatched how, by CPU and protocol.
+//!
+//! Called by: [`Stack::netisr_stats`](crate::Stack::netisr_stats). Calls: the lanes.
+
+use std::fmt;
+
+use kern::Counter;
+
+use super::{Netisr, Protocol};
+
+/// One CPU's figures of one protocol. Each packet that came for it was handled at once (`direct`,
+/// `hybrid`), or `queued`, or `dropped`; each that was queued was `handled`, or is `waiting`, or in somebody's
+/// hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(alias = "sysctl_netisr_work")]
+pub struct WorkStats {
+    /// Which CPU.
+    pub cpu: usize,
+    /// Which protocol.
+    pub protocol: Protocol,
+    /// Packets that this CPU brought in and handled at once.
+    pub direct: u64,
+    /// The same, under [`Dispatch::Hybrid`](crate::Dispatch::Hybrid).
+    pub hybrid: u64,
+    /// Packets that were queued for this CPU.
+    pub queued: u64,
+    /// Of these, those that another CPU brought in.
+    pub moved: u64,
+    /// Packets that were taken from its queue and handled.
+    pub handled: u64,
+    /// Packets for which its queue had no room.
+    pub dropped: u64,
+    /// How often it had to be told that something waits.
+    pub kicks: u64,
+    /// Packets that wait now.
+    pub waiting: usize,
+    /// The most that ever waited.
+    pub high_water: usize,
+}
+
+impl Netisr {
+    pub(super) fn stats(&self) -> Vec<WorkStats> {
+        let of = |cpu: usize| Protocol::ALL.map(|protocol| self.work_stats(cpu, protocol));
+        (0..self.cpus()).flat_map(of).collect()
+    }
+
+    fn work_stats(&self, cpu: usize, protocol: Protocol) -> WorkStats {
+        let (counts, waiting) = self.lane(protocol).counts(cpu);
+        let [direct, hybrid] = self.at_once[cpu][protocol as usize]
+            .each_ref()
+            .map(Counter::get);
+        WorkStats {
+            cpu,
+            protocol,
+            direct,
+            hybrid,
+            queued: counts.queued,
+            moved: counts.moved,
+            handled: counts.handled,
+            dropped: counts.full,
+            kicks: counts.kicks,
+            waiting,
+            high_water: counts.high_water,
+        }
+    }
+}
+
+/// A line for people.
+impl fmt::Display for WorkStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cpu {} {}: {} direct, {} hybrid, {} queued ({} from other CPUs), {} handled, {} waiting \
+             (at most {}), {} dropped, {} kicks",
+            self.cpu,
+            self.protocol.name(),
+            self.direct,
+            self.hybrid,
+            self.queued,
+            self.moved,
+            self.handled,
+            self.waiting,
+            self.high_water,
+            self.dropped,
+            self.kicks,
+        )
+    }
+}

@@ -1,0 +1,256 @@
+//! What waits for one CPU of one protocol, and who handles it.
+//!
+//! Called by: [`lane`](super::lane). Calls nothing.
+//!
+//! # The protocol
+//!
+//! A row of packets waits under a mutex, together with the state of the one who is to handle it:
+//!
+//! ```text
+//!            put: kick the CPU            begin: all of it
+//!    Idle ---------------------> Scheduled ---------------> Running --+ put: nothing to do
+//!     | ^                            ^                        |  ^----+ next, something waits: all of it
+//!     | |                            | end, something waits   |
+//!     | +----------------------------+------------------------+
+//!     |                    end, next: nothing waits           ^
+//!     +-------------------------------------------------------+
+//!       own: the caller handles it; put by one who will handle it himself
+//! ```
+//!
+//! Three claims:
+//!
+//! - **Nothing is forgotten.** A row and its state change under one mutex. It goes `Idle` only where
+//!   nothing waits; while something does, its CPU was kicked and has not begun since, or an owner is on
+//!   its way back to look.
+//! - **One at a time.** Who has made it `Running` owns it, and nobody else takes packets from it or
+//!   handles one of its flows' in its place, until the owner has put it down.
+//! - **Nothing overtakes.** It goes `Idle` after the last packet taken was handled. So who reads `Idle`
+//!   (acquire; written with release) may handle a packet at once: all that was put before it is
+//!   done. "Before" means that the put had returned before the look began: whatever brings a flow's packets
+//!   in (a device's queue, a connection) does so one after the other.
+//!
+//! Whoever owns it without having taken a row (`own`) need not look at the state, only at whether
+//! something waits: what came behind its back is handled first.
+//!
+//! Locks: `row` (class IFQUEUE, so that a connection may be held). `schedules.rs` runs the protocol, and
+//! mistakes in it, in many random orders. Sources: netisr(9)'s workstreams, seed 003's state machine.
+
+use core::mem;
+
+use kern::handoff::Row;
+use kern::prim::{AtomicU8, AtomicUsize, Mutex, Ordering};
+use kern::{LockClass, order};
+
+static ROW: LockClass = LockClass::new("netisr queue", order::IFQUEUE);
+
+/// Nothing waits and nobody handles anything. Operations: put, own. Caveats: none.
+const IDLE: u8 = 0;
+/// Something waits, and the CPU was kicked. Operations: put, begin. Caveats: no second kick.
+const SCHEDULED: u8 = 1;
+/// Somebody handles packets, and will look again. Operations: put; next and end by the owner. Caveats:
+/// how far it has come is not known.
+const RUNNING: u8 = 2;
+
+/// A queue of packets with the state of whoever handles them. Lines of its own, so that CPUs that do not
+/// share packets share nothing.
+#[repr(align(128))]
+pub(super) struct Work<Q> {
+    /// Written under `row`'s lock.
+    state: AtomicU8,
+    /// How many wait. Written under `row`'s lock, for an owner to look at without it.
+    waiting: AtomicUsize,
+    row: Mutex<Queue<Q>>,
+}
+
+#[derive(Default)]
+struct Queue<Q> {
+    row: Q,
+    counts: Counts,
+}
+
+/// What happened to what was put.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) queued: u64,
+    pub(super) moved: u64,
+    pub(super) handled: u64,
+    pub(super) full: u64,
+    pub(super) kicks: u64,
+    pub(super) high_water: usize,
+}
+
+/// Who is to handle what is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handler {
+    /// Its CPU.
+    Cpu,
+    /// The caller, if nobody else does now.
+    Caller,
+}
+
+/// What became of a put. What found no room is still in the caller's row.
+#[must_use = "a CPU that is not kicked sleeps for ever"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// Somebody will look.
+    Queued,
+    /// The CPU does not know of it: kick it.
+    Kick,
+    /// The caller owns it now.
+    Owned,
+}
+
+/// What an owner leaves behind.
+#[must_use = "what is left must be handled by somebody"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Nothing,
+    /// Something waits, for whoever begins next.
+    Some,
+}
+
+impl<Q: Row> Work<Q> {
+    pub(super) fn new() -> Self {
+        let queue = Queue {
+            row: Q::default(),
+            counts: Counts::default(),
+        };
+        Self {
+            state: AtomicU8::new(IDLE),
+            waiting: AtomicUsize::new(0),
+            row: Mutex::new(&ROW, queue),
+        }
+    }
+
+    /// Whether everything that was put before is done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
+    /// Whether somebody is to begin. Relaxed: who must not miss it was kicked, or put it himself.
+    pub(super) fn is_scheduled(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == SCHEDULED
+    }
+
+    /// Whether nothing waits: for the owner, and meaning what was put before the call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) == 0
+    }
+
+    /// Queues what there is room for. `moved`: it comes from another CPU. `active` counts those of the
+    /// lane that are not idle.
+    pub(super) fn put(
+        &self,
+        row: &mut Q,
+        max: usize,
+        moved: bool,
+        by: Handler,
+        active: &AtomicUsize,
+    ) -> Put {
+        let mut queue = self.row.lock();
+        let queued = queue.add(row, max, moved);
+        self.waiting.store(queue.row.len(), Ordering::Release);
+        if queued == 0 || self.state.load(Ordering::Relaxed) != IDLE {
+            return Put::Queued;
+        }
+        active.fetch_add(1, Ordering::AcqRel);
+        match by {
+            Handler::Cpu => {
+                queue.counts.kicks += 1;
+                self.state.store(SCHEDULED, Ordering::Release);
+                Put::Kick
+            }
+            Handler::Caller => {
+                self.state.store(RUNNING, Ordering::Release);
+                Put::Owned
+            }
+        }
+    }
+
+    /// Becomes the owner of what is idle, to handle packets that are not queued. Says whether it is.
+    pub(super) fn own(&self, active: &AtomicUsize) -> bool {
+        let _queue = self.row.lock();
+        if self.state.load(Ordering::Relaxed) != IDLE {
+            return false;
+        }
+        active.fetch_add(1, Ordering::AcqRel);
+        self.state.store(RUNNING, Ordering::Release);
+        true
+    }
+
+    /// Becomes the owner of what is scheduled, and takes all that waits, in O(1).
+    pub(super) fn begin(&self) -> Option<Q> {
+        let mut queue = self.row.lock();
+        if self.state.load(Ordering::Relaxed) != SCHEDULED {
+            return None;
+        }
+        self.state.store(RUNNING, Ordering::Release);
+        self.waiting.store(0, Ordering::Release);
+        Some(mem::take(&mut queue.row))
+    }
+
+    /// The owner handled `handled` packets, and takes what waits now; `None`: nothing, and it owns it no
+    /// more.
+    pub(super) fn next(&self, handled: u64, active: &AtomicUsize) -> Option<Q> {
+        let mut queue = self.row.lock();
+        queue.counts.handled += handled;
+        if queue.row.is_empty() {
+            self.rest(active);
+            return None;
+        }
+        self.waiting.store(0, Ordering::Release);
+        Some(mem::take(&mut queue.row))
+    }
+
+    /// The owner handled `handled` packets of what it took and puts the others back, before those that
+    /// came meanwhile. It owns it no more.
+    pub(super) fn end(&self, handled: u64, mut others: Q, active: &AtomicUsize) -> Left {
+        let mut queue = self.row.lock();
+        queue.counts.handled += handled;
+        if !others.is_empty() {
+            others.take_from(&mut queue.row, usize::MAX);
+            queue.row = others;
+        }
+        if queue.row.is_empty() {
+            self.rest(active);
+            return Left::Nothing;
+        }
+        self.waiting.store(queue.row.len(), Ordering::Release);
+        self.state.store(SCHEDULED, Ordering::Release);
+        Left::Some
+    }
+
+    /// With the lock held, and nothing waiting.
+    fn rest(&self, active: &AtomicUsize) {
+        self.state.store(IDLE, Ordering::Release);
+        active.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// What happened so far, and how many wait.
+    pub(super) fn counts(&self) -> (Counts, usize) {
+        let queue = self.row.lock();
+        (queue.counts, queue.row.len())
+    }
+
+    /// Whether row and state agree: nothing waits that nobody is to handle.
+    pub(super) fn is_valid(&self) -> bool {
+        let queue = self.row.lock();
+        let idle = self.state.load(Ordering::Relaxed) == IDLE;
+        let told = self.waiting.load(Ordering::Relaxed) == queue.row.len();
+        told && !(idle && !queue.row.is_empty())
+    }
+}
+
+impl<Q: Row> Queue<Q> {
+    /// Queues as much of `row` as there is room for; says how much.
+    fn add(&mut self, row: &mut Q, max: usize, moved: bool) -> usize {
+        let room = max.saturating_sub(self.row.len());
+        let queued = room.min(row.len());
+        self.row.take_from(row, queued);
+        self.counts.queued += queued as u64;
+        self.counts.moved += if moved { queued as u64 } else { 0 };
+        self.counts.full += row.len() as u64;
+        self.counts.high_water = self.counts.high_water.max(self.row.len());
+        queued
+    }
+}

@@ -110,7 +110,7 @@ pub struct TcpConfig {
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
     /// A bug to be switched on. Default none.
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(any(feature = "planted-bugs", shuttle))]
     pub planted: Option<crate::tcp::Planted>,
 }
 
@@ -133,7 +133,7 @@ impl Default for TcpConfig {
             fin_wait_2_timeout: Duration::from_secs(60),
             connections_max: 1 << 18,
             reass_ranges_max: 256,
-            #[cfg(feature = "planted-bugs")]
+            #[cfg(any(feature = "planted-bugs", shuttle))]
             planted: None,
         }
     }

@@ -94,7 +94,7 @@ pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use netisr::{Dispatch, NetisrConfig, Protocol, WorkStats};
 pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
-#[cfg(feature = "planted-bugs")]
+#[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
 pub use tcp::{State, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

@@ -4,7 +4,8 @@
 //! Whoever embeds it brings time and entropy ([`Config`]), attaches devices, and drives it:
 //!
 //! * [`Stack::poll_interface`] takes in frames that a device received;
-//! * [`Stack::poll`] runs timers that are due and says when the next one is;
+//! * [`Stack::poll`] runs timers that are due and says when the next one is; [`Stack::poll_timers`] those of one
+//!   CPU, where several threads drive it;
 //! * sockets are used from any thread.
 //!
 //! Called by: the runtime at the edge (the tool, the simulator, an embedding program). Calls: every
@@ -43,6 +44,9 @@ use crate::unix::UnixState;
 static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
 static CPU_WAKER: LockClass = LockClass::new("cpu waker", order::PARKER);
 static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
+
+/// The CPU that runs the timers which no CPU has for itself. There is always one of this number.
+pub(crate) const SHARED_TIMERS_CPU: usize = 0;
 
 /// A network stack: clone the handle freely, use it from any thread.
 #[derive(Clone)]
@@ -265,36 +269,60 @@ impl Stack {
         self.0.enter(|batch| ether::input::run(batch, &ifp, frame));
     }
 
-    /// Handles packets that wait for any CPU, and runs timers that are due. Returns when the next one is: call again then at the latest, or
-    /// earlier if anything else was called meanwhile.
+    /// Handles packets that wait for any CPU, and runs timers that are due, of all CPUs. Returns when the next
+    /// one is: call again then at the latest, or earlier if anything else was called meanwhile.
     pub fn poll(&self) -> Option<Time> {
         netisr::run_all(&self.0);
+        (0..self.0.tcp.wheels.cpus()).for_each(|cpu| self.run_timers(cpu));
+        self.next_deadline()
+    }
+
+    /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
+    /// of whatever has no CPU of its own (neighbours, reassembly). Returns when its next one is; if another
+    /// thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is called.
+    ///
+    /// # Panics
+    /// If there is no such CPU: see [`Config::cpus`].
+    pub fn poll_timers(&self, cpu: usize) -> Option<Time> {
+        self.run_timers(cpu);
+        self.next_deadline_of(cpu)
+    }
+
+    fn run_timers(&self, cpu: usize) {
         self.0.enter(|batch| {
-            batch.stack.tcp.run_timers(batch);
+            batch.stack.tcp.run_timers(batch, cpu);
+            if cpu != SHARED_TIMERS_CPU {
+                return;
+            }
             batch.stack.ip4.run_timers(batch);
             let interfaces = batch.stack.interfaces.read().clone();
             interfaces
                 .iter()
                 .for_each(|ifp| ifp.neighbours.run_timers(batch, ifp));
         });
-        self.next_deadline()
     }
 
     /// When [`Stack::poll`] has something to do next.
     pub fn next_deadline(&self) -> Option<Time> {
-        let arp = self
-            .0
-            .interfaces
-            .read()
-            .iter()
-            .filter_map(|i| i.neighbours.deadline())
-            .min();
-        let waits = self.0.netisr.waits_anywhere();
-        let now = waits.then(|| self.0.clock.now());
-        [now, self.0.tcp.deadline(), self.0.ip4.deadline(), arp]
-            .into_iter()
-            .flatten()
-            .min()
+        if self.0.netisr.waits_anywhere() {
+            return Some(self.0.clock.now());
+        }
+        let cpus = 0..self.0.tcp.wheels.cpus();
+        cpus.filter_map(|cpu| self.next_deadline_of(cpu)).min()
+    }
+
+    /// When [`Stack::poll_timers`] has something to do next for CPU `cpu`.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn next_deadline_of(&self, cpu: usize) -> Option<Time> {
+        let tcp = self.0.tcp.deadline(cpu);
+        if cpu != SHARED_TIMERS_CPU {
+            return tcp;
+        }
+        let interfaces = self.0.interfaces.read();
+        let arp = interfaces.iter().filter_map(|i| i.neighbours.deadline());
+        arp.chain(tcp).chain(self.0.ip4.deadline()).min()
     }
 
     /// Whom to wake when another thread gave CPU `cpu` something to do: packets, or a timer earlier than

@@ -32,6 +32,7 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
+use crate::stack::SHARED_TIMERS_CPU;
 use entry::{Entry, RETRY, Retry};
 
 mod entry;
@@ -109,6 +110,7 @@ impl Neighbours {
                     next: batch.now + RETRY,
                 };
                 drop(table);
+                batch.kick(SHARED_TIMERS_CPU);
                 ask(batch, ifp, addr, Some(mac));
                 Resolution::Known(mac, packet)
             }
@@ -124,6 +126,7 @@ impl Neighbours {
                 let evicted = start(&mut table, addr, packet, batch.now);
                 drop(table);
                 drop_waiting(batch, evicted, DropReason::ArpQueueFull);
+                batch.kick(SHARED_TIMERS_CPU);
                 ask(batch, ifp, addr, None);
                 Resolution::Waits
             }

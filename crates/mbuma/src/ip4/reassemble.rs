@@ -36,6 +36,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::drops::DropReason;
 use crate::icmp;
+use crate::stack::SHARED_TIMERS_CPU;
 
 static TABLE: LockClass = LockClass::new("reassembly", order::REASS);
 
@@ -88,7 +89,7 @@ impl Reassembly {
     #[doc(alias = "ip_reass")]
     pub(super) fn add(
         &self,
-        batch: &Batch<'_>,
+        batch: &mut Batch<'_>,
         packet: Packet,
         facts: &Facts,
     ) -> Option<(Packet, Facts)> {
@@ -106,6 +107,9 @@ impl Reassembly {
         let mut gone = Vec::new();
         let added = {
             let mut table = self.table.lock();
+            if table.order.is_empty() {
+                batch.kick(SHARED_TIMERS_CPU); // it had nothing to wait for
+            }
             self.open(&mut table, key, batch.now, &mut gone);
             let added = table.insert(&batch.stack.pool, key, packet, facts, self.fragments_max);
             table.keep_below(PINNED_MAX, &mut gone);

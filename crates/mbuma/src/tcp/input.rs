@@ -36,12 +36,18 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>)
         Ok(seg) => seg,
         Err((packet, reason)) => return batch.drop(packet, reason),
     };
-    let verdict = match connection(batch, &seg) {
+    demultiplex(batch, &mut seg, ip);
+}
+
+/// Finds out whom a segment is for, and brings it there.
+#[doc(alias = "in_pcblookup")]
+pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Received<'_>) {
+    let verdict = match connection(batch, seg) {
         Some(pcb) => {
             batch.stack.tcp.counters.segments_in.inc();
-            steps::run(batch, &pcb, &mut seg)
+            steps::run(batch, &pcb, seg)
         }
-        None => listen::run(batch, &seg, ip),
+        None => listen::run(batch, seg, ip),
     };
     match verdict {
         Verdict::Delivered => batch.delivered(),
@@ -49,7 +55,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>)
         Verdict::Drop(reason) => batch.stack.drops.count(reason),
         Verdict::Reset(reason) => {
             batch.stack.drops.count(reason);
-            reset::reply(batch, &seg);
+            reset::reply(batch, seg);
         }
     }
 }
@@ -60,7 +66,7 @@ fn connection(batch: &mut Batch<'_>, seg: &Segment) -> Option<Arc<Inpcb>> {
     let reopened = seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
         && reopens(&pcb, seg);
     if reopened {
-        batch.stack.tcp.table.remove(&pcb);
+        batch.stack.tcp.remove(&pcb);
         batch.touch(&pcb);
         return None;
     }

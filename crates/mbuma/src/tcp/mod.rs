@@ -4,7 +4,7 @@
 //!   inward                                       outward
 //!   input   parse, find the connection           output   what to send next, one rule a step
 //!     listen    SYN for a listener                 segment   headers before shared clusters
-//!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen
+//!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen; wheels: when
 //!       ack       what was acknowledged          congestion, rtt
 //!       text      data, in order or not        time_wait
 //! ```
@@ -13,8 +13,8 @@
 //! under one lock. Output never happens inside of a step: steps leave marks, and the batch's end
 //! gives each touched connection one turn ([`output::run`]).
 //!
-//! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheel`
-//! (CALLOUT), listeners (LISTENERS).
+//! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
+//! CPU (CALLOUT), listeners (LISTENERS).
 //!
 //! Sources: RFC 9293 (TCP), 7323 (window scale), 6298 (RTO), 5681 and 6582 (NewReno), 5961 (blind
 //! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kern::{Callout, Counter, KeyedHash, LockClass, Mutex, Random, Time, order};
+use kern::{Counter, KeyedHash, Random, Time};
 use wire::SeqNum;
 
 use crate::batch::Batch;
@@ -31,6 +31,7 @@ use crate::config::{Config, TcpConfig};
 use crate::ifnet::IfIndex;
 use pcb::{Inpcb, Key};
 use table::Table;
+use wheels::Wheels;
 
 pub(crate) mod accept;
 mod ack;
@@ -43,18 +44,21 @@ mod planted;
 mod reass;
 mod reset;
 mod rtt;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod segment;
 mod steps;
 mod table;
 mod text;
 mod time_wait;
 mod timers;
+mod wheels;
 
 pub use pcb::State;
-#[cfg(feature = "planted-bugs")]
+#[cfg(any(feature = "planted-bugs", shuttle))]
 pub use planted::Planted;
-
-static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
+#[cfg(not(any(feature = "planted-bugs", shuttle)))]
+use planted::Planted;
 
 /// TCP's part of a stack.
 pub(crate) struct TcpState {
@@ -63,7 +67,7 @@ pub(crate) struct TcpState {
     pub(crate) listeners: accept::Listeners,
     pub(crate) counters: Counters,
     time_wait: time_wait::TimeWait,
-    wheel: Mutex<Callout<Arc<Inpcb>>>,
+    pub(crate) wheels: Wheels,
     isn_secret: KeyedHash,
     port_secret: KeyedHash,
     /// Next offset of the port search; shared by all threads, any value will do.
@@ -78,7 +82,7 @@ impl TcpState {
             listeners: accept::Listeners::new(random),
             counters: Counters::default(),
             time_wait: time_wait::TimeWait::new(),
-            wheel: Mutex::new(&WHEEL, Callout::new(config.clock.now())),
+            wheels: Wheels::new(config.cpus.count(), config.clock.now()),
             isn_secret: KeyedHash::new(random),
             port_secret: KeyedHash::new(random),
             port_next: AtomicUsize::new(random.next_u32() as usize),
@@ -115,12 +119,17 @@ impl TcpState {
         })
     }
 
-    /// Runs connection timers that are due.
-    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>) {
-        let mut due = Vec::new();
-        self.wheel.lock().advance(batch.now, &mut due);
-        for pcb in due {
-            timers::expired(batch, &pcb);
+    /// Takes this very connection out of the table, which may have a successor with its key by now; false if
+    /// somebody else did.
+    pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
+        let by_key = self.config.has_bug(Planted::LostSuccessor);
+        (self.table).remove_if(&pcb.key, |found| by_key || Arc::ptr_eq(found, pcb))
+    }
+
+    /// Runs the connection timers of `cpu` that are due.
+    pub(crate) fn run_timers(&self, batch: &mut Batch<'_>, cpu: usize) {
+        for entry in self.wheels.turn(cpu, batch.now) {
+            timers::expired(batch, &entry);
         }
         time_wait::sweep(batch);
     }
@@ -132,9 +141,9 @@ impl TcpState {
             .for_each(|pcb| pcb.tcb.lock().route.forget(index));
     }
 
-    /// When the next connection timer may be due.
-    pub(crate) fn deadline(&self) -> Option<Time> {
-        self.wheel.lock().next_deadline()
+    /// When the next connection timer of `cpu` may be due.
+    pub(crate) fn deadline(&self, cpu: usize) -> Option<Time> {
+        self.wheels.deadline(cpu)
     }
 
     pub(crate) fn stats(&self) -> TcpStats {

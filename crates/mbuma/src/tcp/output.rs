@@ -66,7 +66,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     if time_wait {
         time_wait::remember(batch, pcb);
     }
-    if closed && batch.stack.tcp.table.remove(pcb) {
+    if closed && batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
     }
 }

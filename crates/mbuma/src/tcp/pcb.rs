@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kern::prim::{AtomicBool, Mutex, Ordering};
-use kern::{CalloutId, LockClass, Time, order};
+use kern::{LockClass, Time, order};
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
@@ -19,6 +19,7 @@ use super::accept::AcceptQueue;
 use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
+use super::wheels::Armed;
 use crate::config::TcpConfig;
 use crate::route::RouteCache;
 use crate::socket::SocketError;
@@ -143,8 +144,10 @@ pub(crate) struct Timers {
     pub(crate) keepalive: Option<Time>,
     /// TIME-WAIT's end, or an orphan's patience in FIN-WAIT-2.
     pub(crate) wait: Option<Time>,
-    /// The wheel's entry, and when it will look at us: never after the earliest of the above.
-    pub(crate) armed: Option<(CalloutId, Time)>,
+    /// The entry on a wheel, which looks at us before the earliest of the above.
+    pub(crate) armed: Option<Armed>,
+    /// The number of the entry that was made last.
+    pub(crate) last_entry: u32,
 }
 
 impl Timers {
@@ -165,6 +168,7 @@ impl Timers {
     pub(crate) fn stop(&mut self) {
         *self = Self {
             armed: self.armed.take(),
+            last_entry: self.last_entry,
             ..Self::default()
         };
     }

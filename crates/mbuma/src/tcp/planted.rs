@@ -1,8 +1,9 @@
 //! Bugs on purpose, to be switched on one at a time: the simulator's checks must find each of them,
 //! or they check nothing.
 //!
-//! Without the feature `planted-bugs` there is no way to switch one on, and nothing of them is left
-//! in the code.
+//! Some races are too rare for it; `schedules.rs` finds those. Without the feature `planted-bugs` (and outside of
+//! the schedule checker) there is no way to
+//! switch one on, and nothing of them is left in the code.
 
 use crate::config::TcpConfig;
 
@@ -26,15 +27,19 @@ pub enum Planted {
     LeakedMbuf,
     /// A segment without a use is not counted.
     UncountedDrop,
+    /// Whoever removes a connection removes its successor too.
+    LostSuccessor,
+    /// An entry that fired passes for the one that was made after it.
+    ForgottenEntry,
 }
 
 impl TcpConfig {
-    #[cfg(feature = "planted-bugs")]
+    #[cfg(any(feature = "planted-bugs", shuttle))]
     pub(crate) fn has_bug(&self, bug: Planted) -> bool {
         self.planted == Some(bug)
     }
 
-    #[cfg(not(feature = "planted-bugs"))]
+    #[cfg(not(any(feature = "planted-bugs", shuttle)))]
     pub(crate) fn has_bug(&self, _: Planted) -> bool {
         false
     }

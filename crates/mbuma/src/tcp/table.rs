@@ -68,17 +68,15 @@ impl Table {
         true
     }
 
-    /// Removes this very connection; a successor with the same key stays.
-    pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
-        let mut shard = self.shard(&pcb.key).write();
-        let is_it = shard
-            .get(&pcb.key)
-            .is_some_and(|found| Arc::ptr_eq(found, pcb));
-        if is_it {
-            shard.remove(&pcb.key);
+    /// Removes what is under the key if `is_it`, and says so.
+    pub(super) fn remove_if(&self, key: &Key, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
+        let mut shard = self.shard(key).write();
+        let found = shard.get(key).is_some_and(is_it);
+        if found {
+            shard.remove(key);
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
-        is_it
+        found
     }
 
     pub(crate) fn len(&self) -> usize {

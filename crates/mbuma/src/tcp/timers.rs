@@ -1,7 +1,7 @@
 //! What time makes happen to a connection.
 //!
-//! Each timer is a field that says when; the wheel holds one entry a connection, never later than
-//! the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
+//! Each timer is a field that says when; a wheel ([`wheels`](super::wheels)) holds one entry a connection,
+//! never later than the earliest of them. Moving a timer further away, as each acknowledgement does, leaves the entry
 //! where it is: it comes early, finds nothing due, and is set again.
 //!
 //! Called by: `TcpState::run_timers`, `output`. Sources: RFC 6298 5, 9293 3.8.6.1, 1122 4.2.3.
@@ -14,13 +14,15 @@ use kern::Time;
 use super::output;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
+use super::wheels::Entry;
 use crate::batch::Batch;
 use crate::socket::SocketError;
 
 /// The wheel's entry has come: run what is due.
-pub(crate) fn expired(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
+pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
+    let pcb = &entry.pcb;
     let mut t = pcb.tcb.lock();
-    t.timers.armed = None;
+    entry.arrives(&mut t.timers, &batch.stack.tcp.config);
     delayed_ack(batch, &mut t);
     let hopeless = retransmit(batch, &mut t) || persist(batch, &mut t) || keepalive(batch, &mut t);
     if hopeless {
@@ -173,19 +175,8 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     if waiting && t.timers.rexmit.is_none() && t.timers.persist.is_none() {
         t.timers.persist = Some(batch.now + persist_interval(batch, t));
     }
-    arm(batch, pcb, t);
-}
-
-fn arm(batch: &Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
-    let earliest = t.timers.earliest();
-    match (earliest, t.timers.armed) {
-        (Some(at), Some((_, armed))) if armed <= at => return,
-        (None, None) => return,
-        _ => {}
+    let cpu = batch.cpu.index;
+    if batch.stack.tcp.wheels.arm(cpu, pcb, &mut t.timers) {
+        batch.kick(cpu);
     }
-    let mut wheel = batch.stack.tcp.wheel.lock();
-    if let Some((id, _)) = t.timers.armed.take() {
-        wheel.cancel(id);
-    }
-    t.timers.armed = earliest.map(|at| (wheel.schedule(at, Arc::clone(pcb)), at));
 }

@@ -1,0 +1,131 @@
+//! The timing wheels: one for each of the stack's CPUs. A connection has at most one entry, on the wheel of
+//! the CPU that set it; so CPUs that work on different connections do not meet here.
+//!
+//! ```text
+//!   Timers.armed -- cpu, id --> wheel of that CPU: | entry: connection, number | ...
+//! ```
+//!
+//! **An entry that fires is out of its wheel before the connection is locked.** In between, another thread may
+//! have set a new one, or closed the connection and removed it from the table, and a successor with the same
+//! key may be there. So an entry names the connection itself, never its key, and has a number: whoever comes
+//! late finds a connection that is closed and has nothing due, and leaves an entry alone that is not its own.
+//!
+//! Called by: `timers`, `TcpState`. Calls: [`Callout`].
+//! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection.
+//! A closed connection that had its turn has none.
+//! Locks: each wheel's (CALLOUT), under the connection's; never two. `tcp/schedules.rs` tries the orders.
+
+use std::sync::Arc;
+
+use kern::prim::Mutex;
+use kern::{Callout, CalloutId, LockClass, Time, order};
+
+use super::pcb::{Inpcb, Timers};
+use super::planted::Planted;
+use crate::config::TcpConfig;
+
+static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);
+
+/// All wheels.
+pub(crate) struct Wheels(Box<[Wheel]>);
+
+/// A CPU's; on lines of its own.
+#[repr(align(128))]
+struct Wheel(Mutex<Callout<Entry>>);
+
+/// What a wheel gives back when it is time.
+pub(crate) struct Entry {
+    pub(crate) pcb: Arc<Inpcb>,
+    number: u32,
+}
+
+/// A connection's entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Armed {
+    /// When it comes: never after the connection's earliest timer.
+    at: Time,
+    id: CalloutId,
+    cpu: u32,
+    /// Tells the connection's entries apart; those of 2^32 entries ago are gone.
+    number: u32,
+}
+
+impl Wheels {
+    pub(crate) fn new(cpus: usize, now: Time) -> Self {
+        let wheel = |_| Wheel(Mutex::new(&WHEEL, Callout::new(now)));
+        Self((0..cpus).map(wheel).collect())
+    }
+
+    pub(crate) fn cpus(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Sees to it that the connection's entry comes in time, and that there is none where nothing is to come. If
+    /// the wheel of `cpu` has something earlier to do now than it had, says so: whoever turns it should know.
+    #[must_use = "the CPU may sleep past it"]
+    #[doc(alias = "callout_reset_on")]
+    pub(crate) fn arm(&self, cpu: usize, pcb: &Arc<Inpcb>, timers: &mut Timers) -> bool {
+        let earliest = timers.earliest();
+        match (earliest, timers.armed) {
+            (Some(at), Some(armed)) if armed.at <= at => return false,
+            (None, None) => return false,
+            _ => {}
+        }
+        self.disarm(timers);
+        let Some(at) = earliest else {
+            return false;
+        };
+        timers.last_entry = timers.last_entry.wrapping_add(1);
+        let number = timers.last_entry;
+        let entry = Entry {
+            pcb: Arc::clone(pcb),
+            number,
+        };
+        let mut wheel = self.0[cpu].0.lock();
+        let before = wheel.next_deadline();
+        let id = wheel.schedule(at, entry);
+        drop(wheel);
+        timers.armed = Some(Armed {
+            at,
+            id,
+            cpu: cpu as u32,
+            number,
+        });
+        before.is_none_or(|before| at < before)
+    }
+
+    /// Takes the connection's entry away, if it has not fired.
+    #[doc(alias = "callout_stop")]
+    fn disarm(&self, timers: &mut Timers) {
+        if let Some(armed) = timers.armed.take() {
+            let entry = self.0[armed.cpu as usize].0.lock().cancel(armed.id);
+            drop(entry);
+        }
+    }
+
+    /// Turns the wheel of `cpu`. What comes out is to be brought to its connection: see [`Entry::arrives`].
+    pub(crate) fn turn(&self, cpu: usize, now: Time) -> Vec<Entry> {
+        let mut due = Vec::new();
+        self.0[cpu].0.lock().advance(now, &mut due);
+        due
+    }
+
+    /// When the wheel of `cpu` should be turned next.
+    pub(crate) fn deadline(&self, cpu: usize) -> Option<Time> {
+        self.0[cpu].0.lock().next_deadline()
+    }
+
+    /// Entries on all wheels.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|wheel| wheel.0.lock().len()).sum()
+    }
+}
+
+impl Entry {
+    /// It has come to its connection, which needs a new one then; unless that has one already.
+    pub(crate) fn arrives(&self, timers: &mut Timers, config: &TcpConfig) {
+        let any = config.has_bug(Planted::ForgottenEntry);
+        (timers.armed).take_if(|armed| any || armed.number == self.number);
+    }
+}

@@ -237,7 +237,7 @@ impl<Q: Row> Work<Q> {
         let queue = self.row.lock();
         let idle = self.state.load(Ordering::Relaxed) == IDLE;
         let told = self.waiting.load(Ordering::Relaxed) == queue.row.len();
-        told && !(idle && !queue.row.is_empty())
+        told && (!idle || queue.row.is_empty())
     }
 }
 

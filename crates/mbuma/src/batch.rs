@@ -54,7 +54,7 @@ impl<'s> Batch<'s> {
             transmit: Vec::new(),
             wakes: Vec::new(),
             kicked: Vec::new(),
-            netisr: netisr::Outbox::new(),
+            netisr: netisr::Outbox::default(),
         }
     }
 

@@ -82,7 +82,7 @@ impl<Q: Row> Lane<Q> {
 
     /// Everything that was put is done. Acquire: and what that did is seen.
     #[inline]
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0
     }
 
@@ -133,6 +133,12 @@ impl<Q: Row> Lane<Q> {
 
     pub(super) fn counts(&self, cpu: usize) -> (Counts, usize) {
         self.works[cpu].counts()
+    }
+
+    /// For mistakes.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn planted_rest(&self, cpu: usize) {
+        self.works[cpu].planted_rest(&self.active);
     }
 
     /// Whether each work's row and state agree.

@@ -43,6 +43,8 @@ mod config;
 mod flow;
 mod lane;
 mod outbox;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod stats;
 mod work;
 
@@ -54,7 +56,7 @@ pub(crate) use outbox::Outbox;
 
 use config::PROTOCOLS;
 use lane::{Lane, Way};
-use outbox::Entry;
+use outbox::Told;
 use work::{Handler, Left, Put};
 
 /// How a packet came to us, which its bytes do not tell any more.
@@ -90,6 +92,12 @@ pub(crate) struct Netisr {
     /// Relaxed: packets that were under way before have none.
     flows_matter: AtomicBool,
 }
+
+/// All that waits.
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
 
 /// Packets that a batch collects for one CPU before it hands them over.
 const COLLECTED_MAX: usize = 64;
@@ -211,21 +219,20 @@ fn here(
     let netisr = &batch.stack.netisr;
     let outbox = &mut batch.netisr;
     let home = || netisr.home(protocol, &mut packet);
-    let way = netisr.lane(protocol).way(batch.cpu.index, outbox, home);
-    match way {
+    match netisr.lane(protocol).way(batch.cpu.index, outbox, home) {
         Way::Now => outbox.count(protocol, 0),
         Way::Owned => outbox.count(protocol, 1),
         Way::Own(cpu) => {
-            outbox.entry(protocol, cpu).owned = true;
+            outbox.own(protocol, cpu);
             outbox.count(protocol, 1);
         }
         Way::Queue(cpu) => {
             packet.header_mut().arrival = arrival as u8;
-            let entry = outbox.entry(protocol, cpu);
-            entry.row.enqueue(packet);
-            if entry.row.len() >= COLLECTED_MAX {
-                let mut row = entry.row.take_all();
-                put(batch, protocol, cpu, &mut row);
+            let row = outbox.row(protocol, cpu);
+            row.enqueue(packet);
+            if row.len() >= COLLECTED_MAX {
+                let mut row = row.take_all();
+                hand_over(batch, protocol, cpu, &mut row);
             }
             return None;
         }
@@ -233,12 +240,17 @@ fn here(
     Some(packet)
 }
 
-/// Hands packets over to a CPU; drops what it has no room for.
-fn put(batch: &mut Batch<'_>, protocol: Protocol, cpu: usize, row: &mut Mbufq) {
+/// Hands a row over before the batch ends.
+fn hand_over(batch: &mut Batch<'_>, protocol: Protocol, cpu: usize, row: &mut Mbufq) {
     let lane = batch.stack.netisr.lane(protocol);
     if lane.put(batch.cpu.index, cpu, row, Handler::Cpu) == Put::Kick {
         batch.kick(cpu);
     }
+    refuse(batch, row.take_all());
+}
+
+/// Drops what a CPU has no room for.
+fn refuse(batch: &Batch<'_>, row: Mbufq) {
     row.for_each(|packet| batch.drop(packet, DropReason::NetisrQueueFull));
 }
 
@@ -259,7 +271,7 @@ pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(),
     match lane.put(me, cpu, &mut row, by) {
         Put::Queued => {}
         Put::Kick => batch.kick(cpu),
-        Put::Owned => batch.netisr.entry(PROTOCOL, cpu).owned = true,
+        Put::Owned => batch.netisr.own(PROTOCOL, cpu),
     }
     row.dequeue().map_or(Ok(()), Err)
 }
@@ -267,73 +279,55 @@ pub(crate) fn loop_back(batch: &mut Batch<'_>, mut packet: Packet) -> Result<(),
 /// What a batch does of this before it transmits, and again after each round of output: hands over what
 /// it collected, and handles or lets go of what it owns. Says whether packets were handled.
 pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
-    while let Some(entry) = batch.netisr.pop_other_than(Protocol::Loopback) {
-        let Entry {
-            protocol,
-            cpu,
-            mut row,
-            owned,
-            ..
-        } = entry;
-        if !row.is_empty() {
-            put(batch, protocol, cpu, &mut row);
-        }
-        let lane = batch.stack.netisr.lane(protocol);
-        if owned && lane.end(cpu, 0, Mbufq::new()) == Left::Some {
-            batch.kick(cpu);
-        }
+    if batch.netisr.is_empty() {
+        return false;
     }
-    while let Some(Entry { cpu, handled, .. }) = batch.netisr.pop() {
-        let lane = batch.stack.netisr.lane(Protocol::Loopback);
-        let Some(mut row) = lane.next(cpu, handled) else {
-            continue;
-        };
-        let entry = batch.netisr.entry(Protocol::Loopback, cpu);
-        (entry.owned, entry.handled) = (true, row.len() as u64);
-        handle_row(batch, Protocol::Loopback, &mut row, usize::MAX, usize::MAX);
-        return true;
+    let mut outbox = std::mem::take(&mut batch.netisr);
+    let (lanes, me) = (&batch.stack.netisr.lanes, batch.cpu.index);
+    let mut row = outbox.settle(lanes, me, |told| match told {
+        Told::Kick(cpu) => batch.kick(cpu),
+        Told::Full(row) => refuse(batch, row),
+    });
+    batch.netisr = outbox;
+    if let Some(row) = &mut row {
+        handle_row(batch, Protocol::Loopback, row, ALL);
     }
-    false
+    row.is_some()
 }
 
-/// Handles what waits for a CPU, within the budget.
+/// Handles what waits for a CPU, within the budget. Whether more waits then is asked once the batch has
+/// ended, and may have queued more.
 #[doc(alias = "swi_net")]
-pub(crate) fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
+fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
     for protocol in Protocol::ALL {
         if budget.frames == 0 || budget.bytes == 0 {
             return;
         }
-        let Some(mut row) = batch.stack.netisr.lane(protocol).begin(cpu) else {
-            continue;
-        };
-        let before = row.len();
-        let bytes = handle_row(batch, protocol, &mut row, budget.frames, budget.bytes);
-        let handled = before - row.len();
-        budget.frames -= handled;
-        budget.bytes = budget.bytes.saturating_sub(bytes);
-        // Whoever called asks whether something waits once its batch has ended.
-        let _: Left = batch
-            .stack
-            .netisr
-            .lane(protocol)
-            .end(cpu, handled as u64, row);
-        debug_assert!(batch.stack.netisr.lane(protocol).is_valid());
+        let lane = batch.stack.netisr.lane(protocol);
+        if let Some(mut row) = lane.begin(cpu) {
+            let waited = row.len();
+            let bytes = handle_row(batch, protocol, &mut row, budget);
+            let handled = waited - row.len();
+            let _: Left = lane.end(cpu, handled as u64, row);
+            budget.frames -= handled;
+            budget.bytes = budget.bytes.saturating_sub(bytes);
+        }
+        debug_assert!(lane.is_valid());
     }
 }
 
-/// Handles packets from the front of a row, at least one, until so many packets or bytes are done. Says how
-/// many bytes were.
+/// Handles packets from the front of a row, at least one, until the budget is used up. Says how many bytes
+/// they had.
 fn handle_row(
     batch: &mut Batch<'_>,
     protocol: Protocol,
     row: &mut Mbufq,
-    mut packets: usize,
-    bytes_max: usize,
+    mut budget: Budget,
 ) -> usize {
     let (mut last, mut bytes) = (None, 0);
-    while packets > 0 && bytes < bytes_max {
+    while budget.frames > 0 && bytes < budget.bytes {
         let Some(packet) = row.dequeue() else { break };
-        packets -= 1;
+        budget.frames -= 1;
         bytes += packet.len();
         waited(batch, protocol, packet, &mut last);
     }
@@ -422,10 +416,6 @@ impl Stack {
 /// again: so often, then the caller is to come back.
 pub(crate) fn run_all(stack: &Inner) {
     const ROUNDS: usize = 16;
-    const ALL: Budget = Budget {
-        frames: usize::MAX,
-        bytes: usize::MAX,
-    };
     for _ in 0..ROUNDS {
         if !stack.netisr.waits_anywhere() {
             return;

@@ -1,6 +1,6 @@
 //! What one batch has for other CPUs, and what it owns.
 //!
-//! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls nothing.
+//! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`Lane`].
 //!
 //! Packets that are to be queued are collected, so that a batch takes a CPU's lock once. A batch that
 //! handles packets in a CPU's place owns that CPU's work until it ends, before it transmits or wakes
@@ -8,9 +8,13 @@
 //!
 //! Invariants: one entry a protocol and CPU; nothing is left when the batch ends. Locks: none.
 
+use std::mem;
+
 use kern::handoff::Row;
 
 use super::config::{PROTOCOLS, Protocol};
+use super::lane::Lane;
+use super::work::{Handler, Left, Put};
 
 /// One entry for each protocol and CPU that this batch has to do with: mostly none, seldom two.
 pub(crate) struct Outbox<Q> {
@@ -20,25 +24,36 @@ pub(crate) struct Outbox<Q> {
 }
 
 /// What a batch has of one protocol for one CPU.
-pub(super) struct Entry<Q> {
-    pub(super) protocol: Protocol,
-    pub(super) cpu: usize,
+struct Entry<Q> {
+    protocol: Protocol,
+    cpu: usize,
     /// To be put.
-    pub(super) row: Q,
+    row: Q,
     /// The batch owns the work.
-    pub(super) owned: bool,
-    /// How many packets of what it took last it handled.
-    pub(super) handled: u64,
+    owned: bool,
+    /// How many packets of what it took last it handles.
+    handled: u64,
 }
 
-impl<Q: Row> Outbox<Q> {
-    pub(crate) fn new() -> Self {
+/// What the batch is to see to.
+#[derive(Debug)]
+pub(super) enum Told<Q> {
+    /// This CPU has something to do.
+    Kick(usize),
+    /// There is no room for these.
+    Full(Q),
+}
+
+impl<Q> Default for Outbox<Q> {
+    fn default() -> Self {
         Self {
             entries: Vec::new(),
             at_once: [[0; 2]; PROTOCOLS],
         }
     }
+}
 
+impl<Q: Row> Outbox<Q> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -61,7 +76,7 @@ impl<Q: Row> Outbox<Q> {
     }
 
     /// The entry, made if there is none.
-    pub(super) fn entry(&mut self, protocol: Protocol, cpu: usize) -> &mut Entry<Q> {
+    fn entry(&mut self, protocol: Protocol, cpu: usize) -> &mut Entry<Q> {
         let mut entries = self.entries.iter();
         let found = entries.position(|e| e.protocol == protocol && e.cpu == cpu);
         let at = found.unwrap_or_else(|| {
@@ -77,21 +92,65 @@ impl<Q: Row> Outbox<Q> {
         &mut self.entries[at]
     }
 
-    /// Takes an entry out.
-    pub(super) fn pop(&mut self) -> Option<Entry<Q>> {
-        self.entries.pop()
+    /// What is collected for a CPU.
+    pub(super) fn row(&mut self, protocol: Protocol, cpu: usize) -> &mut Q {
+        &mut self.entry(protocol, cpu).row
     }
 
-    /// Takes one of another protocol out.
-    pub(super) fn pop_other_than(&mut self, protocol: Protocol) -> Option<Entry<Q>> {
-        let mut entries = self.entries.iter();
-        let at = entries.position(|e| e.protocol != protocol)?;
-        Some(self.entries.swap_remove(at))
+    /// The batch owns a work from now on.
+    pub(super) fn own(&mut self, protocol: Protocol, cpu: usize) {
+        self.entry(protocol, cpu).owned = true;
     }
 
     /// A packet was handled at once.
     #[inline]
     pub(super) fn count(&mut self, protocol: Protocol, owned: usize) {
         self.at_once[protocol as usize][owned] += 1;
+    }
+
+    /// Hands over what was collected, and lets go of what is owned: but packets to ourselves that wait in
+    /// a work that is owned are given to the batch, one row at a time, to be handled before it comes
+    /// again. `lanes` are those of all protocols.
+    pub(super) fn settle(
+        &mut self,
+        lanes: &[Lane<Q>],
+        me: usize,
+        mut tell: impl FnMut(Told<Q>),
+    ) -> Option<Q> {
+        let mut entries = mem::take(&mut self.entries);
+        entries.retain_mut(|entry| entry.hand_over(lanes, me, &mut tell));
+        self.entries = entries;
+        let lane = &lanes[Protocol::Loopback as usize];
+        while let Some(entry) = self.entries.last_mut() {
+            if let Some(row) = lane.next(entry.cpu, entry.handled) {
+                entry.handled = row.len() as u64;
+                return Some(row);
+            }
+            self.entries.pop();
+        }
+        None
+    }
+}
+
+impl<Q: Row> Entry<Q> {
+    /// Says whether it owns packets to ourselves; anything else is done with.
+    fn hand_over(&mut self, lanes: &[Lane<Q>], me: usize, tell: &mut impl FnMut(Told<Q>)) -> bool {
+        let (lane, cpu) = (&lanes[self.protocol as usize], self.cpu);
+        if !self.row.is_empty() {
+            if lane.put(me, cpu, &mut self.row, Handler::Cpu) == Put::Kick {
+                tell(Told::Kick(cpu));
+            }
+            let rest = mem::take(&mut self.row);
+            if !rest.is_empty() {
+                tell(Told::Full(rest));
+            }
+        }
+        if !self.owned || self.protocol == Protocol::Loopback {
+            return self.owned;
+        }
+        if lane.end(cpu, 0, Q::default()) == Left::Some {
+            tell(Told::Kick(cpu));
+        }
+        false
     }
 }

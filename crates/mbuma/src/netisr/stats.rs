@@ -30,7 +30,7 @@ pub struct WorkStats {
     pub handled: u64,
     /// Packets for which its queue had no room.
     pub dropped: u64,
-    /// How often it had to be told that something waits.
+    /// How often packets began to wait for it while it had nothing to do.
     pub kicks: u64,
     /// Packets that wait now.
     pub waiting: usize,

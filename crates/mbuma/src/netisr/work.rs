@@ -226,6 +226,13 @@ impl<Q: Row> Work<Q> {
         active.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// A mistake: goes idle on the word of an earlier look.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn planted_rest(&self, active: &AtomicUsize) {
+        let _queue = self.row.lock();
+        self.rest(active);
+    }
+
     /// What happened so far, and how many wait.
     pub(super) fn counts(&self) -> (Counts, usize) {
         let queue = self.row.lock();

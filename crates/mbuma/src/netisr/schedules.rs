@@ -1,0 +1,380 @@
+//! The model `netisr_workstream`: works, lanes and outboxes as they are, under a schedule checker, which tries
+//! random orders of the threads' steps.
+//!
+//! Two sources bring in numbered packets of a flow each, in batches, one batch after the other; each CPU has a worker,
+//! which sleeps unless it is kicked; somebody changes the policy meanwhile. Each packet must be handled once, in
+//! its flow's order, and no worker may sleep while something waits for it. Then the same with mistakes, each
+//! of which must be found.
+//!
+//! | mistake | what goes wrong |
+//! |---|---|
+//! | [`Mistake::BlindDirect`] | a packet is handled at once without a look at what waits |
+//! | [`Mistake::BlindOwner`] | who owns a work does not look at what came behind its back |
+//! | [`Mistake::IdleTooEarly`] | a work is idle once its row was taken, not once it was handled |
+//! | [`Mistake::IdleUnseen`] | a worker looks whether something waits, and then goes idle |
+//! | [`Mistake::LostKick`] | who lets go of a work leaves something and tells nobody |
+//!
+//! The seed is in `NETISR_SEED`, or always the same; a failure prints it and its schedule.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib netisr::schedules`
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kern::handoff::Row;
+use kern::prim::{AtomicU64, Condvar, Mutex, Ordering};
+use kern::{LockClass, order};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::thread;
+
+use super::lane::{Lane, Way};
+use super::outbox::{Outbox, Told};
+use super::work::{Handler, Left, Put};
+use super::{Dispatch, Protocol};
+
+/// How often the right protocol is tried, all scenarios together: see [`check`].
+const RUNS: usize = 25_000;
+/// How often a mistake may be missed at most.
+const MISTAKE_RUNS: usize = 20_000;
+const FLOWS: usize = 2;
+
+static KICKS: LockClass = LockClass::new("model", order::UNRANKED);
+
+fn check(runs: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    let seed = std::env::var("NETISR_SEED").ok();
+    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x0e7_2004);
+    println!("NETISR_SEED={seed}");
+    shuttle::Runner::new(
+        RandomScheduler::new_from_seed(seed, runs),
+        shuttle::Config::new(),
+    )
+    .run(scenario);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    BlindDirect,
+    BlindOwner,
+    IdleTooEarly,
+    IdleUnseen,
+    LostKick,
+}
+
+/// The number of a packet in its flow, from 1.
+type Packet = (usize, u64);
+
+#[derive(Default)]
+struct Packets(VecDeque<Packet>);
+
+impl Row for Packets {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn take_from(&mut self, other: &mut Self, n: usize) {
+        let n = n.min(other.0.len());
+        self.0.extend(other.0.drain(..n));
+    }
+}
+
+struct Model {
+    lanes: [Lane<Packets>; 3],
+    mistake: Mistake,
+    cpus: usize,
+    /// Sources change policies between packets.
+    changing: bool,
+    /// The last packet of each flow that was handled.
+    seen: [AtomicU64; FLOWS],
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What threads sleep for.
+#[derive(Default)]
+struct State {
+    kicked: [bool; FLOWS],
+    handled: u64,
+    stop: bool,
+}
+
+/// Packets of one flow.
+const PACKETS: u64 = 3;
+
+impl Model {
+    fn new(cpus: usize, policy: Option<Dispatch>, mistake: Mistake) -> Arc<Self> {
+        let first = policy.unwrap_or_else(any_policy);
+        Arc::new(Self {
+            lanes: Protocol::ALL.map(|protocol| Lane::new(protocol, cpus, first, 8)),
+            mistake,
+            cpus,
+            changing: policy.is_none(),
+            seen: [const { AtomicU64::new(0) }; FLOWS],
+            state: Mutex::new(&KICKS, State::default()),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn lane(&self) -> &Lane<Packets> {
+        &self.lanes[Protocol::Ip4 as usize]
+    }
+
+    fn handle(&self, (flow, number): Packet) {
+        thread::yield_now();
+        let before = self.seen[flow].swap(number, Ordering::SeqCst);
+        assert_eq!(before + 1, number, "out of order");
+        let mut state = self.state.lock();
+        state.handled += 1;
+        self.changed.notify_all();
+    }
+
+    fn kick(&self, cpu: usize) {
+        let mut state = self.state.lock();
+        state.kicked[cpu] = true;
+        self.changed.notify_all();
+    }
+
+    /// What `Batch` and `here` do with a packet.
+    fn dispatch(&self, me: usize, outbox: &mut Outbox<Packets>, kicks: &mut Vec<usize>, p: Packet) {
+        let (ip, home) = (Protocol::Ip4, p.0 % self.cpus);
+        let way = match self.mistake {
+            Mistake::BlindDirect if self.lane().policy() == Dispatch::Direct => Way::Now,
+            Mistake::BlindOwner if outbox.owns(ip, home) && !outbox.has(ip, home) => Way::Owned,
+            _ => self.lane().way(me, outbox, || home),
+        };
+        match way {
+            Way::Now | Way::Owned => self.handle(p),
+            Way::Own(cpu) => {
+                outbox.own(ip, cpu);
+                self.handle(p);
+            }
+            Way::Queue(cpu) => {
+                outbox.row(ip, cpu).0.push_back(p);
+                // As if it were large enough, sometimes.
+                if thread_rng().gen_bool(0.5) {
+                    let mut row = std::mem::take(outbox.row(ip, cpu));
+                    if self.lane().put(me, cpu, &mut row, Handler::Cpu) == Put::Kick {
+                        kicks.push(cpu);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A batch of packets from a device or, under `Protocol::Loopback`, from a socket.
+    fn batch(&self, me: usize, packets: &[Packet]) {
+        let (mut outbox, mut kicks) = (Outbox::default(), Vec::new());
+        for &packet in packets {
+            if self.changing && thread_rng().gen_bool(0.3) {
+                self.change_policy();
+            }
+            self.dispatch(me, &mut outbox, &mut kicks, packet);
+        }
+        self.finish(me, outbox, kicks);
+    }
+
+    fn finish(&self, me: usize, mut outbox: Outbox<Packets>, mut kicks: Vec<usize>) {
+        let mut released = Vec::new();
+        while let Some(row) = outbox.settle(&self.lanes, me, |told| match told {
+            Told::Kick(cpu) => released.push(cpu),
+            Told::Full(_) => unreachable!("there is room"),
+        }) {
+            row.0.into_iter().for_each(|packet| self.handle(packet));
+        }
+        if self.mistake != Mistake::LostKick {
+            kicks.extend(released);
+        }
+        kicks.into_iter().for_each(|cpu| self.kick(cpu));
+    }
+
+    /// A packet to ourselves, and the end of its batch.
+    fn loop_back(&self, me: usize, packet: Packet) {
+        let lane = &self.lanes[Protocol::Loopback as usize];
+        let (mut outbox, mut kicks) = (Outbox::default(), Vec::new());
+        let cpu = packet.0 % self.cpus;
+        let by = match lane.policy() {
+            Dispatch::Direct => Handler::Caller,
+            Dispatch::Hybrid if cpu == me => Handler::Caller,
+            _ => Handler::Cpu,
+        };
+        let mut row = Packets(VecDeque::from([packet]));
+        match lane.put(me, cpu, &mut row, by) {
+            Put::Queued => {}
+            Put::Kick => kicks.push(cpu),
+            Put::Owned => outbox.own(Protocol::Loopback, cpu),
+        }
+        self.finish(me, outbox, kicks);
+    }
+
+    /// What a worker does when it was kicked: one packet at a time, or all.
+    fn run(&self, cpu: usize) {
+        while self.lanes.iter().any(|lane| lane.is_scheduled(cpu)) {
+            let budget = if thread_rng().gen_bool(0.5) { 1 } else { 9 };
+            self.lanes
+                .iter()
+                .for_each(|lane| self.run_lane(lane, cpu, budget));
+        }
+    }
+
+    fn run_lane(&self, lane: &Lane<Packets>, cpu: usize, budget: usize) {
+        let Some(mut row) = lane.begin(cpu) else {
+            return;
+        };
+        if self.mistake == Mistake::IdleTooEarly {
+            let _: Left = lane.end(cpu, 0, Packets::default());
+        }
+        let mut now = Packets::default();
+        now.take_from(&mut row, budget);
+        let handled = now.0.len() as u64;
+        now.0.into_iter().for_each(|packet| self.handle(packet));
+        match self.mistake {
+            Mistake::IdleTooEarly => row.0.into_iter().for_each(|packet| self.handle(packet)),
+            Mistake::IdleUnseen if row.is_empty() && lane.counts(cpu).1 == 0 => {
+                lane.planted_rest(cpu);
+            }
+            _ => {
+                let _: Left = lane.end(cpu, handled, row);
+            }
+        }
+    }
+
+    /// Sleeps unless it was kicked, works, until it is told to stop.
+    fn worker(&self, cpu: usize) {
+        loop {
+            let mut state = self.state.lock();
+            while !state.kicked[cpu] && !state.stop {
+                state = self.changed.wait(state, None);
+            }
+            if !std::mem::take(&mut state.kicked[cpu]) {
+                return;
+            }
+            drop(state);
+            self.run(cpu);
+        }
+    }
+
+    /// Waits for everything to be handled, which a lost wakeup prevents for ever.
+    fn wait_for(&self, handled: u64) {
+        let mut state = self.state.lock();
+        while state.handled < handled {
+            state = self.changed.wait(state, None);
+        }
+        state.stop = true;
+        self.changed.notify_all();
+    }
+
+    fn change_policy(&self) {
+        for lane in &self.lanes {
+            lane.set_policy(any_policy());
+        }
+    }
+}
+
+fn any_policy() -> Dispatch {
+    Dispatch::ALL[thread_rng().gen_range(0..Dispatch::ALL.len())]
+}
+
+/// Sources on `cpus` CPUs, under one policy, or under any, which they and another thread change. `loops`: one of them
+/// sends to ourselves.
+fn netisr_workstream(cpus: usize, policy: Option<Dispatch>, loops: bool, mistake: Mistake) {
+    let model = Model::new(cpus, policy, mistake);
+    let spawn = |run: Box<dyn FnOnce(&Model) + Send>| {
+        let model = Arc::clone(&model);
+        thread::spawn(move || run(&model))
+    };
+    let mut threads: Vec<_> = (0..cpus)
+        .map(|cpu| spawn(Box::new(move |m| m.worker(cpu))))
+        .collect();
+    for flow in 0..FLOWS {
+        // Not each on its flow's CPU.
+        let me = thread_rng().gen_range(0..cpus);
+        threads.push(spawn(Box::new(move |m| {
+            if loops && flow == 0 {
+                (1..=PACKETS).for_each(|number| m.loop_back(me, (flow, number)));
+            } else {
+                let packets = [1, 2, 3].map(|number| (flow, number));
+                let (first, second) = packets.split_at(thread_rng().gen_range(0..=3));
+                m.batch(me, first);
+                m.batch(me, second);
+            }
+        })));
+    }
+    for _ in 0..if policy.is_some() { 0 } else { 2 } {
+        model.change_policy();
+        thread::yield_now();
+    }
+    model.wait_for(FLOWS as u64 * PACKETS);
+    threads
+        .into_iter()
+        .for_each(|t| t.join().expect("no panic"));
+    for lane in &model.lanes {
+        assert!(lane.is_valid() && lane.is_quiet());
+    }
+}
+
+fn right(cpus: usize, loops: bool) {
+    check(RUNS, move || {
+        netisr_workstream(cpus, None, loops, Mistake::None)
+    });
+}
+
+fn wrong(mistake: Mistake, policy: Option<Dispatch>) {
+    check(MISTAKE_RUNS, move || {
+        netisr_workstream(2, policy, false, mistake)
+    });
+}
+
+// What would break these: a change to the protocol that makes one of the mistakes below, or a like one.
+
+#[test]
+fn netisr_workstream_on_one_cpu() {
+    right(1, false);
+}
+
+#[test]
+fn netisr_workstream_on_two_cpus() {
+    right(2, false);
+}
+
+#[test]
+fn netisr_workstream_to_ourselves_on_one_cpu() {
+    right(1, true);
+}
+
+#[test]
+fn netisr_workstream_to_ourselves_on_two_cpus() {
+    right(2, true);
+}
+
+// What would break these: a model that is blind.
+
+#[test]
+#[should_panic(expected = "out of order")]
+fn a_packet_that_overtakes_what_waits_is_found() {
+    wrong(Mistake::BlindDirect, None);
+}
+
+#[test]
+#[should_panic(expected = "out of order")]
+fn an_owner_who_does_not_look_is_found() {
+    wrong(Mistake::BlindOwner, None);
+}
+
+#[test]
+#[should_panic(expected = "out of order")]
+fn a_work_that_is_idle_before_its_row_was_handled_is_found() {
+    wrong(Mistake::IdleTooEarly, None);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_work_that_goes_idle_over_a_packet_is_found() {
+    wrong(Mistake::IdleUnseen, Some(Dispatch::Deferred));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_kick_that_is_forgotten_is_found() {
+    wrong(Mistake::LostKick, None);
+}

@@ -10,8 +10,14 @@
 //! | Giant over the stack | takes it | takes it |
 //! | no Giant | does not | takes it |
 //!
+//! What a stack calls outside of itself, a device or a callback, has its own row: it runs without Giant
+//! if it is MP-safe, whatever is over the stack, because it may lead into another stack, with another
+//! Giant ([`Giant::call_outward`]).
+//!
 //! A thread that has it may take it again: a callback does not know who called it. It is outside
-//! all other locks, and given up whole over a sleep ([`GiantGuard::drop_for_sleep`]).
+//! all other locks, and given up whole over a sleep ([`GiantGuard::drop_for_sleep`]) and over calls
+//! outwards ([`Giant::without`]). So a component that needs Giant and calls into a stack lets
+//! others run meanwhile, as one that sleeps does.
 //!
 //! Called by: whoever enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
 //! [`witness`](crate::witness). Invariant: `inner` is touched only by the thread that has `raw`.
@@ -20,11 +26,12 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::counter::Counter;
 use crate::lock::{How, LockClass, RawMutex};
 use crate::order;
-use crate::witness::Held;
+use crate::witness::{self, Held};
 
 static CLASS: LockClass = LockClass::new("giant", order::GIANT);
 
@@ -43,8 +50,15 @@ static CLASS: LockClass = LockClass::new("giant", order::GIANT);
 /// ```
 #[doc(alias = "NET_LOCK_GIANT")]
 pub struct Giant {
-    /// Whether the whole stack runs under it.
+    /// Whether the whole stack runs under it. Everybody reads it, so it is not on the line that those
+    /// write who take Giant.
     over_all: bool,
+    lock: Lock,
+}
+
+/// The lock itself.
+#[repr(align(128))]
+struct Lock {
     raw: RawMutex,
     inner: UnsafeCell<Inner>,
 }
@@ -70,11 +84,13 @@ impl Giant {
     pub const fn new(over_all: bool) -> Self {
         Self {
             over_all,
-            raw: RawMutex::new(),
-            inner: UnsafeCell::new(Inner {
-                depth: 0,
-                held: None,
-            }),
+            lock: Lock {
+                raw: RawMutex::new(),
+                inner: UnsafeCell::new(Inner {
+                    depth: 0,
+                    held: None,
+                }),
+            },
         }
     }
 
@@ -115,45 +131,78 @@ impl Giant {
     /// As [`Giant::enter`].
     #[track_caller]
     pub fn enter_component(&self, component: &Component) -> GiantGuard<'_> {
-        let guard = self.enter_for(component.mp_safe);
+        let guard = self.enter_for(component.is_mp_safe());
         if guard.has_giant() {
             component.entered.inc();
         }
         guard
     }
 
+    /// Calls a component outside of the stack: under Giant if it is not MP-safe, and counts that for it;
+    /// if it is, without, whoever took Giant.
+    ///
+    /// # Panics
+    ///
+    /// If a lock other than Giant is held and WITNESS is built in.
+    #[track_caller]
+    pub fn call_outward<R>(&self, component: &Component, call: impl FnOnce() -> R) -> R {
+        if component.is_mp_safe() {
+            return self.without(|| {
+                witness::assert_none(component.name());
+                call()
+            });
+        }
+        let _giant = self.enter_component(component);
+        witness::assert_only(self.address(), component.name());
+        call()
+    }
+
+    /// Runs `call` without Giant: gives it up as often as this thread has taken it, if it has, and takes
+    /// it as often again.
+    #[track_caller]
+    pub fn without<R>(&self, call: impl FnOnce() -> R) -> R {
+        if !self.lock.raw.is_mine() {
+            return call();
+        }
+        let _pickup = Pickup {
+            giant: self,
+            depth: self.give(None),
+        };
+        call()
+    }
+
     #[track_caller]
     fn take(&self, depth: u32) {
-        if !self.raw.is_mine() {
+        if !self.lock.raw.is_mine() {
             Held::check(&CLASS, How::Lock, self.address());
-            self.raw.lock(&CLASS);
-            if !self.raw.is_mine() {
-                self.raw.unlock();
+            self.lock.raw.lock(&CLASS);
+            if !self.lock.raw.is_mine() {
+                self.lock.raw.unlock();
                 panic!("Giant knows its owner, which a thread in its last destructors cannot be");
             }
             let held = Held::record(&CLASS, How::Lock, self.address());
             // SAFETY: this thread has just taken `raw`, and no reference to `inner` is kept.
-            unsafe { (*self.inner.get()).held = Some(held) };
+            unsafe { (*self.lock.inner.get()).held = Some(held) };
         }
         // SAFETY: this thread has `raw`, and no reference to `inner` is kept.
-        unsafe { (*self.inner.get()).depth += depth };
+        unsafe { (*self.lock.inner.get()).depth += depth };
     }
 
     /// Gives `depth` of the guards up, all if None; says how many that were.
     fn give(&self, depth: Option<u32>) -> u32 {
-        if !self.raw.is_mine() {
+        if !self.lock.raw.is_mine() {
             // The sleep dropped a guard from outside it. Or it ended in a complaint of WITNESS,
             // which is on its way through the guards.
             assert!(std::thread::panicking(), "Giant was given up for a sleep");
             return 0;
         }
         // SAFETY: this thread has `raw`, and the reference ends with this function.
-        let inner = unsafe { &mut *self.inner.get() };
+        let inner = unsafe { &mut *self.lock.inner.get() };
         let given = depth.unwrap_or(inner.depth);
         inner.depth -= given;
         if inner.depth == 0 {
             drop(inner.held.take());
-            self.raw.unlock();
+            self.lock.raw.unlock();
         }
         given
     }
@@ -200,14 +249,10 @@ impl<'a> GiantGuard<'a> {
     #[doc(alias = "PICKUP_GIANT")]
     #[track_caller]
     pub fn drop_for_sleep<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
-        let Some(giant) = self.giant else {
-            return sleep();
-        };
-        let _pickup = Pickup {
-            giant,
-            depth: giant.give(None),
-        };
-        sleep()
+        match self.giant {
+            Some(giant) => giant.without(sleep),
+            None => sleep(),
+        }
     }
 }
 
@@ -235,7 +280,8 @@ impl Drop for Pickup<'_> {
 #[derive(Debug)]
 pub struct Component {
     name: String,
-    mp_safe: bool,
+    /// Relaxed: whoever is inside when it changes is as if he had come before.
+    mp_safe: AtomicBool,
     entered: Counter,
 }
 
@@ -247,7 +293,7 @@ impl Component {
     pub fn new(name: impl Into<String>, mp_safe: bool) -> Self {
         Self {
             name: name.into(),
-            mp_safe,
+            mp_safe: AtomicBool::new(mp_safe),
             entered: Counter::new(),
         }
     }
@@ -261,7 +307,12 @@ impl Component {
     /// Whether it runs without Giant where that is not over all.
     #[must_use]
     pub fn is_mp_safe(&self) -> bool {
-        self.mp_safe
+        self.mp_safe.load(Ordering::Relaxed)
+    }
+
+    /// From now on it runs without Giant, or under it. Who is inside finishes as it began.
+    pub fn set_mp_safe(&self, mp_safe: bool) {
+        self.mp_safe.store(mp_safe, Ordering::Relaxed);
     }
 
     /// How often it was entered under Giant.
@@ -274,7 +325,10 @@ impl Component {
 /// `old driver: Giant, entered 3 times under it`
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.mp_safe { "MP-safe" } else { "Giant" };
+        let state = match self.is_mp_safe() {
+            true => "MP-safe",
+            false => "Giant",
+        };
         let Self { name, entered, .. } = self;
         write!(f, "{name}: {state}, entered {entered} times under it")
     }

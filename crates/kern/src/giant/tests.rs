@@ -10,9 +10,9 @@ use crate::witness;
 fn is_free(giant: &Giant) -> bool {
     thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let free = giant.raw.try_lock(&CLASS);
+            let free = giant.lock.raw.try_lock(&CLASS);
             if free {
-                giant.raw.unlock();
+                giant.lock.raw.unlock();
             }
             free
         });
@@ -101,6 +101,42 @@ fn a_sleep_must_not_end_what_is_outside_it() {
     let giant = Giant::new(true);
     let outer = Cell::new(Some(giant.enter()));
     giant.enter().drop_for_sleep(|| drop(outer.take()));
+}
+
+#[test]
+fn what_is_outside_runs_under_it_only_if_it_needs_that() {
+    // Breaks if an MP-safe device, which may lead into another stack, is called with this one's Giant,
+    // whoever took it; or one that is not MP-safe without.
+    for over_all in [false, true] {
+        let giant = Giant::new(over_all);
+        let device = Component::new("device", true);
+        let old = Component::new("old driver", false);
+        let _stack = giant.enter();
+        giant.call_outward(&device, || {
+            witness::assert_none("a device");
+            assert!(is_free(&giant));
+        });
+        giant.call_outward(&old, || {
+            assert!(!is_free(&giant));
+            giant.call_outward(&device, || assert!(is_free(&giant)));
+            assert!(!is_free(&giant), "it is given back");
+        });
+        assert_eq!(is_free(&giant), !over_all);
+        device.set_mp_safe(false);
+        giant.call_outward(&device, || assert!(!is_free(&giant)));
+        assert_eq!((device.entered(), old.entered()), (1, 1));
+    }
+    assert_eq!(witness::held(), 0);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "two locks of one class without lock_nested: giant")]
+fn two_of_them_do_not_nest() {
+    // Breaks if two stacks, each with a Giant of its own, can wait for each other for ever unnoticed.
+    let (one, other) = (Giant::new(true), Giant::new(false));
+    let _one = one.enter();
+    let _other = other.enter_for(false);
 }
 
 #[test]

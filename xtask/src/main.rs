@@ -17,6 +17,7 @@ cargo xtask <COMMAND>
   tidy     what lints can't see: layer order, where unsafe may be, texts
   doc      documentation builds without a warning
   test     all tests; those that this machine can't run are counted as skipped
+  giant    the stack's tests with Giant over every stack
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control
   loom     hand-off protocols, every interleaving

@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<Step> {
             )
         }),
         step("test", test),
+        step("giant", giant),
         step("uma", uma),
         step("storm", storm),
         step("loom", loom),
@@ -103,6 +104,14 @@ fn test() -> bool {
         lines.len()
     );
     ok
+}
+
+/// The stack's tests again with Giant over every stack: WITNESS must stay silent, nothing may hang.
+fn giant() -> bool {
+    cargo(
+        "test -q -p mbuma -p sim --lib --tests",
+        &[("MBUMA_GIANT", "1")],
+    )
 }
 
 fn loom() -> bool {

@@ -53,10 +53,8 @@ fn connect(caps: Capabilities) -> Result<Pair> {
             prefix_len: 24,
         };
         let config = IfConfig {
-            name: "pipe0".into(),
-            mac: None,
             addrs: vec![addr],
-            accept_any: false,
+            ..IfConfig::new("pipe0")
         };
         let index = stack.attach(Arc::new(device), config);
         ends.push((stack, index));

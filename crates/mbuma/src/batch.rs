@@ -1,7 +1,7 @@
 //! One entry into the stack: when it began, what it touched, whom to wake.
 //!
 //! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
-//! a lock over a call outwards is collected here and done at the end, without any lock:
+//! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
 //!
 //! 1. connections that input or a user touched get one [`tcp::output`] each, so
 //!    that a batch of segments is answered by one acknowledgement;
@@ -10,11 +10,13 @@
 //! 3. interfaces with frames queued are told to transmit;
 //! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
-//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: none of its own.
+//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: Giant, if that is over the stack, from the
+//! beginning to step 4, but for MP-safe devices.
 
 use std::sync::Arc;
 
-use kern::{Cpu, Time, witness};
+use kern::giant::Component;
+use kern::{Cpu, GiantGuard, Time};
 use mbuf::{Mbufq, Packet};
 
 use crate::drops::DropReason;
@@ -42,10 +44,15 @@ pub(crate) struct Batch<'s> {
     kicked: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
     pub(crate) netisr: netisr::Outbox<Mbufq>,
+    /// Giant, if that is over the stack.
+    giant: GiantGuard<'s>,
 }
 
 impl<'s> Batch<'s> {
+    #[track_caller]
     pub(crate) fn new(stack: &'s Inner) -> Self {
+        // First: the batch begins when it has its turn.
+        let giant = stack.config.giant.enter();
         Self {
             stack,
             now: stack.clock.now(),
@@ -55,6 +62,7 @@ impl<'s> Batch<'s> {
             wakes: Vec::new(),
             kicked: Vec::new(),
             netisr: netisr::Outbox::default(),
+            giant,
         }
     }
 
@@ -98,6 +106,11 @@ impl<'s> Batch<'s> {
         }
     }
 
+    /// Calls a device: without Giant, or under it if the device needs that.
+    pub(crate) fn outward<R>(&mut self, device: &Component, call: impl FnOnce() -> R) -> R {
+        self.stack.config.giant.call_outward(device, call)
+    }
+
     /// Does what was put off. Output may queue frames, and packets to ourselves may touch
     /// connections: round and round until nothing is left.
     pub(crate) fn finish(mut self) {
@@ -107,15 +120,24 @@ impl<'s> Batch<'s> {
                 // Others may add packets to ourselves for ever: nothing else may wait for that.
                 if round.is_multiple_of(ROUNDS_MAX) {
                     while self.transmit() {}
-                    self.call();
+                    call(self.stack, &mut self.kicked, &mut self.wakes);
                 }
             } else if !self.transmit() {
                 break;
             }
         }
-        self.call();
-        let (netisr, at_once) = (&self.stack.netisr, self.netisr.at_once);
-        netisr.count(self.cpu.index, at_once);
+        let Self {
+            stack,
+            cpu,
+            netisr,
+            mut wakes,
+            mut kicked,
+            giant,
+            ..
+        } = self;
+        drop(giant);
+        call(stack, &mut kicked, &mut wakes);
+        stack.netisr.count(cpu.index, netisr.at_once);
     }
 
     /// Gives each touched connection its turn.
@@ -131,16 +153,18 @@ impl<'s> Batch<'s> {
         let Some((ifp, queue)) = self.transmit.pop() else {
             return false;
         };
-        witness::assert_none("a device's transmit");
         ifp.transmit(self, queue);
         true
     }
+}
 
-    /// Calls whom there is to be woken.
-    fn call(&mut self) {
-        self.kicked
-            .drain(..)
-            .for_each(|cpu| self.stack.wake_cpu(cpu));
-        self.wakes.drain(..).for_each(Wakes::wake);
+/// Calls whom there is to be woken, without Giant.
+fn call(stack: &Inner, kicked: &mut Vec<usize>, wakes: &mut Vec<Wakes>) {
+    if kicked.is_empty() && wakes.is_empty() {
+        return;
     }
+    stack.config.giant.without(|| {
+        kicked.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
+        wakes.drain(..).for_each(Wakes::wake);
+    });
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::{Clock, Cpus, MonotonicClock, OneCpu, Random};
+use kern::{Clock, Cpus, Giant, MonotonicClock, OneCpu, Random};
 use mbuf::PoolConfig;
 
 use crate::netisr::NetisrConfig;
@@ -18,6 +18,10 @@ pub struct Config {
     pub random: Random,
     /// How many CPUs, that is workers, drive the stack, and which of them a caller is. Default one.
     pub cpus: Arc<dyn Cpus>,
+    /// The one lock over the whole stack, or only over what is not MP-safe, which is the default. Stacks may
+    /// share one.
+    #[doc(alias = "debug.mpsafenet")]
+    pub giant: Arc<Giant>,
     /// Buffers.
     pub pool: PoolConfig,
     /// How packets get from devices to protocols.
@@ -51,6 +55,7 @@ impl Config {
             clock,
             random,
             cpus: Arc::new(OneCpu),
+            giant: Arc::new(Giant::new(false)),
             pool: PoolConfig::default(),
             netisr: NetisrConfig::default(),
             tcp: TcpConfig::default(),

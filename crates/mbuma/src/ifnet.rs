@@ -1,6 +1,7 @@
 //! An interface: a device with addresses, a queue for what leaves, and counters.
 //!
-//! Called by: ether (output), the stack (input, attach). Calls: the device, without any lock held.
+//! Called by: ether (output), the stack (input, attach). Calls: the device, without any lock held but Giant, where it
+//! needs that.
 //!
 //! The transmit queue is the queue, mutex and state of seed 003: whoever finds it idle becomes the
 //! one who transmits, and takes the whole queue in O(1) until it is empty; everybody else only adds.
@@ -16,6 +17,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kern::giant::Component;
 use kern::{LockClass, Mutex, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
@@ -72,6 +74,39 @@ pub struct IfConfig {
     pub addrs: Vec<IfAddr>,
     /// Answer for every address, not only our own: what a gateway that ends connections itself does.
     pub accept_any: bool,
+    /// The device may be called by several threads at once. If not, it receives and transmits under the
+    /// stack's Giant, one thread at a time, which also keeps out whatever else needs Giant.
+    #[doc(alias = "IFF_NEEDSGIANT")]
+    #[doc(alias = "INTR_MPSAFE")]
+    pub mp_safe: bool,
+}
+
+impl IfConfig {
+    /// An interface called `name`, with an MP-safe device, without addresses.
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    /// use mbuma::IfConfig;
+    ///
+    /// let config = IfConfig::new("tap0").with_addr(Ipv4Addr::new(192, 0, 2, 1), 24);
+    /// assert!(config.mp_safe && config.mac.is_none() && !config.accept_any);
+    /// ```
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            mac: None,
+            addrs: Vec::new(),
+            accept_any: false,
+            mp_safe: true,
+        }
+    }
+
+    /// The same with one more address.
+    #[must_use]
+    pub fn with_addr(mut self, addr: Ipv4Addr, prefix_len: u8) -> Self {
+        self.addrs.push(IfAddr { addr, prefix_len });
+        self
+    }
 }
 
 /// An interface's counters.
@@ -119,6 +154,8 @@ pub(crate) struct Ifnet {
     pub(crate) caps: Capabilities,
     pub(crate) addrs: Vec<IfAddr>,
     pub(crate) accept_any: bool,
+    /// The devices, MP-safe or not.
+    pub(crate) component: Component,
     /// At least one.
     pub(crate) queues: Vec<Queue>,
     pub(crate) neighbours: Neighbours,
@@ -142,6 +179,7 @@ impl Ifnet {
         };
         Self {
             index,
+            component: Component::new(config.name.clone(), config.mp_safe),
             name: config.name,
             mac,
             caps,
@@ -231,7 +269,7 @@ impl Ifnet {
         if self.is_gone() {
             return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
         }
-        let left = match device.transmit(&mut ready) {
+        let left = match batch.outward(&self.component, || device.transmit(&mut ready)) {
             // What a full device leaves is lost, as on a wire: TCP sends it again.
             Ok(refused) => {
                 let drops = &batch.stack.drops;

@@ -30,15 +30,14 @@
 //! use std::sync::Arc;
 //! use kern::{Random, Time, VirtualClock};
 //! use mbuma::device::{Budget, Capabilities, memory::Pipe};
-//! use mbuma::{Config, IfAddr, IfConfig, Stack};
+//! use mbuma::{Config, IfConfig, Stack};
 //!
 //! let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
 //! let (a_end, b_end) = Pipe::pair(Capabilities::whole(1500));
 //! let mut ends = Vec::new();
 //! for (n, device) in [(1, a_end), (2, b_end)] {
 //!     let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(n)))?;
-//!     let addr = IfAddr { addr: Ipv4Addr::new(192, 0, 2, n as u8), prefix_len: 24 };
-//!     let config = IfConfig { name: "pipe0".into(), mac: None, addrs: vec![addr], accept_any: false };
+//!     let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n as u8), 24);
 //!     let index = stack.attach(Arc::new(device), config);
 //!     ends.push((stack, index));
 //! }
@@ -76,6 +75,7 @@ mod datagramq;
 pub mod device;
 mod drops;
 mod ether;
+mod giant;
 mod icmp;
 mod ifnet;
 mod ip4;
@@ -89,6 +89,7 @@ pub mod unix;
 
 pub use config::{Config, TcpConfig};
 pub use drops::DropReason;
+pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use icmp::Unreach;
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use netisr::{Dispatch, NetisrConfig, Protocol, WorkStats};

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
-use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, Time, order};
+use kern::{Clock, Counter, Cpus, GiantGuard, LockClass, Mutex, Random, RmLock, Time, order};
 use mbuf::{MbufPool, Mbufq, PoolStats};
 use uma::ZoneError;
 use wire::MacAddr;
@@ -31,10 +31,11 @@ use crate::device::{Budget, Device};
 use crate::drops::{DropReason, Drops};
 use crate::ether;
 use crate::ether::arp::Neighbours;
+use crate::giant::{ComponentStats, Components, GiantStats};
 use crate::icmp::IcmpState;
 use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet, Queue};
 use crate::ip4::Ip4State;
-use crate::netisr::{self, Netisr, WorkStats};
+use crate::netisr::{self, Netisr, Protocol, WorkStats};
 use crate::route::Routes;
 use crate::socket::TcpInfo;
 use crate::tcp::{TcpState, TcpStats};
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     cpu_wakers: Vec<Mutex<Option<Waker>>>,
     pub(crate) pool: MbufPool,
     pub(crate) config: Config,
+    /// What may need Giant.
+    pub(crate) components: Components,
     pub(crate) drops: Drops,
     pub(crate) delivered: Counter,
     pub(crate) received: Counter,
@@ -78,11 +81,30 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// Runs `f` as one batch and does the deferred work after it.
+    #[track_caller]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
         batch.finish();
         result
+    }
+
+    /// Looks at something without a batch: under Giant as long as the guard lives, if that is over the stack.
+    #[track_caller]
+    pub(crate) fn look(&self) -> GiantGuard<'_> {
+        self.config.giant.enter()
+    }
+
+    /// A protocol's input: under Giant as long as the guard lives, if it needs that.
+    #[track_caller]
+    pub(crate) fn enter_protocol(&self, protocol: Protocol) -> GiantGuard<'_> {
+        let component = self.components.protocol(protocol);
+        self.config.giant.enter_component(component)
+    }
+
+    /// Calls one of `ifp`'s devices: without Giant, or under it if the device needs that.
+    fn outward<R>(&self, ifp: &Ifnet, call: impl FnOnce() -> R) -> R {
+        self.config.giant.call_outward(&ifp.component, call)
     }
 
     /// Draws from the stack's entropy.
@@ -137,7 +159,7 @@ impl Stack {
                 .map(|_| Mutex::new(&CPU_WAKER, None))
                 .collect(),
             cpus: Arc::clone(&config.cpus),
-            unix: Arc::new(UnixState::new(&pool, &config.unix)),
+            unix: Arc::new(UnixState::new(&pool, &config.unix, &config.giant)),
             pool,
             drops: Drops::new(),
             delivered: Counter::new(),
@@ -152,6 +174,7 @@ impl Stack {
             interfaces: RmLock::new(&INTERFACES, Vec::new()),
             last_index: AtomicU32::new(0),
             random: Mutex::new(&RANDOM, random),
+            components: Components::new(),
             config,
         })))
     }
@@ -176,6 +199,7 @@ impl Stack {
             .mac
             .or_else(|| devices[0].mac())
             .unwrap_or_else(|| self.random_mac());
+        let _giant = self.0.look();
         let mut interfaces = self.0.interfaces.write();
         let index = self.0.new_index(&interfaces);
         let neighbours = Neighbours::new(self.0.config.arp_queue_max);
@@ -190,6 +214,7 @@ impl Stack {
     /// dropped and counted. Who is inside of it now, on another thread, finishes without it.
     #[doc(alias = "if_detach")]
     pub fn detach(&self, index: IfIndex) {
+        let giant = self.0.look();
         let mut interfaces = self.0.interfaces.write();
         let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else {
             return;
@@ -200,14 +225,17 @@ impl Stack {
         self.0.routes.remove_interface(index);
         // Routes first: whoever looks one up again from now on finds another.
         self.0.tcp.forget_interface(index);
+        drop(giant);
         self.0.enter(|batch| ifp.neighbours.flush(batch));
-        let waited = ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
+        let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
+        let waited = self.0.outward(&ifp, detached);
         self.0.received.add(waited);
         self.0.drops.add(DropReason::NoInterface, waited);
     }
 
     /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
     pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
+        let _giant = self.0.look();
         if let Some(ifp) = self.0.interface(index) {
             self.0.routes.add_default(&ifp, gateway);
             // It may have been detached meanwhile, and its routes removed before this one came.
@@ -246,13 +274,13 @@ impl Stack {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such queue"));
         };
         let mut frames = Mbufq::new();
-        let more = device.receive(&mut frames, budget);
+        let more = self.0.outward(&ifp, || device.receive(&mut frames, budget));
         self.0.enter(|batch| {
             for frame in frames {
                 ether::input::run(batch, &ifp, frame);
             }
         });
-        for (reason, n) in device.take_drops() {
+        for (reason, n) in self.0.outward(&ifp, || device.take_drops()) {
             self.0.received.add(n);
             self.0.drops.add(reason, n);
         }
@@ -316,6 +344,7 @@ impl Stack {
     /// # Panics
     /// If there is no such CPU.
     pub fn next_deadline_of(&self, cpu: usize) -> Option<Time> {
+        let _giant = self.0.look();
         let tcp = self.0.tcp.deadline(cpu);
         if cpu != SHARED_TIMERS_CPU {
             return tcp;
@@ -347,6 +376,7 @@ impl Stack {
 
     /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
     pub fn connections(&self) -> Vec<(SocketAddrV4, SocketAddrV4, TcpInfo)> {
+        let _giant = self.0.look();
         let all = self.0.tcp.table.all();
         all.iter()
             .map(|pcb| (pcb.key.local, pcb.key.peer, TcpInfo::of(&pcb.tcb.lock())))
@@ -355,14 +385,27 @@ impl Stack {
 
     /// What happened so far.
     pub fn stats(&self) -> StackStats {
+        let _giant = self.0.look();
+        let interfaces = self.0.interfaces.read().clone();
         StackStats {
             received: self.0.received.get(),
             delivered: self.0.delivered.get(),
             dropped: self.0.drops.nonzero(),
-            interfaces: self.0.interfaces.read().iter().map(|i| i.stats()).collect(),
+            interfaces: interfaces.iter().map(|i| i.stats()).collect(),
             netisr: self.netisr_stats(),
             tcp: self.0.tcp.stats(),
             pool: self.0.pool.stats(),
+            giant: self.giant_stats(&interfaces),
+        }
+    }
+
+    fn giant_stats(&self, interfaces: &[Arc<Ifnet>]) -> GiantStats {
+        let devices = interfaces
+            .iter()
+            .map(|ifp| ComponentStats::device(&ifp.component));
+        GiantStats {
+            over_all: self.0.config.giant.is_over_all(),
+            components: devices.chain(self.0.components.stats()).collect(),
         }
     }
 }
@@ -392,4 +435,6 @@ pub struct StackStats {
     pub tcp: TcpStats,
     /// Buffers.
     pub pool: PoolStats,
+    /// Who runs under Giant.
+    pub giant: GiantStats,
 }

@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use kern::{MonotonicClock, Random, Taskqueue};
+use kern::{Giant, MonotonicClock, Random, Taskqueue};
 use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
 use mbuma::device::{Budget, Device};
@@ -32,16 +32,21 @@ fn config(host: u8) -> IfConfig {
         prefix_len: 24,
     };
     IfConfig {
-        name: "epair0".into(),
-        mac: None,
         addrs: vec![addr],
-        accept_any: false,
+        ..IfConfig::new("epair0")
     }
+}
+
+/// Giant is over the stack if `MBUMA_GIANT` is set.
+fn giant() -> Arc<Giant> {
+    Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
 }
 
 fn stack(seed: u64) -> Stack {
     let clock = Arc::new(MonotonicClock::new());
-    Stack::new(Config::new(clock, Random::from_seed(seed))).unwrap()
+    let mut config = Config::new(clock, Random::from_seed(seed));
+    config.giant = giant();
+    Stack::new(config).unwrap()
 }
 
 fn dropped(stack: &Stack, reasons: &[DropReason]) -> u64 {

@@ -14,7 +14,7 @@ use kern::{Random, Time, VirtualClock};
 use mbuf::Live;
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, State, TcpListener, TcpStream};
+use mbuma::{Config, IfConfig, IfIndex, Stack, State, TcpListener, TcpStream};
 
 /// The system's allocator, counted: what it was asked for, in the sizes that it gives.
 struct Counting;
@@ -75,16 +75,7 @@ impl Net {
             n += 1;
             let stack =
                 Stack::new(Config::new(clock.clone(), Random::from_seed(n.into()))).unwrap();
-            let addr = IfAddr {
-                addr: Ipv4Addr::new(192, 0, 2, n),
-                prefix_len: 24,
-            };
-            let config = IfConfig {
-                name: "pipe0".into(),
-                mac: None,
-                addrs: vec![addr],
-                accept_any: false,
-            };
+            let config = IfConfig::new("pipe0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
             let index = stack.attach(Arc::new(device), config);
             (stack, index)
         });

@@ -114,6 +114,7 @@ impl Driven {
     fn new(options: TapOptions) -> Self {
         let mut config = Config::from_system();
         config.tcp.msl = Duration::from_millis(10);
+        config.giant = Arc::new(kern::Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         let stack = Stack::new(config).unwrap();
         let tap = Tap::from_fd(make_tap(options), options, stack.pool());
         let device: Arc<dyn Device> = Arc::new(tap);
@@ -122,10 +123,8 @@ impl Driven {
             prefix_len: 24,
         }];
         let config = IfConfig {
-            name: "tap0".into(),
-            mac: None,
             addrs,
-            accept_any: false,
+            ..IfConfig::new("tap0")
         };
         let index = stack.attach(device, config);
         let stop = Arc::new(AtomicBool::new(false));

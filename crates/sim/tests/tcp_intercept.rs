@@ -17,13 +17,12 @@ fn gateway(shape: Shape) -> (Bench, Interceptor) {
     let wire = net.wire(Link::PERFECT);
     let node = net.stack();
     let config = IfConfig {
-        name: "sim0".into(),
-        mac: None,
         addrs: vec![IfAddr {
             addr: US,
             prefix_len: 24,
         }],
         accept_any: true,
+        ..IfConfig::new("sim0")
     };
     let (ifindex, _) = net.plug_with(node, wire, &PortConfig::plain(MTU).shaped(shape), config);
     let peer = net.peer(wire, THEM);

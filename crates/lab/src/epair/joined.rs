@@ -97,10 +97,8 @@ fn config(host: u8) -> IfConfig {
         prefix_len: 24,
     };
     IfConfig {
-        name: "epair0".to_owned(),
-        mac: None,
         addrs: vec![addr],
-        accept_any: false,
+        ..IfConfig::new("epair0")
     }
 }
 

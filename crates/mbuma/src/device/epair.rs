@@ -93,14 +93,9 @@ enum Side {
 /// ```
 /// use std::net::{Ipv4Addr, SocketAddrV4};
 /// use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-/// use mbuma::{Config, IfAddr, IfConfig, Stack};
+/// use mbuma::{Config, IfConfig, Stack};
 ///
-/// let config = |n| IfConfig {
-///     name: "epair0".into(),
-///     mac: None,
-///     addrs: vec![IfAddr { addr: Ipv4Addr::new(192, 0, 2, n), prefix_len: 24 }],
-///     accept_any: false,
-/// };
+/// let config = |n| IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
 /// let (left, right) = (Stack::new(Config::from_system())?, Stack::new(Config::from_system())?);
 /// let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
 /// a.attach(&left, config(1), Input::Direct);

@@ -19,7 +19,7 @@
 //! [`Stack::run_netisr`]. Calls: ip4/input, arp.
 //! Invariants: each packet is handled once or dropped and counted; a batch leaves neither packets that it
 //! collected nor works that it owns.
-//! Locks: one a work (IFQUEUE); nothing is handled under it. Sources: netisr(9), seed 002, seed 003.
+//! Locks: one a work (IFQUEUE); nothing is handled under it. Giant, for a protocol that is not MP-safe. Sources: netisr(9), seed 002, seed 003.
 //!
 //! [`Batch::finish`]: crate::batch::Batch::finish
 
@@ -365,6 +365,8 @@ fn handle(
     packet: Packet,
     arrival: Arrival,
 ) {
+    // Nothing is held here but, at most, Giant: who needs that is not queued for it, as in netisr(9).
+    let _giant = batch.stack.enter_protocol(protocol);
     match protocol {
         Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, arrival),
         Protocol::Arp => arp::input(batch, ifp, packet),

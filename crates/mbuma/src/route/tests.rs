@@ -14,10 +14,8 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
         .map(|&(addr, prefix_len)| IfAddr { addr, prefix_len })
         .collect();
     let config = IfConfig {
-        name: format!("pipe{index}"),
-        mac: None,
         addrs,
-        accept_any: false,
+        ..IfConfig::new(format!("pipe{index}"))
     };
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);
     Arc::new(Ifnet::new(

@@ -33,6 +33,7 @@ struct Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
+        let _giant = self.stack.0.look();
         self.stack.0.icmp.release(&self.pcb);
         self.pcb.queue.close();
     }
@@ -49,6 +50,7 @@ impl Stack {
             return Err(BindError::NoInterface);
         }
         let pcb = Arc::new(EchoPcb::new(index));
+        let _giant = self.0.look();
         if !self.0.icmp.intercept(&pcb) {
             return Err(BindError::AddrInUse);
         }
@@ -62,6 +64,7 @@ impl Stack {
 impl EchoSocket {
     /// The oldest ping that arrived, if there is one.
     pub fn recv(&self) -> Option<Echo> {
+        let _giant = self.0.stack.0.look();
         self.0.pcb.queue.pop(None)
     }
 
@@ -103,7 +106,10 @@ impl EchoSocket {
     /// Whom to wake when a ping arrives and none was waiting; at once, if one is waiting now. Stays
     /// until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
-        if let Some(waker) = self.0.pcb.queue.set_waker(waker) {
+        let giant = self.0.stack.0.look();
+        let now = self.0.pcb.queue.set_waker(waker);
+        drop(giant);
+        if let Some(waker) = now {
             waker.wake();
         }
     }

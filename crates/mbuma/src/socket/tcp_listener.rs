@@ -44,6 +44,7 @@ impl TcpListener {
 
     fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
         let pcb = retry(wait, |waiter| {
+            let _giant = self.stack.look();
             self.queue.pop(waiter).map_or(Poll::Pending, Poll::Ready)
         })?;
         Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
@@ -51,6 +52,7 @@ impl TcpListener {
 
     /// Whom to call when there is one.
     pub fn set_waker(&self, waker: Option<Waker>) {
+        let _giant = self.stack.look();
         self.queue.set_waker(waker);
     }
 }
@@ -70,7 +72,9 @@ impl fmt::Debug for TcpListener {
 }
 
 fn close(stack: &Arc<Inner>, queue: &Arc<AcceptQueue>) {
+    let giant = stack.look();
     stack.tcp.listeners.remove(queue);
+    drop(giant);
     let orphans = queue.close();
     stack.enter(|batch| orphans.iter().for_each(|pcb| abort(batch, pcb)));
 }
@@ -84,7 +88,9 @@ pub struct Interceptor {
 impl Interceptor {
     /// The next connection that somebody wants, if there is one.
     pub fn next(&self) -> Option<Incoming> {
+        let giant = self.stack.look();
         let pcb = self.queue.pop(None)?;
+        drop(giant);
         Some(Incoming {
             stack: Arc::clone(&self.stack),
             pcb: Some(pcb),
@@ -93,6 +99,7 @@ impl Interceptor {
 
     /// Whom to call when there is one.
     pub fn set_waker(&self, waker: Option<Waker>) {
+        let _giant = self.stack.look();
         self.queue.set_waker(waker);
     }
 }
@@ -147,12 +154,15 @@ impl Incoming {
 
     /// Whether the peer has given up meanwhile.
     pub fn is_gone(&self) -> bool {
+        let _giant = self.stack.look();
         self.pcb().tcb.lock().state == State::Closed
     }
 
     /// Whom to call when it gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
+        let giant = self.stack.look();
         let old = self.pcb().tcb.lock().wakers.keep(waker);
+        drop(giant);
         drop(old);
     }
 
@@ -164,6 +174,7 @@ impl Incoming {
         let Some(pcb) = self.pcb.take() else {
             return Err(SocketError::Closed);
         };
+        let giant = self.stack.look();
         let mut t = pcb.tcb.lock();
         let result = match t.state {
             State::SynHeld => {
@@ -173,6 +184,7 @@ impl Incoming {
             _ => Err(t.error.unwrap_or(SocketError::Reset)),
         };
         drop(t);
+        drop(giant);
         let stream = TcpStream::from_pcb(Arc::clone(&self.stack), Arc::clone(&pcb));
         self.stack.enter(|batch| batch.touch(&pcb));
         result.map(|()| stream)
@@ -256,6 +268,7 @@ impl Stack {
             return Err(SocketError::AddrNotAvailable);
         }
         let queue = AcceptQueue::new(backlog);
+        let _giant = self.0.look();
         if !self.0.tcp.listeners.add(addr, &queue) {
             return Err(SocketError::AddrInUse);
         }
@@ -277,6 +290,7 @@ impl Stack {
         backlog: usize,
     ) -> Result<Interceptor, SocketError> {
         let queue = AcceptQueue::new(backlog);
+        let _giant = self.0.look();
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {
             return Err(SocketError::AddrInUse);
         }

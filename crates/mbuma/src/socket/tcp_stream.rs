@@ -86,22 +86,27 @@ impl TcpStream {
 
     /// The connection's state now.
     pub fn state(&self) -> State {
+        let _giant = self.stack.look();
         self.pcb.tcb.lock().state
     }
 
     /// Figures about the connection.
     pub fn info(&self) -> TcpInfo {
+        let _giant = self.stack.look();
         TcpInfo::of(&self.pcb.tcb.lock())
     }
 
     /// Why the connection ended before its time, if it did.
     pub fn error(&self) -> Option<SocketError> {
+        let _giant = self.stack.look();
         self.pcb.tcb.lock().error
     }
 
     /// Whom to call when something changed.
     pub fn set_waker(&self, waker: Option<Waker>) {
+        let giant = self.stack.look();
         let old = self.pcb.tcb.lock().wakers.keep(waker);
+        drop(giant);
         drop(old);
     }
 
@@ -152,11 +157,13 @@ impl TcpStream {
     }
 
     fn take(&self, max: usize, waiter: Option<&Waker>) -> Result<Chain, SocketError> {
+        let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
         let chain = take_received(&mut t, max).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
         // The window only needs a word to the peer when it was nearly closed.
         let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.rcvbuf.hiwat / 4;
         drop(t);
+        drop(giant);
         if tell {
             self.stack.enter(|batch| batch.touch(&self.pcb));
         }
@@ -188,6 +195,7 @@ impl TcpStream {
 
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
     pub fn send_space(&self) -> usize {
+        let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
         if may_send(&t).is_ok() {
             t.sndbuf.space()
@@ -272,6 +280,7 @@ impl TcpStream {
     #[doc(alias = "connect")]
     pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
         blocking(timeout, |waiter| {
+            let _giant = self.stack.look();
             let mut t = self.pcb.tcb.lock();
             let verdict = match t.state {
                 State::SynSent | State::SynReceived | State::SynHeld => {
@@ -388,7 +397,7 @@ fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
-        self.stack.enter(|batch| {
+        let wakers = self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = self.pcb.tcb.lock();
             let wakers = t.wakers.clear();
@@ -403,8 +412,9 @@ impl Drop for TcpStream {
                 drop(t);
                 batch.touch(&self.pcb);
             }
-            drop(wakers);
+            wakers
         });
+        drop(wakers);
     }
 }
 
@@ -431,6 +441,7 @@ impl Stack {
         peer: SocketAddrV4,
     ) -> Result<TcpStream, SocketError> {
         let stack = &self.0;
+        let giant = stack.look();
         let route = stack
             .routes
             .lookup(*peer.ip())
@@ -448,6 +459,7 @@ impl Stack {
             peer,
         };
         let pcb = open(stack, key, route.ifp.mtu() as u32)?;
+        drop(giant);
         stack.enter(|batch| batch.touch(&pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }

@@ -47,7 +47,9 @@ struct Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
+        let giant = self.stack.0.look();
         self.stack.0.udp.table.remove(&self.pcb);
+        drop(giant);
         self.pcb.queue.close();
         self.pcb.errors.close();
     }
@@ -61,6 +63,7 @@ impl Stack {
     /// The address is not of this stack, or is taken, or no port is free.
     pub fn udp_bind(&self, local: SocketAddrV4) -> Result<UdpSocket, BindError> {
         let stack = &self.0;
+        let _giant = stack.look();
         if !local.ip().is_unspecified() && !stack.routes.is_local(*local.ip()) {
             return Err(BindError::AddrNotAvailable);
         }
@@ -109,6 +112,7 @@ impl UdpSocket {
     /// The oldest datagram that arrived, if there is one.
     #[doc(alias = "recvfrom")]
     pub fn recv(&self) -> Option<Datagram> {
+        let _giant = self.0.stack.0.look();
         self.0.pcb.queue.pop(None)
     }
 
@@ -116,11 +120,14 @@ impl UdpSocket {
     /// [take](UdpSocket::take_error).
     #[doc(alias = "recvfrom")]
     pub fn recv_blocking(&self, timeout: Option<Duration>) -> Option<Datagram> {
-        let pcb = &self.0.pcb;
-        let received = retry(Wait::Yes(timeout), |waiter| match pcb.queue.pop(waiter) {
-            Some(datagram) => Poll::Ready(Some(datagram)),
-            None if pcb.errors.is_empty(waiter) => Poll::Pending,
-            None => Poll::Ready(None),
+        let Bound { stack, pcb } = &*self.0;
+        let received = retry(Wait::Yes(timeout), |waiter| {
+            let _giant = stack.0.look();
+            match pcb.queue.pop(waiter) {
+                Some(datagram) => Poll::Ready(Some(datagram)),
+                None if pcb.errors.is_empty(waiter) => Poll::Pending,
+                None => Poll::Ready(None),
+            }
         });
         received.flatten()
     }
@@ -128,6 +135,7 @@ impl UdpSocket {
     /// The oldest error about a datagram that was sent, if there is one.
     #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> Option<UdpError> {
+        let _giant = self.0.stack.0.look();
         self.0.pcb.errors.pop(None)
     }
 
@@ -144,9 +152,11 @@ impl UdpSocket {
         src: SocketAddrV4,
         dst: SocketAddrV4,
     ) -> Result<(), SendError> {
+        let giant = self.0.stack.0.look();
         if !self.may_send_from(src, dst) {
             return Err(SendError::BadSource);
         }
+        drop(giant);
         if dst.port() == 0 || dst.ip().is_unspecified() {
             return Err(SendError::BadDestination);
         }
@@ -178,6 +188,7 @@ impl UdpSocket {
     }
 
     fn source_to(&self, dst: SocketAddrV4) -> Result<Ipv4Addr, SendError> {
+        let _giant = self.0.stack.0.look();
         let routes = &self.0.stack.0.routes;
         let found = if dst.ip().is_broadcast() || dst.ip().is_multicast() {
             let route = routes.lookup_group(Ipv4Addr::UNSPECIFIED, *dst.ip());
@@ -218,11 +229,13 @@ impl UdpSocket {
     /// Whom to wake when a datagram or an error arrives and none was waiting; at once, if one is
     /// waiting now. Stays until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
-        let pcb = &self.0.pcb;
+        let Bound { stack, pcb } = &*self.0;
+        let giant = stack.0.look();
         let now = [
             pcb.queue.set_waker(waker.clone()),
             pcb.errors.set_waker(waker),
         ];
+        drop(giant);
         if let Some(waker) = now.into_iter().flatten().next() {
             waker.wake();
         }

@@ -46,8 +46,8 @@ impl Connection {
     #[doc(alias = "unp_connect2")]
     pub(super) fn pair(unix: &UnixState, shape: Shape, a: Side, b: Side) -> (Self, Self) {
         let hiwat = unix.config.recv_buffer;
-        let of_a = Arc::new(Rcvbuf::new(a.id, shape, hiwat));
-        let of_b = Arc::new(Rcvbuf::new(b.id, shape, hiwat));
+        let buffer = |id| Arc::new(Rcvbuf::new(&unix.giant, id, shape, hiwat));
+        let (of_a, of_b) = (buffer(a.id), buffer(b.id));
         let side = |rx: &Arc<Rcvbuf>, tx: &Arc<Rcvbuf>, own: &Side, other: &Side| Self {
             rx: Arc::clone(rx),
             tx: Arc::clone(tx),

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use kern::prim::{AtomicBool, Mutex, Ordering};
-use kern::{LockClass, order};
+use kern::prim::{AtomicBool, Ordering};
+use kern::{Giant, LockClass, order};
 
 use super::credentials::Credentials;
 use super::error::UnixError;
+use super::lock::Lock;
 use super::message::{Message, Sender};
 use super::name::Name;
 use super::pcb::{Role, Unpcb};
@@ -25,7 +26,7 @@ static PEER: LockClass = LockClass::new("unix datagram peer", order::UNIX_PEER);
 pub(super) struct Endpoint {
     pub(super) rx: Arc<Rcvbuf>,
     pub(super) name: Option<Name>,
-    peer: Mutex<Option<Target>>,
+    peer: Lock<Option<Target>>,
     /// It sends no more. Relaxed: what is sent at the same time may go either way.
     silent: AtomicBool,
 }
@@ -71,11 +72,11 @@ pub(super) fn join(a: &Unpcb, b: &Unpcb) {
 }
 
 impl Endpoint {
-    pub(super) fn new(rx: Rcvbuf, name: Option<Name>) -> Self {
+    pub(super) fn new(giant: &Arc<Giant>, rx: Rcvbuf, name: Option<Name>) -> Self {
         Self {
             rx: Arc::new(rx),
             name,
-            peer: Mutex::new(&PEER, None),
+            peer: Lock::new(giant, &PEER, None),
             silent: AtomicBool::new(false),
         }
     }

@@ -35,16 +35,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kern::prim::{Mutex, MutexGuard};
-use kern::{Counter, LockClass, order};
+use kern::{Counter, Giant, LockClass, order};
 
+use super::lock::{Lock, Locked};
 use super::pcb::Unpcb;
 
 static FLIGHT: LockClass = LockClass::new("unix sockets in flight", order::UNIX_FLIGHT);
 
 /// The sockets of a stack that are in flight.
 pub(crate) struct Flight {
-    graph: Mutex<Graph>,
+    graph: Lock<Graph>,
     collected: Counter,
 }
 
@@ -61,14 +61,14 @@ struct Node {
 }
 
 impl Flight {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(giant: &Arc<Giant>) -> Self {
         Self {
-            graph: Mutex::new(&FLIGHT, Graph::default()),
+            graph: Lock::new(giant, &FLIGHT, Graph::default()),
             collected: Counter::new(),
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Graph> {
+    pub(super) fn lock(&self) -> Locked<'_, Graph> {
         self.graph.lock()
     }
 

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use kern::prim::Mutex;
-use kern::{LockClass, order};
+use kern::{Giant, LockClass, order};
 
 use super::connection::ready_if;
 use super::error::UnixError;
+use super::lock::Lock;
 use super::name::Name;
 use super::pcb::{Handle, Role, Unpcb};
 use super::seqpacket::UnixSeqpacket;
@@ -32,7 +32,7 @@ static QUEUE: LockClass = LockClass::new("unix accept queue", order::UNIX_RCV);
 pub(super) struct Listening {
     pub(super) name: Name,
     backlog: usize,
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
 }
 
 #[derive(Default)]
@@ -44,11 +44,11 @@ struct Queue {
 }
 
 impl Listening {
-    pub(super) fn new(name: Name, backlog: usize) -> Self {
+    pub(super) fn new(giant: &Arc<Giant>, name: Name, backlog: usize) -> Self {
         Self {
             name,
             backlog: backlog.max(1),
-            queue: Mutex::new(&QUEUE, Queue::default()),
+            queue: Lock::new(giant, &QUEUE, Queue::default()),
         }
     }
 
@@ -90,7 +90,7 @@ impl Listening {
         let wakes = q.acceptors.take();
         drop(q);
         drop(graph);
-        wakes.wake();
+        self.queue.outward(|| wakes.wake());
         Poll::Ready(Ok(()))
     }
 
@@ -122,7 +122,7 @@ impl Listening {
         if let Role::Stream(connection) | Role::Seqpacket(connection) = &pcb.role {
             connection.mark_accepted();
         }
-        wakes.wake();
+        self.queue.outward(|| wakes.wake());
         Some(handle)
     }
 
@@ -142,7 +142,7 @@ impl Listening {
         let old = q.acceptors.keep(waker);
         drop(q);
         drop(old);
-        now.into_iter().for_each(Waker::wake);
+        self.queue.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
     /// The listener goes; returns the connections that nobody accepted.
@@ -154,7 +154,8 @@ impl Listening {
         let wakes = [q.acceptors.take(), q.connectors.take()];
         drop(q);
         drop(old);
-        wakes.into_iter().for_each(Wakes::wake);
+        self.queue
+            .outward(|| wakes.into_iter().for_each(Wakes::wake));
         orphans.into()
     }
 }

@@ -27,7 +27,7 @@
 //! | flight | 480 | which sockets are in whose buffers | nothing |
 //! | receive buffer, accept queue | 490 | what waits for one socket | the flight's, where a socket goes in |
 //!
-//! Never two receive buffers. Wakers, objects, and owners of lent memory are called and dropped with none
+//! Never two receive buffers. Giant is outside of each where it is over the stack (`lock.rs`). Wakers, objects, and owners of lent memory are called and dropped with none
 //! of these held.
 //!
 //! Read in this order: `rcvbuf.rs` (the data), `connection.rs`, `stream.rs`; `endpoint.rs`, `datagram.rs`;
@@ -46,6 +46,7 @@ mod endpoint;
 mod error;
 mod flight;
 mod listener;
+mod lock;
 mod message;
 mod name;
 mod open;

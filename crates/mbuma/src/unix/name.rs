@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use kern::prim::Mutex;
-use kern::{LockClass, order};
+use kern::{Giant, LockClass, order};
 
 use super::error::UnixError;
+use super::lock::Lock;
 use super::pcb::Unpcb;
 
 static NAMES: LockClass = LockClass::new("unix names", order::UNIX_NAMES);
@@ -46,11 +46,11 @@ impl fmt::Debug for Name {
 }
 
 /// Who has which name. Ordered, so that nobody can make it slow by choosing names.
-pub(crate) struct Names(Mutex<BTreeMap<Name, Arc<Unpcb>>>);
+pub(crate) struct Names(Lock<BTreeMap<Name, Arc<Unpcb>>>);
 
 impl Names {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(&NAMES, BTreeMap::new()))
+    pub(super) fn new(giant: &Arc<Giant>) -> Self {
+        Self(Lock::new(giant, &NAMES, BTreeMap::new()))
     }
 
     /// Gives `name` to `pcb`; false if another has it.

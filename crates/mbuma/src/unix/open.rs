@@ -107,7 +107,7 @@ impl Unix {
     /// `AddrInUse` if another socket, of whatever type, has the name; `BadName`.
     #[doc(alias = "bind")]
     pub fn listen(&self, name: &[u8], backlog: usize) -> Result<UnixListener, UnixError> {
-        let listening = |name| Role::Listener(Listening::new(name, backlog));
+        let listening = |name| Role::Listener(self.listening(name, backlog));
         self.bind(name, listening).map(UnixListener)
     }
 
@@ -121,7 +121,7 @@ impl Unix {
         name: &[u8],
         backlog: usize,
     ) -> Result<UnixSeqpacketListener, UnixError> {
-        let listening = |name| Role::SeqpacketListener(Listening::new(name, backlog));
+        let listening = |name| Role::SeqpacketListener(self.listening(name, backlog));
         self.bind(name, listening).map(UnixSeqpacketListener)
     }
 
@@ -143,9 +143,14 @@ impl Unix {
 
     fn endpoint(&self, name: Option<Name>) -> Arc<Unpcb> {
         let id = self.state.next_id();
-        let rx = Rcvbuf::new(id, Shape::Datagrams, self.state.config.recv_buffer);
-        let role = Role::Datagram(Endpoint::new(rx, name));
+        let UnixState { giant, config, .. } = &*self.state;
+        let rx = Rcvbuf::new(giant, id, Shape::Datagrams, config.recv_buffer);
+        let role = Role::Datagram(Endpoint::new(giant, rx, name));
         Unpcb::new(&self.state, id, self.credentials, role)
+    }
+
+    fn listening(&self, name: Name, backlog: usize) -> Listening {
+        Listening::new(&self.state.giant, name, backlog)
     }
 
     fn bind(&self, name: &[u8], role: impl FnOnce(Name) -> Role) -> Result<Handle, UnixError> {

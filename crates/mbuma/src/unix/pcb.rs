@@ -127,6 +127,7 @@ impl Drop for Handle {
             true => pcb.unix.flight.released(pcb),
             false => vec![Arc::clone(pcb)],
         };
-        close::run(dead);
+        // Somebody who needs Giant may drop a handle.
+        pcb.unix.giant.without(|| close::run(dead));
     }
 }

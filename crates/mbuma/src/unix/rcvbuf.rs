@@ -22,14 +22,15 @@
 //! Locks: `inner` (UNIX_RCV), inside of the flight's lock where sockets go into it.
 //! Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
 
+use std::sync::Arc;
 use std::task::Waker;
 
-use kern::prim::{Mutex, MutexGuard};
-use kern::{LockClass, order};
+use kern::{Giant, LockClass, order};
 use mbuf::MbufPool;
 
 use super::error::UnixError;
 use super::flight::Flight;
+use super::lock::{Lock, Locked};
 use super::message::{Message, Received, Sender};
 use super::records::{Record, Records};
 use super::rights::{Passed, pack, unpack};
@@ -77,7 +78,7 @@ pub(crate) struct Rcvbuf {
     pub(super) owner: u64,
     shape: Shape,
     hiwat: usize,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Default)]
@@ -95,13 +96,13 @@ struct Inner {
 }
 
 impl Rcvbuf {
-    pub(super) fn new(owner: u64, shape: Shape, hiwat: usize) -> Self {
+    pub(super) fn new(giant: &Arc<Giant>, owner: u64, shape: Shape, hiwat: usize) -> Self {
         Self {
             owner,
             shape,
             // A buffer of nothing would take nothing, ever.
             hiwat: hiwat.max(1),
-            inner: Mutex::new(&RCV, Inner::default()),
+            inner: Lock::new(giant, &RCV, Inner::default()),
         }
     }
 
@@ -146,7 +147,7 @@ impl Rcvbuf {
         drop(graph);
         // Last references to what is somebody else's code to drop, and wakers: without a lock.
         drop((copied, handles));
-        wakes.into_iter().for_each(Wakes::wake);
+        self.wake(wakes);
         Ok(())
     }
 
@@ -180,7 +181,7 @@ impl Rcvbuf {
             received.data.truncate(max);
             received.truncated = true;
         }
-        wakes.into_iter().for_each(Wakes::wake);
+        self.wake(wakes);
         Ok(Some(received))
     }
 
@@ -211,7 +212,7 @@ impl Rcvbuf {
         let old = inner.readers.keep(waker);
         drop(inner);
         drop(old);
-        now.into_iter().for_each(Waker::wake);
+        self.inner.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
     /// Whom to tell of room from now on.
@@ -240,7 +241,7 @@ impl Rcvbuf {
         if inner.reader == Reader::Open {
             inner.reader = Reader::Shut;
         }
-        wake_all(inner);
+        self.wake_all(inner);
     }
 
     /// The writer writes no more; with `reset` because it went without having read everything.
@@ -249,7 +250,7 @@ impl Rcvbuf {
         let mut inner = self.inner.lock();
         inner.eof = true;
         inner.reset |= reset;
-        wake_all(inner);
+        self.wake_all(inner);
     }
 
     /// The owner goes. What nobody read comes back, to be dropped without a lock.
@@ -259,7 +260,7 @@ impl Rcvbuf {
         inner.reader = Reader::Gone;
         let records = std::mem::take(&mut inner.records);
         let kept = (inner.readers.keep(None), inner.only_from.take());
-        wake_all(inner);
+        self.wake_all(inner);
         drop(kept);
         records
     }
@@ -269,13 +270,18 @@ impl Rcvbuf {
     pub(super) fn take_reset(&self) -> bool {
         std::mem::take(&mut self.inner.lock().reset)
     }
-}
 
-/// Wakes everybody on both sides: the state that they wait in has ended.
-fn wake_all(mut inner: MutexGuard<'_, Inner>) {
-    let wakes = [inner.readers.take(), inner.writers.take()];
-    drop(inner);
-    wakes.into_iter().for_each(Wakes::wake);
+    /// Wakes everybody on both sides: the state that they wait in has ended.
+    fn wake_all(&self, mut inner: Locked<'_, Inner>) {
+        let wakes = [inner.readers.take(), inner.writers.take()];
+        drop(inner);
+        self.wake(wakes);
+    }
+
+    fn wake(&self, wakes: impl IntoIterator<Item = Wakes>) {
+        self.inner
+            .outward(|| wakes.into_iter().for_each(Wakes::wake));
+    }
 }
 
 impl Inner {

@@ -46,7 +46,11 @@ fn unix(records: usize) -> Unix {
         recv_buffer: records * MSIZE,
         ..UnixConfig::default()
     };
-    Unix::new(&Arc::new(UnixState::new(&pool, &config)))
+    Unix::new(&Arc::new(UnixState::new(
+        &pool,
+        &config,
+        &Arc::new(kern::Giant::new(false)),
+    )))
 }
 
 fn send(socket: &UnixSeqpacket) {

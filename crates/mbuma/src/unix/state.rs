@@ -2,6 +2,9 @@
 //!
 //! Called by: all of `unix`, [`Stack`](crate::Stack). Calls: nothing. Locks: those of its parts.
 
+use std::sync::Arc;
+
+use kern::Giant;
 use kern::prim::{AtomicU64, AtomicUsize, Ordering};
 use mbuf::MbufPool;
 
@@ -13,6 +16,7 @@ use super::name::Names;
 pub(crate) struct UnixState {
     pub(super) pool: MbufPool,
     pub(super) config: UnixConfig,
+    pub(super) giant: Arc<Giant>,
     pub(super) names: Names,
     pub(super) flight: Flight,
     /// Relaxed: only that no two get the same matters.
@@ -35,14 +39,15 @@ pub struct UnixStats {
 }
 
 impl UnixState {
-    pub(crate) fn new(pool: &MbufPool, config: &UnixConfig) -> Self {
+    pub(crate) fn new(pool: &MbufPool, config: &UnixConfig, giant: &Arc<Giant>) -> Self {
         Self {
             pool: pool.clone(),
             config: config.clone(),
-            names: Names::new(),
-            flight: Flight::new(),
+            names: Names::new(giant),
+            flight: Flight::new(giant),
             next_id: AtomicU64::new(1),
             sockets: AtomicUsize::new(0),
+            giant: Arc::clone(giant),
         }
     }
 

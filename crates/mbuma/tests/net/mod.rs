@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::{Clock, Random, Time, VirtualClock};
+use kern::{Clock, Giant, Random, Time, VirtualClock};
 use mbuf::{Chain, Live, MbufPool, Mbufq, Packet, PoolConfig};
 use mbuma::device::memory::Pipe;
 use mbuma::device::splinter::{Pattern, Splinter};
@@ -55,6 +55,11 @@ impl Default for Setup {
     }
 }
 
+/// The stack's Giant: over all of it if `MBUMA_GIANT` is set, so that the same tests run under it too.
+pub fn giant() -> Arc<Giant> {
+    Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
+}
+
 pub struct Lab {
     pub clock: Arc<VirtualClock>,
     pub stack: Stack,
@@ -69,6 +74,7 @@ impl Lab {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let pool = MbufPool::new(PoolConfig::default()).unwrap();
         let mut config = Config::new(Arc::clone(&clock) as Arc<dyn Clock>, Random::from_seed(7));
+        config.giant = giant();
         (setup.tune)(&mut config);
         let stack = Stack::new(config).unwrap();
         let (ours, peer) = Pipe::pair(setup.caps);
@@ -77,13 +83,13 @@ impl Lab {
             None => Arc::new(ours),
         };
         let config = IfConfig {
-            name: "pipe0".into(),
             mac: Some(OUR_MAC),
             addrs: vec![IfAddr {
                 addr: US,
                 prefix_len: 24,
             }],
             accept_any: setup.accept_any,
+            ..IfConfig::new("pipe0")
         };
         let iface = stack.attach(device, config);
         let lab = Self {

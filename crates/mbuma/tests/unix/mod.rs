@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 use std::time::Duration;
 
-use kern::{Random, Time, VirtualClock};
+use kern::{Giant, Random, Time, VirtualClock};
 use mbuf::{Chain, Live};
 use mbuma::unix::{Message, Passed};
 use mbuma::{Config, Stack, UnixStream};
@@ -15,10 +15,16 @@ use mbuma::{Config, Stack, UnixStream};
 /// Longer than any test takes: a wait that ends with this has hung.
 pub const HUNG: Option<Duration> = Some(Duration::from_secs(60));
 
+/// The stack's Giant: over all of it if `MBUMA_GIANT` is set, so that the same tests run under it too.
+pub fn giant() -> Arc<Giant> {
+    Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
+}
+
 /// A stack, with `tune` applied to its configuration.
 pub fn stack_with(tune: impl FnOnce(&mut Config)) -> Stack {
     let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
     let mut config = Config::new(clock, Random::from_seed(2));
+    config.giant = giant();
     tune(&mut config);
     Stack::new(config).expect("address space")
 }

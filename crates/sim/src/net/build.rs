@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ::wire::MacAddr;
-use kern::Clock;
+use kern::{Clock, Giant};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
 
 use super::{End, Net, Node, Slot};
@@ -23,13 +23,15 @@ impl Net {
         self.stack_with(|_| {})
     }
 
-    /// A stack whose tunables `tune` may change.
+    /// A stack whose tunables `tune` may change. With `MBUMA_GIANT` in the environment it runs under Giant,
+    /// each under its own: a run is the same with and without.
     ///
     /// # Panics
     /// There is no address space for its buffers.
     pub fn stack_with(&mut self, tune: impl FnOnce(&mut Config)) -> NodeId {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let mut config = Config::new(clock, self.random.fork());
+        config.giant = Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         tune(&mut config);
         let stack = Stack::new(config).expect("address space for buffers");
         self.nodes.push(Node { stack });
@@ -88,10 +90,8 @@ impl Net {
             prefix_len: 24,
         }];
         let config = IfConfig {
-            name: format!("sim{}", wire.0),
-            mac: None,
             addrs,
-            accept_any: false,
+            ..IfConfig::new(format!("sim{}", wire.0))
         };
         self.plug_with(node, wire, port, config).1
     }

@@ -197,13 +197,12 @@ impl Scenario {
 
     fn plug(&self, net: &mut Net, node: NodeId, i: usize, wire: WireId) -> usize {
         let config = IfConfig {
-            name: "sim0".into(),
-            mac: None,
             addrs: vec![IfAddr {
                 addr: Self::addr(i),
                 prefix_len: 24,
             }],
             accept_any: i == 0,
+            ..IfConfig::new("sim0")
         };
         let (ifindex, end) = net.plug_with(node, wire, &self.ports[i], config);
         if i != 0 {

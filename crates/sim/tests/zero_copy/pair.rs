@@ -106,13 +106,11 @@ impl Pair {
             let device = Arc::new(Recorder::new(device, pool, &known, luck, setup.loss));
             let stack = Stack::new(Config::new(clock.clone(), random.fork())).unwrap();
             let config = IfConfig {
-                name: "pipe0".into(),
-                mac: None,
                 addrs: vec![IfAddr {
                     addr: Ipv4Addr::new(192, 0, 2, n),
                     prefix_len: 24,
                 }],
-                accept_any: false,
+                ..IfConfig::new("pipe0")
             };
             let index = stack.attach(device.clone(), config);
             End {

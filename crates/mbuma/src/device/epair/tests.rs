@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use kern::{Clock, Random, Taskqueue, Time, VirtualClock};
+use kern::{Clock, Giant, Random, Taskqueue, Time, VirtualClock};
 use mbuf::{Csum, Live, MbufPool, Packet, PoolConfig};
 
 use super::*;
@@ -42,9 +42,16 @@ fn received(plug: &Plug, budget: Budget) -> Vec<u8> {
     rx.map(|p| p.front()[0]).collect()
 }
 
+/// Giant is over the stack if `MBUMA_GIANT` is set.
+fn giant() -> Arc<Giant> {
+    Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()))
+}
+
 fn stack(clock: &Arc<VirtualClock>, seed: u64) -> Stack {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
-    Stack::new(Config::new(clock, Random::from_seed(seed))).unwrap()
+    let mut config = Config::new(clock, Random::from_seed(seed));
+    config.giant = giant();
+    Stack::new(config).unwrap()
 }
 
 fn clock() -> Arc<VirtualClock> {
@@ -61,10 +68,8 @@ fn config(host: u8) -> IfConfig {
         prefix_len: 24,
     };
     IfConfig {
-        name: "epair0".into(),
-        mac: None,
         addrs: vec![addr],
-        accept_any: false,
+        ..IfConfig::new("epair0")
     }
 }
 

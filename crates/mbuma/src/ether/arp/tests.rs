@@ -15,13 +15,11 @@ fn table_is_bounded() {
     let (ours, _peer) = Pipe::pair(Capabilities::plain(1500));
     let us = Ipv4Addr::new(10, 0, 0, 1);
     let config = IfConfig {
-        name: "pipe0".into(),
-        mac: None,
         addrs: vec![IfAddr {
             addr: us,
             prefix_len: 8,
         }],
-        accept_any: false,
+        ..IfConfig::new("pipe0")
     };
     let index = stack.attach(Arc::new(ours), config);
     let ifp = stack.0.interface(index).unwrap();

@@ -1,0 +1,218 @@
+//! Giant in a stack: who runs under it, and who says so.
+//!
+//! | what | where it is told | how it is called |
+//! |---|---|---|
+//! | the stack | [`Config::giant`](crate::Config::giant) | each entry takes Giant if that is over all |
+//! | a device | [`IfConfig::mp_safe`](crate::IfConfig::mp_safe) | receives and transmits under Giant if it is not MP-safe, else without |
+//! | a protocol | [`Stack::set_mp_safe`] | its input runs under Giant if it is not MP-safe, or Giant is over all |
+//! | a callback | [`Stack::giant_waker`] | under Giant |
+//!
+//! An entry is a [`Batch`](crate::batch::Batch), or a look at one socket. It ends before anything outside of
+//! the stack is called: wakers and MP-safe devices run without Giant, so that two stacks, each with a Giant of
+//! its own, may call each other by an epair and never wait for each other. A device that is not MP-safe and
+//! leads into another stack is the exception: give both stacks the same Giant, or WITNESS complains of two.
+//! What it calls in there gives Giant up for calls outwards, as over a sleep.
+//!
+//! Called by: embedding programs, [`Stack`], batch, netisr. Calls: [`kern::giant`].
+//! Locks: `callbacks` (PARKER), with nothing taken inside. Source: seed 002, debug.mpsafenet, NETISR_MPSAFE,
+//! IFF_NEEDSGIANT.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
+
+use kern::giant::Component;
+use kern::{Giant, LockClass, Mutex, order};
+
+use crate::netisr::Protocol;
+use crate::stack::Stack;
+
+static CALLBACKS: LockClass = LockClass::new("giant callbacks", order::PARKER);
+
+/// What a stack calls that may need Giant, beside its devices.
+#[derive(Debug)]
+pub(crate) struct Components {
+    protocols: [Component; Protocol::ALL.len()],
+    /// They end with the last clone of their waker.
+    callbacks: Mutex<Vec<Weak<Component>>>,
+}
+
+impl Components {
+    pub(crate) fn new() -> Self {
+        Self {
+            protocols: Protocol::ALL.map(|protocol| Component::new(protocol.name(), true)),
+            callbacks: Mutex::new(&CALLBACKS, Vec::new()),
+        }
+    }
+
+    pub(crate) fn protocol(&self, protocol: Protocol) -> &Component {
+        &self.protocols[protocol as usize]
+    }
+
+    fn add_callback(&self, component: &Arc<Component>) {
+        let mut callbacks = self.callbacks.lock();
+        callbacks.retain(|callback| callback.strong_count() > 0);
+        callbacks.push(Arc::downgrade(component));
+    }
+
+    /// Protocols, then callbacks.
+    pub(crate) fn stats(&self) -> Vec<ComponentStats> {
+        let callbacks = self.callbacks.lock().clone();
+        let callbacks: Vec<_> = callbacks.iter().filter_map(Weak::upgrade).collect();
+        let protocols = self.protocols.iter().map(ComponentStats::protocol);
+        let callbacks = callbacks.iter().map(|c| ComponentStats::callback(c));
+        protocols.chain(callbacks).collect()
+    }
+}
+
+/// A callback that needs Giant.
+struct UnderGiant {
+    giant: Arc<Giant>,
+    component: Arc<Component>,
+    waker: Waker,
+}
+
+impl Wake for UnderGiant {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let waker = &self.waker;
+        self.giant
+            .call_outward(&self.component, || waker.wake_by_ref());
+    }
+}
+
+impl Stack {
+    /// A waker that calls `waker` under this stack's Giant: for a callback that is not MP-safe. All such
+    /// callbacks exclude each other, and devices and protocols that are not MP-safe. `name` is for the
+    /// statistics.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use mbuma::{Config, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let waker = stack.giant_waker("old callback", Waker::noop().clone());
+    /// waker.wake_by_ref();
+    /// let stats = stack.stats().giant;
+    /// assert_eq!(stats.components.last().map(|c| c.entered), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "CALLOUT_MPSAFE")]
+    pub fn giant_waker(&self, name: impl Into<String>, waker: Waker) -> Waker {
+        let component = Arc::new(Component::new(name, false));
+        self.0.components.add_callback(&component);
+        let giant = Arc::clone(&self.0.config.giant);
+        Waker::from(Arc::new(UnderGiant {
+            giant,
+            component,
+            waker,
+        }))
+    }
+
+    /// Whether the input of `protocol` runs without Giant, which is so from the start, or under it. IPv4 from
+    /// devices and from this stack itself are two.
+    #[doc(alias = "NETISR_MPSAFE")]
+    pub fn set_mp_safe(&self, protocol: Protocol, mp_safe: bool) {
+        self.0.components.protocol(protocol).set_mp_safe(mp_safe);
+    }
+}
+
+/// What a component is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComponentKind {
+    /// An interface's device.
+    Device,
+    /// A protocol's input.
+    Protocol,
+    /// A waker.
+    Callback,
+}
+
+/// One component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentStats {
+    /// What it is.
+    pub kind: ComponentKind,
+    /// Its name.
+    pub name: String,
+    /// Whether it runs without Giant where that is not over all.
+    pub mp_safe: bool,
+    /// How often it was entered under Giant.
+    pub entered: u64,
+}
+
+impl ComponentStats {
+    fn of(kind: ComponentKind, component: &Component) -> Self {
+        Self {
+            kind,
+            name: component.name().into(),
+            mp_safe: component.is_mp_safe(),
+            entered: component.entered(),
+        }
+    }
+
+    pub(crate) fn device(component: &Component) -> Self {
+        Self::of(ComponentKind::Device, component)
+    }
+
+    fn protocol(component: &Component) -> Self {
+        Self::of(ComponentKind::Protocol, component)
+    }
+
+    fn callback(component: &Component) -> Self {
+        Self::of(ComponentKind::Callback, component)
+    }
+}
+
+/// Who runs under a stack's Giant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GiantStats {
+    /// The whole stack does.
+    #[doc(alias = "debug.mpsafenet")]
+    pub over_all: bool,
+    /// Devices, protocols, callbacks.
+    pub components: Vec<ComponentStats>,
+}
+
+impl GiantStats {
+    /// Whether anything runs under it.
+    pub fn is_used(&self) -> bool {
+        self.over_all || self.components.iter().any(|c| !c.mp_safe || c.entered > 0)
+    }
+}
+
+/// `over the stack; device tap0: Giant, 12 times under it; protocol ip4: MP-safe`
+impl fmt::Display for GiantStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.over_all {
+            true => "over the stack",
+            false => "not over the stack",
+        })?;
+        self.components.iter().try_for_each(|c| write!(f, "; {c}"))
+    }
+}
+
+impl fmt::Display for ComponentStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ComponentKind::Device => "device",
+            ComponentKind::Protocol => "protocol",
+            ComponentKind::Callback => "callback",
+        };
+        let state = match self.mp_safe {
+            true => "MP-safe",
+            false => "Giant",
+        };
+        write!(f, "{kind} {}: {state}", self.name)?;
+        match self.entered {
+            0 => Ok(()),
+            n => write!(f, ", {n} times under it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

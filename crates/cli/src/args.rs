@@ -158,6 +158,10 @@ pub(crate) struct NetOpts {
           value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
     pub(crate) mtu: u16,
 
+    /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
+    #[arg(long)]
+    pub(crate) giant: bool,
+
     /// Print what went through at the end, on standard error
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub(crate) stats: Option<StatsFormat>,

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use mbuf::{PoolStats, SizeCounts};
-use mbuma::{StackStats, TcpStats};
-use serde::Serialize;
+use mbuma::{GiantStats, StackStats, TcpStats};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::guest::GuestEnd;
 use crate::sys::tap::Offloads;
@@ -78,6 +79,9 @@ pub(super) struct Figures {
     /// Frames on the TAP, before a device cuts them.
     pub(super) interfaces: Vec<Interface>,
     pub(super) tcp: Tcp,
+    /// The lock over the whole stack, and who else runs under it.
+    #[serde(serialize_with = "giant")]
+    pub(super) giant: GiantStats,
     pub(super) zones: Vec<Zone>,
     #[serde(skip)]
     pub(super) pool: PoolStats,
@@ -182,10 +186,31 @@ impl Figures {
             drops: drops(&stack),
             interfaces: interfaces(&stack),
             tcp: Tcp::of(&stack.tcp),
+            giant: stack.giant,
             zones: zones(&stack.pool),
             pool: stack.pool,
         }
     }
+}
+
+/// `{"over_all": true, "components": [{"name": "tap0", "mp_safe": true, "entered": 0}]}`
+fn giant<S: Serializer>(giant: &GiantStats, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Component<'a> {
+        name: &'a str,
+        mp_safe: bool,
+        entered: u64,
+    }
+    let components = giant.components.iter().map(|c| Component {
+        name: &c.name,
+        mp_safe: c.mp_safe,
+        entered: c.entered,
+    });
+    let components: Vec<_> = components.collect();
+    let mut object = to.serialize_struct("Giant", 2)?;
+    object.serialize_field("over_all", &giant.over_all)?;
+    object.serialize_field("components", &components)?;
+    object.end()
 }
 
 fn drops(stack: &StackStats) -> Vec<Drop> {

@@ -42,9 +42,20 @@ impl Figures {
             "received" => self.packets_received.to_string(),
             "delivered" => self.packets_delivered.to_string(),
             "retransmitted" => self.tcp.retransmitted_segments.to_string(),
+            "giant" => self.giant_words(),
             "drops" => self.drop_rows(),
             "zones" => self.zone_rows(),
             _ => String::new(),
+        }
+    }
+
+    fn giant_words(&self) -> String {
+        let components = self.giant.components.iter();
+        let under = components.filter(|c| !c.mp_safe).count();
+        match (self.giant.over_all, under) {
+            (true, _) => "the whole stack".to_owned(),
+            (false, 0) => "nothing".to_owned(),
+            (false, n) => format!("{n} components"),
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kern::{Clock, MonotonicClock, Random, Time};
+use kern::{Clock, Giant, MonotonicClock, Random, Time};
 use mbuma::device::Device;
 use mbuma::device::capture::Capture;
 use mbuma::device::tap::{Tap, TapOptions};
@@ -56,6 +56,7 @@ impl Gateway {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let mut config = Config::new(Arc::clone(&clock), Random::from_os());
         config.tcp.recv_buffer = RECV_BUFFER;
+        config.giant = Arc::new(Giant::new(opts.giant));
         let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
         let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
         let policy = Policy::new(&guest.ends, opts.host_loopback);
@@ -135,10 +136,10 @@ fn interface(ends: &GuestEnd) -> IfConfig {
         prefix_len: PREFIX_LEN,
     };
     IfConfig {
-        name: ends.ifname.clone(),
         mac: Some(MAC),
         addrs: vec![own(ends.gateway), own(ends.dns)],
         accept_any: true,
+        ..IfConfig::new(ends.ifname.clone())
     }
 }
 

@@ -96,6 +96,9 @@ impl fmt::Display for Summary {
                 "out of descriptors: {times} times (`ulimit -Hn` is the limit)"
             )?;
         }
+        if self.figures.giant.is_used() {
+            writeln!(f, "Giant: {}", self.figures.giant)?;
+        }
         self.packets(f)?;
         write!(f, "{}", self.figures.pool)?;
         let Leaked { mbufs, clusters } = self.leaked;

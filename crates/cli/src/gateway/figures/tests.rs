@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
-use mbuma::{DropReason, IfStats, StackStats, TcpStats};
+use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpStats};
 
 use super::{Counters, Figures, Fixed, Gauges};
 use crate::guest::GuestEnd;
@@ -31,6 +31,15 @@ pub(in super::super) fn figures() -> Figures {
         netisr: Vec::new(),
         tcp: TcpStats::default(),
         pool: pool.stats(),
+        giant: GiantStats {
+            over_all: true,
+            components: vec![ComponentStats {
+                kind: ComponentKind::Device,
+                name: "tap0".to_owned(),
+                mp_safe: true,
+                entered: 0,
+            }],
+        },
     };
     let fixed = Fixed {
         guest: GuestEnd::new("tap0", [2; 6]),
@@ -64,5 +73,7 @@ fn programs_can_read_the_summary() {
     assert_eq!(json["connections_active"], 3);
     assert_eq!(json["drops"][0]["reason"], "ip_bad_checksum");
     assert_eq!(json["zones"][0]["name"], "mbuf");
+    assert_eq!(json["giant"]["over_all"], true);
+    assert_eq!(json["giant"]["components"][0]["name"], "tap0");
     assert_eq!(json["guest"]["addr"], "10.0.2.100");
 }

@@ -16,6 +16,7 @@ fn the_page_has_no_gaps() {
         "10.0.2.100",
         "1.5 MB",
         "ip bad checksum",
+        "the whole stack",
         "mbuf_cluster",
         "1.50 s",
     ] {

@@ -6,10 +6,10 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, epair, extpgs, refs, sizes};
+use lab::{alloc, epair, extpgs, giant, refs, sizes};
 
 use crate::args::lab::{
-    AllocArgs, EpairArgs, Experiment, ExtpgsArgs, LabArgs, RefsArgs, SizesArgs,
+    AllocArgs, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs, SizesArgs,
 };
 use crate::errors::Error;
 
@@ -19,6 +19,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Alloc(args) => run_alloc(args),
         Experiment::Epair(args) => run_epair(args),
         Experiment::Extpgs(args) => run_extpgs(args),
+        Experiment::Giant(args) => run_giant(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
     };
@@ -123,6 +124,25 @@ fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     epair::run(&options, &mut out)
+}
+
+fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return giant::list(&mut out);
+    }
+    let options = giant::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        queries: args.queries,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    };
+    giant::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or

@@ -8,6 +8,7 @@
 //!   epair      hand-offs between stacks: those that stalled, and ours
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
 //!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
+//!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //! ```
@@ -24,6 +25,7 @@ pub mod alloc;
 pub mod epair;
 mod error;
 pub mod extpgs;
+pub mod giant;
 mod harness;
 pub mod refs;
 pub mod sizes;

@@ -2,7 +2,8 @@
 //!
 //! Called by: the harness and the cases. Calls: libc.
 //! Invariants: no function here changes anything but the calling thread.
-//! Sources: proc(5), sched_setaffinity(2), gettid(2).
+//! Sources: proc(5), sched_setaffinity(2), gettid(2),
+//! getrusage(2).
 
 use std::fs;
 use std::io;
@@ -64,6 +65,15 @@ pub(crate) fn waited(thread: i32) -> Duration {
     let counts = fs::read_to_string(path).unwrap_or_default();
     let ns = counts.split(' ').nth(1).and_then(|ns| ns.parse().ok());
     Duration::from_nanos(ns.unwrap_or(0))
+}
+
+/// How often threads of this process lost their CPU or gave it up, since it started.
+pub(crate) fn switches() -> u64 {
+    // SAFETY: an rusage is numbers.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: the rusage is ours.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap_or(0)
 }
 
 /// How long these CPUs together had nothing to do since the system started, to 10 ms.

@@ -1,0 +1,98 @@
+use super::*;
+
+fn run_quickly(options: Options) -> String {
+    let options = Options {
+        seconds_per_case: 0.02,
+        reps: 1,
+        queries: 20,
+        progress: false,
+        ..options
+    };
+    let mut out = Vec::new();
+    run(&options, &mut out).expect("names that there are");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn every_program_ends_in_every_design() {
+    // Breaks if a program hangs or loses its answers under Giant, without it, or over the system's sockets.
+    let text = run_quickly(Options {
+        json: true,
+        ..Options::default()
+    });
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
+    for case in Case::ALL {
+        for design in Design::ALL.into_iter().filter(|d| d.is_in(case)) {
+            let of = |row: &&serde_json::Value| {
+                row["case"] == case.name()
+                    && row["design"] == design.name()
+                    && row["measure"] == "throughput"
+            };
+            for row in rows.iter().filter(of) {
+                assert!(row["median"].as_f64() > Some(0.0), "{row}");
+                assert_eq!(row["note"], "", "{row}");
+            }
+            assert!(rows.iter().any(|row| of(&row)));
+        }
+    }
+}
+
+#[test]
+fn tables_have_the_seeds_ratios() {
+    // Breaks if a reader does not see what the seed saw beside what is here.
+    let text = run_quickly(Options {
+        cases: vec!["mysql".to_owned()],
+        ..Options::default()
+    });
+    assert!(text.contains("mysql, 1 CPU: 11 clients"), "{text}");
+    if text.contains("2 CPUs") {
+        assert!(text.contains("seed: 1.07") && text.contains("seed: 1.42"));
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100));
+}
+
+#[test]
+fn giant_is_waited_for_where_it_is() {
+    // Breaks if the design that is called giant runs without, or the counts around a run miss it.
+    let world = world::World::new(Design::Giant, &[0]);
+    let world::World::Stack(driven) = &world else {
+        panic!("a stack");
+    };
+    assert!(driven.stack.stats().giant.over_all);
+    let around = around::Around::begin();
+    let taken = || {
+        kern::lock_stats()
+            .class("giant")
+            .map_or(0, |c| c.acquisitions)
+    };
+    let before = taken();
+    let pairs = world.pairs(Case::Mysql, 4).expect("sockets");
+    load::queries(pairs, 2000).expect("answers");
+    // Sampled in release, but that many are not missed.
+    assert!(
+        taken() >= before + 4 * 2000,
+        "each query takes it four times"
+    );
+    // On one CPU, or by luck, nobody may have met anybody.
+    let cost = around.end();
+    if let Some(giant) = cost.classes.iter().find(|c| c.class == "giant") {
+        assert!(giant.times > 0);
+    }
+}
+
+#[test]
+fn unknown_names_are_told() {
+    // Breaks if a typing mistake measures nothing without a word.
+    let options = Options {
+        designs: vec!["gaint".to_owned()],
+        ..Options::default()
+    };
+    assert!(run(&options, &mut Vec::new()).is_err());
+    let mut out = Vec::new();
+    list(&mut out).expect("a vector takes it");
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains("udp-rr") && text.contains("kernel"));
+}

@@ -49,6 +49,7 @@ pub use wait::How;
 #[cfg(any(debug_assertions, feature = "witness"))]
 pub(crate) use class::Registry; // the graph of orders has a line for each class
 pub(crate) use mutex_word::OWNER;
+pub(crate) use stats::json_string;
 pub(crate) use wait::Waiting;
 pub(crate) use word::Word;
 

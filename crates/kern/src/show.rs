@@ -19,7 +19,7 @@ use core::fmt;
 use core::panic::Location;
 use std::time::{Duration, Instant};
 
-use crate::lock::{How, LockClass};
+use crate::lock::{How, LockClass, json_string};
 use crate::thread::{self, Record};
 use crate::witness;
 
@@ -146,6 +146,60 @@ pub struct WaitsFor {
     /// The name of the thread that has it alone. None if readers have it, or it was released just
     /// now.
     pub owner: Option<String>,
+}
+
+impl ShowLocks {
+    /// An array of objects, one a thread; times are in nanoseconds, and what is not known is null.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let threads: Vec<_> = self.threads.iter().map(|t| t.json(self.now)).collect();
+        format!("[{}]", threads.join(","))
+    }
+}
+
+impl ThreadLocks {
+    fn json(&self, now: Instant) -> String {
+        let holds: Vec<_> = self.holds.iter().map(|held| held.json(now)).collect();
+        format!(
+            "{{\"thread\":{},\"holds\":[{}],\"waits\":{}}}",
+            json_string(&self.name),
+            holds.join(","),
+            or_null(self.waits.as_ref(), |waits| waits.json(now))
+        )
+    }
+}
+
+impl HeldLock {
+    fn json(&self, now: Instant) -> String {
+        format!(
+            "{{\"class\":{},\"how\":\"{}\",\"site\":{},\"held_ns\":{}}}",
+            json_string(self.class.name),
+            self.how.name(),
+            or_null(self.site, |site| json_string(&site.to_string())),
+            or_null(self.since, |since| nanos(since, now))
+        )
+    }
+}
+
+impl WaitsFor {
+    fn json(&self, now: Instant) -> String {
+        format!(
+            "{{\"class\":{},\"how\":\"{}\",\"site\":{},\"waited_ns\":{},\"owner\":{}}}",
+            json_string(self.class.name),
+            self.how.name(),
+            json_string(&self.site.to_string()),
+            nanos(self.since, now),
+            or_null(self.owner.as_deref(), json_string)
+        )
+    }
+}
+
+fn or_null<T>(value: Option<T>, json: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "null".to_owned(), json)
+}
+
+fn nanos(since: Instant, now: Instant) -> String {
+    now.saturating_duration_since(since).as_nanos().to_string()
 }
 
 impl fmt::Display for ShowLocks {

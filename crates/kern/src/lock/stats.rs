@@ -132,7 +132,7 @@ fn json(class: &ClassStats) -> String {
 }
 
 /// RFC 8259 section 7: quotation marks, backslashes and control characters are escaped.
-fn json_string(text: &str) -> String {
+pub(crate) fn json_string(text: &str) -> String {
     let mut json = String::from("\"");
     for c in text.chars() {
         match c {

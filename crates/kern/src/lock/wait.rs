@@ -29,6 +29,17 @@ pub enum How {
     Write,
 }
 
+impl How {
+    /// One word, for programs to read.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// What follows the name of the lock in a report; nothing for a mutex.
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

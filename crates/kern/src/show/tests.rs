@@ -120,6 +120,14 @@ fn show_locks_reads_well() {
          waits 1.2s for routes (rank 700) to read at {site}; held by \"config\"\n"
     );
     assert_eq!(shown.to_string(), expected);
+    let json = format!(
+        "[{{\"thread\":\"rx 0\",\"holds\":[\
+         {{\"class\":\"conn\",\"how\":\"lock\",\"site\":\"{site}\",\"held_ns\":1300000000}},\
+         {{\"class\":\"shown\",\"how\":\"write\",\"site\":null,\"held_ns\":null}}],\
+         \"waits\":{{\"class\":\"routes\",\"how\":\"read\",\"site\":\"{site}\",\"waited_ns\":1200000000,\
+         \"owner\":\"config\"}}}}]"
+    );
+    assert_eq!(shown.to_json(), json);
     let none = ShowLocks {
         now,
         threads: Vec::new(),

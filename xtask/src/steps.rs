@@ -38,6 +38,7 @@ pub(crate) fn all() -> Vec<Step> {
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
+        step("invariants", invariants),
         step("loom", loom),
         step("shuttle", shuttle),
         step("witness-cost", || {
@@ -168,6 +169,22 @@ fn storm() -> bool {
         "test -q -p uma --release --features stretched --test storm",
         &[],
     )
+}
+
+/// Invariants where they cost: in release builds they are checked with the feature, and without it their
+/// conditions are not evaluated. The tests know which of the two they are to see.
+fn invariants() -> bool {
+    let dir = target_dir().join("invariants");
+    let vars = [
+        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
+        ("CARGO_PROFILE_RELEASE_LTO", "off"),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    ];
+    ["", " --features invariants"].iter().all(|feature| {
+        let test = |name| format!("test -q --release --lib -p {name}{feature} --");
+        cargo(&format!("{} invariant", test("kern")), &vars)
+            && cargo(&format!("{} tcp::reass", test("mbuma")), &vars)
+    })
 }
 
 fn asan() -> bool {

@@ -16,6 +16,7 @@
 //! | [`giant`] | the one lock over everything, for what is not MP-safe |
 //! | [`condvar`] | sleeping under a mutex until another thread changes what it protects |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
+//! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | [`show`] | who holds and who waits for which lock |
 //! | [`counter`] | event counters |
 //! | [`cpu`] | which CPU this is, and how many there are |
@@ -42,6 +43,7 @@ pub mod cpus;
 #[allow(unsafe_code)] // what the guards know: who has the lock may use the data
 pub mod giant;
 pub mod handoff;
+pub mod invariant;
 #[allow(unsafe_code)] // the same, and the futex system call
 pub mod lock;
 pub mod order;

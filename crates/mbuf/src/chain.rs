@@ -313,7 +313,7 @@ impl<S: Storage> Chain<S> {
 
     /// Debug builds look at short chains at every edge; long ones would make tests quadratic.
     fn check(&self) {
-        debug_assert!(self.pinned > 128 << 10 || self.is_valid());
+        kern::invariant!(self.pinned > 128 << 10 || self.is_valid());
     }
 }
 

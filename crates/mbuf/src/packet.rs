@@ -267,7 +267,7 @@ impl<S: Storage> Packet<S> {
     }
 
     fn check(&self) {
-        debug_assert!(self.is_valid());
+        kern::invariant!(self.is_valid());
     }
 }
 

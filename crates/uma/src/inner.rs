@@ -418,7 +418,7 @@ impl Inner {
         }
         zone.shut_for_good();
         zone.empty_depot();
-        debug_assert!(zone.is_valid(), "zone '{}' is not sound", zone.name);
+        kern::invariant!(zone.is_valid(), "zone '{}' is not sound", zone.name);
         if !zone.holds.0.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);

@@ -56,7 +56,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     }
     t.probe_now = false;
     timers::after_output(batch, pcb, &mut t);
-    debug_assert!(t.is_valid(), "{t:?}");
+    kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.state == State::Closed;
     let time_wait = std::mem::take(&mut t.entered_time_wait);
     if std::mem::take(&mut t.wake_user) {

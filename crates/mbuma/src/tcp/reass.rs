@@ -103,7 +103,7 @@ impl Reassembly {
             }
         };
         self.join_next(at);
-        debug_assert!(self.is_valid());
+        kern::invariant!(self.is_valid());
         true
     }
 
@@ -147,3 +147,6 @@ impl Reassembly {
 fn end(seq: SeqNum, data: &Chain) -> SeqNum {
     seq + data.len() as u32
 }
+
+#[cfg(test)]
+mod tests;

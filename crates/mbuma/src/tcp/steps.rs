@@ -39,7 +39,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
         State::SynSent => syn_sent(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
     };
-    debug_assert!(t.is_valid(), "{t:?}");
+    kern::invariant!(t.is_valid(), "{t:?}");
     drop(t);
     batch.touch(pcb);
     match step {

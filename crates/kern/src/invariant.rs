@@ -1,0 +1,45 @@
+//! INVARIANTS: checks of what must always hold, which cost too much to be in every build.
+//!
+//! [`invariant!`](crate::invariant!) is `assert!` in builds with debug assertions and with the feature
+//! `invariants`, at any level of optimisation. In other builds its condition is compiled and never
+//! evaluated: a walk over a whole structure costs nothing there, and what it says keeps compiling.
+//!
+//! | build | `assert!` | `invariant!` | `debug_assert!` |
+//! |---|---|---|---|
+//! | debug, tests | checked | checked | checked |
+//! | release, `--features invariants` | checked | checked | - |
+//! | release | checked | - | - |
+//!
+//! So `assert!` is for what is cheap and would be wild if it went on; `invariant!` for a structure that
+//! asks itself whether it is whole, as a connection after each segment; `debug_assert!` for what only a
+//! mistake in the very same function could break.
+//!
+//! Called by: whoever has a structure with an `is_valid()`. Calls: nothing.
+//! Locks: none. Sources: seed 002 (INVARIANTS), style(9) and KASSERT(9).
+
+/// Whether [`invariant!`](crate::invariant!) checks anything in this build.
+///
+/// It is a constant of this crate and not of the caller, so that one feature, here, turns on all
+/// checks of a program.
+#[doc(alias = "INVARIANTS")]
+pub const ENABLED: bool = cfg!(any(debug_assertions, feature = "invariants"));
+
+/// Panics unless its condition holds, in builds that check invariants; takes what `assert!` takes.
+///
+/// ```
+/// let sizes = [1, 2, 3];
+/// kern::invariant!(sizes.is_sorted(), "{sizes:?}");
+/// ```
+#[doc(alias = "KASSERT")]
+#[doc(alias = "INVARIANTS")]
+#[macro_export]
+macro_rules! invariant {
+    ($($condition:tt)*) => {
+        if $crate::invariant::ENABLED {
+            ::core::assert!($($condition)*);
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Tests of `invariant!`, which hold in every build: `cargo xtask invariants` runs them in release, with
+//! the feature and without.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::ENABLED;
+
+/// A structure whose check can be seen happening.
+struct Structure {
+    whole: bool,
+    looked_at: Cell<u32>,
+}
+
+impl Structure {
+    fn is_valid(&self) -> bool {
+        self.looked_at.set(self.looked_at.get() + 1);
+        self.whole
+    }
+
+    /// Checks it, and says whether that panicked.
+    fn check(&self) -> bool {
+        let checked =
+            || crate::invariant!(self.is_valid(), "looked at {} times", self.looked_at.get());
+        panic::catch_unwind(AssertUnwindSafe(checked)).is_err()
+    }
+}
+
+#[test]
+fn a_broken_structure_is_found_or_not_looked_at() {
+    // Breaks when the checks are off where they are asked for, or cost something where they are not.
+    let broken = Structure {
+        whole: false,
+        looked_at: Cell::new(0),
+    };
+    assert_eq!(broken.check(), ENABLED);
+    assert_eq!(broken.looked_at.get(), u32::from(ENABLED));
+}
+
+#[test]
+fn a_whole_structure_passes() {
+    // Breaks when a check complains of nothing.
+    let whole = Structure {
+        whole: true,
+        looked_at: Cell::new(0),
+    };
+    assert!(!whole.check());
+    assert_eq!(whole.looked_at.get(), u32::from(ENABLED));
+}
+
+#[test]
+fn the_build_decides() {
+    // Breaks when a debug build, or the feature, does not turn the checks on.
+    let asked = cfg!(debug_assertions) || cfg!(feature = "invariants");
+    assert_eq!(ENABLED, asked);
+}

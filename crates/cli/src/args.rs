@@ -5,6 +5,7 @@
 //! Locks: none.
 
 pub(crate) mod lab;
+pub(crate) mod netstat;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,6 +24,9 @@ pub(crate) const MTU_DEFAULT: u16 = 65_520;
 const MTU_MIN: i64 = 576;
 /// The largest that a TAP takes: 65535 less the Ethernet header.
 const MTU_MAX: i64 = 65521;
+
+/// Seconds that a round of the loop may last before the locks are shown: a thousand times what one takes.
+const WATCHDOG_DEFAULT: u32 = 10;
 
 /// Gives an unmodified program a network of its own, without root.
 #[derive(Debug, Parser)]
@@ -58,6 +62,13 @@ pub(crate) enum Verb {
         SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
     )]
     Attach(AttachArgs),
+    /// Look into a running `mbuma run` or `mbuma attach`: connections, buffers, counters, locks
+    #[command(
+        long_about = "Look into a running `mbuma run` or `mbuma attach`, yours or, for root, anybody's.\n\n\
+        Without an option it gives an overview; with several, one section after the other. PID is needed only \
+        where several run: `mbuma netstat` lists them then."
+    )]
+    Netstat(netstat::NetstatArgs),
     /// Rerun a comparison of designs: what a BSD does, what it did before, what others do
     Lab(lab::LabArgs),
 }
@@ -79,8 +90,9 @@ Exit status:
   COMMAND's own; 128+N if signal N ended it; 127 if it was not found; 126 if it could not be run;
   125 if mbuma itself failed; 2 for a mistake in the options.
 
-Signals sent to mbuma go on to COMMAND. Processes that COMMAND leaves behind get SIGTERM when it
-ends, and SIGKILL a moment later."
+Signals sent to mbuma go on to COMMAND, but for SIGRTMIN+1, which has mbuma print who holds which
+lock (see `mbuma netstat --locks`). Processes that COMMAND leaves behind get SIGTERM when it ends,
+and SIGKILL a moment later."
 )]
 pub(crate) struct RunArgs {
     /// Appear as root inside (an ordinary user keeps their own id otherwise, and root stays root)
@@ -161,6 +173,10 @@ pub(crate) struct NetOpts {
     /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
     #[arg(long)]
     pub(crate) giant: bool,
+
+    /// Print who holds which lock when nothing has moved for N seconds though there is work; 0: never
+    #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
+    pub(crate) watchdog: u32,
 
     /// Print what went through at the end, on standard error
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]

@@ -17,6 +17,8 @@ use crate::sys::tap::DEV_NET_TUN;
 
 /// Bad options; clap exits with this too.
 pub(crate) const EXIT_USAGE: u8 = 2;
+/// There is no mbuma to ask, or it does not answer.
+pub(crate) const EXIT_NO_ANSWER: u8 = 1;
 /// mbuma itself failed.
 pub(crate) const EXIT_OWN_FAILURE: u8 = 125;
 /// COMMAND is there but cannot be executed.
@@ -47,6 +49,8 @@ pub(crate) enum Error {
     },
     /// A step of setting up the guest failed.
     Setup(Failure),
+    /// There is nobody whom netstat could ask, or no answer.
+    Netstat(String),
     /// Anything else, with what was being done.
     Io {
         /// In the form "reading the signals".
@@ -86,6 +90,7 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Error::Usage(_) => EXIT_USAGE,
+            Error::Netstat(_) => EXIT_NO_ANSWER,
             Error::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 EXIT_NOT_FOUND
             }
@@ -100,7 +105,7 @@ impl std::error::Error for Error {}
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Usage(text) => f.write_str(text),
+            Error::Usage(text) | Error::Netstat(text) => f.write_str(text),
             Error::Exec { command, source } => write!(
                 f,
                 "{command}: {}{}",

@@ -1,7 +1,7 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
 //! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
-//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`]; or [`lab`].
+//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`]; or [`netstat`], or [`lab`].
 //! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
 //! Locks: none here.
 
@@ -18,6 +18,7 @@ mod guest;
 mod idmap;
 mod lab;
 mod launch;
+mod netstat;
 mod signals;
 #[allow(unsafe_code)]
 mod sys;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().verb {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
+        Verb::Netstat(args) => netstat::run(&args),
         Verb::Lab(args) => lab::run(&args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {

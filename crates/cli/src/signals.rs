@@ -8,7 +8,9 @@
 //! the shell sees its job stopped. SIGCONT continues a process however it is blocked; reading it too
 //! lets COMMAND be continued when it stopped in a group of its own.
 //!
-//! Called by: launch, attach. Calls: sys::signal.
+//! SIGRTMIN+1 is mbuma's own: the gateway's watch reads it, and prints the locks.
+//!
+//! Called by: launch, attach, gateway::watch. Calls: sys::signal.
 //! Invariants: blocked from before the fork to the end, so that none is lost; the child gives itself
 //! the mask and dispositions that mbuma was started with ([`Inherited`]).
 //! Locks: none.
@@ -31,6 +33,12 @@ const FORWARDED: [i32; 9] = [
     libc::SIGWINCH,
     libc::SIGCONT,
 ];
+
+/// What has mbuma print who holds which lock. SIGUSR1 and SIGUSR2 are COMMAND's, as is everything else
+/// that a program may expect; of the real-time ones the first belongs to some runtimes.
+fn show_locks() -> i32 {
+    libc::SIGRTMIN() + 1
+}
 
 /// A descriptor that is readable when a signal has come.
 pub(crate) struct SignalFd(File);
@@ -58,12 +66,19 @@ impl SignalFd {
         set.push(libc::SIGCHLD);
         let set = SigSet::of(&set);
         let mask = set.block()?;
+        // Blocked here too, before any thread is made; what comes waits for `of_show_locks`.
+        SigSet::of(&[show_locks()]).block()?;
         // Children of a process that ignores SIGCHLD vanish without a status.
         let chld_ignored = signal::set_default(libc::SIGCHLD)?;
         Ok((
             SignalFd(set.open()?.into()),
             Inherited { mask, chld_ignored },
         ))
+    }
+
+    /// A descriptor for the one that asks for locks, which [`SignalFd::open`] has blocked.
+    pub(crate) fn of_show_locks() -> io::Result<SignalFd> {
+        Ok(SignalFd(SigSet::of(&[show_locks()]).open()?.into()))
     }
 
     /// The next signal, without waiting.

@@ -98,6 +98,7 @@ pub(super) struct Drop {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Interface {
     pub(super) name: String,
+    pub(super) mtu: u16,
     pub(super) frames_in: u64,
     pub(super) bytes_in: u64,
     pub(super) frames_out: u64,
@@ -225,6 +226,7 @@ fn drops(stack: &StackStats) -> Vec<Drop> {
 fn interfaces(stack: &StackStats) -> Vec<Interface> {
     let all = stack.interfaces.iter().map(|i| Interface {
         name: i.name.clone(),
+        mtu: i.mtu,
         frames_in: i.input.packets(),
         bytes_in: i.input.bytes,
         frames_out: i.output.packets(),

@@ -11,7 +11,8 @@
 //!
 //! A round of the loop: sleep until a descriptor is ready or a timer is due; remember what became
 //! ready; take frames in from the TAP; run timers; give everything on the ready list one turn. With
-//! nothing to do it sleeps, for ever if no timer is set.
+//! nothing to do it sleeps, for ever if no timer is set. A second thread, the [`watch`], only looks on: at
+//! whether the loop still goes round, and at who holds which lock.
 //!
 //! Called by: launch, attach. Calls: mbuma, and the files of this module.
 //! Invariants: [`Until::up`] comes after everything that can fail at the start; at the end all buffers
@@ -19,6 +20,7 @@
 //! Locks: none.
 
 mod connections;
+mod control;
 mod echo;
 mod figures;
 mod flow;
@@ -33,6 +35,7 @@ mod poller;
 mod publish;
 mod question;
 mod ready;
+mod report;
 mod request;
 mod resolvers;
 mod rounds;
@@ -42,6 +45,7 @@ mod start;
 mod summary;
 mod table;
 mod udp;
+mod watch;
 
 pub(crate) use summary::Summary;
 
@@ -52,8 +56,10 @@ use mbuf::Live;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
+use crate::say;
 use crate::until::{Until, Verdict};
 use rounds::Gateway;
+use watch::Watch;
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
 /// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
@@ -71,6 +77,7 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Result<Summary, Error> {
     let mut gateway = Gateway::start(guest, opts)?;
     gateway.watch(until)?;
+    let _watch = watch(&gateway, opts);
     until.up()?;
     if gateway.run(until)? == Verdict::GuestEnded {
         gateway.linger(until)?;
@@ -82,6 +89,15 @@ pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Resu
         figures,
         leaked: live.into(),
     })
+}
+
+/// Has a thread look after the loop. Without one there is nothing to be seen of a loop that hangs, no more.
+fn watch(gateway: &Gateway, opts: &NetOpts) -> Option<Watch> {
+    let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
+    let started = Watch::start(gateway.pulse(), bound);
+    started
+        .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
+        .ok()
 }
 
 /// Ends everything, and says which buffers are in use then.

@@ -14,16 +14,19 @@ use mbuma::device::Budget;
 use mbuma::{IfIndex, Stack};
 
 use super::connections::Connections;
+use super::control::Control;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges};
 use super::http::StatusPage;
 use super::poller::Readiness;
 use super::publish::Listener;
 use super::ready::Wake;
+use super::report::View;
 use super::shared::Shared;
 use super::splice::Remainder;
 use super::table::{Kind, Token};
 use super::udp::Flows;
+use super::watch::Pulse;
 use super::{LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::until::{Until, Verdict};
@@ -43,6 +46,8 @@ pub(super) struct Gateway {
     pub(super) pings: Pings,
     pub(super) page: StatusPage,
     pub(super) listeners: Vec<Listener>,
+    pub(super) control: Control,
+    pub(super) pulse: Arc<Pulse>,
     pub(super) fixed: Fixed,
 }
 
@@ -133,7 +138,9 @@ impl Gateway {
         let due = self.next_deadline();
         let busy = round.tap_ready || !self.shared.ready.is_empty();
         let timeout = self.timeout(due, busy, at_most);
+        self.pulse.beat();
         let events = self.shared.poller.wait(timeout);
+        self.pulse.beat();
         for index in 0..events.map_err(Error::io("waiting for events"))? {
             if let Some((token, readiness)) = self.shared.poller.event(index) {
                 self.event(round, token, readiness);
@@ -181,10 +188,23 @@ impl Gateway {
             Some(Kind::Inlet) => self.flows.inlet_readable(shared, token.index()),
             Some(Kind::PingSocket) => self.pings.readable(shared),
             Some(Kind::Listener) => self.wake_listener(token),
+            Some(Kind::Control) => self.control.wake(),
+            Some(Kind::Asker) => self.asker_turn(token),
             // These have no descriptor.
             Some(Kind::Interceptor | Kind::StatusPage | Kind::Reader) => {}
             Some(Kind::Datagrams | Kind::Echoes | Kind::Ping) | None => {}
         }
+    }
+
+    /// Goes on with a netstat that asks.
+    fn asker_turn(&mut self, token: Token) {
+        let view = View {
+            fixed: &self.fixed,
+            shared: &self.shared,
+            connections: &self.connections,
+            flows: &self.flows,
+        };
+        self.control.turn(token, &view);
     }
 
     fn wake_listener(&self, token: Token) {
@@ -205,6 +225,7 @@ impl Gateway {
                 Some(Kind::Flow) => self.flows.timer(shared, token),
                 Some(Kind::Ping) => self.pings.timer(shared, token),
                 Some(Kind::Reader) => self.page.timer(shared, token),
+                Some(Kind::Asker) => self.control.timer(token),
                 Some(Kind::Listener) => self.wake_listener(token),
                 // These have no timers.
                 _ => {}
@@ -234,6 +255,7 @@ impl Gateway {
             Some(Kind::Datagrams) => self.flows.forward(shared),
             Some(Kind::Echoes) => self.pings.forward(shared),
             Some(Kind::StatusPage) => self.page.accept(shared),
+            Some(Kind::Control) => self.control.accept(shared),
             Some(Kind::Reader) => {
                 let gauges = gauges(&self.connections, &self.flows);
                 let fixed = &self.fixed;
@@ -242,8 +264,13 @@ impl Gateway {
             }
             // These have no turns.
             Some(Kind::Tap | Kind::Until | Kind::Flow | Kind::Inlet) => {}
-            Some(Kind::Ping | Kind::PingSocket) | None => {}
+            Some(Kind::Ping | Kind::PingSocket | Kind::Asker) | None => {}
         }
+    }
+
+    /// What shows that the loop goes round.
+    pub(super) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// What went through so far.
@@ -263,18 +290,19 @@ impl Gateway {
         self.flows.close();
         self.pings.close();
         self.page.close();
+        self.control.close();
         self.shared.release_buffers();
     }
 }
 
-fn gauges(connections: &Connections, flows: &Flows) -> Gauges {
+pub(super) fn gauges(connections: &Connections, flows: &Flows) -> Gauges {
     Gauges {
         connections_active: connections.len(),
         flows_active: flows.len(),
     }
 }
 
-fn figures(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
+pub(super) fn figures(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
     let uptime = shared.now() - Time::ZERO;
     Figures::new(fixed, uptime, shared.counters, gauges, shared.stack.stats())
 }

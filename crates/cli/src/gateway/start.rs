@@ -18,6 +18,7 @@ use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
 use wire::MacAddr;
 
 use super::connections::Connections;
+use super::control::Control;
 use super::echo::Pings;
 use super::figures::Fixed;
 use super::http::StatusPage;
@@ -95,6 +96,8 @@ impl Gateway {
             flows,
             pings: Pings::new(&shared, echoes),
             page: StatusPage::new(&shared, page),
+            control: Control::open(&shared),
+            pulse: Arc::default(),
             listeners,
             index,
             fixed,

@@ -42,10 +42,14 @@ pub(super) enum Kind {
     Ping,
     /// The host's socket for pings.
     PingSocket,
+    /// The control socket.
+    Control,
+    /// A netstat that asks.
+    Asker,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 15] = [
     Kind::Tap,
     Kind::Until,
     Kind::Interceptor,
@@ -59,6 +63,8 @@ const KINDS: [Kind; 13] = [
     Kind::Echoes,
     Kind::Ping,
     Kind::PingSocket,
+    Kind::Control,
+    Kind::Asker,
 ];
 
 const _: () = {

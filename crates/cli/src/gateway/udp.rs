@@ -95,6 +95,11 @@ impl Flows {
         Ok(())
     }
 
+    /// All of them.
+    pub(super) fn list(&self) -> impl Iterator<Item = &Flow> {
+        self.table.iter().map(|(_, flow)| flow)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.table.len()

@@ -22,6 +22,8 @@ fn mbumas_own_business_is_not_forwarded() {
     // Breaks when COMMAND hears that mbuma's children changed.
     assert!(!info(libc::SIGCHLD, false).is_for_command(true));
     assert!(!info(libc::SIGCHLD, true).is_for_command(false));
+    // Nor that somebody wants to see mbuma's locks.
+    assert!(!info(show_locks(), false).is_for_command(false));
 }
 
 #[test]

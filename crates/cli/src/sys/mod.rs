@@ -17,6 +17,7 @@ pub(crate) mod scm;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod tap;
+pub(crate) mod unix;
 
 use std::io;
 

@@ -81,6 +81,17 @@ impl Running {
         writeln!(stdin, "{line}").unwrap_or_else(|e| panic!("{}: {e}", self.line));
     }
 
+    /// Waits until it has complained in these words.
+    pub(crate) fn wait_for_complaint(&self, words: &str) {
+        let found = self.err.wait(|text, _| text.contains(words).then_some(()));
+        found.unwrap_or_else(|| panic!("{} never said {words:?}: {}", self.line, self.err.text()));
+    }
+
+    /// What it has complained of so far.
+    pub(crate) fn complaints(&self) -> String {
+        self.err.text()
+    }
+
     /// Waits until it has printed a line that begins with `word`, and gives the rest of that line.
     pub(crate) fn wait_for(&self, word: &str) -> String {
         let found = self.out.wait(|text, _| {

@@ -189,6 +189,13 @@ macro_rules! counters {
             pub connections: usize,
             $($(#[$doc])* pub $name: u64,)*
         }
+
+        impl TcpStats {
+            /// What was counted, each with its name, in the order of the fields.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
     };
 }
 

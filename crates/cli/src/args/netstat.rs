@@ -1,0 +1,54 @@
+//! What `mbuma netstat` takes.
+//!
+//! Called by: the command line ([`super`]), [`crate::netstat`]. Calls: clap.
+//! Locks: none.
+
+/// What `mbuma netstat` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma netstat                    an overview of the one mbuma that runs
+  mbuma netstat 4711 -a            the connections of this one of several
+  mbuma netstat -m -z              buffers, then the zones that they come from
+  mbuma netstat -s --json | jq '.protocols.drops'
+  mbuma netstat --locks            which lock was waited for, how long, and who has it now
+
+An mbuma whose loop hangs cannot answer, and netstat gives it up after 2 seconds. It still takes a
+signal: `kill -s RTMIN+1 PID`, from a shell, has it print what --locks shows on its standard error.
+
+Exit status:
+  0; 1 if no mbuma runs, or the one that was asked does not answer; 2 if several run and PID does
+  not say which, or for a mistake in the options.")]
+pub(crate) struct NetstatArgs {
+    /// The `mbuma run` or `mbuma attach` that is meant, by its process number
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Option<i32>,
+
+    /// Connections and flows, each with its ends, its state and what waits in its buffers
+    #[arg(short = 'a', long)]
+    pub(crate) connections: bool,
+
+    /// Buffers in use and ready, and what the operations on them cost
+    #[arg(short = 'm', long)]
+    pub(crate) mbufs: bool,
+
+    /// What the protocols counted, and the packets dropped, by reason
+    #[arg(short = 's', long)]
+    pub(crate) statistics: bool,
+
+    /// The zones of the allocator, as `vmstat -z` shows them
+    #[arg(short = 'z', long)]
+    pub(crate) zones: bool,
+
+    /// Interfaces, and the frames that went through them
+    #[arg(short = 'i', long)]
+    pub(crate) interfaces: bool,
+
+    /// Lock classes with their waits; who holds which lock, and who waits for whom
+    #[arg(long)]
+    pub(crate) locks: bool,
+
+    /// One JSON document instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,207 @@
+//! The control socket, where `mbuma netstat` asks.
+//!
+//! ```text
+//!   connect --> accept: same user, or root? --> read a line --> answer --> write it all --> close
+//!                           '-- no: close         '-- 5 s for all of that, else: close --'
+//! ```
+//!
+//! Nothing here waits: what can't be read or written now goes on with the next event. An mbuma that can't
+//! have a socket runs without.
+//!
+//! Called by: the loop. Calls: netstat::{instances, request}, report.
+//! Invariants: at most [`ASKERS_MAX`] who ask, each with one request of bounded length and one answer, which
+//! [`report`](super::report) bounds; the socket's file goes with the gateway.
+//! Locks: none.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ready::Wake;
+use super::report::{self, View};
+use super::shared::Shared;
+use super::table::{Kind, Table, Token};
+use crate::netstat::instances;
+use crate::netstat::request::{self, REQUEST_MAX, Request};
+use crate::sys::{process, unix};
+
+/// Who may ask at once.
+const ASKERS_MAX: usize = 16;
+/// Connections that are taken in a turn at most.
+const ACCEPT_MAX: usize = 16;
+/// How long one may take to ask, and to take the answer.
+const ASKER_WAIT: Duration = Duration::from_secs(5);
+
+/// The socket, and who asks.
+pub(super) struct Control {
+    door: Option<Door>,
+    wake: Arc<Wake>,
+    askers: Table<Asker>,
+}
+
+/// The socket, whose file goes with it.
+struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Somebody who asks.
+struct Asker {
+    stream: UnixStream,
+    /// Received, and not a whole request yet.
+    received: Vec<u8>,
+    /// The answer, once there is one, and how much of it was taken.
+    answer: Option<(Vec<u8>, usize)>,
+}
+
+/// What becomes of one who asks.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Wait,
+    Close,
+}
+
+impl Control {
+    /// Opens the socket, where there is a place for it.
+    pub(super) fn open(shared: &Shared) -> Control {
+        let token = Token::only(Kind::Control);
+        let door = instances::open().ok();
+        let door = door.map(|(listener, path)| Door { listener, path });
+        // By edge: connections that can't be taken now, for lack of descriptors, are no reason to spin.
+        let watched = |door: &Door| shared.poller.add_alarm(&door.listener, token).is_ok();
+        Control {
+            door: door.filter(watched),
+            wake: shared.wake_for(token),
+            askers: Table::new(Kind::Asker),
+        }
+    }
+
+    /// Somebody connects.
+    pub(super) fn wake(&self) {
+        self.wake.wake();
+    }
+
+    /// Takes those who connect.
+    pub(super) fn accept(&mut self, shared: &mut Shared) {
+        let Some(door) = &self.door else {
+            return;
+        };
+        for _ in 0..ACCEPT_MAX {
+            let Ok((stream, _)) = door.listener.accept() else {
+                return;
+            };
+            if self.askers.len() < ASKERS_MAX && is_welcome(&stream) {
+                let asker = Asker::new(stream);
+                let token = self.askers.next_token();
+                // What it has sent already is reported as well.
+                if shared.poller.add_stream(&asker.stream, token).is_ok() {
+                    self.askers.insert(asker);
+                    shared.after(ASKER_WAIT, token);
+                }
+            }
+        }
+        self.wake.wake();
+    }
+
+    /// Something can be read or written.
+    pub(super) fn turn(&mut self, token: Token, view: &View<'_>) {
+        let Some(asker) = self.askers.find(token) else {
+            return;
+        };
+        match asker.turn(|request| report::answer(view, request)) {
+            Ok(Next::Wait) => {}
+            Ok(Next::Close) | Err(_) => drop(self.askers.remove(token)),
+        }
+    }
+
+    /// One's time is over.
+    pub(super) fn timer(&mut self, token: Token) {
+        self.askers.remove(token);
+    }
+
+    /// Ends it: there is nothing to ask any more.
+    pub(super) fn close(&mut self) {
+        self.door = None;
+        self.askers.drain().for_each(drop);
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether it is this user, or root, who connects. The directory keeps others out already; this holds
+/// even where somebody opened it.
+fn is_welcome(stream: &UnixStream) -> bool {
+    let own = process::ids().0;
+    stream.set_nonblocking(true).is_ok()
+        && unix::peer_uid(stream.as_fd()).is_ok_and(|uid| uid == own || uid == 0)
+}
+
+impl Asker {
+    fn new(stream: UnixStream) -> Asker {
+        Asker {
+            stream,
+            received: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// Goes on as far as it goes without waiting.
+    fn turn(&mut self, say: impl FnOnce(&Request) -> String) -> io::Result<Next> {
+        if self.answer.is_none() {
+            self.receive()?;
+            self.answer = match Request::parse(&self.received) {
+                Ok(None) => return Ok(Next::Wait),
+                Ok(Some(request)) => Some((request::answer(&say(&request)), 0)),
+                Err(refusal) => Some((request::refuse(refusal.text()), 0)),
+            };
+        }
+        self.flush()
+    }
+
+    /// Reads as much as a request may have.
+    fn receive(&mut self) -> io::Result<()> {
+        let mut bytes = [0; REQUEST_MAX];
+        while self.received.len() < REQUEST_MAX {
+            match self.stream.read(&mut bytes) {
+                // Without a request there is nothing to be said to one who says no more.
+                Ok(0) if Request::parse(&self.received) == Ok(None) => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(0) => return Ok(()),
+                Ok(n) => self.received.extend(bytes.iter().take(n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left of the answer, until all is taken or no more of it is.
+    fn flush(&mut self) -> io::Result<Next> {
+        let Some((answer, sent)) = &mut self.answer else {
+            return Ok(Next::Wait);
+        };
+        while let Some(rest @ [_, ..]) = answer.get(*sent..) {
+            match self.stream.write(rest) {
+                Ok(n) => *sent += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Next::Wait),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Next::Close)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Tests of one who asks, over a pair of sockets.
+
+use super::*;
+use crate::netstat::request::read_answer;
+
+fn pair() -> (Asker, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    ours.set_nonblocking(true).expect("ours");
+    theirs.set_nonblocking(true).expect("ours");
+    (Asker::new(ours), theirs)
+}
+
+/// Takes what there is; true if that was the end.
+fn take(stream: &mut UnixStream, into: &mut Vec<u8>) -> bool {
+    let read = stream.read_to_end(into);
+    read.is_ok() || read.is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_request_in_pieces_is_answered_once() {
+    // Breaks when half a line gets an answer, or a whole one two.
+    let (mut asker, mut theirs) = pair();
+    let mut said = 0;
+    for piece in [&b"net"[..], b"stat/1 te", b"xt mbufs", b"\n"] {
+        theirs.write_all(piece).expect("room");
+        let next = asker.turn(|request| {
+            said += 1;
+            format!("{request:?}")
+        });
+        let done = piece.ends_with(b"\n");
+        assert_eq!(
+            next.expect("a peer"),
+            if done { Next::Close } else { Next::Wait }
+        );
+    }
+    assert_eq!(said, 1);
+    drop(asker);
+    let mut answer = Vec::new();
+    assert!(take(&mut theirs, &mut answer));
+    let body = read_answer(&answer).expect("whole").expect("granted");
+    assert!(body.contains("Mbufs"), "{body}");
+}
+
+#[test]
+fn one_who_reads_slowly_is_not_waited_for() {
+    // Breaks when a netstat that was stopped with Ctrl-Z stops the gateway, or gets half an answer.
+    let (mut asker, mut theirs) = pair();
+    let long = "x".repeat(8 << 20);
+    theirs.write_all(b"netstat/1 json\n").expect("room");
+    let mut next = asker.turn(|_| long.clone()).expect("a peer");
+    assert_eq!(next, Next::Wait, "no socket takes that much");
+    let mut answer = Vec::new();
+    while next == Next::Wait {
+        take(&mut theirs, &mut answer);
+        next = asker.turn(|_| panic!("asked twice")).expect("a peer");
+    }
+    drop(asker);
+    assert!(take(&mut theirs, &mut answer));
+    let body = read_answer(&answer).expect("whole").expect("granted");
+    assert_eq!(body.len(), long.len());
+}
+
+#[test]
+fn nonsense_is_refused_and_silence_ends() {
+    // Breaks when what is no request keeps a place, or is read on for ever.
+    let (mut asker, mut theirs) = pair();
+    theirs.write_all(&[b'a'; 4 * REQUEST_MAX]).expect("room");
+    let next = asker.turn(|_| panic!("that was no request"));
+    assert_eq!(next.expect("a peer"), Next::Close);
+    let mut answer = Vec::new();
+    take(&mut theirs, &mut answer);
+    assert!(matches!(read_answer(&answer), Some(Err(_))), "{answer:?}");
+
+    let (mut asker, mut theirs) = pair();
+    theirs.write_all(b"netstat/1").expect("room");
+    drop(theirs);
+    assert!(asker.turn(|_| panic!("half of one")).is_err());
+}

@@ -1,0 +1,268 @@
+//! What is said to `mbuma netstat`: sections in words, or as one JSON document.
+//!
+//! Called by: control. Calls: figures, listing, watch (locks), the stack's statistics.
+//! Invariants: an answer is bounded: the rows of a listing are, and nothing else grows.
+//! Locks: those of what is looked at, one after the other.
+
+mod listing;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use mbuf::PoolStats;
+use mbuma::{StackStats, TcpStats};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uma::ZoneStats;
+
+use super::connections::Connections;
+use super::figures::{Counters, Figures, Fixed};
+use super::page::{size, span};
+use super::shared::Shared;
+use super::udp::Flows;
+use super::{rounds, watch};
+use crate::netstat::request::{Request, Section};
+use listing::Listing;
+
+/// What there is to look at.
+pub(super) struct View<'a> {
+    pub(super) fixed: &'a Fixed,
+    pub(super) shared: &'a Shared,
+    pub(super) connections: &'a Connections,
+    pub(super) flows: &'a Flows,
+}
+
+/// The answer to a request.
+pub(super) fn answer(view: &View<'_>, request: &Request) -> String {
+    let sections = &request.sections;
+    if request.json {
+        let said = sections
+            .iter()
+            .map(|s| (s.name().to_owned(), view.json(*s)));
+        let mut document = Map::from_iter([("pid".to_owned(), json!(std::process::id()))]);
+        document.extend(said);
+        return Value::Object(document).to_string() + "\n";
+    }
+    let said: Vec<_> = sections.iter().map(|s| view.text(*s)).collect();
+    said.join("\n")
+}
+
+impl View<'_> {
+    fn text(&self, section: Section) -> String {
+        match section {
+            Section::Overview => overview(&self.figures()),
+            Section::Connections => self.listing().to_string(),
+            Section::Mbufs => self.stack().pool.to_string(),
+            Section::Protocols => protocols(&self.stack(), &self.shared.counters),
+            Section::Zones => zones(&self.stack().pool),
+            Section::Interfaces => interfaces(&self.figures()),
+            Section::Locks => watch::locks_text(),
+        }
+    }
+
+    fn json(&self, section: Section) -> Value {
+        match section {
+            Section::Overview => value(&self.figures()),
+            Section::Connections => value(&self.listing()),
+            Section::Mbufs => parsed(&self.stack().pool.to_json()),
+            Section::Protocols => protocols_json(&self.stack(), &self.shared.counters),
+            Section::Zones => {
+                let pool = self.stack().pool;
+                pool.zones().map(|zone| parsed(&zone.to_json())).collect()
+            }
+            Section::Interfaces => value(&self.figures().interfaces),
+            Section::Locks => locks_json(),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let gauges = rounds::gauges(self.connections, self.flows);
+        rounds::figures(self.fixed, self.shared, gauges)
+    }
+
+    fn stack(&self) -> StackStats {
+        self.shared.stack.stats()
+    }
+
+    fn listing(&self) -> Listing {
+        Listing::of(&self.shared.stack, self.flows, self.shared.now())
+    }
+}
+
+/// A few lines about everything.
+fn overview(figures: &Figures) -> String {
+    let Figures {
+        guest,
+        counters: c,
+        gauges: g,
+        tcp: t,
+        ..
+    } = figures;
+    let dropped: u64 = figures.drops.iter().map(|d| d.packets).sum();
+    let buffers = parsed(&figures.pool.to_json());
+    let buffers = |name: &str| size(buffers[name].as_u64().unwrap_or_default());
+    let locks = kern::lock_stats().classes;
+    let contended: u64 = locks.iter().map(|class| class.contended).sum();
+    let waited: Duration = locks.iter().map(|class| class.waited).sum();
+    format!(
+        "mbuma {}: up {}, MTU {}{}\n\
+         guest: {} on {}, gateway {}, name server {}\n\
+         connections: {} now; {} from the guest, {} from clients, {} refused\n\
+         TCP: {} guest to host, {} host to guest; {} segments sent again, {} timeouts\n\
+         UDP: {} flows now, {} in all; {} datagrams guest to host, {} host to guest, {} lost\n\
+         packets: {} received, {} delivered, {dropped} dropped\n\
+         buffers: {} in use of {}\n\
+         locks: waited for {contended} times, {waited:.1?} in all\n",
+        std::process::id(),
+        span(figures.uptime_s),
+        figures.mtu,
+        checks(),
+        guest.addr,
+        guest.ifname,
+        guest.gateway,
+        guest.dns,
+        g.connections_active,
+        c.connections_out,
+        c.connections_in,
+        c.connections_refused,
+        size(c.bytes_up),
+        size(c.bytes_down),
+        t.retransmitted_segments,
+        t.timeouts,
+        g.flows_active,
+        c.flows,
+        c.datagrams_up,
+        c.datagrams_down,
+        c.datagrams_lost,
+        figures.packets_received,
+        figures.packets_delivered,
+        buffers("bytes_used"),
+        buffers("bytes_total"),
+    )
+}
+
+/// What this build checks, which it pays for.
+fn checks() -> &'static str {
+    match (kern::witness::ENABLED, kern::invariant::ENABLED) {
+        (true, true) => ", WITNESS, INVARIANTS",
+        (true, false) => ", WITNESS",
+        (false, true) => ", INVARIANTS",
+        (false, false) => "",
+    }
+}
+
+/// `netstat -s`.
+fn protocols(stack: &StackStats, counters: &Counters) -> String {
+    let TcpStats { connections, .. } = stack.tcp;
+    let mut out = String::new();
+    let mut group = |name: &str, lines: Vec<(String, u64)>| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name}:");
+        for (what, n) in lines {
+            let _ = writeln!(out, "{n:>16} {what}");
+        }
+    };
+    let words = |name: &str| name.replace('_', " ");
+    let mut tcp = vec![("connections now".to_owned(), connections as u64)];
+    tcp.extend(stack.tcp.named().map(|(name, n)| (words(name), n)));
+    group(
+        "packets",
+        vec![
+            ("received".to_owned(), stack.received),
+            ("delivered".to_owned(), stack.delivered),
+            (
+                "dropped".to_owned(),
+                stack.dropped.iter().map(|d| d.1).sum(),
+            ),
+        ],
+    );
+    group("tcp", tcp);
+    let own = gateway_counters(counters);
+    group("gateway", own.map(|(name, n)| (words(&name), n)).collect());
+    let drops = stack.dropped.iter();
+    group(
+        "dropped",
+        drops.map(|(r, n)| (words(r.name()), *n)).collect(),
+    );
+    out
+}
+
+fn protocols_json(stack: &StackStats, counters: &Counters) -> Value {
+    let mut tcp: Map<_, _> = (stack.tcp.named())
+        .map(|(name, n)| (name.to_owned(), json!(n)))
+        .collect();
+    tcp.insert("connections".to_owned(), json!(stack.tcp.connections));
+    let drops: Map<_, _> = (stack.dropped.iter())
+        .map(|(reason, n)| (reason.name().to_owned(), json!(n)))
+        .collect();
+    json!({
+        "packets": {"received": stack.received, "delivered": stack.delivered},
+        "tcp": tcp,
+        "gateway": counters,
+        "drops": drops,
+    })
+}
+
+/// What the gateway counts, with the names that it has elsewhere.
+fn gateway_counters(counters: &Counters) -> impl Iterator<Item = (String, u64)> {
+    let all = match value(counters) {
+        Value::Object(all) => all,
+        _ => Map::new(),
+    };
+    all.into_iter()
+        .filter_map(|(name, n)| Some((name, n.as_u64()?)))
+}
+
+/// `vmstat -z`.
+fn zones(pool: &PoolStats) -> String {
+    let rows = pool.zones().map(ZoneStats::to_string);
+    let lines: Vec<_> = [ZoneStats::header().to_owned()]
+        .into_iter()
+        .chain(rows)
+        .collect();
+    lines.join("\n") + "\n"
+}
+
+/// `netstat -i`.
+fn interfaces(figures: &Figures) -> String {
+    let mut out = format!(
+        "{:<16} {:>6} {:>14} {:>10} {:>14} {:>10}\n",
+        "INTERFACE", "MTU", "FRAMES IN", "BYTES IN", "FRAMES OUT", "BYTES OUT"
+    );
+    for i in &figures.interfaces {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "{:<16} {:>6} {:>14} {:>10} {:>14} {:>10}",
+            i.name,
+            i.mtu,
+            i.frames_in,
+            size(i.bytes_in),
+            i.frames_out,
+            size(i.bytes_out)
+        );
+    }
+    out
+}
+
+fn locks_json() -> Value {
+    json!({
+        "classes": parsed(&kern::lock_stats().to_json()),
+        "threads": parsed(&kern::show_locks().to_json()),
+        // Holders that nobody waits for, and exact acquisitions.
+        "witness": kern::witness::ENABLED,
+    })
+}
+
+/// Plain data as JSON.
+fn value(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}
+
+/// JSON that a lower layer, which knows no serde, wrote.
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

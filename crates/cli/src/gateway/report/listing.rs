@@ -1,0 +1,146 @@
+//! Connections and flows, as `netstat -a` lists them.
+//!
+//! Both ends are as the guest sees them: its own, and the address that it believes it talks to. What waits
+//! in buffers is the stack's: `UP` has come from the guest and waits for the host, `DOWN` waits for the
+//! guest to take it or to acknowledge it.
+//!
+//! Called by: report. Calls: the stack's list of connections, the gateway's flows.
+//! Invariants: [`ROWS_MAX`] rows at most, and how many were left out.
+//! Locks: each connection's, in turn.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+
+use kern::Time;
+use mbuma::socket::TcpInfo;
+use mbuma::{Stack, State};
+use serde::Serialize;
+
+use crate::gateway::udp::Flows;
+
+/// Rows of each kind at most: what a terminal never shows, and one answer can still carry.
+const ROWS_MAX: usize = 16 << 10;
+
+/// Everything that is under way.
+#[derive(Debug, Serialize)]
+pub(super) struct Listing {
+    tcp: Vec<Tcp>,
+    udp: Vec<Udp>,
+    /// Rows that had no place.
+    omitted: usize,
+}
+
+/// A TCP connection.
+#[derive(Debug, Serialize)]
+struct Tcp {
+    guest: SocketAddrV4,
+    remote: SocketAddrV4,
+    state: String,
+    /// Bytes from the guest that nobody has taken yet.
+    up_queue: usize,
+    /// Bytes for the guest that it has not acknowledged.
+    down_queue: usize,
+    /// Bytes that came before their turn.
+    reass_queue: usize,
+    cwnd: u32,
+    rtt_us: Option<u128>,
+}
+
+/// A UDP flow.
+#[derive(Debug, Serialize)]
+struct Udp {
+    guest: SocketAddrV4,
+    remote: SocketAddrV4,
+    idle_s: f64,
+}
+
+impl Listing {
+    /// What there is now, ordered by ends.
+    pub(super) fn of(stack: &Stack, flows: &Flows, now: Time) -> Listing {
+        let all = stack.connections().into_iter();
+        let tcp = all.map(|(local, peer, info)| Tcp::of(peer, local, &info));
+        let udp = flows.list().map(|flow| Udp {
+            guest: flow.ends.guest,
+            remote: flow.ends.remote,
+            idle_s: (now - flow.last_used).as_secs_f64(),
+        });
+        Listing::new(tcp.collect(), udp.collect(), ROWS_MAX)
+    }
+
+    fn new(mut tcp: Vec<Tcp>, mut udp: Vec<Udp>, rows_max: usize) -> Listing {
+        tcp.sort_by_key(|row| (row.guest, row.remote));
+        udp.sort_by_key(|row| (row.guest, row.remote));
+        let before = tcp.len() + udp.len();
+        tcp.truncate(rows_max);
+        udp.truncate(rows_max);
+        let omitted = before - tcp.len() - udp.len();
+        Listing { tcp, udp, omitted }
+    }
+}
+
+impl Tcp {
+    fn of(guest: SocketAddrV4, remote: SocketAddrV4, info: &TcpInfo) -> Tcp {
+        Tcp {
+            guest,
+            remote,
+            state: name(info.state),
+            up_queue: info.recv_queue,
+            down_queue: info.send_queue,
+            reass_queue: info.reass_queue,
+            cwnd: info.cwnd,
+            rtt_us: info.rtt.map(|rtt| rtt.as_micros()),
+        }
+    }
+}
+
+/// A state as every netstat writes it: `FinWait1` is `FIN_WAIT_1`.
+fn name(state: State) -> String {
+    let mut name = String::new();
+    for c in format!("{state:?}").chars() {
+        if !name.is_empty() && !c.is_ascii_lowercase() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<5} {:>8} {:>8}  {:<21}  {:<21}  {:<12} {:>8}",
+            "PROTO", "UP", "DOWN", "GUEST", "REMOTE", "STATE", "RTT"
+        )?;
+        for row in &self.tcp {
+            let rtt = row.rtt_us.map_or("-".to_owned(), |us| format!("{us} us"));
+            let Tcp {
+                up_queue,
+                down_queue,
+                state,
+                ..
+            } = row;
+            let (guest, remote) = (row.guest.to_string(), row.remote.to_string());
+            writeln!(
+                f,
+                "tcp   {up_queue:>8} {down_queue:>8}  {guest:<21}  {remote:<21}  {state:<12} {rtt:>8}"
+            )?;
+        }
+        for row in &self.udp {
+            let (guest, remote) = (row.guest.to_string(), row.remote.to_string());
+            let idle = format!("idle {:.0} s", row.idle_s);
+            writeln!(
+                f,
+                "udp   {:>8} {:>8}  {guest:<21}  {remote:<21}  {idle}",
+                "-", "-"
+            )?;
+        }
+        match self.omitted {
+            0 => Ok(()),
+            n => writeln!(f, "({n} more)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Tests of the listing.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::*;
+
+fn tcp(port: u16) -> Tcp {
+    let guest = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 100), port);
+    let remote = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 443);
+    let info = TcpInfo {
+        state: State::FinWait1,
+        mss: 1460,
+        rtt: Some(Duration::from_micros(120)),
+        cwnd: 14_600,
+        snd_wnd: 65_535,
+        send_queue: 5,
+        recv_queue: 17,
+        recv_pinned: 2048,
+        reass_queue: 0,
+        reass_pinned: 0,
+    };
+    Tcp::of(guest, remote, &info)
+}
+
+#[test]
+fn a_connection_has_the_guests_view() {
+    // Breaks when the ends, or the directions of the queues, are mixed up.
+    let listing = Listing::new(vec![tcp(40_000)], Vec::new(), ROWS_MAX);
+    let text = listing.to_string();
+    let words: Vec<_> = text
+        .lines()
+        .nth(1)
+        .expect("a row")
+        .split_whitespace()
+        .collect();
+    let expected = [
+        "tcp",
+        "17",
+        "5",
+        "10.0.2.100:40000",
+        "192.0.2.7:443",
+        "FIN_WAIT_1",
+        "120",
+        "us",
+    ];
+    assert_eq!(words, expected);
+    let json = serde_json::to_value(&listing).expect("plain data");
+    assert_eq!(json["tcp"][0]["guest"], "10.0.2.100:40000");
+    assert_eq!(json["tcp"][0]["rtt_us"], 120);
+}
+
+#[test]
+fn rows_are_bounded_and_counted() {
+    // Breaks when a hundred thousand connections make an answer without bound, or vanish unsaid.
+    let listing = Listing::new((1..=10).rev().map(tcp).collect(), Vec::new(), 4);
+    let ports: Vec<_> = listing.tcp.iter().map(|row| row.guest.port()).collect();
+    assert_eq!(ports, [1, 2, 3, 4]);
+    assert!(listing.to_string().ends_with("(6 more)\n"));
+}
+
+#[test]
+fn states_have_their_usual_names() {
+    // Breaks when a script that knows netstat looks in vain.
+    for (state, want) in [
+        (State::Established, "ESTABLISHED"),
+        (State::SynReceived, "SYN_RECEIVED"),
+        (State::FinWait2, "FIN_WAIT_2"),
+        (State::TimeWait, "TIME_WAIT"),
+    ] {
+        assert_eq!(name(state), want);
+    }
+}

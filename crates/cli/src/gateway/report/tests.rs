@@ -1,0 +1,89 @@
+//! Tests of what is said about figures.
+
+use mbuf::{MbufPool, PoolConfig};
+use mbuma::DropReason;
+
+use super::super::figures::tests::figures;
+use super::*;
+
+fn stack() -> StackStats {
+    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+    let tcp = TcpStats {
+        connections: 2,
+        segments_in: 31,
+        ..TcpStats::default()
+    };
+    StackStats {
+        received: 12,
+        delivered: 10,
+        dropped: vec![(DropReason::IpBadChecksum, 2)],
+        interfaces: Vec::new(),
+        tcp,
+        pool: pool.stats(),
+    }
+}
+
+#[test]
+fn the_overview_has_everything_once() {
+    // Breaks when a line of it is lost, or shows another's figure.
+    let text = overview(&figures());
+    for words in [
+        "10.0.2.100 on tap0, gateway 10.0.2.2, name server 10.0.2.3",
+        "connections: 3 now; 7 from the guest",
+        "1.5 MB guest to host",
+        "UDP: 1 flows now",
+        "packets: 12 received, 10 delivered, 2 dropped",
+        "locks: ",
+    ] {
+        assert_eq!(text.matches(words).count(), 1, "{words} in {text}");
+    }
+}
+
+#[test]
+fn every_counter_is_shown() {
+    // Breaks when a counter is added to the stack or the gateway, and netstat -s does not know.
+    let counters = Counters {
+        pings: 77,
+        ..Counters::default()
+    };
+    let text = protocols(&stack(), &counters);
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    for line in [
+        "2 connections now",
+        "31 segments in",
+        "77 pings",
+        "2 ip bad checksum",
+        "12 received",
+    ] {
+        assert!(lines.contains(&line), "{line} in {text}");
+    }
+    let json = protocols_json(&stack(), &counters);
+    assert_eq!(json["tcp"]["segments_in"], 31);
+    assert_eq!(json["gateway"]["pings"], 77);
+    assert_eq!(json["drops"]["ip_bad_checksum"], 2);
+    let names = json["tcp"].as_object().expect("an object").len();
+    assert_eq!(names, stack().tcp.named().count() + 1);
+}
+
+#[test]
+fn zones_and_locks_are_json() {
+    // Breaks when what lower layers write by hand is no JSON, which would be an empty section.
+    let pool = stack().pool;
+    assert!(pool.zones().all(|zone| parsed(&zone.to_json()).is_object()));
+    assert!(parsed(&pool.to_json()).is_object());
+    let locks = locks_json();
+    assert!(
+        locks["classes"].is_array() && locks["threads"].is_array(),
+        "{locks}"
+    );
+}
+
+#[test]
+fn tables_have_a_row_each() {
+    // Breaks when a zone or an interface is left out.
+    let pool = stack().pool;
+    assert_eq!(zones(&pool).lines().count(), 1 + pool.zones().count());
+    let text = interfaces(&figures());
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains("tap0") && text.contains("1500"), "{text}");
+}

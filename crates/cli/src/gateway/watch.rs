@@ -1,0 +1,153 @@
+//! The watch: a thread beside the gateway's, for when that hangs.
+//!
+//! It prints who holds which lock and who waits for whom, and what the locks have cost, on standard error:
+//! when it gets SIGRTMIN+1, and by itself, once, when the loop is in one round, or a thread waits for one
+//! lock, for longer than `--watchdog` says.
+//!
+//! ```text
+//!   the loop's pulse   1 awake | 2 asleep | 3 awake | 4 asleep ...   one store a step, by the loop
+//!   the watch          looks a few times: still 3?   a round that takes that long hangs
+//! ```
+//!
+//! It counts its looks and reads no clock, so an mbuma that was stopped with Ctrl-Z, looks and all, does not
+//! seem to have hung meanwhile. A loop with nothing to do is asleep, for however long.
+//!
+//! Called by: serve. Calls: [`kern::show_locks`], [`kern::Watchdog`], signals.
+//! Invariants: it takes no lock of the stack's and waits for nobody but the reader of standard error; no
+//! handler runs, since the signal is blocked in all threads and read here.
+//! Locks: none.
+
+use std::fmt::Write as _;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kern::witness;
+
+use crate::signals::SignalFd;
+use crate::sys::fd;
+
+/// Looks within the bound.
+const LOOKS: u32 = 4;
+
+/// Whether the loop goes round: even while it sleeps, odd while it is awake.
+#[derive(Debug)]
+pub(super) struct Pulse(AtomicU64);
+
+impl Default for Pulse {
+    /// Of a loop that has not slept yet.
+    fn default() -> Pulse {
+        Pulse(AtomicU64::new(1))
+    }
+}
+
+impl Pulse {
+    /// The loop goes to sleep, or wakes up. Relaxed, here and in [`Pulse::get`]: the number is all that
+    /// there is to know. Only the loop writes it, so no addition has to be one step.
+    pub(super) fn beat(&self) {
+        self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The thread, as long as this is kept.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Its other end notices when this one is closed. The thread isn't waited for: whoever reads standard
+    /// error may take his time.
+    _stop: PipeWriter,
+}
+
+impl Watch {
+    /// Starts it, over the loop that has this pulse.
+    pub(super) fn start(pulse: Arc<Pulse>, bound: Option<Duration>) -> io::Result<Watch> {
+        let signals = SignalFd::of_show_locks()?;
+        let (stop, kept) = io::pipe()?;
+        let thread = thread::Builder::new().name("watch".to_owned());
+        thread.spawn(move || run(&signals, &stop, &pulse, bound))?;
+        Ok(Watch { _stop: kept })
+    }
+}
+
+/// The thread, to its end.
+fn run(signals: &SignalFd, stop: &PipeReader, pulse: &Pulse, bound: Option<Duration>) {
+    let mut dogs = bound.map(|bound| (Patience::default(), kern::Watchdog::new(bound)));
+    let tick = bound.map(|bound| bound / LOOKS);
+    // An error of the system's here is nothing that a thread beside the work could mend.
+    while let Ok([signal, false]) = fd::poll(&[signals.as_fd(), stop.as_fd()], tick).as_deref() {
+        if *signal {
+            while matches!(signals.read(), Ok(Some(_))) {}
+            tell("a signal asks for the locks");
+            continue;
+        }
+        if let (Some((patience, locks)), Some(bound)) = (&mut dogs, bound) {
+            look(patience, locks, pulse, bound);
+        }
+    }
+}
+
+/// One look at the loop and at all threads.
+fn look(patience: &mut Patience, locks: &mut kern::Watchdog, pulse: &Pulse, bound: Duration) {
+    let hangs = patience.look(pulse.get());
+    let waits = !locks.check(Instant::now()).is_empty();
+    if hangs {
+        tell(&format!("the loop has been in one round for {bound:?}"));
+    } else if waits {
+        tell(&format!("a thread has waited for a lock for {bound:?}"));
+    }
+}
+
+/// What became of the same round, look by look.
+#[derive(Debug, Default)]
+struct Patience {
+    /// The pulse at the last look.
+    seen: u64,
+    /// At how many looks after the first it was the same.
+    again: u32,
+}
+
+impl Patience {
+    /// A look at the pulse; true when it is time to tell, once a round.
+    fn look(&mut self, now: u64) -> bool {
+        let same = now == self.seen;
+        let awake = now % 2 == 1;
+        self.again = if same && awake {
+            self.again.saturating_add(1)
+        } else {
+            0
+        };
+        self.seen = now;
+        self.again == LOOKS
+    }
+}
+
+/// Prints everything about locks, in one piece.
+fn tell(why: &str) {
+    let text = format!("mbuma: {why}\n{}", locks_text());
+    // A closed standard error is no reason to fail.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Who holds what, who waits for whom, and what that has cost: `show locks`, then a table.
+pub(super) fn locks_text() -> String {
+    let mut text = kern::show_locks().to_string();
+    if !witness::ENABLED {
+        text += "(this build knows a lock's holder only while somebody waits for it; one with `--features \
+                 witness` knows all)\n";
+    }
+    // Writing to a string cannot fail.
+    let _ = write!(text, "\n{}", kern::lock_stats());
+    if !witness::ENABLED {
+        text += "(acquisitions are an estimate, one in 64 is counted; the rest is exact)\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! `mbuma netstat`: what a running mbuma says of itself.
+//!
+//! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
+//! already: only the mbuma that is asked knows what it has to say.
+//!
+//! Called by: main. Calls: instances, request.
+//! Invariants: nothing is waited for longer than [`PATIENCE`]; what others say reaches the terminal
+//! without control characters.
+//! Locks: none.
+
+pub(crate) mod instances;
+pub(crate) mod request;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::args::netstat::NetstatArgs;
+use crate::errors::Error;
+use instances::{Found, Instance};
+use request::{Request, Section};
+
+/// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of an answer at most: what a gateway says is bounded to less.
+const ANSWER_MAX: u64 = 64 << 20;
+/// Characters of a command line that a list shows.
+const COMMAND_MAX: usize = 60;
+
+/// Asks, prints, and gives the status to exit with.
+pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
+    let Instance { pid, stream } = choose(instances::find(), args.pid)?;
+    let answered = stream.and_then(|stream| ask(stream, &wanted(args)));
+    let answer = answered.map_err(|e| Error::Netstat(no_answer(pid, &e)))?;
+    match request::read_answer(&answer) {
+        Some(Ok(text)) => print(&printable(text)),
+        Some(Err(reason)) => Err(Error::Netstat(format!(
+            "mbuma {pid} does not answer: {}",
+            printable(reason)
+        ))),
+        None => Err(Error::Netstat(format!(
+            "mbuma {pid} ended before it had said everything"
+        ))),
+    }
+}
+
+/// What to ask for.
+fn wanted(args: &NetstatArgs) -> Request {
+    let asked = [
+        (args.interfaces, Section::Interfaces),
+        (args.connections, Section::Connections),
+        (args.statistics, Section::Protocols),
+        (args.mbufs, Section::Mbufs),
+        (args.zones, Section::Zones),
+        (args.locks, Section::Locks),
+    ];
+    let mut sections: Vec<_> = asked.iter().filter(|(is, _)| *is).map(|a| a.1).collect();
+    if sections.is_empty() {
+        sections.push(Section::Overview);
+    }
+    let json = args.json;
+    Request { json, sections }
+}
+
+/// The one that is meant.
+fn choose(mut found: Found, pid: Option<i32>) -> Result<Instance, Error> {
+    if let Some(pid) = pid {
+        let at = found.instances.iter().position(|i| i.pid == pid);
+        return at.map(|at| found.instances.swap_remove(at)).ok_or_else(|| {
+            Error::Netstat(format!(
+                "process {pid} is no mbuma that can be asked\n{}",
+                list(&found)
+            ))
+        });
+    }
+    match found.instances.len() {
+        1 => Ok(found.instances.swap_remove(0)),
+        0 => Err(Error::Netstat(format!(
+            "no mbuma runs that can be asked\n{}",
+            list(&found)
+        ))),
+        _ => Err(Error::Usage(format!(
+            "several run: say which, as in `mbuma netstat PID`\n{}",
+            list(&found)
+        ))),
+    }
+}
+
+/// Those that run, or where they were looked for.
+fn list(found: &Found) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for instance in &found.instances {
+        lines.push(format!("{:>9}  {}", instance.pid, command_of(instance.pid)));
+    }
+    if found.instances.is_empty() {
+        let places = found.places.iter().map(|p| p.display().to_string());
+        let places: Vec<_> = places.collect();
+        lines.push(format!("(looked in {})", places.join(", ")));
+    }
+    for (place, e) in &found.unusable {
+        lines.push(format!("({} is of no use: {e})", place.display()));
+    }
+    printable(&lines.join("\n"))
+}
+
+/// How a process was started, as far as that can be seen.
+fn command_of(pid: i32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&line)
+        .trim_end_matches('\0')
+        .replace('\0', " ");
+    match words.chars().count() {
+        0..=COMMAND_MAX => words,
+        _ => words
+            .chars()
+            .take(COMMAND_MAX - 3)
+            .chain("...".chars())
+            .collect(),
+    }
+}
+
+/// Sends the request, and takes the answer to its end.
+fn ask(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request.line().as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// Why there is no answer, and what to do.
+fn no_answer(pid: i32, e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "mbuma {pid} has not answered for {} s: it is stopped, or its loop hangs\n\
+             `kill -s RTMIN+1 {pid}` has it print its locks on its own standard error",
+            PATIENCE.as_secs()
+        ),
+        _ => format!("mbuma {pid} cannot be asked: {e}"),
+    }
+}
+
+/// Text without what would move a terminal's cursor or change its colours.
+fn printable(text: &str) -> String {
+    let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
+    text.chars().map(plain).collect()
+}
+
+/// Prints to the end, or until nobody reads on.
+fn print(text: &str) -> Result<u8, Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("printing the answer")(e)),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,265 @@
+//! Where running mbumas can be asked: one socket each, called after its process, in a directory that is
+//! its user's alone.
+//!
+//! ```text
+//!   $XDG_RUNTIME_DIR/mbuma/4711.sock     where that is set, and is the user's own
+//!   /tmp/mbuma-1000/4711.sock            else
+//! ```
+//!
+//! A socket whose mbuma was killed stays behind, and refuses connections; whoever comes by next, an mbuma
+//! that starts or a netstat, removes it. A socket is made under another name and given its own once it
+//! listens, so that none that refuses was just about to listen. Both happen under the directory's lock.
+//!
+//! Called by: gateway::control (its own socket), netstat (everybody's). Calls: sys::unix.
+//! Invariants: a directory that others could write to, or that is not the user's, is not used.
+//! Locks: the directory's (flock(2)), for a moment; who doesn't get it does without.
+
+use std::env;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::sys::{process, unix};
+
+/// What root reads: the directories of users with a session, and those of users without.
+const SESSIONS: &str = "/run/user";
+/// Where the directories of users without a session are.
+const TMP: &str = "/tmp";
+/// Tries for a directory's lock, which is held for a few system calls at a time.
+const LOCK_TRIES: u32 = 20;
+/// How long to wait between them.
+const LOCK_WAIT: Duration = Duration::from_millis(5);
+
+/// A running mbuma.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    /// Its process number.
+    pub(crate) pid: i32,
+    /// A connection to it, or why there is none although it runs.
+    pub(crate) stream: io::Result<UnixStream>,
+}
+
+/// What was found, and where it was looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// By process number.
+    pub(crate) instances: Vec<Instance>,
+    /// Where this user's are.
+    pub(crate) places: Vec<PathBuf>,
+    /// Those of these places that there are, and that cannot be used.
+    pub(crate) unusable: Vec<(PathBuf, io::Error)>,
+}
+
+/// Opens this process's socket: its listener, and its path.
+///
+/// # Errors
+/// Why the last of the possible places is none.
+pub(crate) fn open() -> io::Result<(UnixListener, PathBuf)> {
+    let uid = process::ids().0;
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for dir in own_places(uid) {
+        match open_in(&dir, uid) {
+            Ok(opened) => return Ok(opened),
+            Err(e) => failed = e,
+        }
+    }
+    Err(failed)
+}
+
+/// Every mbuma that this user may ask.
+pub(crate) fn find() -> Found {
+    let uid = process::ids().0;
+    let mut found = Found {
+        places: own_places(uid),
+        ..Found::default()
+    };
+    for dir in &found.places {
+        match look_into(dir, uid) {
+            Ok(instances) => found.instances.extend(instances),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => found.unusable.push((dir.clone(), e)),
+        }
+    }
+    if uid == 0 {
+        let others = everybodys_places().into_iter();
+        // What only has such a name is nobody's mistake.
+        let others = others.filter(|dir| !found.places.contains(dir));
+        let instances = others.filter_map(|dir| look_into(&dir, uid).ok());
+        found.instances.extend(instances.flatten());
+    }
+    found.instances.sort_by_key(|instance| instance.pid);
+    found
+}
+
+/// Where this user's sockets may be, the best place first.
+fn own_places(uid: u32) -> Vec<PathBuf> {
+    let session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // `su` and `sudo` may leave another user's behind.
+    let ours = |dir: &PathBuf| {
+        dir.is_absolute() && fs::metadata(dir).is_ok_and(|m| m.is_dir() && m.uid() == uid)
+    };
+    let session = session.filter(ours).map(|dir| dir.join("mbuma"));
+    let tmp = Path::new(TMP).join(format!("mbuma-{uid}"));
+    session.into_iter().chain([tmp]).collect()
+}
+
+/// Where the sockets of all users are.
+fn everybodys_places() -> Vec<PathBuf> {
+    let sessions = entries(Path::new(SESSIONS)).into_iter();
+    let tmp = entries(Path::new(TMP)).into_iter();
+    sessions
+        .map(|dir| dir.join("mbuma"))
+        .chain(tmp.filter(|dir| is_ours_by_name(dir)))
+        .collect()
+}
+
+/// Whether a directory is called as those in /tmp are.
+fn is_ours_by_name(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str());
+    let uid = name.and_then(|name| name.strip_prefix("mbuma-"));
+    uid.is_some_and(|uid| uid.parse::<u32>().is_ok())
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries.filter_map(|e| Some(e.ok()?.path())).collect()
+}
+
+/// Makes this process's socket in `dir`, and `dir` if need be.
+fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let owner = owner(dir)?;
+    if owner != uid {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    // Held to the end of this function: nobody takes the new socket for a stale one.
+    let lock = hold(dir);
+    if lock.is_some() {
+        for (_, path) in sockets(dir) {
+            remove_if_stale(&path);
+        }
+    }
+    let pid = std::process::id();
+    let (fresh, path) = (
+        dir.join(format!("{pid}.new")),
+        dir.join(format!("{pid}.sock")),
+    );
+    // Only a process with our number, which has ended, can have left one.
+    let _ = fs::remove_file(&fresh);
+    let listener = UnixListener::bind(&fresh)?;
+    // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
+    let placed = listener
+        .set_nonblocking(true)
+        .and_then(|()| fs::hard_link(&fresh, &path));
+    let _ = fs::remove_file(&fresh);
+    placed?;
+    Ok((listener, path))
+}
+
+/// The mbumas whose sockets are in `dir`; those of mbumas that are gone are removed.
+fn look_into(dir: &Path, uid: u32) -> io::Result<Vec<Instance>> {
+    let owner = owner(dir)?;
+    if owner != uid && uid != 0 {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    let mut instances = Vec::new();
+    for (pid, path) in sockets(dir) {
+        match ask_for(&path, owner) {
+            Ok(stream) => instances.push(Instance {
+                pid,
+                stream: Ok(stream),
+            }),
+            Err(e) if is_gone(&e) => tidy(dir, &path),
+            Err(e) => instances.push(Instance {
+                pid,
+                stream: Err(e),
+            }),
+        }
+    }
+    Ok(instances)
+}
+
+/// The owner of a directory that nobody else can look into or change.
+///
+/// Its name may be anybody's in /tmp, so a link is not followed, and what others may write to is refused.
+fn owner(dir: &Path) -> io::Result<u32> {
+    let meta = fs::symlink_metadata(dir)?;
+    if !meta.is_dir() {
+        return Err(io::Error::other("it is no directory"));
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(io::Error::other(
+            "it is open to other users (chmod 700 would do)",
+        ));
+    }
+    Ok(meta.uid())
+}
+
+/// The sockets in `dir`, with the process numbers that they are called after.
+fn sockets(dir: &Path) -> Vec<(i32, PathBuf)> {
+    let pid_of = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
+        name.parse().ok().filter(|pid| *pid > 0)
+    };
+    let all = entries(dir).into_iter();
+    all.filter_map(|path| Some((pid_of(&path)?, path)))
+        .collect()
+}
+
+/// Connects, if it is the directory's owner, or root, who listens.
+fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
+    let stream = unix::connect(path)?;
+    let peer = unix::peer_uid(stream.as_fd())?;
+    if peer != owner && peer != 0 {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    }
+    Ok(stream)
+}
+
+/// Whether an attempt to connect says that nobody listens any more.
+fn is_gone(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+    )
+}
+
+/// Removes what an mbuma that was killed left behind.
+fn tidy(dir: &Path, path: &Path) {
+    if hold(dir).is_some() {
+        remove_if_stale(path);
+    }
+}
+
+/// Removes a socket that nobody listens to. The directory's lock is held, so that none comes in between.
+fn remove_if_stale(path: &Path) {
+    if unix::connect(path).is_err_and(|e| is_gone(&e)) {
+        // Somebody else's netstat may have been quicker.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The directory's lock, until it is dropped. None if somebody keeps it, which must stop nobody's start.
+fn hold(dir: &Path) -> Option<File> {
+    let file = File::open(dir).ok()?;
+    for _ in 0..LOCK_TRIES {
+        if file.try_lock().is_ok() {
+            return Some(file);
+        }
+        thread::sleep(LOCK_WAIT);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Tests of the language between netstat and a gateway.
+
+use super::*;
+
+#[test]
+fn every_request_is_read_as_it_was_written() {
+    // Breaks when the two ends of one build do not understand each other.
+    for json in [false, true] {
+        for sections in [&[][..], &[Section::Locks], &Section::ALL] {
+            let sections = sections.to_vec();
+            let request = Request { json, sections };
+            let line = request.line();
+            assert!(line.len() < REQUEST_MAX, "{line}");
+            assert_eq!(Request::parse(line.as_bytes()), Ok(Some(request)));
+        }
+    }
+}
+
+#[test]
+fn a_request_may_come_in_pieces() {
+    // Breaks when half a line is answered, or takes a gateway for a whole one.
+    let line = b"netstat/1 text mbufs zones\n";
+    for n in 0..line.len() {
+        assert_eq!(Request::parse(&line[..n]), Ok(None), "{n}");
+    }
+    assert!(matches!(Request::parse(line), Ok(Some(_))));
+}
+
+#[test]
+fn a_section_is_said_once() {
+    // Breaks when one line makes a gateway say the same thirty times.
+    let parsed = Request::parse(b"netstat/1 json zones zones zones locks zones\n");
+    let sections = vec![Section::Zones, Section::Locks];
+    let json = true;
+    assert_eq!(parsed, Ok(Some(Request { json, sections })));
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    // Breaks when nonsense is answered, waited for without end, or ends the gateway.
+    let long = [b'a'; REQUEST_MAX];
+    for (bytes, refusal) in [
+        (&b"\n"[..], Refusal::Language),
+        (b"GET / HTTP/1.1\r\n", Refusal::Language),
+        (b"netstat/2 text\n", Refusal::Language),
+        (b"netstat/1\n", Refusal::Word),
+        (b"netstat/1 xml\n", Refusal::Word),
+        (b"netstat/1 text everything\n", Refusal::Word),
+        (b"netstat/1 text  zones\n", Refusal::Word),
+        (b"\xff\xfe\n", Refusal::Language),
+        (&long, Refusal::TooLong),
+    ] {
+        assert_eq!(Request::parse(bytes), Err(refusal), "{bytes:?}");
+    }
+    let mut late = long.to_vec();
+    late.push(b'\n');
+    assert_eq!(Request::parse(&late), Err(Refusal::TooLong));
+}
+
+#[test]
+fn a_cut_answer_is_no_answer() {
+    // Breaks when what an mbuma that ended had not said yet goes unnoticed.
+    let whole = answer("two\nlines\n");
+    assert_eq!(read_answer(&whole), Some(Ok("two\nlines\n")));
+    for n in 0..whole.len() {
+        assert_eq!(read_answer(&whole[..n]), None, "{n}");
+    }
+    assert_eq!(read_answer(&refuse("because")), Some(Err("because")));
+    assert_eq!(read_answer(b"ok many\nbytes"), None);
+    assert_eq!(read_answer(b"\xff\n"), None);
+}

@@ -1,7 +1,7 @@
 //! Tests of what is said about figures.
 
 use mbuf::{MbufPool, PoolConfig};
-use mbuma::DropReason;
+use mbuma::{DropReason, GiantStats};
 
 use super::super::figures::tests::figures;
 use super::*;
@@ -18,6 +18,11 @@ fn stack() -> StackStats {
         delivered: 10,
         dropped: vec![(DropReason::IpBadChecksum, 2)],
         interfaces: Vec::new(),
+        netisr: Vec::new(),
+        giant: GiantStats {
+            over_all: false,
+            components: Vec::new(),
+        },
         tcp,
         pool: pool.stats(),
     }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use mbuf::PoolStats;
-use mbuma::{StackStats, TcpStats};
+use mbuma::{StackStats, TcpStats, WorkStats};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uma::ZoneStats;
@@ -184,6 +184,12 @@ fn protocols(stack: &StackStats, counters: &Counters) -> String {
         "dropped",
         drops.map(|(r, n)| (words(r.name()), *n)).collect(),
     );
+    // One line a CPU and protocol that has had packets.
+    for work in &stack.netisr {
+        if work.direct + work.hybrid + work.queued > 0 {
+            let _ = writeln!(out, "netisr {work}");
+        }
+    }
     out
 }
 
@@ -200,6 +206,23 @@ fn protocols_json(stack: &StackStats, counters: &Counters) -> Value {
         "tcp": tcp,
         "gateway": counters,
         "drops": drops,
+        "netisr": stack.netisr.iter().map(netisr_json).collect::<Vec<_>>(),
+    })
+}
+
+fn netisr_json(work: &WorkStats) -> Value {
+    json!({
+        "cpu": work.cpu,
+        "protocol": work.protocol.name(),
+        "direct": work.direct,
+        "hybrid": work.hybrid,
+        "queued": work.queued,
+        "moved": work.moved,
+        "handled": work.handled,
+        "dropped": work.dropped,
+        "kicks": work.kicks,
+        "waiting": work.waiting,
+        "high_water": work.high_water,
     })
 }
 

@@ -103,9 +103,9 @@ impl<T> Column<T> {
     #[inline]
     pub(crate) fn of(self, cpu: usize) -> &'static T {
         debug_assert!(cpu < cpu::count());
-        // SAFETY: a column has a word for each CPU at this distance.
+        // SAFETY: a column has a word for each CPU at this distance, in one chunk.
         let word = unsafe { self.0.byte_add(cpu << STRIDE_SHIFT) };
-        // SAFETY: in a chunk that was leaked.
+        // SAFETY: the chunk was leaked; its words are only ever shared.
         unsafe { word.as_ref() }
     }
 

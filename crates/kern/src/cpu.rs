@@ -21,6 +21,7 @@ pub fn current() -> usize {
 /// life of the process.
 #[doc(alias = "mp_ncpus")]
 #[must_use]
+#[inline]
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {

@@ -90,3 +90,57 @@ fn groups_leave_where_their_source_is() {
     );
     assert!(!unknown.local);
 }
+
+/// Breaks if a kept route outlives a change of the table, or is looked up again without one.
+#[test]
+fn a_kept_route_is_good_until_the_table_changes() {
+    let routes = table();
+    let mut cache = RouteCache::default();
+    let dst = Ipv4Addr::new(10, 0, 2, 100);
+    let looks = std::cell::Cell::new(0);
+    let mut route = || {
+        let find = || {
+            looks.set(looks.get() + 1);
+            routes.lookup(dst)
+        };
+        cache.route(&routes, find).map(|route| route.ifp.index)
+    };
+    assert_eq!((route(), route()), (Some(IfIndex(1)), Some(IfIndex(1))));
+    assert_eq!(looks.get(), 1);
+    routes.remove_interface(IfIndex(1));
+    assert_eq!(route(), Some(IfIndex(2)), "by the shorter prefix");
+    routes.remove_interface(IfIndex(2));
+    assert_eq!((route(), looks.get()), (None, 3));
+}
+
+/// Breaks if an idle connection keeps an interface that was taken away, and with it the device.
+#[test]
+fn no_connection_keeps_an_interface_that_is_gone() {
+    let clock = Arc::new(kern::VirtualClock::new(kern::Time::from_secs(1)));
+    let config = crate::Config::new(clock, kern::Random::from_seed(1));
+    let stack = crate::Stack::new(config).unwrap();
+    let config = IfConfig {
+        name: "pipe0".into(),
+        mac: None,
+        addrs: vec![IfAddr {
+            addr: A,
+            prefix_len: 24,
+        }],
+        accept_any: false,
+    };
+    let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);
+    let index = stack.attach(device, config);
+    let ifp = Arc::downgrade(&stack.0.interface(index).unwrap());
+    let any = std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let peer = std::net::SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 9), 80);
+    let stream = stack.tcp_connect(any, peer).unwrap();
+    assert!(
+        ifp.strong_count() > 2,
+        "the list, a route, the connection's"
+    );
+    stack.detach(index);
+    assert_eq!(ifp.strong_count(), 0);
+    drop(stream);
+    stack.poll();
+    assert_eq!(stack.pool().live(), mbuf::Live::NONE);
+}

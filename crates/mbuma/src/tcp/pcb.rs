@@ -6,6 +6,7 @@
 //! Locks: `tcb` (CONN). Holding it, one may take accept queues, routes, neighbours, interface queues,
 //! the timer wheel and zones; never the connection table or another connection.
 
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +32,17 @@ static CONN: LockClass = LockClass::new("connection", order::CONN);
 pub(crate) const MSS_DEFAULT: u32 = 536;
 
 /// The two ends of a connection, as seen from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) local: SocketAddrV4,
     pub(crate) peer: SocketAddrV4,
+}
+
+/// In one piece, which a keyed hash takes in faster than its parts.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.to_bytes());
+    }
 }
 
 impl Key {

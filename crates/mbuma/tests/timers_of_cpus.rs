@@ -1,0 +1,129 @@
+//! A stack with two CPUs: each runs the timers that were set on it, and hears of those that others set for it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use kern::cpus::{Cpus, VirtualCpus, Workers};
+use kern::{Random, Time, VirtualClock};
+use mbuf::Live;
+use mbuma::device::memory::Pipe;
+use mbuma::device::{Budget, Capabilities, Device};
+use mbuma::{Config, IfAddr, IfConfig, Stack, TcpStream};
+
+struct World {
+    clock: Arc<VirtualClock>,
+    stack: Stack,
+    /// What the stack sends comes out here.
+    wire: Pipe,
+}
+
+fn world(cpus: Arc<dyn Cpus>) -> World {
+    let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+    let mut config = Config::new(clock.clone(), Random::from_seed(1));
+    config.cpus = cpus;
+    let stack = Stack::new(config).unwrap();
+    let (device, wire) = Pipe::pair(Capabilities::whole(1500));
+    let addr = IfAddr {
+        addr: Ipv4Addr::new(192, 0, 2, 1),
+        prefix_len: 24,
+    };
+    let config = IfConfig {
+        name: "pipe0".into(),
+        mac: None,
+        addrs: vec![addr],
+        accept_any: false,
+    };
+    stack.attach(Arc::new(device), config);
+    World { clock, stack, wire }
+}
+
+impl World {
+    /// Asks somebody who is not there.
+    fn connect(&self) -> TcpStream {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 80);
+        self.stack.tcp_connect(any, peer).unwrap()
+    }
+
+    fn timeouts(&self) -> u64 {
+        self.stack.stats().tcp.timeouts
+    }
+
+    fn end(self, streams: impl IntoIterator<Item = TcpStream>) {
+        streams.into_iter().for_each(|stream| stream.abort());
+        // Whom nobody answers for is asked for three times.
+        for _ in 0..4 {
+            self.clock.advance(Duration::from_secs(60));
+            self.stack.poll();
+        }
+        let mut frames = mbuf::Mbufq::new();
+        let all = Budget {
+            frames: usize::MAX,
+            bytes: usize::MAX,
+        };
+        self.wire.receive(&mut frames, all).unwrap();
+        drop(frames);
+        assert_eq!(self.stack.next_deadline(), None);
+        assert_eq!(self.stack.pool().live(), Live::NONE);
+    }
+}
+
+#[test]
+fn a_timer_is_run_where_it_was_set() {
+    // Breaks if a CPU runs another's timers, or forgets its own; or if an entry stays behind where a
+    // connection was before.
+    let cpus = Arc::new(VirtualCpus::new(2));
+    let world = world(cpus.clone());
+    cpus.switch_to(1);
+    let stream = world.connect();
+    let due = world.stack.next_deadline_of(1).expect("the SYN's timeout");
+    world.clock.set(due);
+
+    cpus.switch_to(0);
+    world.stack.poll_timers(0);
+    assert_eq!(world.timeouts(), 0);
+    cpus.switch_to(1);
+    assert!(world.stack.poll_timers(1).is_some_and(|next| next > due));
+    assert_eq!(world.timeouts(), 1);
+
+    // CPU 0 sets an earlier one: the entry goes there, and CPU 1 has nothing.
+    cpus.switch_to(0);
+    stream.abort();
+    assert_eq!(world.stack.next_deadline_of(1), None);
+    world.end([stream]);
+}
+
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_cpu_hears_of_an_earlier_timer_that_another_thread_set() {
+    // Breaks if a worker sleeps past a timer that somebody else set for it, or is woken by its own.
+    let workers = Arc::new(Workers::new(1));
+    let world = world(workers.clone());
+    let calls = Arc::new(Calls(AtomicUsize::new(0)));
+    let called = || calls.0.swap(0, Ordering::Relaxed);
+    world
+        .stack
+        .set_cpu_waker(0, Some(Waker::from(Arc::clone(&calls))));
+
+    let first = world.connect();
+    assert_eq!(called(), 1, "a first timer");
+    let bound = workers.bind(0);
+    let second = world.connect();
+    assert_eq!(called(), 0, "its own");
+    drop(bound);
+    world.clock.advance(Duration::from_millis(1));
+    let third = world.connect();
+    assert_eq!(called(), 0, "later than what it waits for");
+    world.stack.set_cpu_waker(0, None);
+    world.end([first, second, third]);
+}

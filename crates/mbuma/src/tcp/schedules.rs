@@ -1,0 +1,278 @@
+//! The end of a connection against what comes late, under a schedule checker: shuttle tries random orders of the
+//! threads' steps. What runs is the stack itself; the checker has the locks of the table, of connections and of
+//! wheels, and the connections' marks.
+//!
+//! | scenario | what races |
+//! |---|---|
+//! | `lookup_against_close` | segments of a connection, its user's close, a SYN that takes its place |
+//! | `timer_against_close` | its timer, an earlier timer that is set, a SYN that takes its place |
+//!
+//! Whatever the order: each segment ends delivered or in a counted drop; what is in the table in the end is open,
+//! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more, and no wheel
+//! has an entry. Each scenario is run again with a mistake that it is there to find.
+//!
+//! The seed is in `TCP_SEED`, or always the same; a failure prints it and its schedule.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::schedules`
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Random, Time, VirtualClock};
+use mbuf::Chain;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::thread;
+use wire::{SeqNum, TcpFlags, TcpOptions};
+
+use super::pcb::{Inpcb, Key, State, Tcb};
+use super::segment::Segment;
+use super::{Planted, input, time_wait};
+use crate::device::Capabilities;
+use crate::device::memory::Pipe;
+use crate::ifnet::Ifnet;
+use crate::socket::{Interceptor, Refusal};
+use crate::stack::Stack;
+use crate::{Config, IfAddr, IfConfig, ip4};
+
+/// How often a scenario is tried: so many races, one after the other, in each of so many stacks.
+const RACES: usize = 10;
+const RUNS: usize = 10_000;
+/// What the peer says next, and what a SYN says that it wants to begin anew.
+const NEXT: SeqNum = SeqNum(1000);
+const ANEW: SeqNum = SeqNum(2000);
+/// Our first sequence number.
+const ISS: SeqNum = SeqNum(99);
+const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+fn check(scenario: fn()) {
+    let seed = std::env::var("TCP_SEED").ok().and_then(|s| s.parse().ok());
+    let seed = seed.unwrap_or(0x0793_1981);
+    println!("TCP_SEED={seed}");
+    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
+        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
+        Box::new(PctScheduler::new_from_seed(seed, 3, RUNS / 2)),
+    ];
+    for scheduler in schedulers {
+        let mut config = shuttle::Config::new();
+        config.stack_size = 0x20000;
+        shuttle::Runner::new(scheduler, config).run(scenario);
+    }
+}
+
+/// A stack without connections.
+struct World {
+    stack: Stack,
+    ifp: Arc<Ifnet>,
+    clock: Arc<VirtualClock>,
+    /// Takes SYNs, and answers none: so no buffer is ever needed.
+    interceptor: Interceptor,
+}
+
+fn key() -> Key {
+    Key {
+        local: SocketAddrV4::new(LOCAL, 80),
+        peer: SocketAddrV4::new(PEER, 5000),
+    }
+}
+
+impl World {
+    fn new(planted: Option<Planted>) -> Arc<Self> {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let mut config = Config::new(clock.clone(), Random::from_seed(1));
+        config.tcp.planted = planted;
+        // No segment is answered with a reset, which would need a buffer.
+        config.icmp_errors_per_s = 0;
+        let stack = Stack::new(config).expect("address space");
+        let addr = IfAddr {
+            addr: LOCAL,
+            prefix_len: 24,
+        };
+        let config = IfConfig {
+            name: "pipe0".into(),
+            mac: None,
+            addrs: vec![addr],
+            accept_any: true,
+        };
+        let device = Arc::new(Pipe::pair(Capabilities::whole(1500)).0);
+        let index = stack.attach(device, config);
+        let interceptor = stack.tcp_intercept(index, 8).expect("the first");
+        let ifp = stack.0.interface(index).expect("it is there");
+        Arc::new(Self {
+            stack,
+            ifp,
+            clock,
+            interceptor,
+        })
+    }
+
+    /// A segment of the peer's.
+    fn segment(&self, seq: SeqNum, flags: TcpFlags) {
+        let stack = &self.stack.0;
+        stack.received.inc();
+        let ip = ip4::Received {
+            ifp: &self.ifp,
+            src: PEER,
+            dst: LOCAL,
+            header_len: 20,
+            tos: 0,
+            ttl: 64,
+        };
+        let mut segment = Segment {
+            key: key(),
+            seq,
+            start: seq,
+            ack: ISS + 2,
+            flags,
+            window: 1000,
+            options: TcpOptions::default(),
+            data: Chain::new(),
+        };
+        stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));
+    }
+
+    /// Looks at what is left when all is done.
+    fn judge(&self, old: &Arc<Inpcb>) {
+        let stats = self.stack.stats();
+        let inward = stats.dropped.iter().filter(|(r, _)| !r.is_outward());
+        let limited = crate::DropReason::ResetRateLimited;
+        let dropped: u64 = (inward.filter(|(r, _)| *r != limited).map(|&(_, n)| n)).sum();
+        assert_eq!(
+            stats.received,
+            stats.delivered + dropped,
+            "a segment is not counted"
+        );
+
+        let tcp = &self.stack.0.tcp;
+        let (all, queued) = (tcp.table.all(), self.interceptor.next());
+        assert_eq!(tcp.table.len(), all.len());
+        match (&all[..], &queued) {
+            ([], None) => assert_eq!(old.tcb.lock().state, State::Closed),
+            ([only], None) => assert!(Arc::ptr_eq(only, old), "a stranger"),
+            ([only], Some(_)) => {
+                assert!(!Arc::ptr_eq(only, old), "the old one came back");
+                assert_eq!(
+                    only.tcb.lock().state,
+                    State::SynHeld,
+                    "something touched it"
+                );
+            }
+            _ => panic!("the successor is lost"),
+        }
+        let ended = all.iter().all(|pcb| !Arc::ptr_eq(pcb, old));
+        drop(all);
+        if let Some(successor) = queued {
+            successor.refuse(Refusal::Ignore);
+        }
+        if ended {
+            assert_eq!(tcp.wheels.len(), 0, "an entry of the old one is on a wheel");
+            // This test does, and the row of those in TIME-WAIT, until it is the last.
+            assert_eq!(Arc::strong_count(old), 2, "somebody knows the old one");
+        }
+    }
+}
+
+/// A connection in TIME-WAIT: both sides have said all.
+fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
+    let inner = &stack.0;
+    let mut t = Tcb::new(&inner.tcp.config, State::FinWait2, ISS, 1460, stack.now());
+    (t.snd_una, t.snd_nxt, t.snd_max, t.base) = (ISS + 2, ISS + 2, ISS + 2, ISS + 1);
+    (t.fin_queued, t.orphan) = (true, true);
+    (t.rcv_nxt, t.rcv_adv) = (NEXT, NEXT + 1000);
+    let pcb = Inpcb::new(key(), t);
+    assert!(inner.tcp.table.insert(&pcb, 8));
+    inner.enter(|batch| {
+        time_wait::enter(batch, &mut pcb.tcb.lock());
+        batch.touch(&pcb);
+    });
+    pcb
+}
+
+/// What a thread does with the connection.
+type Act = fn(&World, &Arc<Inpcb>);
+
+fn run(planted: Option<Planted>, acts: [Act; 3]) {
+    let world = World::new(planted);
+    for _ in 0..RACES {
+        let old = waiting_connection(&world.stack);
+        let threads = acts.map(|act| {
+            let (world, old) = (Arc::clone(&world), Arc::clone(&old));
+            thread::spawn(move || act(&world, &old))
+        });
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+        world.judge(&old);
+        // Whatever is left of it goes.
+        close(&world, &old);
+    }
+}
+
+/// An old segment, once more; it asks for nothing.
+fn late_segment(world: &World, _: &Arc<Inpcb>) {
+    world.segment(NEXT, TcpFlags::ACK);
+}
+
+/// The peer begins a new connection between the same ports.
+fn syn(world: &World, _: &Arc<Inpcb>) {
+    world.segment(ANEW, TcpFlags::SYN);
+}
+
+/// Somebody ends the old connection, and has it taken away at the end of a batch.
+fn close(world: &World, old: &Arc<Inpcb>) {
+    world.stack.0.enter(|batch| {
+        old.tcb.lock().close(None);
+        batch.touch(old);
+    });
+}
+
+/// The time of TIME-WAIT is over.
+fn timers(world: &World, _: &Arc<Inpcb>) {
+    world.clock.advance(Duration::from_secs(60));
+    world.stack.poll();
+}
+
+/// A timer that is due before all others is set; on a closed connection there are none.
+fn earlier_timer(world: &World, old: &Arc<Inpcb>) {
+    world.stack.0.enter(|batch| {
+        let mut t = old.tcb.lock();
+        if t.state != State::Closed {
+            t.timers.delayed_ack = Some(batch.now + Duration::from_secs(1));
+        }
+        drop(t);
+        batch.touch(old);
+    });
+}
+
+fn lookups(planted: Option<Planted>) {
+    run(planted, [late_segment, close, syn]);
+}
+
+fn timer(planted: Option<Planted>) {
+    run(planted, [timers, earlier_timer, syn]);
+}
+
+#[test]
+fn lookup_against_close() {
+    // Breaks if a lookup finds what is gone, or a connection that ends takes its successor along.
+    check(|| lookups(None));
+}
+
+#[test]
+#[should_panic(expected = "the successor is lost")]
+fn lookup_against_close_finds_a_removal_by_key() {
+    check(|| lookups(Some(Planted::LostSuccessor)));
+}
+
+#[test]
+fn timer_against_close() {
+    // Breaks if a timer touches a successor, or an entry outlives its connection on a wheel.
+    check(|| timer(None));
+}
+
+#[test]
+#[should_panic(expected = "on a wheel")]
+fn timer_against_close_finds_a_forgotten_entry() {
+    check(|| timer(Some(Planted::ForgottenEntry)));
+}

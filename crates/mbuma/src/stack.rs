@@ -225,6 +225,7 @@ impl Stack {
         self.0.routes.remove_interface(index);
         // Routes first: whoever looks one up again from now on finds another.
         self.0.tcp.forget_interface(index);
+        self.0.udp.table.forget_interface(index);
         drop(giant);
         self.0.enter(|batch| ifp.neighbours.flush(batch));
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();

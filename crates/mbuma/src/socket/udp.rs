@@ -167,7 +167,7 @@ impl UdpSocket {
             .0
             .stack
             .0
-            .enter(|batch| udp::output::run(batch, payload, src, dst));
+            .enter(|batch| udp::output::run(batch, &self.0.pcb, payload, src, dst));
         sent.map_err(SendError::from)
     }
 

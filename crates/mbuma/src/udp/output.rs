@@ -5,13 +5,14 @@
 //! Invariants: the payload is not copied; the checksum field holds the pseudo-header's sum, and
 //! [`Csum::UDP`] says that the rest is to be added by a device or by
 //! [`offload`](crate::device::offload).
-//! Locks: none. Sources: RFC 768, RFC 1122 section 4.1.3.4 (checksums are always sent).
+//! Locks: the socket's route (UDP). Sources: RFC 768, RFC 1122 section 4.1.3.4 (checksums are always sent).
 
 use std::net::SocketAddrV4;
 
 use mbuf::{Chain, Csum, NoBufs, Packet};
 use wire::{IpProto, Ipv4Header, UdpHeader, pseudo_header_v4};
 
+use super::pcb::UdpPcb;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ip4;
@@ -19,13 +20,14 @@ use crate::ip4;
 /// Bytes that fit one datagram.
 pub(crate) const PAYLOAD_MAX: usize = u16::MAX as usize - Ipv4Header::LEN - UdpHeader::LEN;
 
-/// Sends one datagram.
+/// Sends one datagram of `pcb`'s.
 ///
 /// # Errors
 /// It was dropped, and counted, for this reason.
 #[doc(alias = "udp_output")]
 pub(crate) fn run(
     batch: &mut Batch<'_>,
+    pcb: &UdpPcb,
     payload: Chain,
     src: SocketAddrV4,
     dst: SocketAddrV4,
@@ -42,7 +44,27 @@ pub(crate) fn run(
         ttl: 0,
         df: false,
     };
-    ip4::output::run(batch, packet, &to)
+    route(batch, pcb, packet, &to)
+}
+
+/// Sends it the way that the last one went, if it goes to the same address. A thread that finds another sending
+/// looks the way up for itself.
+fn route(
+    batch: &mut Batch<'_>,
+    pcb: &UdpPcb,
+    packet: Packet,
+    to: &ip4::Send,
+) -> Result<(), DropReason> {
+    let many = to.dst.is_broadcast() || to.dst.is_multicast();
+    let Some(mut kept) = pcb.route.try_lock().filter(|_| !many) else {
+        return ip4::output::run(batch, packet, to);
+    };
+    let (dst, cache) = &mut *kept;
+    if *dst != to.dst {
+        *dst = to.dst;
+        cache.clear();
+    }
+    ip4::output::run_cached(batch, packet, to, cache)
 }
 
 fn build(

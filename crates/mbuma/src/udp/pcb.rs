@@ -7,20 +7,23 @@
 //! interface's socket for everything (`any`), if there is one. So a gateway can carry on what is sent
 //! to its own address, as it does with connections. No two sockets can be meant by one datagram.
 //!
-//! Locks: the table (UDP_TABLE); the queues have their own (UDP).
+//! Locks: the table (UDP_TABLE); the queues have their own (UDP), and so has the route that a socket keeps, which is
+//! held while a datagram takes it.
 //! Sources: RFC 768, RFC 6056 section 3.3.1 (random ports).
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use kern::{LockClass, Random, RmLock, SeededState, order};
+use kern::{LockClass, Mutex, Random, RmLock, SeededState, order};
 
 use super::{Datagram, UdpError};
 use crate::datagramq::Datagramq;
 use crate::ifnet::IfIndex;
+use crate::route::RouteCache;
 
 static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
+static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
 
 /// Errors that wait for a socket's owner at most; more say nothing new.
 const ERRORS_MAX: usize = 16;
@@ -37,16 +40,20 @@ pub(crate) struct UdpPcb {
     pub(crate) any: Option<IfIndex>,
     pub(crate) queue: Datagramq<Datagram>,
     pub(crate) errors: Datagramq<UdpError>,
+    /// The way that the last datagram went, for the next one to the same address.
+    pub(super) route: Mutex<(Ipv4Addr, RouteCache)>,
 }
 
 impl UdpPcb {
     pub(super) fn new(local: SocketAddrV4, any: Option<IfIndex>, queue_max: usize) -> Self {
         let (queue, errors) = (Datagramq::new(queue_max), Datagramq::new(ERRORS_MAX));
+        let route = (Ipv4Addr::UNSPECIFIED, RouteCache::default());
         Self {
             local,
             any,
             queue,
             errors,
+            route: Mutex::new(&KEPT_ROUTE, route),
         }
     }
 }
@@ -123,6 +130,13 @@ impl Table {
             let list = inner.by_port.get(port).map_or(&[][..], Vec::as_slice);
             !list.iter().any(|p| overlap(*p.local.ip(), addr))
         })
+    }
+
+    /// No socket keeps its route through this interface.
+    pub(crate) fn forget_interface(&self, index: IfIndex) {
+        let inner = self.0.read();
+        let all = inner.by_port.values().flatten().chain(&inner.any);
+        all.for_each(|pcb| pcb.route.lock().1.forget(index));
     }
 
     /// The socket that a datagram to `dst` is for.

@@ -22,7 +22,7 @@
 //! Invariants: the order is the one of [`order`](crate::order). A panic while a lock is held does
 //! not poison it: what the panic left behind is for the owner of the data to judge, and release
 //! builds abort anyway. No path that finds its lock free writes to memory that it shares with
-//! other locks, but one in 64, which is counted for its class.
+//! other locks, but one in 64, which is counted for its class, on a line of its CPU.
 
 mod class;
 mod futex;

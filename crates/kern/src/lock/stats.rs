@@ -69,7 +69,7 @@ impl ClassStats {
         Self {
             name: class.name,
             rank: class.is_ranked().then_some(class.rank),
-            acquisitions: counters.acquisitions.load(Relaxed),
+            acquisitions: counters.acquisitions.get(),
             contended: counters.contended.load(Relaxed),
             sleeps: counters.sleeps.load(Relaxed),
             handoffs: counters.handoffs.load(Relaxed),

@@ -55,7 +55,8 @@ pub struct PktHdr {
     /// How the packet arrived, in the numbers of the stack that it waits in; 0 where nobody said.
     #[doc(alias = "M_BCAST")]
     pub arrival: u8,
-    _pad: [u8; 1],
+    /// Bridges that the packet passed since a host sent it: what bounds a loop.
+    pub hops: u8,
 }
 
 impl PktHdr {

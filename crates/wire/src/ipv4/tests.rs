@@ -199,4 +199,30 @@ proptest! {
         prop_assert_eq!(&bytes[..header_len], &fresh[..]);
         prop_assert_eq!(&bytes[header_len..], &[0x55; 7]);
     }
+
+    #[test]
+    fn a_hop_less_equals_a_fresh_header(fields in fields(&OPTIONS)) {
+        // Breaks if the sum that is carried on differs from one taken anew, in any corner of it.
+        let mut bytes = bytes_of(&fields);
+        let header = Ipv4Header::parse_mut(&mut bytes).unwrap();
+        let left = fields.ttl.saturating_sub(1);
+        prop_assert_eq!(header.decrement_ttl(), left);
+        prop_assert_eq!(&bytes, &bytes_of(&Ipv4Fields { ttl: left, ..fields }));
+    }
+}
+
+#[test]
+fn every_hop_of_every_checksum() {
+    // Breaks if a carry is lost where the checksum is near all zeros or all ones (RFC 1624 section 3).
+    for id in 0..=u16::MAX {
+        let fields = Ipv4Fields {
+            id,
+            ttl: (id >> 3) as u8,
+            ..Ipv4Fields::default()
+        };
+        let mut bytes = [0; Ipv4Header::LEN];
+        fields.emit(&mut bytes);
+        Ipv4Header::parse_mut(&mut bytes).unwrap().decrement_ttl();
+        assert!(Ipv4Header::header_checksum_ok(&bytes), "{id}");
+    }
 }

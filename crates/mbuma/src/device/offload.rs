@@ -1,4 +1,5 @@
-//! What a device can't do, done in software: checksums finished, large TCP segments cut.
+//! What a device can't do, done in software: checksums finished, large TCP segments cut, and datagrams
+//! of one flow that a device merged taken apart.
 //!
 //! Called by: [`Ifnet`](crate::ifnet) before a device's transmit, ip4/fragment. Calls: wire.
 //!
@@ -12,8 +13,8 @@
 //!
 //! Invariants: no payload is copied. Every piece is what TCP would have sent itself: sequence numbers
 //! and IP ids count on, FIN and PSH are on the last piece only, CWR on the first only (RFC 3168
-//! 6.1.2), lengths and checksums are each piece's own.
-//! Locks: none. Sources: RFC 9293, RFC 1071, RFC 3168.
+//! 6.1.2), lengths and checksums are each piece's own. Pieces of merged datagrams are the datagrams.
+//! Locks: none. Sources: RFC 9293, RFC 768, RFC 1071, RFC 3168.
 
 use std::net::Ipv4Addr;
 
@@ -62,8 +63,9 @@ fn prepare_large(
         frame.header_mut().tso_segsz = 0;
         return prepare(pool, frame, caps, ready);
     }
-    let whole = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(caps.tso4_max);
-    if whole {
+    // What was merged from datagrams no device of ours takes whole.
+    let takes = caps.tx_checksum && frame.len() - cut.l3 <= usize::from(caps.tso4_max);
+    if takes && cut.proto == IpProto::TCP {
         ready.enqueue(frame);
         return Ok(());
     }
@@ -96,6 +98,17 @@ pub(crate) fn finish_checksum(packet: &mut Packet, l3: usize) -> Result<(), Drop
     Ok(())
 }
 
+/// How far [`finish_checksum`] writes into a frame; 0 if it has nothing to do.
+pub(crate) fn headers_len(frame: &Packet) -> usize {
+    let meta = frame.header();
+    let l4 = usize::from(meta.l2_len) + usize::from(meta.l3_len);
+    if meta.csum.intersects(Csum::TCP | Csum::UDP) {
+        l4 + TcpHeader::LEN_MAX
+    } else {
+        0
+    }
+}
+
 /// How a large segment is to be cut.
 struct Cut {
     /// The headers of the whole: the template of every piece's.
@@ -104,7 +117,9 @@ struct Cut {
     l3: usize,
     l4: usize,
     segsz: usize,
+    proto: IpProto,
     id: u16,
+    /// TCP's; zero for UDP.
     seq: SeqNum,
     flags: TcpFlags,
     src: Ipv4Addr,
@@ -133,12 +148,20 @@ impl Cut {
         frame.copy_to(0, front);
         let bad = |_| DropReason::DeviceError;
         let ip = Ipv4Header::parse(front.get(l3..).unwrap_or(&[])).map_err(bad)?;
-        let tcp = TcpHeader::parse(front.get(l4..).unwrap_or(&[])).map_err(bad)?;
-        if ip.header_len() != l4 - l3 || ip.protocol() != IpProto::TCP {
+        let (proto, id, src, dst) = (ip.protocol(), ip.id(), ip.src(), ip.dst());
+        let (mut seq, mut flags, mut headers_len) =
+            (SeqNum::default(), TcpFlags::empty(), l4 + UdpHeader::LEN);
+        match proto {
+            IpProto::TCP => {
+                let tcp = TcpHeader::parse(front.get(l4..).unwrap_or(&[])).map_err(bad)?;
+                (seq, flags, headers_len) = (tcp.seq(), tcp.flags(), l4 + tcp.header_len());
+            }
+            IpProto::UDP => _ = UdpHeader::parse(front.get(l4..).unwrap_or(&[])).map_err(bad)?,
+            _ => return Err(DropReason::DeviceError),
+        }
+        if ip.header_len() != l4 - l3 {
             return Err(DropReason::DeviceError);
         }
-        let (id, src, dst) = (ip.id(), ip.src(), ip.dst());
-        let (seq, flags, headers_len) = (tcp.seq(), tcp.flags(), l4 + tcp.header_len());
         let segsz = usize::from(meta.tso_segsz);
         Ok(Self {
             headers,
@@ -146,6 +169,7 @@ impl Cut {
             l3,
             l4,
             segsz,
+            proto,
             id,
             seq,
             flags,
@@ -202,12 +226,13 @@ impl Cut {
             .copy_from_slice(headers);
         let to = packet.header_mut();
         (to.flow, to.stamp_ns, to.iface) = (meta.flow, meta.stamp_ns, meta.iface);
+        to.hops = meta.hops;
         (to.l2_len, to.l3_len) = (meta.l2_len, meta.l3_len);
         to.l4_len = (self.headers_len - self.l4) as u8;
-        to.csum = if tx_checksum {
-            Csum::TCP
-        } else {
-            Csum::empty()
+        to.csum = match self.proto {
+            _ if !tx_checksum => Csum::empty(),
+            IpProto::UDP => Csum::UDP,
+            _ => Csum::TCP,
         };
         Ok(packet)
     }
@@ -223,9 +248,22 @@ impl Cut {
         Ipv4Header::fill_checksum(ip_bytes)?;
 
         let l4_len = self.headers_len - self.l4 + piece.payload.len();
-        let mut sum = pseudo_header_v4(self.src, self.dst, IpProto::TCP, l4_len as u32);
-        let (_, tcp_bytes) = headers.split_at_mut(self.l4);
-        let tcp = TcpHeader::parse_mut(tcp_bytes)?;
+        let sum = pseudo_header_v4(self.src, self.dst, self.proto, l4_len as u32);
+        let (_, l4_bytes) = headers.split_at_mut(self.l4);
+        match self.proto {
+            IpProto::UDP => fill_udp(l4_bytes, piece, l4_len as u16, sum, tx_checksum),
+            _ => self.fill_tcp(l4_bytes, piece, sum, tx_checksum),
+        }
+    }
+
+    fn fill_tcp(
+        &self,
+        bytes: &mut [u8],
+        piece: &Piece,
+        mut sum: Checksum,
+        tx_checksum: bool,
+    ) -> Result<(), ParseError> {
+        let tcp = TcpHeader::parse_mut(bytes)?;
         tcp.set_seq(self.seq + piece.offset as u32);
         tcp.set_flags(self.flags - Self::not_in(piece));
         if tx_checksum {
@@ -233,9 +271,9 @@ impl Cut {
             return Ok(());
         }
         tcp.set_checksum(0);
-        sum.add_bytes(tcp_bytes);
+        sum.add_bytes(bytes);
         piece.payload.segments().for_each(|s| sum.add_bytes(s));
-        TcpHeader::parse_mut(tcp_bytes)?.set_checksum(sum.finish());
+        TcpHeader::parse_mut(bytes)?.set_checksum(sum.finish());
         Ok(())
     }
 
@@ -246,6 +284,28 @@ impl Cut {
         flags.set(TcpFlags::FIN | TcpFlags::PSH, !piece.last);
         flags
     }
+}
+
+/// One datagram's header, out of the merged one's.
+fn fill_udp(
+    bytes: &mut [u8],
+    piece: &Piece,
+    len: u16,
+    mut sum: Checksum,
+    tx_checksum: bool,
+) -> Result<(), ParseError> {
+    let (merged, _) = UdpHeader::parse(bytes)?;
+    let mut header = UdpHeader::new(merged.src_port(), merged.dst_port(), len);
+    if tx_checksum {
+        header.set_checksum(sum.partial());
+    } else {
+        header.emit(bytes);
+        sum.add_bytes(bytes);
+        piece.payload.segments().for_each(|s| sum.add_bytes(s));
+        header.set_checksum(sum.finish_nonzero());
+    }
+    header.emit(bytes);
+    Ok(())
 }
 
 #[cfg(test)]

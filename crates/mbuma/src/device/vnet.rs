@@ -12,8 +12,8 @@
 //! Invariants: what the other side wrote is checked against the frame before anybody relies on it.
 //! Locks: none. Sources: linux/virtio_net.h; virtio 1.2 section 5.1.6.
 
-use mbuf::{Csum, Packet};
-use wire::{TcpFlags, TcpHeader, UdpHeader};
+use mbuf::{Csum, Packet, PktHdr};
+use wire::{EtherHeader, Ipv4Header, TcpFlags, TcpHeader, UdpHeader};
 
 /// The header's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,11 +64,29 @@ impl VnetHeader {
         }
         let meta = frame.header_mut();
         meta.tso_segsz = segsz;
+        if needs_csum {
+            self.leave_undone(meta);
+        }
         // Either the checksum was verified, or the frame never left this machine.
         if needs_csum || self.flags & DATA_VALID != 0 {
             meta.csum |= Csum::L4_VALID;
         }
         Ok(())
+    }
+
+    /// The checksum is still to be finished by whoever sends the frame on. We take this for granted as
+    /// far as it is TCP's or UDP's behind an Ethernet and an IP header.
+    fn leave_undone(self, meta: &mut PktHdr) {
+        let csum = match usize::from(self.csum_offset) {
+            TcpHeader::CHECKSUM_OFFSET => Csum::TCP,
+            UdpHeader::CHECKSUM_OFFSET => Csum::UDP,
+            _ => return,
+        };
+        let l3_len = usize::from(self.csum_start).checked_sub(EtherHeader::LEN);
+        if let Some(l3_len @ Ipv4Header::LEN..=Ipv4Header::LEN_MAX) = l3_len {
+            meta.csum |= csum;
+            (meta.l2_len, meta.l3_len) = (EtherHeader::LEN as u8, l3_len as u8);
+        }
     }
 
     /// Payload bytes of each segment that was merged into this frame; 0 if it is one.

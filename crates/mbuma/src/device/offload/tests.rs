@@ -203,3 +203,53 @@ fn nonsense_is_refused() {
     short.header_mut().l3_len = 20;
     assert_eq!(finish_checksum(&mut short, 0), Err(DropReason::DeviceError));
 }
+
+/// Breaks if datagrams that a device merged do not come out as they went in.
+#[test]
+fn merged_datagrams_are_taken_apart() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    let frame = |data: &[u8], id: u16| {
+        let len = (UdpHeader::LEN + data.len()) as u16;
+        let mut out = vec![0; 42];
+        EtherHeader::new(MacAddr::BROADCAST, MacAddr::ZERO, EtherType::IPV4).emit(&mut out);
+        Ipv4Fields {
+            id,
+            payload_len: len,
+            protocol: IpProto::UDP,
+            src: SRC,
+            dst: DST,
+            ..Ipv4Fields::default()
+        }
+        .emit(&mut out[14..]);
+        let mut header = UdpHeader::new(1, 2, len);
+        header.emit(&mut out[34..]);
+        let mut sum = pseudo_header_v4(SRC, DST, IpProto::UDP, u32::from(len));
+        sum.add_bytes(&out[34..]);
+        sum.add_bytes(data);
+        header.set_checksum(sum.finish_nonzero());
+        header.emit(&mut out[34..]);
+        out.extend_from_slice(data);
+        out
+    };
+    let data = data(3100);
+    for caps in [Capabilities::plain(1500), Capabilities::whole(1500)] {
+        let mut merged = Packet::from_slice(&pool, &frame(&data, ID), 0).unwrap();
+        let meta = merged.header_mut();
+        (meta.l2_len, meta.l3_len, meta.tso_segsz) = (14, 20, 1400);
+        meta.csum = Csum::UDP | Csum::L4_VALID;
+        let mut ready = Mbufq::new();
+        prepare(&pool, merged, caps, &mut ready).unwrap();
+        let mut pieces = Vec::new();
+        for mut piece in ready {
+            assert_eq!(piece.header().csum.contains(Csum::UDP), caps.tx_checksum);
+            finish_checksum(&mut piece, 14).unwrap();
+            pieces.push(piece.to_vec());
+        }
+        let expected = data.chunks(1400).enumerate();
+        let expected: Vec<_> = expected
+            .map(|(i, piece)| frame(piece, ID.wrapping_add(i as u16)))
+            .collect();
+        assert_eq!(pieces, expected);
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}

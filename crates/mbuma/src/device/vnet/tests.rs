@@ -62,6 +62,37 @@ fn inward() {
     );
 }
 
+/// Breaks if a frame that came with its checksum undone can't be sent on, by us or by another device.
+#[test]
+fn what_was_left_undone_can_be_left_again() {
+    let pool = MbufPool::new(PoolConfig::default()).unwrap();
+    for (offset, csum) in [(16, Csum::TCP), (6, Csum::UDP)] {
+        let header = VnetHeader {
+            flags: NEEDS_CSUM,
+            csum_start: 34,
+            csum_offset: offset,
+            ..Default::default()
+        };
+        let mut frame = packet(&pool, 60);
+        header.describe(&mut frame).unwrap();
+        assert_eq!(frame.header().csum, csum | Csum::L4_VALID);
+        assert_eq!(VnetHeader::of(&frame), header);
+    }
+    // What is no such packet is not touched afterwards.
+    for (csum_start, csum_offset) in [(34, 17), (13, 16), (33, 16), (75, 6)] {
+        let header = VnetHeader {
+            flags: NEEDS_CSUM,
+            csum_start,
+            csum_offset,
+            ..Default::default()
+        };
+        let mut frame = packet(&pool, 200);
+        header.describe(&mut frame).unwrap();
+        assert_eq!(frame.header().csum, Csum::L4_VALID);
+    }
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if a header that contradicts its frame is believed.
 #[test]
 fn malformed() {

@@ -30,6 +30,9 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// UNIX-domain sockets.
     pub unix: UnixConfig,
+    /// Be a router: send on what is for somebody else (RFC 1812). Default false (RFC 1122 3.3.1.1).
+    #[doc(alias = "net.inet.ip.forwarding")]
+    pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
     /// Fragmented datagrams in reassembly at most, and fragments of one. Default 256 and 64.
@@ -60,6 +63,7 @@ impl Config {
             netisr: NetisrConfig::default(),
             tcp: TcpConfig::default(),
             unix: UnixConfig::default(),
+            forwarding: false,
             udp_queue_max: 256,
             reass_max: (256, 64),
             reass_timeout: Duration::from_secs(30),

@@ -1,5 +1,5 @@
 //! Where packets end: each one that comes in is delivered, or dropped for a reason with a name and a
-//! counter. `in = delivered + dropped` is itself a test.
+//! counter. `in = delivered + dropped + forwarded` is itself a test.
 
 use kern::Counter;
 
@@ -21,8 +21,8 @@ macro_rules! drop_reasons {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Whether the packet was on its way out. What came in is delivered or dropped for one of
-            /// the other reasons: `received = delivered + dropped inward`.
+            /// Whether the packet was on its way out. What came in is delivered, forwarded, or dropped
+            /// for one of the other reasons: `received = delivered + forwarded + dropped inward`.
             pub const fn is_outward(self) -> bool {
                 matches!(
                     self,
@@ -58,6 +58,7 @@ drop_reasons! {
     NotOurMac => "not_our_mac",
     UnknownEtherType => "unknown_ethertype",
     BadArp => "bad_arp",
+    ArpDuplicateAddress => "arp_duplicate_address",
     ArpNoAnswer => "arp_no_answer",
     ArpQueueFull => "arp_queue_full",
     // IPv4.
@@ -70,6 +71,11 @@ drop_reasons! {
     IpUnknownProtocol => "ip_unknown_protocol",
     IpNoRoute => "ip_no_route",
     IpTooBig => "ip_too_big_with_df",
+    ForwardMartian => "forward_martian",
+    ForwardNoRoute => "forward_no_route",
+    ForwardBlackhole => "forward_blackhole",
+    ForwardTooBig => "forward_too_big_with_df",
+    ForwardBadSegment => "forward_bad_segment",
     FragmentBad => "fragment_bad",
     FragmentDuplicate => "fragment_duplicate",
     FragmentOverlap => "fragment_overlap",

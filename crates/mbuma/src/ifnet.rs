@@ -15,10 +15,10 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use kern::giant::Component;
-use kern::{LockClass, Mutex, order};
+use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::{LockClass, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
 
@@ -26,6 +26,11 @@ use crate::batch::Batch;
 use crate::device::{Capabilities, Device, offload};
 use crate::drops::DropReason;
 use crate::ether::arp::Neighbours;
+use planted::{Bug, planted};
+
+pub(crate) mod planted;
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 static QUEUE: LockClass = LockClass::new("interface queue", order::IFQUEUE);
 
@@ -35,6 +40,12 @@ const TX_QUEUE_MAX: usize = 4096;
 /// Names an interface of a stack: this one, and after it is detached none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IfIndex(pub(crate) u32);
+
+impl IfIndex {
+    /// The loopback interface, which every stack has from birth.
+    #[doc(alias = "LOIF_UNIT")]
+    pub const LOOPBACK: Self = Self(1);
+}
 
 /// An address with its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +63,14 @@ impl IfAddr {
             .checked_shl(32 - u32::from(self.prefix_len.min(32)))
             .unwrap_or(0);
         (u32::from(self.addr) ^ u32::from(other)) & mask == 0
+    }
+
+    /// The network itself: the address without the bits behind the prefix.
+    pub fn network(&self) -> Ipv4Addr {
+        let host = u32::MAX
+            .checked_shr(u32::from(self.prefix_len))
+            .unwrap_or(0);
+        Ipv4Addr::from(u32::from(self.addr) & !host)
     }
 
     /// The network's own broadcast address; /31 and /32 have none (RFC 3021).
@@ -193,6 +212,12 @@ impl Ifnet {
         }
     }
 
+    /// It is how a stack talks to itself: nothing leaves through it, and nobody else comes in.
+    #[doc(alias = "IFF_LOOPBACK")]
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.index == IfIndex::LOOPBACK
+    }
+
     /// Whether `addr` is one of this interface's own.
     pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
         self.addrs.iter().any(|a| a.addr == addr)
@@ -254,6 +279,10 @@ impl Ifnet {
                 queue.waiting.take_all()
             };
             self.send(batch, &**device, &mut frames);
+            if planted(Bug::OneLook) {
+                tx.lock().running = false;
+                return;
+            }
         }
     }
 

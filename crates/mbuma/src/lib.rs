@@ -15,7 +15,7 @@
 //!           |                          ^
 //!        [ifnet] queue              [ether::input]
 //!           |                          ^
-//!        [device] TAP, pipe, capture: batches of packets, offloads first
+//!        [device] TAP, epair, bridge, capture: batches of packets, offloads first
 //! ```
 //!
 //! A [`Stack`] is an owned handle: no globals, no threads, clock or randomness of its own. Time and
@@ -61,6 +61,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Any number of stacks live in one process, as jails do: joined by an [epair](device::epair), by a
+//! [bridge](device::bridge), or by a stack between that [forwards](Stack::set_forwarding). Each can talk to
+//! itself at 127.0.0.1 from birth. `cargo run -p mbuma --example jails` shows them.
+//!
 //! Threads of one program talk through the same buffers without a network: [`unix`].
 //!
 //! Where to read next: `batch` (one entry into the stack), then follow a packet by file names:
@@ -93,6 +97,7 @@ pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use icmp::Unreach;
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use netisr::{Dispatch, NetisrConfig, Protocol, WorkStats};
+pub use route::{RouteEntry, RouteError, RouteKind};
 pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]

@@ -6,7 +6,7 @@
 //! 5.2.4.3). An embedded stack has a handful of routes; the list is read far more often than written.
 //!
 //! Invariants: the order; an interface's own addresses have host routes marked `local`, so that one
-//! look-up says whether a packet is for ourselves.
+//! look-up says whether a packet is for ourselves; so has the whole loopback network.
 //! A sender that keeps its route ([`RouteCache`]) looks nothing up until the table changes: each change is a new
 //! *generation*, whose number is read and not written on the way of a packet. Whoever takes an interface away
 //! also clears the caches that still name it, so that nothing of it is kept by an idle connection.
@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kern::{LockClass, RmLock, order};
 
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
+pub use control::{RouteEntry, RouteError, RouteKind};
+
+mod control;
 
 static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);
 
@@ -87,6 +90,21 @@ struct Entry {
     gateway: Option<Ipv4Addr>,
     src: Ipv4Addr,
     local: bool,
+    refusal: Option<Refusal>,
+    /// It came with an interface's address, and goes with it.
+    #[doc(alias = "RTF_PINNED")]
+    pinned: bool,
+}
+
+/// A route that leads nowhere, on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Packets vanish.
+    #[doc(alias = "RTF_BLACKHOLE")]
+    Blackhole,
+    /// Their senders are told.
+    #[doc(alias = "RTF_REJECT")]
+    Reject,
 }
 
 impl Entry {
@@ -121,15 +139,19 @@ impl Routes {
                 gateway: None,
                 src: addr.addr,
                 local: true,
+                refusal: None,
+                pinned: true,
             });
             if addr.prefix_len < 32 {
                 let ifp = Arc::clone(ifp);
                 self.add(Entry {
                     net: addr,
-                    ifp,
                     gateway: None,
                     src: addr.addr,
-                    local: false,
+                    local: ifp.is_loopback(),
+                    ifp,
+                    refusal: None,
+                    pinned: true,
                 });
             }
         }
@@ -149,15 +171,14 @@ impl Routes {
             gateway,
             src,
             local: false,
+            refusal: None,
+            pinned: false,
         });
     }
 
     /// Puts the entry behind those of its prefix length: the first of two equal ones wins.
     fn add(&self, entry: Entry) {
-        self.change(|entries| {
-            let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
-            entries.insert(at, entry);
-        });
+        self.change(|entries| insert(entries, entry));
     }
 
     /// Forgets every route through the interface.
@@ -165,27 +186,38 @@ impl Routes {
         self.change(|entries| entries.retain(|e| e.ifp.index != index));
     }
 
-    fn change(&self, f: impl FnOnce(&mut Vec<Entry>)) {
+    fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
         let mut entries = self.entries.write();
-        f(&mut entries);
+        let result = f(&mut entries);
         // Release, and before the lock is given back: who looks up under the new number finds the new table.
         self.generation.fetch_add(1, Ordering::Release);
+        result
     }
 
     /// The most precise route to `dst`.
     #[doc(alias = "fib4_lookup")]
     pub(crate) fn lookup(&self, dst: Ipv4Addr) -> Option<Route> {
-        self.look(dst, |e| e.route_to(dst))
+        self.find(dst).ok()
+    }
+
+    /// The same; where there is none, whether that is on purpose.
+    pub(crate) fn find(&self, dst: Ipv4Addr) -> Result<Route, Option<Refusal>> {
+        self.look(dst, |e| match e.refusal {
+            None => Ok(e.route_to(dst)),
+            Some(why) => Err(Some(why)),
+        })
+        .unwrap_or(Err(None))
     }
 
     /// The address to send from to `dst`, if there is a way.
     pub(crate) fn source_to(&self, dst: Ipv4Addr) -> Option<Ipv4Addr> {
-        self.look(dst, |e| e.src)
+        self.look(dst, |e| e.refusal.is_none().then_some(e.src))?
     }
 
     /// Whether the way to `dst` leads through this interface.
     pub(crate) fn leads_through(&self, index: IfIndex, dst: Ipv4Addr) -> bool {
-        self.look(dst, |e| e.ifp.index == index).unwrap_or(false)
+        self.look(dst, |e| e.refusal.is_none() && e.ifp.index == index)
+            .unwrap_or(false)
     }
 
     /// What `f` says of the most precise entry for `dst`.
@@ -199,7 +231,8 @@ impl Routes {
     pub(crate) fn lookup_group(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<Route> {
         let entries = self.entries.read();
         let own = entries.iter().find(|e| e.local && e.net.addr == src);
-        let entry = own.or_else(|| entries.iter().find(|e| e.net.prefix_len == 0))?;
+        let default = |e: &&Entry| e.net.prefix_len == 0 && e.refusal.is_none();
+        let entry = own.or_else(|| entries.iter().find(default))?;
         Some(Route {
             next_hop: dst,
             local: false,
@@ -209,12 +242,21 @@ impl Routes {
 
     /// Whether `addr` is an address of this stack.
     pub(crate) fn is_local(&self, addr: Ipv4Addr) -> bool {
+        // As on Linux, all of 127/8 is ours (RFC 1122 3.2.1.3 g leaves no other place for it).
+        if addr.is_loopback() {
+            return true;
+        }
         self.entries
             .read()
             .iter()
             .take_while(|e| e.net.prefix_len == 32)
             .any(|e| e.local && e.net.addr == addr)
     }
+}
+
+fn insert(entries: &mut Vec<Entry>, entry: Entry) {
+    let at = entries.partition_point(|e| e.net.prefix_len >= entry.net.prefix_len);
+    entries.insert(at, entry);
 }
 
 #[cfg(test)]

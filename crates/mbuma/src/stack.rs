@@ -29,12 +29,13 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::device::{Budget, Device};
 use crate::drops::{DropReason, Drops};
-use crate::ether;
 use crate::ether::arp::Neighbours;
+use crate::ether::{self, arp};
 use crate::giant::{ComponentStats, Components, GiantStats};
 use crate::icmp::IcmpState;
+use crate::ifnet::planted::{Bug, planted};
 use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet, Queue};
-use crate::ip4::Ip4State;
+use crate::ip4::{Ip4State, loopback};
 use crate::netisr::{self, Netisr, Protocol, WorkStats};
 use crate::route::Routes;
 use crate::socket::TcpInfo;
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) drops: Drops,
     pub(crate) delivered: Counter,
     pub(crate) received: Counter,
+    pub(crate) forwarded: Counter,
     pub(crate) routes: Routes,
     pub(crate) netisr: Netisr,
     pub(crate) ip4: Ip4State,
@@ -73,6 +75,8 @@ pub(crate) struct Inner {
     pub(crate) udp: UdpState,
     pub(crate) tcp: TcpState,
     pub(crate) unix: Arc<UnixState>,
+    /// How it talks to itself. Not in the list: it is there as long as the stack is.
+    pub(crate) lo: Arc<Ifnet>,
     interfaces: RmLock<Vec<Arc<Ifnet>>>,
     /// The index that was given last. Relaxed: changed under `interfaces` only.
     last_index: AtomicU32,
@@ -120,10 +124,13 @@ impl Inner {
 
     /// Whether `addr` is an address of this stack.
     pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
-        self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
+        addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
     }
 
     pub(crate) fn interface(&self, index: IfIndex) -> Option<Arc<Ifnet>> {
+        if index == IfIndex::LOOPBACK {
+            return Some(Arc::clone(&self.lo));
+        }
         self.interfaces
             .read()
             .iter()
@@ -137,7 +144,7 @@ impl Inner {
         loop {
             let last = self.last_index.fetch_add(1, Ordering::Relaxed);
             let index = IfIndex(last.wrapping_add(1));
-            if index.0 != 0 && interfaces.iter().all(|ifp| ifp.index != index) {
+            if index > IfIndex::LOOPBACK && interfaces.iter().all(|ifp| ifp.index != index) {
                 return index;
             }
         }
@@ -145,7 +152,7 @@ impl Inner {
 }
 
 impl Stack {
-    /// Makes a stack with a loopback-less, interface-less beginning.
+    /// Makes a stack that can talk to itself, at 127.0.0.1 and all of 127/8, and to nobody else yet.
     ///
     /// # Errors
     /// The buffer zones could not reserve their address space.
@@ -153,6 +160,8 @@ impl Stack {
         let pool = MbufPool::new(config.pool)?;
         let mut random = config.random.fork();
         let mut flow_keys = config.random.fork();
+        let (lo, routes) = (loopback::interface(), Routes::new());
+        routes.add_connected(&lo);
         Ok(Self(Arc::new(Inner {
             clock: Arc::clone(&config.clock),
             cpu_wakers: (0..config.cpus.count())
@@ -164,7 +173,9 @@ impl Stack {
             drops: Drops::new(),
             delivered: Counter::new(),
             received: Counter::new(),
-            routes: Routes::new(),
+            forwarded: Counter::new(),
+            routes,
+            lo,
             // A stream of its own: who has one CPU draws what it always drew.
             netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
@@ -172,7 +183,7 @@ impl Stack {
             udp: UdpState::new(&config, &mut random),
             tcp: TcpState::new(&config, &mut random),
             interfaces: RmLock::new(&INTERFACES, Vec::new()),
-            last_index: AtomicU32::new(0),
+            last_index: AtomicU32::new(IfIndex::LOOPBACK.0),
             random: Mutex::new(&RANDOM, random),
             components: Components::new(),
             config,
@@ -221,28 +232,33 @@ impl Stack {
         };
         let ifp = interfaces.remove(at);
         drop(interfaces);
-        ifp.mark_detached();
+        if planted(Bug::FlushedEarly) {
+            self.0.enter(|batch| ifp.neighbours.flush(batch));
+        }
+        if !planted(Bug::Unmarked) {
+            ifp.mark_detached();
+        }
         self.0.routes.remove_interface(index);
         // Routes first: whoever looks one up again from now on finds another.
         self.0.tcp.forget_interface(index);
         self.0.udp.table.forget_interface(index);
         drop(giant);
-        self.0.enter(|batch| ifp.neighbours.flush(batch));
+        if !planted(Bug::FlushedEarly) {
+            self.0.enter(|batch| ifp.neighbours.flush(batch));
+        }
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         let waited = self.0.outward(&ifp, detached);
         self.0.received.add(waited);
         self.0.drops.add(DropReason::NoInterface, waited);
     }
 
-    /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
-    pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
-        let _giant = self.0.look();
-        if let Some(ifp) = self.0.interface(index) {
-            self.0.routes.add_default(&ifp, gateway);
-            // It may have been detached meanwhile, and its routes removed before this one came.
-            if ifp.is_gone() {
-                self.0.routes.remove_interface(index);
-            }
+    /// Tells everybody on the link of an interface which addresses it has (RFC 5227 2.3), so that who
+    /// knew them at another place sends here from now on. An epair's end does so when it is attached;
+    /// for other devices it is for whoever knows that the link is up.
+    #[doc(alias = "arp_ifinit")]
+    pub fn announce(&self, index: IfIndex) {
+        if let Some(ifp) = self.0.interface(index).filter(|ifp| !ifp.is_loopback()) {
+            self.0.enter(|batch| arp::announce(batch, &ifp));
         }
     }
 
@@ -391,9 +407,11 @@ impl Stack {
         StackStats {
             received: self.0.received.get(),
             delivered: self.0.delivered.get(),
+            forwarded: self.0.forwarded.get(),
             dropped: self.0.drops.nonzero(),
             interfaces: interfaces.iter().map(|i| i.stats()).collect(),
             netisr: self.netisr_stats(),
+            loopback: self.0.lo.stats(),
             tcp: self.0.tcp.stats(),
             pool: self.0.pool.stats(),
             giant: self.giant_stats(&interfaces),
@@ -426,12 +444,17 @@ pub struct StackStats {
     pub received: u64,
     /// Packets that reached whom they were for.
     pub delivered: u64,
+    /// Packets that were for somebody else, and sent on: `received = delivered + dropped + forwarded`,
+    /// as far as what was dropped was on its way in.
+    pub forwarded: u64,
     /// Packets dropped, by reason, on the way in or out.
     pub dropped: Vec<(DropReason, u64)>,
-    /// Each interface.
+    /// Each interface that was attached.
     pub interfaces: Vec<IfStats>,
     /// How packets got to protocols, by CPU and protocol.
     pub netisr: Vec<WorkStats>,
+    /// The loopback interface: every packet from this stack to itself.
+    pub loopback: IfStats,
     /// TCP.
     pub tcp: TcpStats,
     /// Buffers.

@@ -55,12 +55,13 @@ fn dropped(stack: &Stack, reasons: &[DropReason]) -> u64 {
     found.map(|&(_, n)| n).sum()
 }
 
-/// `received = delivered + dropped inward`, once all is quiet.
+/// `received = delivered + forwarded + dropped inward`, once all is quiet.
 fn assert_balanced(stack: &Stack) {
     let stats = stack.stats();
     let inward = stats.dropped.iter().filter(|(r, _)| !r.is_outward());
     let dropped: u64 = inward.map(|&(_, n)| n).sum();
-    assert_eq!(stats.received, stats.delivered + dropped, "{stats:?}");
+    let ended = stats.delivered + stats.forwarded + dropped;
+    assert_eq!(stats.received, ended, "{stats:?}");
 }
 
 /// A thread that runs a taskqueue until it is dropped.

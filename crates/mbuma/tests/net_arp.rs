@@ -171,6 +171,9 @@ fn believes_no_nonsense() {
         Ipv4Addr::new(224, 0, 0, 1),
         US,
     )));
+    // What we said ourselves, come back over a loop of bridges.
+    lab.give(&arp_frame(&ArpPacket::gratuitous(OUR_MAC, US)));
+    assert_eq!(lab.dropped(DropReason::ArpDuplicateAddress), 1);
     assert_eq!(lab.dropped(DropReason::BadArp), 4);
     assert!(lab.frames().is_empty());
     // An answer that nobody asked for teaches nothing: the next packet still asks.
@@ -178,6 +181,26 @@ fn believes_no_nonsense() {
     let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
     socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
     assert_eq!(arp_in(&lab.frame()).1.op, ArpOp::Request);
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if neighbours are not told where an address is now, or one who hears of it does not believe it.
+#[test]
+fn announcements() {
+    let lab = Lab::plain();
+    lab.stack.announce(lab.iface);
+    let (header, arp) = arp_in(&lab.frame());
+    assert_eq!(header.dst, MacAddr::BROADCAST);
+    assert_eq!(arp, ArpPacket::gratuitous(OUR_MAC, US));
+    lab.stack.announce(mbuma::IfIndex::LOOPBACK);
+    assert!(lab.frames().is_empty(), "there is nobody to tell");
+    // The peer moves.
+    let moved = MacAddr([2, 0, 0, 0, 9, 9]);
+    lab.give(&arp_frame(&ArpPacket::gratuitous(moved, PEER)));
+    let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
+    socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
+    assert_eq!(parse(&lab.frame()).ether.dst, moved);
     drop(socket);
     lab.done();
 }

@@ -124,7 +124,7 @@ fn sending_is_checked() {
     assert_eq!(send(at(US, 7), at(PEER, 0)), Err(SendError::BadDestination));
     assert_eq!(send(at(US, 7), at(FOREIGN, 1)), Err(SendError::NoRoute));
     assert_eq!(
-        send(at(US, 7), at(Ipv4Addr::LOCALHOST, 1)),
+        send(at(US, 7), at(Ipv4Addr::new(240, 0, 0, 1), 1)),
         Err(SendError::NoRoute)
     );
     let large = lab.chain(&vec![0; 65_508]);

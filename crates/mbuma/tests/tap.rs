@@ -151,7 +151,7 @@ impl Driven {
         let dropped: u64 = inward.map(|&(_, n)| n).sum();
         assert_eq!(
             stats.received,
-            stats.delivered + dropped,
+            stats.delivered + stats.forwarded + dropped,
             "{:?}",
             stats.dropped
         );

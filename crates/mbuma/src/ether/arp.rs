@@ -1,6 +1,7 @@
 //! ARP: which Ethernet address has an IPv4 address on this link.
 //!
-//! Called by: ether/output ([`Neighbours::resolve`]), netisr ([`input`]), the stack (timers, detach).
+//! Called by: ether/output ([`Neighbours::resolve`]), netisr ([`input`]), the stack (timers, detach,
+//! [`announce`]).
 //! Calls: ether/output.
 //!
 //! An entry's life:
@@ -24,7 +25,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::{LockClass, RmLock, Time, order};
+use kern::prim::RmLock;
+use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, PullupError};
 use wire::{ArpOp, ArpPacket, EtherType, MacAddr, is_martian_source};
 
@@ -254,6 +256,16 @@ fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAd
     send(batch, ifp, &request, of.unwrap_or(MacAddr::BROADCAST));
 }
 
+/// Tells everybody on the link which addresses are here: who knew them elsewhere learns of it. Once, not
+/// twice as RFC 5227 2.3 has it: what is lost is made good by the next who asks.
+#[doc(alias = "arp_ifinit")]
+pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    for addr in &ifp.addrs {
+        let arp = ArpPacket::gratuitous(ifp.mac, addr.addr);
+        send(batch, ifp, &arp, MacAddr::BROADCAST);
+    }
+}
+
 fn send(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, arp: &ArpPacket, to: MacAddr) {
     let mut bytes = [0; ArpPacket::LEN];
     arp.emit(&mut bytes);
@@ -271,7 +283,11 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
         Ok(arp) => arp,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // Who claims an address of ours is wrong, or lies.
+    // Who claims an address of ours is wrong, or lies. Nothing is done about it but that whoever looks
+    // after the stack can see it; what we said ourselves may come back over a bridge (RFC 5227 2.4).
+    if ifp.owns(arp.sender_ip) && arp.sender_mac != ifp.mac {
+        return batch.drop(packet, DropReason::ArpDuplicateAddress);
+    }
     if ifp.owns(arp.sender_ip) || !is_plausible(ifp, &arp) {
         return batch.drop(packet, DropReason::BadArp);
     }

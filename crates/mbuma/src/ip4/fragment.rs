@@ -1,10 +1,12 @@
 //! A datagram too large for its link, cut into fragments.
 //!
-//! Called by: [`output`]. Calls: [`offload`] for the
+//! Called by: [`output`], [`forward`](super::forward). Calls: [`offload`] for the
 //! checksum, which no device can finish over several frames; ether/output.
 //!
-//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied.
-//! Locks: none. Sources: RFC 791 section 3.2, RFC 1122 section 3.3.5.
+//! Invariants: every fragment but the last carries a multiple of 8 bytes; no payload is copied. What is
+//! a fragment already is cut as if it had never been. Options that say so are in every fragment, the
+//! others in the first only.
+//! Locks: none. Sources: RFC 791 sections 3.1 and 3.2, RFC 1122 section 3.3.5, RFC 1812 section 5.2.6.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub(super) fn run(
     next_hop: Ipv4Addr,
 ) -> Result<(), DropReason> {
     // RFC 791 asks every link for an MTU of 68, so that there is room for 8 bytes at least.
-    let room = ifp.mtu().saturating_sub(Ipv4Header::LEN) & !7;
+    let room = ifp.mtu().saturating_sub(whole.header_len()) & !7;
     if room == 0 {
         return output::refuse(batch, packet, DropReason::IpTooBig);
     }
@@ -38,7 +40,8 @@ pub(super) fn run(
     // They stay together, as far as we can help.
     let flow = packet.header().flow;
     let (pool, mut rest) = (&batch.stack.pool, packet.into_chain());
-    let mut offset = 0;
+    let (copied, copied_len) = copied_options(whole.options);
+    let mut offset = whole.frag_offset;
     while !rest.is_empty() {
         let more = rest.len() > room;
         let piece = rest.take_front(room).and_then(|piece| {
@@ -55,7 +58,12 @@ pub(super) fn run(
         let fields = Ipv4Fields {
             payload_len: len as u16,
             frag_offset: offset,
-            mf: more,
+            mf: more || whole.mf,
+            options: if offset == 0 {
+                whole.options
+            } else {
+                copied.get(..copied_len).unwrap_or(&[])
+            },
             ..*whole
         };
         output::to_link(batch, ifp, piece, &fields, next_hop)?;
@@ -63,3 +71,34 @@ pub(super) fn run(
     }
     Ok(())
 }
+
+/// The options that every fragment carries: their type has its first bit set (RFC 791 3.1). What can't
+/// be read ends the list.
+fn copied_options(all: &[u8]) -> ([u8; OPTIONS_MAX], usize) {
+    let (mut copied, mut len) = ([0; OPTIONS_MAX], 0);
+    let mut rest = all;
+    while let [kind, tail @ ..] = rest {
+        let size = match (kind, tail.first()) {
+            (0, _) => break,
+            (1, _) => 1,
+            (_, Some(&size)) => usize::from(size).max(2),
+            (_, None) => break,
+        };
+        let Some((option, behind)) = rest.split_at_checked(size) else {
+            break;
+        };
+        if kind & 0x80 != 0
+            && let Some(to) = copied.get_mut(len..len + size)
+        {
+            to.copy_from_slice(option);
+            len += size;
+        }
+        rest = behind;
+    }
+    (copied, len)
+}
+
+const OPTIONS_MAX: usize = Ipv4Header::LEN_MAX - Ipv4Header::LEN;
+
+#[cfg(test)]
+mod tests;

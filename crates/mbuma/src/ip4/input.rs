@@ -1,18 +1,18 @@
 //! IP packets that arrived: checked, found to be for us, put together, handed on.
 //!
-//! Called by: netisr. Calls: reassemble, icmp, udp, tcp.
+//! Called by: netisr. Calls: forward, reassemble, icmp, udp, tcp.
 //!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
 //! wait for the other fragments, [`hand_on`].
 //!
-//! This stack is a host, also where it answers for every address (`accept_any`): it ends
-//! connections itself and forwards nothing. What it does of a router's duties there is to tell about
-//! packets whose hops are used up, so that a traceroute finds it.
+//! A stack is a host unless it is told to forward. It is one also where it answers for every
+//! address (`accept_any`): it ends connections itself, and what it does of a router's duties there is to
+//! tell about packets whose hops are used up, so that a traceroute finds it.
 //!
 //! Options are passed over: a source route that ends here is harmless, one that does not would have
 //! to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
 //!
-//! Invariants: each packet ends delivered, dropped or in reassembly.
+//! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use mbuf::{Csum, Packet, PullupError};
 use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
 
-use super::Received;
+use super::{Received, forward};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::icmp::{self, Unreach};
@@ -39,6 +39,7 @@ pub(super) struct Facts {
     pub(super) tos: u8,
     pub(super) ttl: u8,
     pub(super) id: u16,
+    pub(super) df: bool,
     pub(super) mf: bool,
     pub(super) frag_offset: u16,
     pub(super) proto: IpProto,
@@ -54,6 +55,7 @@ impl Facts {
             tos: view.tos(),
             ttl: view.ttl(),
             id: view.id(),
+            df: view.df(),
             mf: view.mf(),
             frag_offset: view.frag_offset(),
             proto: view.protocol(),
@@ -62,7 +64,7 @@ impl Facts {
         }
     }
 
-    fn is_fragment(&self) -> bool {
+    pub(super) fn is_fragment(&self) -> bool {
         self.mf || self.frag_offset != 0
     }
 }
@@ -70,6 +72,8 @@ impl Facts {
 /// What the addresses say about a packet.
 enum Verdict {
     Ours,
+    /// It is to be sent on.
+    Forward,
     Drop(DropReason),
     /// Dropped, and its sender is told.
     Refuse(DropReason, Unreach),
@@ -86,6 +90,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     packet.truncate(facts.total_len);
     match admit(batch, ifp, &facts, arrival) {
         Verdict::Ours => {}
+        Verdict::Forward => return forward::run(batch, packet, &facts),
         Verdict::Drop(reason) => return batch.drop(packet, reason),
         Verdict::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
     }
@@ -144,8 +149,14 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
     if strays || facts.dst.is_unspecified() {
         return Verdict::Drop(DropReason::IpNotForUs);
     }
+    if facts.dst.is_loopback() && arrival != Arrival::Loopback {
+        return Verdict::Drop(DropReason::IpNotForUs);
+    }
     if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {
         return Verdict::Ours;
+    }
+    if !ifp.accept_any && batch.stack.ip4.forwards() && arrival == Arrival::Unicast {
+        return Verdict::Forward;
     }
     if !ifp.accept_any || wire::is_martian_destination(facts.dst) {
         return Verdict::Drop(DropReason::IpNotForUs);
@@ -172,7 +183,7 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> 
 }
 
 /// Drops a packet and tells its sender.
-fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: Unreach) {
+pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: Unreach) {
     batch.stack.drops.count(reason);
     icmp::output::error(batch, packet, kind);
 }

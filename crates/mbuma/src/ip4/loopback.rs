@@ -1,15 +1,25 @@
-//! Packets to ourselves: out of one protocol and into another without a device.
+//! Packets to ourselves: out of one protocol and into another without a device; and the interface lo0,
+//! which has 127/8.
 //!
 //! Called by: [`output`](super::output), which may hold a connection's lock, as input will: so they are
 //! queued, whatever their policy. Calls: [`netisr`], which hands them to [`input`](super::input).
 //!
+//! Invariants: nothing leaves through lo0: packets to its addresses are queued here, and what a route or a
+//! socket would send through it any other way its device refuses.
 //! Locks: none held here. Sources: RFC 1122 section 3.2.1.5 (packets to one's own addresses).
 
-use mbuf::{Csum, Packet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use mbuf::{Csum, Mbufq, Packet};
+use wire::MacAddr;
 
 use crate::batch::Batch;
+use crate::device::{Budget, Capabilities, Device};
 use crate::drops::DropReason;
-use crate::ifnet::IfIndex;
+use crate::ether::arp::Neighbours;
+use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet};
 use crate::netisr;
 
 /// Queues an IP packet for the interface `iface`, which has its destination address.
@@ -26,5 +36,51 @@ pub(super) fn enqueue(
     meta.iface = iface.0;
     meta.turn_round();
     meta.csum |= Csum::IP_VALID;
-    netisr::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))
+    let len = packet.len();
+    netisr::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
+    let counters = &batch.stack.lo.counters;
+    // What goes in comes out: it is counted both ways here.
+    counters.output.record(len);
+    counters.input.record(len);
+    Ok(())
+}
+
+/// The loopback interface. Its MTU is what a packet can be at most: nothing is gained by less.
+#[doc(alias = "lo0")]
+pub(crate) fn interface() -> Arc<Ifnet> {
+    let config = IfConfig {
+        name: "lo0".into(),
+        mac: None,
+        addrs: vec![IfAddr {
+            addr: Ipv4Addr::LOCALHOST,
+            prefix_len: 8,
+        }],
+        accept_any: false,
+    };
+    let neighbours = Neighbours::new(0);
+    Arc::new(Ifnet::new(
+        IfIndex::LOOPBACK,
+        config,
+        MacAddr::ZERO,
+        vec![Arc::new(Nowhere)],
+        neighbours,
+    ))
+}
+
+/// No link at all.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Device for Nowhere {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::whole(u16::MAX)
+    }
+
+    fn receive(&self, _: &mut Mbufq, _: Budget) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        Ok(tx.take_all().len())
+    }
 }

@@ -5,6 +5,7 @@
 //!   input        check, is it for us?          output       route, header
 //!     reassemble   fragments into datagrams      fragment     too large for the link
 //!     -> icmp, udp, tcp                          loopback     to ourselves
+//!     forward      for somebody else, to ether/output
 //! ```
 //!
 //! Called by: netisr inward; icmp, udp and tcp outward. Calls: those, and ether/output.
@@ -12,6 +13,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kern::{Random, Time};
 use wire::IpProto;
@@ -21,6 +23,7 @@ use crate::config::Config;
 use crate::ifnet::Ifnet;
 
 mod datagram;
+mod forward;
 mod fragment;
 mod ident;
 pub(crate) mod input;
@@ -33,6 +36,8 @@ mod reassemble;
 pub(crate) struct Ip4State {
     idents: ident::Idents,
     reassembly: reassemble::Reassembly,
+    /// Relaxed: a switch, and packets in flight may see either position.
+    forwarding: AtomicBool,
 }
 
 impl Ip4State {
@@ -40,7 +45,12 @@ impl Ip4State {
         Self {
             idents: ident::Idents::new(random),
             reassembly: reassemble::Reassembly::new(config, random),
+            forwarding: AtomicBool::new(config.forwarding),
         }
+    }
+
+    pub(crate) fn forwards(&self) -> bool {
+        self.forwarding.load(Ordering::Relaxed)
     }
 
     /// Gives up datagrams whose fragments did not all come in time.

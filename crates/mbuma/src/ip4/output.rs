@@ -76,15 +76,17 @@ fn through(
     fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
 }
 
-/// Loopback and reserved addresses never appear on a link (RFC 1122 3.2.1.3), whatever the table says.
+/// Loopback and reserved addresses never appear on a link, not as a source either (RFC 1122 3.2.1.3),
+/// whatever the table says.
 fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
     let routes = &batch.stack.routes;
-    if to.dst.is_broadcast() || to.dst.is_multicast() {
-        return routes.lookup_group(to.src, to.dst);
-    }
-    routes
-        .lookup(to.dst)
-        .filter(|r| r.local || !is_martian_destination(to.dst))
+    let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
+        routes.lookup_group(to.src, to.dst)
+    } else {
+        routes.lookup(to.dst)
+    };
+    let martian = is_martian_destination(to.dst) || to.src.is_loopback();
+    route.filter(|r| r.local || !(martian || r.ifp.is_loopback()))
 }
 
 fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static> {
@@ -147,10 +149,11 @@ pub(super) fn to_link(
 }
 
 fn prepend_header(packet: &mut Packet, fields: &Ipv4Fields<'_>) -> Result<(), mbuf::NoBufs> {
-    fields.emit(packet.prepend(Ipv4Header::LEN)?);
+    let header_len = fields.header_len();
+    fields.emit(packet.prepend(header_len)?);
     let meta = packet.header_mut();
-    meta.l2_len = 0;
-    meta.l3_len = Ipv4Header::LEN as u8;
+    // At most 60.
+    (meta.l2_len, meta.l3_len) = (0, header_len as u8);
     Ok(())
 }
 

@@ -29,7 +29,7 @@ fn interface(index: u32, addrs: &[(Ipv4Addr, u8)]) -> Arc<Ifnet> {
 
 fn table() -> Routes {
     let routes = Routes::new();
-    let (a, b) = (interface(1, &[(A, 24)]), interface(2, &[(B, 8)]));
+    let (a, b) = (interface(11, &[(A, 24)]), interface(12, &[(B, 8)]));
     routes.add_default(&b, Ipv4Addr::new(10, 9, 9, 9));
     routes.add_connected(&b);
     routes.add_connected(&a);
@@ -46,24 +46,24 @@ fn to(routes: &Routes, dst: [u8; 4]) -> Option<(u32, Ipv4Addr, Ipv4Addr, bool)> 
 fn longest_prefix_wins() {
     let routes = table();
     let near = Ipv4Addr::new(10, 0, 2, 100);
-    assert_eq!(to(&routes, near.octets()), Some((1, near, A, false)));
+    assert_eq!(to(&routes, near.octets()), Some((11, near, A, false)));
     let far = Ipv4Addr::new(10, 0, 3, 100);
-    assert_eq!(to(&routes, far.octets()), Some((2, far, B, false)));
+    assert_eq!(to(&routes, far.octets()), Some((12, far, B, false)));
     let gateway = Ipv4Addr::new(10, 9, 9, 9);
-    assert_eq!(to(&routes, [192, 0, 2, 1]), Some((2, gateway, B, false)));
+    assert_eq!(to(&routes, [192, 0, 2, 1]), Some((12, gateway, B, false)));
 }
 
 /// Breaks if packets to ourselves leave on a wire.
 #[test]
 fn own_addresses_are_local() {
     let routes = table();
-    assert_eq!(to(&routes, A.octets()), Some((1, A, A, true)));
+    assert_eq!(to(&routes, A.octets()), Some((11, A, A, true)));
     assert!(routes.is_local(A) && routes.is_local(B));
     assert!(!routes.is_local(Ipv4Addr::new(10, 0, 2, 100)));
     // An address with a prefix of 32 is on no network.
     let alone = Routes::new();
-    alone.add_connected(&interface(3, &[(A, 32)]));
-    assert_eq!(to(&alone, A.octets()), Some((3, A, A, true)));
+    alone.add_connected(&interface(13, &[(A, 32)]));
+    assert_eq!(to(&alone, A.octets()), Some((13, A, A, true)));
     assert_eq!(to(&alone, [10, 0, 2, 3]), None);
 }
 
@@ -71,7 +71,7 @@ fn own_addresses_are_local() {
 #[test]
 fn routes_go_with_their_interface() {
     let routes = table();
-    routes.remove_interface(IfIndex(2));
+    routes.remove_interface(IfIndex(12));
     assert_eq!(to(&routes, [192, 0, 2, 1]), None);
     assert!(!routes.is_local(B) && routes.is_local(A));
 }
@@ -81,12 +81,12 @@ fn routes_go_with_their_interface() {
 fn groups_leave_where_their_source_is() {
     let routes = table();
     let to_all = |src| routes.lookup_group(src, Ipv4Addr::BROADCAST).unwrap();
-    assert_eq!(to_all(A).ifp.index, IfIndex(1));
-    assert_eq!(to_all(B).ifp.index, IfIndex(2));
+    assert_eq!(to_all(A).ifp.index, IfIndex(11));
+    assert_eq!(to_all(B).ifp.index, IfIndex(12));
     let unknown = to_all(Ipv4Addr::UNSPECIFIED);
     assert_eq!(
         (unknown.ifp.index, unknown.next_hop),
-        (IfIndex(2), Ipv4Addr::BROADCAST)
+        (IfIndex(12), Ipv4Addr::BROADCAST)
     );
     assert!(!unknown.local);
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) 
         return Verdict::Drop(DropReason::TcpNoConnection);
     }
     let tcp = &batch.stack.tcp;
-    let ours = ip.ifp.owns(ip.dst);
+    let ours = ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
     let listener = tcp.listeners.find(seg.key.local, ours);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
     let queue = if intercepted {

@@ -119,10 +119,10 @@ fn leftovers(net: &Net, node: NodeId) -> Vec<String> {
         .iter()
         .filter(|(reason, _)| !reason.is_outward());
     let dropped: u64 = inward.map(|(_, n)| n).sum();
-    if stats.received != stats.delivered + dropped {
+    if stats.received != stats.delivered + stats.forwarded + dropped {
         found.push(format!(
-            "{} packets received, but {} delivered and {dropped} dropped: {:?}",
-            stats.received, stats.delivered, stats.dropped
+            "{} packets received, but {} delivered, {} forwarded and {dropped} dropped: {:?}",
+            stats.received, stats.delivered, stats.forwarded, stats.dropped
         ));
     }
     found

@@ -191,7 +191,7 @@ impl Bench {
         let dropped: u64 = inward.map(|(_, n)| n).sum();
         assert_eq!(
             stats.received,
-            stats.delivered + dropped,
+            stats.delivered + stats.forwarded + dropped,
             "{:?}",
             stats.dropped
         );

@@ -21,6 +21,7 @@ pub(in super::super) fn figures() -> Figures {
         received: 12,
         delivered: 10,
         dropped: vec![(DropReason::IpBadChecksum, 2)],
+        forwarded: 0,
         interfaces: vec![IfStats {
             name: "tap0".to_owned(),
             mac: wire::MacAddr([2; 6]),
@@ -29,6 +30,13 @@ pub(in super::super) fn figures() -> Figures {
             output: sizes(3),
         }],
         netisr: Vec::new(),
+        loopback: IfStats {
+            name: "lo0".to_owned(),
+            mac: wire::MacAddr::ZERO,
+            mtu: u16::MAX,
+            input: sizes(1),
+            output: sizes(1),
+        },
         tcp: TcpStats::default(),
         pool: pool.stats(),
         giant: GiantStats {

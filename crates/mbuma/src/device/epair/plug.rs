@@ -9,15 +9,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use kern::handoff::{Handoff, Put, Receiver, Taken};
-use kern::{LockClass, Mutex, order};
+use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::{LockClass, order};
 use mbuf::Mbufq;
 
 use super::{Cable, Side};
 use crate::device::{Budget, Capabilities, Device};
+use crate::ifnet::planted::{Bug, planted};
 
 static KEPT: LockClass = LockClass::new("epair kept packets", order::IFQUEUE);
 
@@ -73,7 +74,7 @@ impl Plug {
     /// Keeps what did not fit; a plug that went out meanwhile can't, and gives it out at once.
     fn keep(&self, mut rest: Mbufq, rx: &mut Mbufq) {
         let mut kept = self.kept.lock();
-        if self.out.load(Ordering::Relaxed) {
+        if self.out.load(Ordering::Relaxed) && !planted(Bug::KeptOutside) {
             return rx.append(&mut rest);
         }
         rest.append(&mut kept);

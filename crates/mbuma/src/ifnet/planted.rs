@@ -1,0 +1,44 @@
+//! Mistakes to plant in how an interface goes, so that the model of it is known to see
+//! ([`schedules`](super::schedules)). In every other build nothing is planted, and costs nothing.
+//!
+//! Called by: the places named in [`Bug`]. Calls: nothing. Locks: none.
+
+#[cfg(all(test, shuttle))]
+use std::cell::Cell;
+
+/// What could be got wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// An interface is detached without saying so: `stack.rs`, `detach`.
+    Unmarked,
+    /// What waits for a neighbour is thrown out before the interface is said to be gone: the same.
+    FlushedEarly,
+    /// Who transmits stops without another look at the queue: `ifnet.rs`, `transmit`.
+    OneLook,
+    /// A plug that is out keeps what did not fit the budget: `device/epair/plug.rs`, `keep`.
+    KeptOutside,
+}
+
+/// Whether to make this mistake.
+#[cfg(not(all(test, shuttle)))]
+#[inline]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(all(test, shuttle))]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+#[cfg(all(test, shuttle))]
+std::thread_local! {
+    // All threads of a model are coroutines on one thread of the system, which is the test's.
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Has a mistake made, or none, in the models that this test runs from now on.
+#[cfg(all(test, shuttle))]
+pub(super) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}

@@ -1,7 +1,7 @@
 //! An epair: two Ethernet interfaces with a cable between them, each in a stack of its own (seed 003).
 //!
-//! Called by: whoever makes stacks and joins them. Calls: [`Stack::attach`], [`Stack::detach`],
-//! [`kern::handoff`].
+//! Called by: whoever makes stacks and joins them, by cables alone or by a [`bridge`](super::bridge)
+//! between. Calls: [`Stack::attach`], [`Stack::detach`], [`kern::handoff`].
 //!
 //! ```text
 //!   stack A                                                            stack B
@@ -33,8 +33,10 @@ use kern::{LockClass, order};
 use mbuf::Mbufq;
 use wire::MacAddr;
 
+use super::bridge::{Bridge, BridgeError, PortId, WeakBridge};
 use crate::ifnet::{IfConfig, IfIndex};
 use crate::stack::{Inner, Stack};
+use input::stack_driver;
 
 pub use input::Input;
 pub use plug::Plug;
@@ -88,7 +90,7 @@ enum Side {
     B = 1,
 }
 
-/// One end of a pair. Dropping it takes it out of its stack and closes the cable.
+/// One end of a pair. Dropping it takes it out of its stack, or bridge, and closes the cable.
 ///
 /// ```
 /// use std::net::{Ipv4Addr, SocketAddrV4};
@@ -120,9 +122,9 @@ pub struct EpairEnd {
 
 /// Where an end is attached.
 #[derive(Debug)]
-struct Place {
-    stack: Weak<Inner>,
-    index: IfIndex,
+enum Place {
+    Stack(Weak<Inner>, IfIndex),
+    Bridge(WeakBridge, PortId),
 }
 
 impl EpairEnd {
@@ -155,20 +157,39 @@ impl EpairEnd {
         config.mac = self.mac;
         let plug = Arc::new(self.plug());
         let index = stack.attach(Arc::clone(&plug) as _, config);
-        plug.set_waker(input.waker(stack, index));
-        let stack = Arc::downgrade(&stack.0);
-        self.place = Some(Place { stack, index });
+        plug.set_waker(input.into_waker(stack_driver(stack, index)));
+        self.place = Some(Place::Stack(Arc::downgrade(&stack.0), index));
+        stack.announce(index);
         index
     }
 
-    /// Takes this end out of its stack. What waits for it, and what the other end sends until it is
+    /// Makes this end a port of a bridge, where `input` takes in what arrives. An end that is attached
+    /// elsewhere already moves.
+    #[doc(alias = "BRDGADD")]
+    pub fn join(&mut self, bridge: &Bridge, input: Input) -> Result<PortId, BridgeError> {
+        self.detach();
+        let plug = Arc::new(self.plug());
+        let port = bridge.add(Arc::clone(&plug) as _)?;
+        plug.set_waker(input.into_waker(bridge.driver(port)));
+        self.place = Some(Place::Bridge(bridge.downgrade(), port));
+        Ok(port)
+    }
+
+    /// Takes this end out of its stack, or bridge. What waits for it, and what the other end sends until it is
     /// attached again, is dropped and counted. Wakers are let go of.
     pub fn detach(&mut self) {
-        let Some(place) = self.place.take() else {
-            return;
-        };
-        if let Some(stack) = place.stack.upgrade() {
-            Stack(stack).detach(place.index);
+        match self.place.take() {
+            Some(Place::Stack(stack, index)) => {
+                if let Some(stack) = stack.upgrade() {
+                    Stack(stack).detach(index);
+                }
+            }
+            Some(Place::Bridge(bridge, port)) => {
+                if let Some(bridge) = bridge.upgrade() {
+                    bridge.remove(port);
+                }
+            }
+            None => {}
         }
     }
 

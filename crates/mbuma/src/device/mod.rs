@@ -15,6 +15,7 @@ use wire::MacAddr;
 
 use crate::drops::DropReason;
 
+pub mod bridge;
 pub mod capture;
 pub mod epair;
 pub mod memory;

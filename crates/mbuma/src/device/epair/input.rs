@@ -1,8 +1,9 @@
 //! Who takes in what arrives at an end of an epair.
 //!
-//! Called by: [`EpairEnd::attach`](super::EpairEnd::attach). Calls: the stack, a taskqueue.
+//! Called by: [`EpairEnd::attach`](super::EpairEnd::attach), [`EpairEnd::join`](super::EpairEnd::join).
+//! Calls: the stack or the bridge, a taskqueue.
 //!
-//! Invariants: a driver refers to its stack weakly, and comes back until the cable says that nothing
+//! Invariants: a driver refers to its stack, or bridge, weakly, and comes back until the cable says that nothing
 //! waits; a driver whose interface is gone stops. Locks: none.
 
 use std::sync::{Arc, Weak};
@@ -12,7 +13,7 @@ use kern::{Task, Taskqueue};
 
 use crate::device::Budget;
 use crate::ifnet::IfIndex;
-use crate::stack::{Inner, Stack};
+use crate::stack::Stack;
 
 /// Who takes in what arrives, and on which thread.
 #[derive(Debug, Clone)]
@@ -24,7 +25,8 @@ pub enum Input {
     /// A task on this queue, one batch a run, so that other tasks get their turns. Runs on whichever
     /// thread runs the queue, one at a time.
     Task(Arc<Taskqueue>),
-    /// The embedding program calls [`Stack::poll_interface`], as long as that says that there is more,
+    /// The embedding program calls [`Stack::poll_interface`], or
+    /// [`Bridge::poll`](crate::device::bridge::Bridge::poll), as long as that says that there is more,
     /// whenever this waker was called.
     Polled(Waker),
 }
@@ -36,38 +38,40 @@ const ALL: Budget = Budget {
 };
 
 impl Input {
-    /// What the other end calls.
-    pub(super) fn waker(self, stack: &Stack, index: IfIndex) -> Waker {
-        let stack = Arc::downgrade(&stack.0);
+    /// What the other end calls. `run` takes in one batch, and says whether to come back.
+    pub(super) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
         match self {
-            Self::Direct => Arc::new(Direct { stack, index }).into(),
-            Self::Task(queue) => Arc::new(OnTask::new(queue, stack, index)).into(),
+            Self::Direct => Arc::new(Direct(run)).into(),
+            Self::Task(queue) => Arc::new(OnTask::new(queue, run)).into(),
             Self::Polled(waker) => waker,
         }
     }
 }
 
-/// Takes in one batch. Says whether to come back.
-fn run(stack: &Weak<Inner>, index: IfIndex) -> bool {
-    let Some(stack) = stack.upgrade() else {
-        return false;
-    };
-    // An error says that the interface, or the other end, is gone: nobody is to come for more.
-    Stack(stack).poll_interface(index, ALL).unwrap_or(false)
-}
-
-struct Direct {
-    stack: Weak<Inner>,
+/// Takes in a batch at an interface of a stack.
+pub(super) fn stack_driver(
+    stack: &Stack,
     index: IfIndex,
+) -> impl Fn() -> bool + Send + Sync + 'static {
+    let stack = Arc::downgrade(&stack.0);
+    move || {
+        let Some(stack) = stack.upgrade() else {
+            return false;
+        };
+        // An error says that the interface, or the other end, is gone: nobody is to come for more.
+        Stack(stack).poll_interface(index, ALL).unwrap_or(false)
+    }
 }
 
-impl Wake for Direct {
+struct Direct<F>(F);
+
+impl<F: Fn() -> bool + Send + Sync> Wake for Direct<F> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        while run(&self.stack, self.index) {}
+        while (self.0)() {}
     }
 }
 
@@ -77,12 +81,12 @@ struct OnTask {
 }
 
 impl OnTask {
-    fn new(queue: Arc<Taskqueue>, stack: Weak<Inner>, index: IfIndex) -> Self {
+    fn new(queue: Arc<Taskqueue>, run: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         let comes_back = Arc::downgrade(&queue);
         let task = Arc::new_cyclic(|me: &Weak<Task>| {
             let me = Weak::clone(me);
             Task::new(move || {
-                if run(&stack, index)
+                if run()
                     && let (Some(queue), Some(me)) = (comes_back.upgrade(), me.upgrade())
                 {
                     queue.enqueue(&me);

@@ -1,0 +1,294 @@
+//! A bridge: an Ethernet switch in memory, between ends of epairs and devices of any kind.
+//!
+//! Called by: whoever joins more than two stacks by one link; by its ports' drivers
+//! ([`Input`](super::epair::Input)), or whoever polls. Calls: the devices, with no lock held.
+//!
+//! ```text
+//!   stack A --epair-- [port 1]               [port 3] --epair-- stack C
+//!                            \   addresses  /
+//!   stack B --epair-- [port 2] - - - - - - [port 4] --- a TAP
+//! ```
+//!
+//! A frame's source says which port its station is behind; a frame to a station that is known goes
+//! to that port, any other to all but the one that it came from. Frames pass as they are: large segments
+//! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). What a
+//! port's device can't do is done for it, as in [`Ifnet`](crate::ifnet).
+//!
+//! It has no thread and no clock of its own: whoever brings frames in carries them out. How deep that
+//! goes when every input is direct is bounded, because a port whose frames are being taken in only has more
+//! queued: each port is at work at most once, however long the chain.
+//!
+//! There is no spanning tree. Two bridges joined twice are a loop, in which broadcasts would circle for
+//! ever: a frame that passed [`HOPS_MAX`] bridges since its host sent it is dropped and counted. The
+//! number travels with the packet in memory, so a loop through a wire (TAPs on one kernel's bridge) is not
+//! bounded by it.
+//!
+//! Invariants: what came in was sent to one port, or flooded, or was for the port it came from, or was
+//! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A number of a port is never
+//! given again; a port that goes takes what was learnt of it along.
+//! Locks: the list of ports (INTERFACES), the addresses (ARP); never both.
+//! Sources: IEEE 802.1D sections 7.5 to 7.9; BSD's if_bridge(4).
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use kern::{Clock, LockClass, Mutex, Random, RwLock, order};
+use mbuf::{MbufPool, Mbufq};
+
+use super::{Budget, Device};
+use addresses::Addresses;
+use counters::Counters;
+use switch::Switching;
+
+pub use counters::BridgeStats;
+
+mod addresses;
+mod counters;
+mod switch;
+
+static PORTS: LockClass = LockClass::new("bridge ports", order::INTERFACES);
+static ADDRESSES: LockClass = LockClass::new("bridge addresses", order::ARP);
+
+/// Bridges that a frame may pass: as many as 802.1D has between any two stations (8.8, the recommended
+/// diameter of 7).
+pub const HOPS_MAX: u8 = 7;
+
+/// How a bridge is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BridgeConfig {
+    /// Stations that it remembers at most; frames to the others are flooded. Default 2000.
+    #[doc(alias = "BRDGSCACHE")]
+    pub addresses_max: usize,
+    /// How long it remembers one that is silent. Default 1200 s, as in BSD.
+    #[doc(alias = "BRDGSTO")]
+    pub lifetime: Duration,
+}
+
+impl Default for BridgeConfig {
+    fn default() -> Self {
+        Self {
+            addresses_max: 2000,
+            lifetime: Duration::from_secs(1200),
+        }
+    }
+}
+
+/// Names a port of a bridge: this one, and after it is removed none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(u64);
+
+/// Why a device can't be a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BridgeError {
+    /// Its MTU is not that of the other ports: a bridge can't cut what is too large.
+    Mtu,
+}
+
+impl fmt::Display for BridgeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the MTU is not that of the bridge's other ports")
+    }
+}
+
+impl std::error::Error for BridgeError {}
+
+/// A bridge: clone the handle freely, use it from any thread.
+///
+/// ```
+/// use std::net::{Ipv4Addr, SocketAddrV4};
+/// use mbuma::device::bridge::{Bridge, BridgeConfig};
+/// use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+/// use mbuma::{Config, IfAddr, IfConfig, Stack};
+///
+/// let mut system = Config::from_system();
+/// let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default())?;
+/// let bridge = Bridge::new(system.clock.clone(), &mut system.random, &pool, BridgeConfig::default());
+/// let mut jails = Vec::new();
+/// for n in 1..=3 {
+///     let stack = Stack::new(Config::from_system())?;
+///     let (mut plug, mut socket) = EpairEnd::pair(EpairConfig::default());
+///     socket.join(&bridge, Input::Direct)?;
+///     let addrs = vec![IfAddr { addr: Ipv4Addr::new(192, 0, 2, n), prefix_len: 24 }];
+///     let config = IfConfig { name: "epair0".into(), mac: None, addrs, accept_any: false };
+///     plug.attach(&stack, config, Input::Direct);
+///     jails.push((stack, plug, socket));
+/// }
+/// let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 3), 80);
+/// let listener = jails[2].0.tcp_listen(there, 8)?;
+/// let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+/// jails[0].0.tcp_connect(any, there)?.send(b"hello")?;
+/// assert_eq!(listener.accept().expect("nothing was waited for").recv(&mut [0; 16])?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[doc(alias = "if_bridge")]
+pub struct Bridge(Arc<Inner>);
+
+/// A handle that does not keep the bridge.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakBridge(Weak<Inner>);
+
+impl WeakBridge {
+    pub(crate) fn upgrade(&self) -> Option<Bridge> {
+        self.0.upgrade().map(Bridge)
+    }
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    /// For what a port's device leaves to be done, and for frames that go to many.
+    pool: MbufPool,
+    ports: RwLock<Arc<[Arc<Port>]>>,
+    addresses: Mutex<Addresses>,
+    counters: Counters,
+    /// The port that was added last. Relaxed: only each number's own value counts.
+    last: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Port {
+    id: PortId,
+    device: Arc<dyn Device>,
+    /// It was removed. Relaxed: who is late sends one frame too many; who learns reads it under the
+    /// lock that the remover takes after it set this.
+    gone: AtomicBool,
+}
+
+impl Port {
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+}
+
+impl Bridge {
+    /// A bridge without ports. `random` is what outsiders must not know of its table; buffers for
+    /// what it has to do to frames come from `pool`.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        random: &mut Random,
+        pool: &MbufPool,
+        config: BridgeConfig,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            clock,
+            pool: pool.clone(),
+            ports: RwLock::new(&PORTS, Arc::new([])),
+            addresses: Mutex::new(&ADDRESSES, Addresses::new(config, random)),
+            counters: Counters::default(),
+            last: AtomicU64::new(0),
+        }))
+    }
+
+    /// Makes a device a port, for whoever then calls [`Bridge::poll`] when it has frames. An epair's end
+    /// is better [joined](super::epair::EpairEnd::join), which drives it too.
+    ///
+    /// # Errors
+    /// [`BridgeError::Mtu`].
+    #[doc(alias = "BRDGADD")]
+    pub fn add(&self, device: Arc<dyn Device>) -> Result<PortId, BridgeError> {
+        let id = PortId(self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let mtu = device.capabilities().mtu;
+        let mut ports = self.0.ports.write();
+        if ports
+            .first()
+            .is_some_and(|p| p.device.capabilities().mtu != mtu)
+        {
+            return Err(BridgeError::Mtu);
+        }
+        let port = Arc::new(Port {
+            id,
+            device,
+            gone: AtomicBool::new(false),
+        });
+        let all: Vec<_> = ports.iter().cloned().chain([port]).collect();
+        let old = std::mem::replace(&mut *ports, all.into());
+        drop(ports);
+        drop(old);
+        Ok(id)
+    }
+
+    /// Takes a port away; what waits to come in there is dropped and counted. Who is inside of it now,
+    /// on another thread, finishes without it.
+    #[doc(alias = "BRDGDEL")]
+    pub fn remove(&self, id: PortId) {
+        let mut ports = self.0.ports.write();
+        let Some(port) = ports.iter().find(|p| p.id == id).cloned() else {
+            return;
+        };
+        let rest: Vec<_> = ports.iter().filter(|p| p.id != id).cloned().collect();
+        let old = std::mem::replace(&mut *ports, rest.into());
+        drop(ports);
+        drop(old);
+        port.gone.store(true, Ordering::Relaxed);
+        self.0.addresses.lock().forget(id);
+        let waited = port.device.detached() as u64;
+        self.0.counters.received.add(waited);
+        self.0.counters.port_gone.add(waited);
+    }
+
+    /// Takes in what a port's device has received, within `budget`, and sends it where it belongs. Says
+    /// whether more may be waiting. A port whose device is gone is removed.
+    ///
+    /// # Errors
+    /// The device is gone or broken, or there is no such port.
+    pub fn poll(&self, id: PortId, budget: Budget) -> io::Result<bool> {
+        let ports = self.ports();
+        let Some(port) = ports.iter().find(|p| p.id == id) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such port"));
+        };
+        let mut frames = Mbufq::new();
+        let more = port.device.receive(&mut frames, budget);
+        Switching::new(&self.0, &ports, port).run(frames);
+        let lost = port.device.take_drops().iter().map(|&(_, n)| n).sum();
+        self.0.counters.received.add(lost);
+        self.0.counters.bad_frame.add(lost);
+        if more.is_err() {
+            self.remove(id);
+        }
+        more
+    }
+
+    fn ports(&self) -> Arc<[Arc<Port>]> {
+        Arc::clone(&self.0.ports.read())
+    }
+
+    /// What takes in a batch at a port.
+    pub(crate) fn driver(&self, id: PortId) -> impl Fn() -> bool + Send + Sync + 'static {
+        let bridge = self.downgrade();
+        let all = Budget {
+            frames: usize::MAX,
+            bytes: usize::MAX,
+        };
+        move || {
+            let bridge = bridge.upgrade();
+            bridge.is_some_and(|bridge| bridge.poll(id, all).unwrap_or(false))
+        }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakBridge {
+        WeakBridge(Arc::downgrade(&self.0))
+    }
+
+    /// Ports now.
+    pub fn ports_count(&self) -> usize {
+        self.0.ports.read().len()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> BridgeStats {
+        let addresses = self.0.addresses.lock().len();
+        self.0.counters.get(addresses)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Which port a station is behind, as far as it has spoken lately.
+//!
+//! Called by: [`bridge`](super), under its lock. Calls: nothing.
+//!
+//! Invariants: at most `max` entries; only addresses of single stations; none of a port that was
+//! removed. A full table learns nobody new until somebody was silent for a lifetime: who floods it with
+//! made-up sources costs the bridge floods, not memory, and not those whom it knows.
+//! Locks: none. Sources: IEEE 802.1D sections 7.8 and 7.9.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kern::{Random, SeededState, Time};
+use wire::MacAddr;
+
+use super::{BridgeConfig, PortId};
+
+/// How often a full table is looked through for stations that have been silent.
+const SWEEP: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Entry {
+    port: PortId,
+    until: Time,
+}
+
+/// The table.
+pub(super) struct Addresses {
+    entries: HashMap<MacAddr, Entry, SeededState>,
+    max: usize,
+    lifetime: Duration,
+    /// A full table is not looked through again before this.
+    next_sweep: Time,
+}
+
+impl Addresses {
+    pub(super) fn new(config: BridgeConfig, random: &mut Random) -> Self {
+        Self {
+            entries: HashMap::with_hasher(SeededState::new(random)),
+            max: config.addresses_max,
+            lifetime: config.lifetime,
+            next_sweep: Time::from_secs(0),
+        }
+    }
+
+    /// A station spoke at `port`. Nothing is learnt of a source that can't be one station's.
+    #[doc(alias = "bridge_rtupdate")]
+    pub(super) fn learn(&mut self, mac: MacAddr, port: PortId, now: Time) {
+        if !mac.is_unicast() {
+            return;
+        }
+        let until = now + self.lifetime;
+        if let Some(entry) = self.entries.get_mut(&mac) {
+            *entry = Entry { port, until };
+            return;
+        }
+        if self.entries.len() >= self.max && now >= self.next_sweep {
+            self.entries.retain(|_, entry| now < entry.until);
+            self.next_sweep = now + SWEEP;
+        }
+        if self.entries.len() < self.max {
+            self.entries.insert(mac, Entry { port, until });
+        }
+    }
+
+    /// Where a station is.
+    #[doc(alias = "bridge_rtlookup")]
+    pub(super) fn find(&self, mac: MacAddr, now: Time) -> Option<PortId> {
+        let entry = self.entries.get(&mac).filter(|entry| now < entry.until);
+        entry.map(|entry| entry.port)
+    }
+
+    /// A port was removed.
+    #[doc(alias = "bridge_rtdelete")]
+    pub(super) fn forget(&mut self, port: PortId) {
+        self.entries.retain(|_, entry| entry.port != port);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,205 @@
+//! One batch of frames that came in at one port: what is learnt of them, and where each goes.
+//!
+//! Called by: [`Bridge::poll`](super::Bridge::poll). Calls: offload, the devices of other ports.
+//!
+//! The addresses are locked once a batch; then frames are put into a row a port, and each port that has
+//! one is given it, in the order of ports. So frames of one flow keep their order.
+//!
+//! Locks: the addresses (ARP), not while a device is called.
+
+use std::sync::Arc;
+
+use kern::{Time, witness};
+use mbuf::{Mbufq, Packet};
+use wire::{EtherHeader, MacAddr};
+
+use super::{HOPS_MAX, Inner, Port, PortId};
+use crate::device::offload;
+
+/// The batch on its way.
+pub(super) struct Switching<'b> {
+    bridge: &'b Inner,
+    /// The ports as they were when it came in.
+    ports: &'b [Arc<Port>],
+    from: &'b Arc<Port>,
+    now: Time,
+    /// What leaves at each port.
+    rows: Vec<Mbufq>,
+}
+
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// To the port with this place in the list.
+    Port(usize),
+    /// To all but the one it came from.
+    Flood,
+    /// Its station is behind the port it came from.
+    Back,
+}
+
+impl<'b> Switching<'b> {
+    pub(super) fn new(bridge: &'b Inner, ports: &'b [Arc<Port>], from: &'b Arc<Port>) -> Self {
+        Self {
+            bridge,
+            ports,
+            from,
+            now: bridge.clock.now(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Switches the batch.
+    #[doc(alias = "bridge_input")]
+    #[doc(alias = "bridge_forward")]
+    pub(super) fn run(mut self, frames: Mbufq) {
+        if frames.is_empty() {
+            return;
+        }
+        self.bridge.counters.received.add(frames.len() as u64);
+        let good: Vec<_> = frames.filter_map(|frame| self.check(frame)).collect();
+        let ways = self.find_ways(&good);
+        self.rows.resize_with(self.ports.len(), Mbufq::new);
+        for ((frame, _), way) in good.into_iter().zip(ways) {
+            self.put(frame, way);
+        }
+        self.send();
+    }
+
+    /// Looks at a frame by itself; gives back those that go on.
+    fn check(&self, mut frame: Packet) -> Option<(Packet, EtherHeader)> {
+        let counters = &self.bridge.counters;
+        let header = frame
+            .pullup(EtherHeader::LEN)
+            .ok()
+            .and_then(|bytes| EtherHeader::parse(bytes).ok())
+            .map(|(header, _)| *header)
+            .filter(|header| header.src.is_unicast());
+        let Some(header) = header else {
+            counters.bad_frame.inc();
+            return None;
+        };
+        // A frame may have a VLAN tag besides; a large segment is cut to what fits.
+        let longest =
+            usize::from(self.from.device.capabilities().mtu) + EtherHeader::LEN + VLAN_LEN;
+        if frame.header().tso_segsz == 0 && frame.len() > longest {
+            counters.too_big.inc();
+            return None;
+        }
+        if frame.header().hops >= HOPS_MAX {
+            counters.looped.inc();
+            return None;
+        }
+        frame.header_mut().hops += 1;
+        Some((frame, header))
+    }
+
+    /// Learns who is where, and looks up who is sent to, under one lock.
+    fn find_ways(&self, frames: &[(Packet, EtherHeader)]) -> Vec<Way> {
+        let mut addresses = self.bridge.addresses.lock();
+        let way = |(_, header): &(Packet, EtherHeader)| {
+            // Whoever removes the port empties the table after it said so.
+            if !self.from.is_gone() {
+                addresses.learn(header.src, self.from.id, self.now);
+            }
+            self.way_to(header.dst, |mac| addresses.find(mac, self.now))
+        };
+        frames.iter().map(way).collect()
+    }
+
+    fn way_to(&self, dst: MacAddr, find: impl Fn(MacAddr) -> Option<PortId>) -> Way {
+        let known = Some(dst).filter(|dst| dst.is_unicast()).and_then(find);
+        match known {
+            None => Way::Flood,
+            Some(id) if id == self.from.id => Way::Back,
+            // A port that was added meanwhile is not in our list: as if nothing were known yet.
+            Some(id) => {
+                let at = self.ports.iter().position(|port| port.id == id);
+                at.map_or(Way::Flood, Way::Port)
+            }
+        }
+    }
+
+    fn put(&mut self, frame: Packet, way: Way) {
+        let counters = &self.bridge.counters;
+        match way {
+            Way::Back => counters.filtered.inc(),
+            Way::Flood => {
+                counters.flooded.inc();
+                self.flood(frame);
+            }
+            Way::Port(at) => {
+                counters.switched.inc();
+                if let Some(row) = self.rows.get_mut(at) {
+                    row.enqueue(frame);
+                }
+            }
+        }
+    }
+
+    /// A share of the frame for each other port; the last gets the frame itself.
+    #[doc(alias = "bridge_broadcast")]
+    fn flood(&mut self, mut frame: Packet) {
+        let counters = &self.bridge.counters;
+        let from = self.from.id;
+        let others = self.ports.iter().zip(&mut self.rows);
+        let mut others = others.filter(|(port, _)| port.id != from).peekable();
+        while let Some((_, row)) = others.next() {
+            counters.copies.inc();
+            if others.peek().is_none() {
+                return row.enqueue(frame);
+            }
+            match frame.copy_packet() {
+                Ok(copy) => row.enqueue(copy),
+                Err(_) => counters.no_bufs.inc(),
+            }
+        }
+    }
+
+    /// Gives each port its row.
+    fn send(&mut self) {
+        witness::assert_none("a device's transmit");
+        let rows = std::mem::take(&mut self.rows);
+        for (port, row) in self.ports.iter().zip(rows) {
+            if !row.is_empty() {
+                self.send_to(port, row);
+            }
+        }
+    }
+
+    fn send_to(&self, port: &Port, row: Mbufq) {
+        let counters = &self.bridge.counters;
+        if port.is_gone() {
+            return counters.refused.add(row.len() as u64);
+        }
+        let mut ready = Mbufq::new();
+        for frame in row {
+            self.finish(port, frame, &mut ready);
+        }
+        let given = ready.len();
+        // What a full device leaves is lost, as on a wire; one that is gone is removed when it is polled.
+        let refused = port.device.transmit(&mut ready).unwrap_or(0) + ready.len();
+        counters.refused.add(refused as u64);
+        counters.sent.add(given.saturating_sub(refused) as u64);
+    }
+
+    /// Does what the port's device can't.
+    fn finish(&self, port: &Port, mut frame: Packet, ready: &mut Mbufq) {
+        let (pool, caps) = (&self.bridge.pool, port.device.capabilities());
+        // A checksum is written behind headers that others may see.
+        let headers = offload::headers_len(&frame);
+        let writes = !caps.tx_checksum && headers > 0;
+        let prepare = || {
+            if writes {
+                frame.make_writable(pool, 0, headers).map_err(|_| ())?;
+            }
+            offload::prepare(pool, frame, caps, ready).map_err(|_| ())
+        };
+        if prepare().is_err() {
+            self.bridge.counters.no_bufs.inc();
+        }
+    }
+}
+
+/// Bytes of an 802.1Q tag.
+const VLAN_LEN: usize = 4;

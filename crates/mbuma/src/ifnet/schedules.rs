@@ -1,0 +1,237 @@
+//! An interface that is detached while packets come in and go out of it, under a schedule checker: shuttle
+//! tries random orders of three threads' steps over the real stack, the real epair and the real pool.
+//!
+//! | thread | does |
+//! |---|---|
+//! | input | takes in pings from the cable, two batches of one, and answers them |
+//! | output | sends a datagram to a neighbour that is known |
+//! | destroy | detaches the interface |
+//!
+//! The claims, whatever the order: each packet on the cable is received once, also those that nobody took;
+//! `received = delivered + dropped`; each packet that was sent or answered reached the other end or was
+//! dropped for a reason; nothing waits anywhere; nobody has the interface when the last thread has left
+//! it. Each mistake of [`planted`](super::planted) breaks one of them, and must be found.
+//!
+//! Only the locks and atomics of the interface, its neighbours and the epair are the checker's. The lists
+//! of interfaces and routes are under real locks, inside of which no thread is stopped.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib ifnet::schedules`
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, Weak};
+
+use kern::{Clock, Random, Time, VirtualClock};
+use mbuf::{Chain, Live, MbufPool, Mbufq, Packet};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::thread;
+use wire::{
+    ArpPacket, EtherHeader, EtherType, IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, MacAddr,
+};
+
+use super::planted::{Bug, plant};
+use crate::device::epair::{EpairConfig, EpairEnd, Plug};
+use crate::device::{Budget, Device};
+use crate::{Config, IfAddr, IfConfig, Stack};
+
+/// How often the scenario is tried, in each of two kinds of orders.
+const RUNS: usize = 50_000;
+/// The seed unless `IFNET_SEED` says another.
+const SEED: u64 = 2004;
+
+const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Pings on the cable.
+const PINGS: u64 = 2;
+
+const ONE: Budget = Budget {
+    frames: 1,
+    bytes: usize::MAX,
+};
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
+
+fn check(name: &str, bug: Option<Bug>, scheduler: impl Scheduler + Send + 'static) {
+    plant(bug);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    let begin = std::time::Instant::now();
+    println!("{name}: IFNET_SEED={}", seed());
+    let runs = shuttle::Runner::new(scheduler, config).run(scenario);
+    println!("{name}: {runs} orders in {:?}", begin.elapsed());
+}
+
+fn seed() -> u64 {
+    std::env::var("IFNET_SEED").map_or(SEED, |seed| seed.parse().expect("a number"))
+}
+
+/// A switch anywhere.
+fn anywhere(runs: usize) -> RandomScheduler {
+    RandomScheduler::new_from_seed(seed(), runs)
+}
+
+/// Three switches, at places that matter the more for it.
+fn seldom(runs: usize) -> PctScheduler {
+    PctScheduler::new_from_seed(seed(), 3, runs)
+}
+
+fn frame(pool: &MbufPool, dst: MacAddr, ethertype: EtherType, payload: &[u8]) -> Packet {
+    let mut bytes = vec![0; EtherHeader::LEN];
+    EtherHeader::new(dst, PEER_MAC, ethertype).emit(&mut bytes);
+    bytes.extend_from_slice(payload);
+    Packet::from_slice(pool, &bytes, 0).expect("the pool is large")
+}
+
+fn arp(pool: &MbufPool) -> Packet {
+    let mut bytes = [0; ArpPacket::LEN];
+    ArpPacket::request(PEER_MAC, PEER, US).emit(&mut bytes);
+    frame(pool, MacAddr::BROADCAST, EtherType::ARP, &bytes)
+}
+
+fn ping(pool: &MbufPool) -> Packet {
+    let mut bytes = [0; 20 + IcmpHeader::LEN];
+    let fields = Ipv4Fields {
+        payload_len: IcmpHeader::LEN as u16,
+        protocol: IpProto::ICMP,
+        src: PEER,
+        dst: US,
+        ..Ipv4Fields::default()
+    };
+    fields.emit(&mut bytes);
+    let no_payload: [&[u8]; 0] = [];
+    IcmpMessage::EchoRequest { id: 1, seq: 1 }.emit(&mut bytes[20..], no_payload);
+    frame(pool, OUR_MAC, EtherType::IPV4, &bytes)
+}
+
+fn put(plug: &Plug, frame: Packet) {
+    let mut tx = Mbufq::new();
+    tx.enqueue(frame);
+    plug.transmit(&mut tx).expect("the cable is there");
+}
+
+/// The IP packets that reached the other end.
+fn taken(plug: &Plug) -> u64 {
+    let mut rx = Mbufq::new();
+    while plug.receive(&mut rx, ALL).expect("the cable is there") {}
+    let is_ip = |frame: &Packet| {
+        let (header, _) = EtherHeader::parse(frame.front()).expect("it is whole");
+        header.ethertype() == EtherType::IPV4
+    };
+    rx.filter(is_ip).count() as u64
+}
+
+fn scenario() {
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(Time::from_secs(1)));
+    let mut config = Config::new(clock, Random::from_seed(1));
+    config.tcp.connections_max = 16;
+    let stack = Stack::new(config).expect("address space");
+    let pool = stack.pool().clone();
+    let (a, b) = EpairEnd::pair(EpairConfig::default());
+    let (ours, theirs) = (a.plug(), b.plug());
+    let config = IfConfig {
+        name: "epair0".into(),
+        mac: Some(OUR_MAC),
+        addrs: vec![IfAddr {
+            addr: US,
+            prefix_len: 24,
+        }],
+        accept_any: false,
+    };
+    let index = stack.attach(Arc::new(ours), config);
+    let ifp: Weak<_> = Arc::downgrade(&stack.0.interface(index).expect("just attached"));
+    let socket = stack.udp_bind(SocketAddrV4::new(US, 9)).expect("a port");
+    put(&theirs, arp(&pool));
+    assert!(stack.poll_interface(index, ALL).is_ok());
+    (0..PINGS).for_each(|_| put(&theirs, ping(&pool)));
+
+    let input = {
+        let stack = stack.clone();
+        thread::spawn(move || {
+            for _ in 0..PINGS {
+                // Its end may be here already.
+                let _ = stack.poll_interface(index, ONE);
+            }
+        })
+    };
+    let output = {
+        let pool = pool.clone();
+        thread::spawn(move || {
+            let payload = Chain::from_slice(&pool, b"x").expect("the pool is large");
+            let _ = socket.send_to(payload, SocketAddrV4::new(PEER, 9));
+        })
+    };
+    stack.detach(index);
+    input.join().expect("no panic");
+    output.join().expect("no panic");
+
+    let stats = stack.stats();
+    let sum = |outward| -> u64 {
+        let these = stats
+            .dropped
+            .iter()
+            .filter(|(r, _)| r.is_outward() == outward);
+        these.map(|&(_, n)| n).sum()
+    };
+    assert_eq!(stats.received, 1 + PINGS, "every packet on the cable, once");
+    assert_eq!(stats.received, stats.delivered + sum(false), "{stats:?}");
+    // Of what was delivered one was the ARP request; each of the others was answered.
+    let produced = 1 + (stats.delivered - 1);
+    let ended = taken(&theirs) + sum(true);
+    assert_eq!(produced, ended, "sent or counted: {stats:?}");
+    assert!(stats.interfaces.is_empty() && stack.routes().len() == 2);
+    assert_eq!(ifp.strong_count(), 0, "somebody has the interface");
+    assert_eq!(pool.live(), Live::NONE, "something waits");
+    drop((theirs, a, b));
+}
+
+/// Breaks if a packet is lost, counted twice or left behind when its interface goes, or if anybody keeps
+/// the interface.
+#[test]
+fn destroy_against_input() {
+    check("destroy against input", None, anywhere(RUNS));
+}
+
+/// Breaks as the other, in orders that it does not come to.
+#[test]
+fn destroy_against_input_seldom() {
+    check("destroy against input, seldom", None, seldom(RUNS));
+}
+
+/// Breaks if the model does not see an interface that goes without a word.
+#[test]
+#[should_panic(expected = "sent or counted")]
+fn destroy_against_input_finds_unmarked() {
+    check("unmarked, not found", Some(Bug::Unmarked), seldom(RUNS));
+}
+
+/// Breaks if the model does not see a packet that comes to wait when nobody will look any more.
+#[test]
+#[should_panic(expected = "sent or counted")]
+fn destroy_against_input_finds_flushed_early() {
+    check(
+        "flushed early, not found",
+        Some(Bug::FlushedEarly),
+        anywhere(RUNS),
+    );
+}
+
+/// Breaks if the model does not see a frame that is left in the queue.
+#[test]
+#[should_panic(expected = "sent or counted")]
+fn destroy_against_input_finds_one_look() {
+    check("one look, not found", Some(Bug::OneLook), seldom(RUNS));
+}
+
+/// Breaks if the model does not see packets in a plug that is out.
+#[test]
+#[should_panic(expected = "every packet on the cable, once")]
+fn destroy_against_input_finds_kept_outside() {
+    check(
+        "kept outside, not found",
+        Some(Bug::KeptOutside),
+        seldom(RUNS),
+    );
+}

@@ -198,7 +198,7 @@ fn asan() -> bool {
         "test -q -p uma -p mbuf --lib --tests --target x86_64-unknown-linux-gnu",
         &vars,
     ) && cargo(
-        "test -q -p mbuma --test epair --target x86_64-unknown-linux-gnu",
+        "test -q -p mbuma --test epair --test churn --target x86_64-unknown-linux-gnu",
         &vars,
     )
 }

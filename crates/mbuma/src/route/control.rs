@@ -136,6 +136,7 @@ impl Stack {
     /// See [`RouteError`].
     #[doc(alias = "RTM_ADD")]
     pub fn add_route(&self, net: IfAddr, kind: RouteKind) -> Result<(), RouteError> {
+        let _giant = self.0.look();
         if net.prefix_len > 32 || net.network() != net.addr {
             return Err(RouteError::BadNetwork);
         }
@@ -171,17 +172,20 @@ impl Stack {
     /// [`RouteError::NotFound`].
     #[doc(alias = "RTM_DELETE")]
     pub fn delete_route(&self, net: IfAddr) -> Result<(), RouteError> {
+        let _giant = self.0.look();
         self.0.routes.unset(net)
     }
 
     /// Every route, longest prefix first.
     #[doc(alias = "netstat -r")]
     pub fn routes(&self) -> Vec<RouteEntry> {
+        let _giant = self.0.look();
         self.0.routes.list()
     }
 
     /// Sends everything without a more precise route to `gateway`, which is on interface `index`.
     pub fn add_default_route(&self, index: IfIndex, gateway: Ipv4Addr) {
+        let _giant = self.0.look();
         if let Some(ifp) = self.0.interface(index) {
             self.0.routes.add_default(&ifp, gateway);
             self.forget_if_gone(&ifp);

@@ -121,14 +121,17 @@ impl Model {
 /// A packet header with something in every field.
 pub(crate) fn header(bits: u64) -> PktHdr {
     let mut draw = Draw::new(bits);
-    let mut hdr = PktHdr::default();
-    hdr.stamp_ns = draw.next();
-    hdr.flow = draw.next() as u32;
-    hdr.iface = draw.next() as u32;
-    hdr.tso_segsz = draw.next() as u16;
-    hdr.csum = Csum::from_bits_truncate(draw.next() as u8);
-    (hdr.l2_len, hdr.l3_len, hdr.l4_len) = (14, draw.next() as u8, draw.next() as u8);
-    hdr
+    PktHdr {
+        stamp_ns: draw.next(),
+        flow: draw.next() as u32,
+        iface: draw.next() as u32,
+        tso_segsz: draw.next() as u16,
+        csum: Csum::from_bits_truncate(draw.next() as u8),
+        l2_len: 14,
+        l3_len: draw.next() as u8,
+        l4_len: draw.next() as u8,
+        ..PktHdr::default()
+    }
 }
 
 /// What was put around the pages of a record, which says by its number which it is. Number 0 is of

@@ -19,7 +19,7 @@ use crate::batch::Batch;
 use crate::device::{Budget, Capabilities, Device};
 use crate::drops::DropReason;
 use crate::ether::arp::Neighbours;
-use crate::ifnet::{IfAddr, IfConfig, IfIndex, Ifnet};
+use crate::ifnet::{IfConfig, IfIndex, Ifnet};
 use crate::netisr;
 
 /// Queues an IP packet for the interface `iface`, which has its destination address.
@@ -48,15 +48,7 @@ pub(super) fn enqueue(
 /// The loopback interface. Its MTU is what a packet can be at most: nothing is gained by less.
 #[doc(alias = "lo0")]
 pub(crate) fn interface() -> Arc<Ifnet> {
-    let config = IfConfig {
-        name: "lo0".into(),
-        mac: None,
-        addrs: vec![IfAddr {
-            addr: Ipv4Addr::LOCALHOST,
-            prefix_len: 8,
-        }],
-        accept_any: false,
-    };
+    let config = IfConfig::new("lo0").with_addr(Ipv4Addr::LOCALHOST, 8);
     let neighbours = Neighbours::new(0);
     Arc::new(Ifnet::new(
         IfIndex::LOOPBACK,

@@ -27,7 +27,7 @@ mod forward;
 mod fragment;
 mod ident;
 pub(crate) mod input;
-mod loopback;
+pub(crate) mod loopback;
 pub(crate) mod output;
 mod reassemble;
 

@@ -1,7 +1,7 @@
 //! Tests of what is said about figures.
 
-use mbuf::{MbufPool, PoolConfig};
-use mbuma::{DropReason, GiantStats};
+use mbuf::{MbufPool, PoolConfig, SizeHistogram};
+use mbuma::{DropReason, GiantStats, IfStats};
 
 use super::super::figures::tests::figures;
 use super::*;
@@ -16,9 +16,17 @@ fn stack() -> StackStats {
     StackStats {
         received: 12,
         delivered: 10,
+        forwarded: 0,
         dropped: vec![(DropReason::IpBadChecksum, 2)],
         interfaces: Vec::new(),
         netisr: Vec::new(),
+        loopback: IfStats {
+            name: "lo0".to_owned(),
+            mac: wire::MacAddr::ZERO,
+            mtu: u16::MAX,
+            input: SizeHistogram::default().get(),
+            output: SizeHistogram::default().get(),
+        },
         giant: GiantStats {
             over_all: false,
             components: Vec::new(),

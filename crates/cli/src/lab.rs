@@ -6,10 +6,11 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, epair, extpgs, giant, refs, sizes};
+use lab::{alloc, epair, extpgs, giant, refs, sizes, stream};
 
 use crate::args::lab::{
     AllocArgs, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs, SizesArgs,
+    StreamArgs,
 };
 use crate::errors::Error;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Giant(args) => run_giant(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
+        Experiment::Stream(args) => run_stream(args),
     };
     match ran {
         // A reader that has seen enough, as `head`, is no failure.
@@ -143,6 +145,34 @@ fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     giant::run(&options, &mut out)
+}
+
+fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return stream::list(&mut out);
+    }
+    if !args.bench.is_empty() {
+        return stream::bench(&common.design, &args.bench, &mut out);
+    }
+    let mut child = this_program("stream");
+    // What a child is told is a design's name and a job.
+    if let Some(last) = child.last_mut() {
+        *last = "--design".into();
+    }
+    let options = stream::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        peers: args.peers.clone(),
+        child,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    };
+    stream::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or

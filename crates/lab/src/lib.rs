@@ -11,6 +11,7 @@
 //!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
+//!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
@@ -29,6 +30,7 @@ pub mod giant;
 mod harness;
 pub mod refs;
 pub mod sizes;
+pub mod stream;
 
 pub use error::Error;
 pub use harness::record::Record;

@@ -75,6 +75,17 @@ pub(crate) enum Experiment {
 
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
     Sizes(SizesArgs),
+
+    /// TCP from stack to stack in one process: ours, smoltcp, lwIP, gVisor's netstack, the kernel
+    #[command(
+        long_about = "Compare one TCP stream, and round trips of 64 bytes, between two stacks in one process (ours over \
+        an epair), on one thread and on two, with what smoltcp, lwIP, gVisor's netstack and the kernel make of the same.\n\n\
+        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. Where two \
+        threads take part, the latency between two CPUs is sampled before each reading, and readings taken while it was \
+        near and while it was far are kept apart."
+    )]
+    Stream(StreamArgs),
 }
 
 /// What every comparison takes.
@@ -307,4 +318,28 @@ pub(crate) struct EpairArgs {
     /// So many pages are to be got in the namespace that another mbuma has started this one in
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// What `mbuma lab stream` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab stream --list                        the cases and the designs
+  mbuma lab stream --case stream-1500-one,stream-1500-two --seconds-per-case 10
+  mbuma lab stream --design mbuma,mbuma-sums,smoltcp --json | jq .
+  mbuma lab stream --peers DIR                   where the peers' programs were built
+
+Peers are programs, which are looked for in DIR/bin and DIR/target/release; kernel-veth needs the right to make
+namespaces, and ip.")]
+pub(crate) struct StreamArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Where the peers' programs are [default: $PEERS_DIR, or $PB]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers: Option<PathBuf>,
+
+    /// One figure of one design, as the peers' programs print theirs: stream|rr MTU one|two SECONDS csum|nocsum
+    #[arg(long, num_args = 5, value_names = ["MODE", "MTU", "THREADS", "SECONDS", "CSUM"], hide = true)]
+    pub(crate) bench: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! Called by: the harness and the cases. Calls: libc.
 //! Invariants: no function here changes anything but the calling thread.
 //! Sources: proc(5), sched_setaffinity(2), gettid(2),
-//! getrusage(2).
+//! getrusage(2), unshare(2).
 
 use std::fs;
 use std::io;
@@ -45,12 +45,30 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
 
 /// How long this thread has had a CPU: a clock that stands still while other programs have it.
 pub(crate) fn thread_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// How long all threads of this process have had CPUs, together.
+pub(crate) fn process_time() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock(which: libc::clockid_t) -> Duration {
     // SAFETY: a timespec is two numbers.
     let mut time: libc::timespec = unsafe { mem::zeroed() };
     // SAFETY: the clock is one that every Linux has, and the timespec is ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    unsafe { libc::clock_gettime(which, &raw mut time) };
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Moves this thread, and no other, into a network namespace of its own, which has nothing in it.
+pub(crate) fn new_network() -> io::Result<()> {
+    // SAFETY: it takes no memory, and what it changes is the calling thread's.
+    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The number of this thread, for [`waited`].

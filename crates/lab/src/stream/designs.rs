@@ -1,0 +1,181 @@
+//! The list of contestants: what there is, and what to know about it.
+//!
+//! Called by: `mod.rs`. Calls: the ends, the programs.
+
+use super::case::{Job, Mode};
+use super::figures::Figures;
+use super::flow::{self, End};
+use super::ours::{self, Drive, Setup};
+use super::sums::Work;
+use super::{kernel, programs};
+use crate::harness::choice::{Absent, Kind};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A line of the list.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// What it is called everywhere.
+    pub(crate) name: &'static str,
+    /// Whose it is.
+    pub(crate) kind: Kind,
+    /// What it is, for `--list`.
+    pub(crate) about: &'static str,
+    /// What a reader of a figure should know.
+    pub(crate) note: &'static str,
+    run: Run,
+}
+
+/// Runs one for so long.
+type Run = fn(&Entry, Job, Duration, &Outside) -> Result<Figures, Absent>;
+
+/// What contestants need that are programs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outside {
+    /// Where the peers are.
+    pub(crate) peers: PathBuf,
+    /// How to start this program as one.
+    pub(crate) child: Vec<OsString>,
+}
+
+impl Entry {
+    /// Runs it.
+    pub(crate) fn run(&self, job: Job, time: Duration, out: &Outside) -> Result<Figures, Absent> {
+        (self.run)(self, job, time, out)
+    }
+}
+
+/// All contestants, in the order in which they are shown.
+pub(crate) const CATALOG: &[Entry] = &[
+    Entry {
+        name: "mbuma",
+        kind: Kind::Ours,
+        about: "copied in and out; segments pass the epair as they are",
+        note: "no sums",
+        run: |_, job, time, _| ours(job, time, Work::None, drive(job), false),
+    },
+    Entry {
+        name: "mbuma-direct",
+        kind: Kind::Ours,
+        about: "the same, taken in at the other end by who sends",
+        note: "no sums",
+        run: |_, job, time, _| ours(job, time, Work::None, other(drive(job)), false),
+    },
+    Entry {
+        name: "mbuma-ref",
+        kind: Kind::Ours,
+        about: "the same as mbuma, by reference: no byte is copied or looked at",
+        note: "no sums, no copies",
+        run: |_, job, time, _| ours(job, time, Work::None, drive(job), true),
+    },
+    Entry {
+        name: "mbuma-sums",
+        kind: Kind::Ours,
+        about: "as mbuma, and each byte summed by the sender and by the receiver",
+        note: "",
+        run: |_, job, time, _| summed(job, time, Work::Sum),
+    },
+    Entry {
+        name: "mbuma-frames",
+        kind: Kind::Ours,
+        about: "the same in frames of the MTU, as for a wire",
+        note: "",
+        run: |_, job, time, _| summed(job, time, Work::Cut),
+    },
+    Entry {
+        name: "smoltcp",
+        kind: Kind::Peer,
+        about: "smoltcp, joined by rings of slots in memory",
+        note: "",
+        run: |_, job, time, out| programs::smoltcp(&out.peers, job, time),
+    },
+    Entry {
+        name: "lwip",
+        kind: Kind::Peer,
+        about: "lwIP's raw API, both ends in one stack",
+        note: "one stack",
+        run: |_, job, time, out| programs::lwip(&out.peers, job, time),
+    },
+    Entry {
+        name: "netstack",
+        kind: Kind::Peer,
+        about: "gVisor's stack",
+        note: "",
+        run: |_, job, time, out| programs::netstack(&out.peers, job, time),
+    },
+    Entry {
+        name: "kernel-lo",
+        kind: Kind::Peer,
+        about: "the kernel's loopback, whatever the MTU",
+        note: "no sums",
+        run: |_, job, time, _| of(job, time, kernel::loopback(job).map_err(failed)?),
+    },
+    Entry {
+        name: VETH,
+        kind: Kind::Peer,
+        about: "the kernel's stack in two namespaces, a veth pair between",
+        note: "no sums",
+        run: |_, job, time, out| programs::in_namespace(&out.child, VETH, job, time),
+    },
+];
+
+/// Runs in a process of its own.
+const VETH: &str = "kernel-veth";
+
+/// What a process does that was started for one figure: the same, but the namespace is its own already.
+pub(crate) fn alone(entry: &Entry, job: Job, time: Duration) -> Result<Figures, Absent> {
+    match entry.name {
+        VETH => of(job, time, kernel::veth(job).map_err(failed)?),
+        _ => entry.run(job, time, &Outside::default()),
+    }
+}
+
+fn summed(job: Job, time: Duration, work: Work) -> Result<Figures, Absent> {
+    match job.sums {
+        true => ours(job, time, work, Drive::Polled, false),
+        false => Err(Absent("it is about sums".to_owned())),
+    }
+}
+
+fn ours(
+    job: Job,
+    time: Duration,
+    work: Work,
+    drive: Drive,
+    by_ref: bool,
+) -> Result<Figures, Absent> {
+    if by_ref && job.mode == Mode::Rr {
+        return Err(Absent("64 bytes are copied".to_owned()));
+    }
+    let setup = Setup {
+        mtu: job.mtu,
+        work,
+        drive,
+        by_ref,
+    };
+    of(job, time, ours::connected(setup))
+}
+
+/// What is best with so many threads.
+fn drive(_: Job) -> Drive {
+    Drive::Polled
+}
+
+fn other(drive: Drive) -> Drive {
+    match drive {
+        Drive::Direct => Drive::Polled,
+        Drive::Polled => Drive::Direct,
+    }
+}
+
+fn of<E: End>(job: Job, time: Duration, ends: [E; 2]) -> Result<Figures, Absent> {
+    Ok(match job.mode {
+        Mode::Stream => flow::stream(ends, job.two, time),
+        Mode::Rr => flow::rr(ends, job.two, time),
+    })
+}
+
+fn failed(error: std::io::Error) -> Absent {
+    Absent(error.to_string())
+}

@@ -1,0 +1,193 @@
+//! `mbuma lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one thread
+//! and on two, beside smoltcp, lwIP, gVisor's netstack and the kernel.
+//!
+//! Called by: the tool. Calls: the product's stacks and epair, the peers' programs, the harness.
+//!
+//! ```text
+//!   case.rs      what is done              designs.rs   who does it
+//!   flow.rs      the loops, for any end    ours.rs      two stacks and an epair     sums.rs   one that sums
+//!   figures.rs   what a run says           kernel.rs    loopback, veth              programs.rs   peers
+//! ```
+//!
+//! Sources: issue 5's table; `peers/README.md`, whose programs the loops are like.
+
+mod case;
+mod designs;
+mod figures;
+mod flow;
+mod kernel;
+mod options;
+mod ours;
+mod programs;
+mod sums;
+
+pub use options::Options;
+
+use crate::error::written;
+use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::progress::Progress;
+use crate::harness::record::of_group;
+use crate::harness::rounds::{Reading, by_mode};
+use crate::harness::{plot, table, xcore};
+use crate::{Error, Record};
+use case::{CASES, Case, Mode};
+use designs::{CATALOG, Entry};
+use figures::Figures;
+use options::Choice;
+use std::io::Write;
+
+/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
+    for case in &choice.cases {
+        let records = measure(case, &choice, &mut progress);
+        progress.clear();
+        let text = show(options.json, case, &records);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        all.extend(records);
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+/// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take them.
+/// Without a name, the design is the one whose work is the same as theirs.
+///
+/// # Errors
+/// [`Error`]: it can't be done, or `out` cannot be written.
+pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result<(), Error> {
+    let Some((job, time)) = programs::parse(words) else {
+        return Err(Error::Bad(
+            "--bench takes stream|rr MTU one|two SECONDS csum|nocsum".to_owned(),
+        ));
+    };
+    let alike = [if job.sums { "mbuma-sums" } else { "mbuma" }.to_owned()];
+    let names = if design.is_empty() { &alike } else { design };
+    for entry in chosen("design", names, CATALOG, |entry| entry.name)? {
+        let figures = designs::alone(&entry, job, time)
+            .map_err(|absent| Error::Bad(format!("{}: {absent}", entry.name)))?;
+        written(writeln!(out, "{}", figures.to_json()))?;
+    }
+    Ok(())
+}
+
+/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
+    let mut found = vec![Ok(Vec::new()); choice.entries.len()];
+    let reps = choice.effort.reps;
+    for round in 1..=reps {
+        for (entry, found) in choice.entries.iter().zip(&mut found) {
+            progress.say(&format!(
+                "{}: round {round} of {reps}, {}",
+                case.name, entry.name
+            ));
+            // Who is not there is asked once.
+            let Ok(readings) = found else { continue };
+            match reading(case, entry, choice) {
+                Ok(reading) => readings.push(reading),
+                Err(absent) => *found = Err(absent),
+            }
+        }
+    }
+    let records = choice
+        .entries
+        .iter()
+        .zip(found)
+        .map(|(entry, found)| records(case, entry, found));
+    let mut all: Vec<Record> = records.flatten().collect();
+    // Tables of one measure each, contestants in their order.
+    all.sort_by_key(|record| record.measure);
+    all
+}
+
+/// What one contestant did in one round, and the latency between the CPUs before it.
+type Round = (Figures, Option<f64>);
+
+fn reading(case: &Case, entry: &Entry, choice: &Choice) -> Result<Round, Absent> {
+    let effort = &choice.effort;
+    let cpus = effort.pair_of_cpus().filter(|_| case.job.two);
+    let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+    let figures = entry.run(case.job, effort.reading, &choice.outside)?;
+    Ok((figures, xcore_ns))
+}
+
+fn records(case: &Case, entry: &Entry, found: Result<Vec<Round>, Absent>) -> Vec<Record> {
+    let rounds = match found {
+        Ok(rounds) => rounds,
+        Err(absent) => {
+            let note = absent.to_string();
+            return vec![Record {
+                note,
+                ..empty(case, entry)
+            }];
+        }
+    };
+    let readings: Vec<Reading> = rounds
+        .iter()
+        .map(|(figures, xcore_ns)| Reading {
+            ns: figures.main(),
+            xcore_ns: *xcore_ns,
+            disturbed: false,
+        })
+        .collect();
+    let groups = by_mode(&readings);
+    let record = |group| of_group(empty(case, entry), group);
+    groups.iter().map(record).collect()
+}
+
+/// A record without figures.
+fn empty(case: &Case, entry: &Entry) -> Record {
+    Record {
+        experiment: "stream",
+        case: case.name,
+        design: entry.name,
+        unit: match case.job.mode {
+            Mode::Stream => "Gbit/s",
+            Mode::Rr => "us, p50",
+        },
+        threads: Some(1 + usize::from(case.job.two)),
+        note: if case.job.sums { entry.note } else { "" }.to_owned(),
+        ours: entry.kind == Kind::Ours,
+        ..Record::default()
+    }
+}
+
+/// A case as it is printed.
+fn show(json: bool, case: &Case, records: &[Record]) -> String {
+    if json {
+        let line = |record: &Record| record.to_json() + "\n";
+        return records.iter().map(line).collect();
+    }
+    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
+    table::by_unit(records, title) + "\n"
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in CASES {
+        text += &format!("  {:<23} {case}\n", case.name);
+    }
+    text += "\ndesigns:\n";
+    for entry in CATALOG {
+        let whose = match entry.kind {
+            Kind::Ours => "ours: ",
+            _ => "peer: ",
+        };
+        text += &format!("  {:<14} {whose}{}\n", entry.name, entry.about);
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

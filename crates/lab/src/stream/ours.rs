@@ -1,0 +1,222 @@
+//! Two of our stacks in this process, joined by an epair, and a connection between them.
+//!
+//! Called by: `designs.rs`. Calls: [`Stack`], [`EpairEnd`].
+//!
+//! ```text
+//!   Direct   who sends takes the packets in at the other end as well; its thread does all but the reading
+//!   Polled   each end's thread takes in what arrives there, when a mark says that something did
+//! ```
+//!
+//! Invariants: the stacks live as long as their ends. Locks: none here.
+
+use super::flow::{CHUNK, End};
+use super::sums::{Sums, Work};
+use kern::Random;
+use mbuf::Chain;
+use mbuma::device::Budget;
+use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, State, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+/// Who takes in what arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drive {
+    Direct,
+    Polled,
+}
+
+/// How the stacks are joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) mtu: u16,
+    pub(crate) work: Work,
+    pub(crate) drive: Drive,
+    /// Data is handed over by reference instead of being copied in and out.
+    pub(crate) by_ref: bool,
+}
+
+/// One end: a stack and its side of the connection.
+pub(crate) struct OurEnd {
+    stream: TcpStream,
+    /// What is sent by reference, over and over.
+    lent: Option<Chain>,
+    inlet: Option<Inlet>,
+    turns: u32,
+    /// Last: it takes itself out of the stack when the stream is gone.
+    _end: EpairEnd,
+    stack: Stack,
+}
+
+/// Where packets come in that nobody else takes in.
+struct Inlet {
+    index: IfIndex,
+    mark: Arc<Mark>,
+    /// The last look said that there may be more.
+    more: bool,
+}
+
+/// Something arrived.
+#[derive(Default)]
+struct Mark(AtomicBool);
+
+impl Wake for Mark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    // Release, to the Acquire of who takes it down: the packets are there.
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Inlet {
+    fn run(&mut self, stack: &Stack) {
+        // A read first: the line stays shared while nothing comes.
+        let marked = self.mark.0.load(Ordering::Relaxed);
+        if self.more || (marked && self.mark.0.swap(false, Ordering::Acquire)) {
+            self.more = stack.poll_interface(self.index, ALL).unwrap_or(false);
+        }
+    }
+}
+
+/// Two ends that are connected.
+pub(crate) fn connected(setup: Setup) -> [OurEnd; 2] {
+    let stacks = [1, 2].map(stack);
+    let (mut a, mut b) = EpairEnd::pair(EpairConfig {
+        mtu: setup.mtu,
+        queue_max: QUEUE,
+    });
+    let mut inlets = [
+        attach(&mut a, &stacks[0], 1, setup),
+        attach(&mut b, &stacks[1], 2, setup),
+    ];
+    let listener = stacks[1]
+        .tcp_listen(SERVER, 1)
+        .expect("a new stack has the port free");
+    let client = stacks[0]
+        .tcp_connect(ANY, SERVER)
+        .expect("a new stack has a port");
+    let server = loop {
+        for (inlet, stack) in inlets.iter_mut().zip(&stacks) {
+            inlet.iter_mut().for_each(|inlet| inlet.run(stack));
+        }
+        if client.state() == State::Established
+            && let Some(server) = listener.accept()
+        {
+            break server;
+        }
+    };
+    let [one, two] = stacks;
+    let [in_a, in_b] = inlets;
+    [
+        OurEnd::new(one, client, a, in_a, setup),
+        OurEnd::new(two, server, b, in_b, setup),
+    ]
+}
+
+fn stack(seed: u64) -> Stack {
+    let clock = Arc::new(kern::MonotonicClock::new());
+    Stack::new(Config::new(clock, Random::from_seed(seed)))
+        .expect("address space for a stack's buffers")
+}
+
+fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<Inlet> {
+    let addr = IfAddr {
+        addr: Ipv4Addr::new(192, 0, 2, host),
+        prefix_len: 24,
+    };
+    let config = IfConfig {
+        name: "epair0".to_owned(),
+        mac: None,
+        addrs: vec![addr],
+        accept_any: false,
+    };
+    let mark = Arc::new(Mark::default());
+    let waker = Waker::from(Arc::clone(&mark));
+    let index = match (setup.work, setup.drive) {
+        (Work::None, Drive::Direct) => {
+            end.attach(stack, config, Input::Direct);
+            return None;
+        }
+        (Work::None, Drive::Polled) => end.attach(stack, config, Input::Polled(waker)),
+        (work, _) => {
+            let plug = end.plug();
+            plug.set_waker(waker);
+            stack.attach(Arc::new(Sums::new(plug, work)), config)
+        }
+    };
+    let more = false;
+    Some(Inlet { index, mark, more })
+}
+
+impl OurEnd {
+    fn new(
+        stack: Stack,
+        stream: TcpStream,
+        end: EpairEnd,
+        inlet: Option<Inlet>,
+        setup: Setup,
+    ) -> Self {
+        stream.set_nodelay(true);
+        let lend = || Chain::from_slice(stack.pool(), &[7; CHUNK]).expect("a new stack's buffers");
+        Self {
+            stream,
+            lent: setup.by_ref.then(lend),
+            inlet,
+            turns: 0,
+            _end: end,
+            stack,
+        }
+    }
+}
+
+impl End for OurEnd {
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        let Some(lent) = &mut self.lent else {
+            return self.stream.send(bytes).unwrap_or(0);
+        };
+        let n = bytes.len().min(CHUNK);
+        if self.stream.send_space() < n {
+            return 0;
+        }
+        let shared = lent.share(0, n).map(|data| self.stream.send_chain(data));
+        if matches!(shared, Ok(Ok(()))) { n } else { 0 }
+    }
+
+    fn recv(&mut self, buf: &mut [u8]) -> usize {
+        if self.lent.is_none() {
+            return self.stream.recv(buf).unwrap_or(0);
+        }
+        self.stream
+            .recv_chain(buf.len())
+            .map_or(0, |data| data.len())
+    }
+
+    fn turn(&mut self) {
+        if let Some(inlet) = &mut self.inlet {
+            inlet.run(&self.stack);
+        }
+        self.turns += 1;
+        if self.turns.is_multiple_of(TURNS_A_TICK) {
+            let _ = self.stack.poll();
+        }
+    }
+}
+
+/// The server's address.
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+/// Any of our own.
+const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+/// Packets that wait in one direction at most.
+const QUEUE: usize = 4096;
+/// Timers are for what goes wrong: they may be late by so many turns.
+const TURNS_A_TICK: u32 = 256;
+/// Everything that waits.
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};

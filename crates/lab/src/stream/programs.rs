@@ -1,0 +1,136 @@
+//! Contestants that are programs: those of `peers`, and this one in a namespace of its own.
+//!
+//! Called by: `designs.rs`. Calls: the programs, and reads the line that they print.
+//!
+//! A program is run anew for each reading, with its start and its handshake before the clock starts. Invariants: who
+//! can't take part is told from who failed.
+
+use super::case::{Job, Mode};
+use super::figures::Figures;
+use crate::harness::choice::Absent;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Where `peers/setup.sh` and `peers/bench_inproc.sh` leave the peers: what was said, `PEERS_DIR`, `PB` as those
+/// scripts have it, or their default.
+pub(crate) fn directory(said: Option<&Path>) -> PathBuf {
+    let variable = |name| env::var_os(name).map(PathBuf::from);
+    said.map(PathBuf::from)
+        .or_else(|| variable("PEERS_DIR"))
+        .or_else(|| variable("PB"))
+        .unwrap_or_else(|| PathBuf::from("/tmp/peers"))
+}
+
+/// smoltcp's program.
+pub(crate) fn smoltcp(dir: &Path, job: Job, time: Duration) -> Result<Figures, Absent> {
+    let mut command = there(&dir.join("target/release/smoltcp_bench"))?;
+    let mtu = job.mtu.to_string();
+    command.args([job.mode.name(), &mtu, job.threads(), &seconds(time)]);
+    command.arg(job.csum());
+    figures(&mut command)
+}
+
+/// gVisor's: it has as many threads as Go gives it.
+pub(crate) fn netstack(dir: &Path, job: Job, time: Duration) -> Result<Figures, Absent> {
+    let mut command = there(&dir.join("bin/netstack_bench"))?;
+    command.args([job.mode.name(), &job.mtu.to_string(), &seconds(time)]);
+    if !job.two {
+        command.env("GOMAXPROCS", "1");
+    }
+    if !job.sums {
+        command.arg("nocsum");
+    }
+    figures(&mut command)
+}
+
+/// lwIP's, built for one MTU each, with one stack that has both ends.
+pub(crate) fn lwip(dir: &Path, job: Job, time: Duration) -> Result<Figures, Absent> {
+    if job.two || !job.sums {
+        return Err(Absent("one thread, with sums".to_owned()));
+    }
+    let mut command = there(&dir.join(format!("bin/lwip_bench_raw_{}", job.mtu)))?;
+    command.args([job.mode.name(), &seconds(time)]);
+    figures(&mut command)
+}
+
+/// This program, started with `child`, in a network namespace.
+pub(crate) fn in_namespace(
+    child: &[OsString],
+    design: &str,
+    job: Job,
+    time: Duration,
+) -> Result<Figures, Absent> {
+    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let allowed = |way: &&&[&str]| {
+        let probe = Command::new("unshare").args(**way).arg("true").output();
+        probe.is_ok_and(|out| out.status.success())
+    };
+    let way = ways.iter().find(allowed).ok_or("no right to a namespace");
+    let way = way.map_err(|why| Absent(why.to_owned()))?;
+    let mut command = Command::new("unshare");
+    command.args(*way).args(child).arg(design).arg("--bench");
+    command.args([job.mode.name(), &job.mtu.to_string(), job.threads()]);
+    command.args([&seconds(time), job.csum()]);
+    figures(&mut command)
+}
+
+/// A program, if it is there.
+fn there(path: &Path) -> Result<Command, Absent> {
+    match path.is_file() {
+        true => Ok(Command::new(path)),
+        false => Err(Absent("not built: see --peers".to_owned())),
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}
+
+fn figures(command: &mut Command) -> Result<Figures, Absent> {
+    let name = Path::new(command.get_program()).file_name();
+    let name = name.unwrap_or(OsStr::new("it")).display().to_string();
+    let output = command
+        .output()
+        .map_err(|e| Absent(format!("{name}: {e}")))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().rev().find_map(Figures::parse);
+    line.ok_or_else(|| {
+        let why = String::from_utf8_lossy(&output.stderr);
+        Absent(format!(
+            "{name}: {}",
+            why.lines().next().unwrap_or("no figures")
+        ))
+    })
+}
+
+/// What a program may be asked for, for the command line of this one.
+pub(crate) fn parse(words: &[String]) -> Option<(Job, Duration)> {
+    let [mode, mtu, threads, secs, csum] = words else {
+        return None;
+    };
+    let mode = [Mode::Stream, Mode::Rr]
+        .into_iter()
+        .find(|m| m.name() == mode)?;
+    let two = match threads.as_str() {
+        "one" => false,
+        "two" => true,
+        _ => return None,
+    };
+    let sums = match csum.as_str() {
+        "csum" => true,
+        "nocsum" => false,
+        _ => return None,
+    };
+    let mtu = mtu.parse().ok().filter(|&mtu| mtu >= 68)?;
+    let time = Duration::try_from_secs_f64(secs.parse().ok()?).ok()?;
+    let job = Job {
+        mode,
+        mtu,
+        two,
+        sums,
+    };
+    Some((job, time))
+}

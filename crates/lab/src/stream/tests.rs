@@ -1,0 +1,113 @@
+//! The loops carry what they are given, whoever carries it, and programs are told and read right.
+
+use super::case::{Job, Mode};
+use super::designs::{CATALOG, alone};
+use super::figures::Figures;
+use super::flow::End;
+use super::ours::{Drive, Setup, connected};
+use super::programs;
+use super::sums::Work;
+use super::*;
+use std::time::Duration;
+
+fn job(mode: Mode, two: bool, sums: bool) -> Job {
+    Job {
+        mode,
+        mtu: 1500,
+        two,
+        sums,
+    }
+}
+
+/// Breaks if a way of joining two stacks loses, repeats or changes a byte.
+#[test]
+fn every_way_of_joining_carries_the_bytes() {
+    let ways = [
+        (Work::None, Drive::Direct),
+        (Work::None, Drive::Polled),
+        (Work::Sum, Drive::Polled),
+        (Work::Cut, Drive::Polled),
+    ];
+    for (work, drive) in ways {
+        let [mut from, mut to] = connected(Setup {
+            mtu: 1500,
+            work,
+            drive,
+            by_ref: false,
+        });
+        let sent: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+        let (mut at, mut got, mut buf) = (0, Vec::new(), [0; 5000]);
+        while got.len() < sent.len() {
+            at += from.send(&sent[at..]);
+            from.turn();
+            to.turn();
+            let n = to.recv(&mut buf);
+            got.extend_from_slice(&buf[..n]);
+        }
+        assert!(got == sent, "{work:?}, {drive:?}");
+    }
+}
+
+/// Breaks if a design that needs nothing from outside does not run, or its line is not read as it was written.
+#[test]
+fn what_is_built_in_runs_and_its_figures_survive_the_line() {
+    let built_in = CATALOG
+        .iter()
+        .filter(|e| e.kind == Kind::Ours || e.name == "kernel-lo");
+    for entry in built_in {
+        for (mode, two) in [
+            (Mode::Stream, false),
+            (Mode::Stream, true),
+            (Mode::Rr, true),
+        ] {
+            if entry.name == "mbuma-ref" && mode == Mode::Rr {
+                continue;
+            }
+            let figures = alone(entry, job(mode, two, true), Duration::from_millis(20));
+            let figures = figures.unwrap_or_else(|why| panic!("{}: {why}", entry.name));
+            assert!(figures.main() > 0.0, "{}: {figures:?}", entry.name);
+            let read = Figures::parse(&figures.to_json()).expect("a line of its own");
+            assert!((read.main() - figures.main()).abs() <= 0.005, "{read:?}");
+        }
+    }
+}
+
+/// Breaks if a job is understood as another than what was typed.
+#[test]
+fn a_job_is_what_was_typed() {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let parsed = programs::parse(&words("rr 1500 two 0.5 nocsum"));
+    assert_eq!(
+        parsed,
+        Some((job(Mode::Rr, true, false), Duration::from_millis(500)))
+    );
+    for bad in [
+        "rr 1500 two 0.5",
+        "rr 1500 three 0.5 csum",
+        "rr 67 two 0.5 csum",
+        "rr 1500 two -1 csum",
+        "tx 1500 two 1 csum",
+        "rr 70000 two 1 csum",
+    ] {
+        assert_eq!(programs::parse(&words(bad)), None, "{bad}");
+    }
+}
+
+/// Breaks if a program that is missing stops the others, or goes unsaid.
+#[test]
+fn a_missing_program_is_said_to_be_missing() {
+    let mut out = Vec::new();
+    let options = Options {
+        cases: vec!["stream-1500-one".to_owned()],
+        designs: vec!["mbuma".to_owned(), "smoltcp".to_owned()],
+        seconds_per_case: 0.02,
+        reps: 2,
+        peers: Some("/nowhere".into()),
+        progress: false,
+        ..Options::default()
+    };
+    run(&options, &mut out).expect("it runs");
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains("smoltcp       skipped: not built"), "{text}");
+    assert!(text.contains("mbuma  "), "{text}");
+}

@@ -20,6 +20,7 @@ use kern::{Cpu, GiantGuard, Time};
 use mbuf::{Mbufq, Packet};
 
 use crate::drops::DropReason;
+use crate::few::Few;
 use crate::ifnet::Ifnet;
 use crate::netisr;
 use crate::socket::wakers::Wakes;
@@ -37,9 +38,9 @@ pub(crate) struct Batch<'s> {
     pub(crate) now: Time,
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
-    touched: Vec<Arc<Inpcb>>,
-    transmit: Vec<(Arc<Ifnet>, usize)>,
-    wakes: Vec<Wakes>,
+    touched: Few<Arc<Inpcb>>,
+    transmit: Few<(Arc<Ifnet>, usize)>,
+    wakes: Few<Wakes>,
     /// CPUs that were given something to do, and are not the caller.
     kicked: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
@@ -57,9 +58,9 @@ impl<'s> Batch<'s> {
             stack,
             now: stack.clock.now(),
             cpu: stack.cpus.current(),
-            touched: Vec::new(),
-            transmit: Vec::new(),
-            wakes: Vec::new(),
+            touched: Few::new(),
+            transmit: Few::new(),
+            wakes: Few::new(),
             kicked: Vec::new(),
             netisr: netisr::Outbox::default(),
             giant,
@@ -159,12 +160,14 @@ impl<'s> Batch<'s> {
 }
 
 /// Calls whom there is to be woken, without Giant.
-fn call(stack: &Inner, kicked: &mut Vec<usize>, wakes: &mut Vec<Wakes>) {
+fn call(stack: &Inner, kicked: &mut Vec<usize>, wakes: &mut Few<Wakes>) {
     if kicked.is_empty() && wakes.is_empty() {
         return;
     }
     stack.config.giant.without(|| {
         kicked.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
-        wakes.drain(..).for_each(Wakes::wake);
+        while let Some(wakes) = wakes.pop() {
+            wakes.wake();
+        }
     });
 }

@@ -79,6 +79,7 @@ mod datagramq;
 pub mod device;
 mod drops;
 mod ether;
+mod few;
 mod giant;
 mod icmp;
 mod ifnet;

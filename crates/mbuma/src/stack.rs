@@ -292,11 +292,14 @@ impl Stack {
         };
         let mut frames = Mbufq::new();
         let more = self.0.outward(&ifp, || device.receive(&mut frames, budget));
-        self.0.enter(|batch| {
-            for frame in frames {
-                ether::input::run(batch, &ifp, frame);
-            }
-        });
+        // Whoever looks for more mostly finds nothing: that is no entry.
+        if !frames.is_empty() {
+            self.0.enter(|batch| {
+                for frame in frames {
+                    ether::input::run(batch, &ifp, frame);
+                }
+            });
+        }
         for (reason, n) in self.0.outward(&ifp, || device.take_drops()) {
             self.0.received.add(n);
             self.0.drops.add(reason, n);

@@ -45,7 +45,8 @@ pub(crate) struct Ext {
     buf: *mut u8,
     home: Home,
     size: u32,
-    _pad: u32,
+    /// Whether another CPU has had the storage since this one wrote to it: 0 or 1. A hint.
+    elsewhere: u32,
 }
 
 /// Where the storage goes when its last reference is dropped.
@@ -81,14 +82,14 @@ impl Ext {
     #[inline]
     #[track_caller]
     pub(crate) fn cluster_unless_short(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        let (buf, refs, zone) = zones.alloc_cluster(size)?;
+        let (buf, (refs, elsewhere), zone) = zones.alloc_cluster(size)?;
         let home = Home::Cluster(zone);
         Ok(Self {
             buf: buf.as_ptr(),
             refs,
             home,
             size: size.bytes() as u32,
-            _pad: 0,
+            elsewhere: u32::from(elsewhere),
         })
     }
 
@@ -112,7 +113,7 @@ impl Ext {
             refs,
             home,
             size: 0,
-            _pad: 0,
+            elsewhere: 0,
         };
         // SAFETY: just leaked, so it lives; the count beside it is not covered by the reference.
         let owner = unsafe { &(*lent.as_ptr()).owner };
@@ -179,7 +180,7 @@ impl Ext {
             refs: self.refs,
             home: self.home,
             size: self.size,
-            _pad: 0,
+            elsewhere: self.elsewhere,
         }
     }
 
@@ -208,6 +209,25 @@ impl Ext {
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.size as usize
+    }
+
+    /// Forgets who had the storage before: a packet keeps its cluster for many lives, and only the first is known.
+    #[inline]
+    pub(crate) fn kept(mut self) -> Self {
+        self.elsewhere = 0;
+        self
+    }
+
+    /// Whether the storage came out of its zone with its lines in another CPU's caches.
+    #[inline]
+    pub(crate) fn was_elsewhere(&self) -> bool {
+        self.elsewhere != 0
+    }
+
+    /// Notes that this CPU has read much of the storage.
+    #[inline]
+    pub(crate) fn note_reader(&self) {
+        self.refs().note_reader();
     }
 
     /// True if nobody else can see the storage, and it is ours to write.

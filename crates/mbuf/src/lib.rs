@@ -187,6 +187,7 @@
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
 
 mod chain;
+mod copy;
 mod cursor;
 mod error;
 mod ext;

@@ -77,6 +77,7 @@ pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
         let src = &m.bytes()[at..];
         let n = src.len().min(dst.len());
         dst[..n].copy_from_slice(&src[..n]);
+        m.note_reader(n);
         dst = &mut dst[n..];
         at = 0;
         match m.next() {

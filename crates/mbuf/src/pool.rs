@@ -111,17 +111,17 @@ impl Zones {
         Ok(unsafe { self.mbufs().alloc()? })
     }
 
-    /// A cluster, its count, which is 1, and the zone that it goes back to.
+    /// A cluster, its count, which is 1, whether another CPU has it in its caches, and the zone that it goes back to.
     #[inline]
     #[track_caller]
     pub(crate) fn alloc_cluster(
         &self,
         size: ClusterSize,
-    ) -> Result<(NonNull<u8>, NonNull<Refs>, RawZoneRef), NoBufs> {
+    ) -> Result<(NonNull<u8>, (NonNull<Refs>, bool), RawZoneRef), NoBufs> {
         let zone = &self.clusters[size as usize];
         let buf = zone.alloc()?;
         // SAFETY: `buf` is a live item of this zone, which was built with counts.
-        let refs = unsafe { zone.refcount(buf) };
+        let refs = unsafe { zone.counts(buf) };
         Ok((buf, Refs::begin(refs), zone.as_ref_ptr()))
     }
 

@@ -49,8 +49,22 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 /// The number of references to one piece of storage.
 ///
 /// Over std's atomic, which is what lies in a zone's side table, but in the models.
-#[repr(transparent)]
-pub(crate) struct Refs<W = AtomicU32>(W);
+#[repr(C)]
+pub(crate) struct Refs<W = AtomicU32> {
+    count: W,
+    /// Whose caches the storage is in: [`NOBODY`]'s yet, those of one CPU (its number and 1), or [`OTHERS`] than who
+    /// took it. A hint (see `copy.rs`) in the count's own line, apart from the protocol.
+    used_by: AtomicU32,
+}
+
+const NOBODY: u32 = 0;
+const OTHERS: u32 = u32::MAX;
+
+/// This CPU, as [`Refs::used_by`] has it.
+#[inline]
+fn here() -> u32 {
+    kern::cpu::current() as u32 + 1
+}
 
 /// What giving a reference back came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,29 +77,48 @@ pub(crate) enum Release {
 }
 
 impl Refs {
-    /// One reference, counted in the word that lies with fresh storage. Nobody else looks there.
+    /// One reference, counted in the words that lie with fresh storage, and whether the storage is in another CPU's
+    /// caches. Nobody else looks there.
     #[inline]
-    pub(crate) fn begin(word: &AtomicU32) -> NonNull<Self> {
-        // Relaxed: whoever gets a reference gets it through something that synchronises.
-        word.store(1, Ordering::Relaxed);
-        NonNull::from(word).cast()
+    pub(crate) fn begin(words: &[AtomicU32; 2]) -> (NonNull<Self>, bool) {
+        let [count, used_by] = words;
+        // Relaxed, all three: whoever gets a reference gets it through something that synchronises.
+        count.store(1, Ordering::Relaxed);
+        let (before, here) = (used_by.load(Ordering::Relaxed), here());
+        used_by.store(here, Ordering::Relaxed);
+        (
+            NonNull::from(words).cast(),
+            before != NOBODY && before != here,
+        )
+    }
+
+    /// Notes that this CPU read the storage.
+    #[inline]
+    pub(crate) fn note_reader(&self) {
+        // Relaxed: a hint. Of two that write at once, both write the same.
+        if self.used_by.load(Ordering::Relaxed) != here() {
+            self.used_by.store(OTHERS, Ordering::Relaxed);
+        }
     }
 }
 
 impl<W: Word> Refs<W> {
     /// One reference.
     pub(crate) fn one() -> Self {
-        Self(W::new(1))
+        Self {
+            count: W::new(1),
+            used_by: AtomicU32::new(NOBODY),
+        }
     }
 
     /// Counts one more. Refused if there are absurdly many.
     #[inline]
     pub(crate) fn share(&self) -> Result<(), NoBufs> {
         // Relaxed: we have a reference, so the storage can't go away meanwhile.
-        if self.0.fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
+        if self.count.fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
             // Relaxed: what was added is gone before anybody did anything with it, and it can't
             // have been the last, since we have ours.
-            self.0.fetch_sub(1, Ordering::Relaxed);
+            self.count.fetch_sub(1, Ordering::Relaxed);
             return Err(NoBufs);
         }
         Ok(())
@@ -99,22 +132,22 @@ impl<W: Word> Refs<W> {
             return self.share();
         }
         // Relaxed: whoever gets the new one gets it through something that synchronises.
-        self.0.store(2, Ordering::Relaxed);
+        self.count.store(2, Ordering::Relaxed);
         Ok(())
     }
 
     /// Gives a reference back.
     #[inline(always)]
     pub(crate) fn release(&self) -> Release {
-        let word = self.0.load(Ordering::Acquire);
+        let word = self.count.load(Ordering::Acquire);
         let zero = if word & COUNT == 1 {
             word & ZERO_ON_FREE != 0
         } else {
-            let before = self.0.fetch_sub(1, Ordering::Release);
+            let before = self.count.fetch_sub(1, Ordering::Release);
             if before & COUNT != 1 {
                 return Release::Shared;
             }
-            self.0.fence(Ordering::Acquire);
+            self.count.fence(Ordering::Acquire);
             before & ZERO_ON_FREE != 0
         };
         Release::Last { zero }
@@ -123,36 +156,36 @@ impl<W: Word> Refs<W> {
     /// True if the caller's is the only reference: what others did with theirs is done.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
-        self.0.load(Ordering::Acquire) & COUNT == 1
+        self.count.load(Ordering::Acquire) & COUNT == 1
     }
 
     /// True if the caller's is the only reference and nothing was wished for.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 1
+        self.count.load(Ordering::Acquire) == 1
     }
 
     /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
     pub(crate) fn wish_zeros(&self) {
         // Relaxed: whoever gives the last reference back reads this bit in the word that says so.
-        self.0.fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
+        self.count.fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
     }
 
     /// Whether somebody wished for zeros. A copy has to ask for the same.
     pub(crate) fn wants_zeros(&self) -> bool {
         // Relaxed: a wish that comes while somebody copies is one that comes too late for the copy.
-        self.0.load(Ordering::Relaxed) & ZERO_ON_FREE != 0
+        self.count.load(Ordering::Relaxed) & ZERO_ON_FREE != 0
     }
 
     /// Sets the count, for a test of its limits.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn set(&self, count: u32) {
-        self.0.store(count, Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
     }
 
     /// The count, for a test of its limits.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed) & COUNT
+        self.count.load(Ordering::Relaxed) & COUNT
     }
 }

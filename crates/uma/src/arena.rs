@@ -277,7 +277,7 @@ impl Arena {
         self.owns(pointer) && self.geo.is_item(self.offset_of(pointer))
     }
 
-    /// The reference count of an item.
+    /// The reference count of an item, and the word beside it.
     ///
     /// # Panics
     /// If the zone was made without reference counts.
@@ -285,17 +285,17 @@ impl Arena {
     /// # Safety
     /// `item` is a live item of this arena: that its entry was opened rests on it.
     #[inline]
-    pub(crate) unsafe fn count_of(&self, item: NonNull<u8>) -> &AtomicU32 {
+    pub(crate) unsafe fn counts_of(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
         let Some(counts) = &self.counts else {
             no_counts()
         };
         let number = self.geo.number_of(self.place_of(item));
         // SAFETY: the item is ours, so its number is below the table's length in entries.
         let entry = unsafe { counts.base().add(number * COUNT_BYTES) };
-        // SAFETY: the entry is 64-byte aligned, opened with the item's slab, zero or a value an
-        // AtomicU32 left there, touched by nothing but through this type, and mapped as long as
+        // SAFETY: the entry is 64-byte aligned and as long, opened with the item's slab, zero or values that
+        // AtomicU32s left there, touched by nothing but through this type, and mapped as long as
         // the arena, which the result borrows, exists.
-        unsafe { entry.cast::<AtomicU32>().as_ref() }
+        unsafe { entry.cast::<[AtomicU32; 2]>().as_ref() }
     }
 }
 

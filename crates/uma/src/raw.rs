@@ -224,6 +224,21 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.refcount(item) }
     }
 
+    /// The reference count beside an item, and a word in the same line for whatever its users note.
+    ///
+    /// # Panics
+    /// As [`refcount`](Self::refcount).
+    ///
+    /// # Safety
+    /// As [`refcount`](Self::refcount). Both words stay as they are while the item is free, and are zero in an item
+    /// that never was allocated or whose pages the system had back.
+    #[inline]
+    pub unsafe fn counts(&self, item: NonNull<u8>) -> &[AtomicU32; 2] {
+        // SAFETY: the caller says that the item is live and ours, and the handle keeps the zone
+        // as long as the result is borrowed.
+        unsafe { self.zone.counts(item) }
+    }
+
     /// Whether the address is in the range that this zone cuts its items from. Always false for a
     /// cache-only zone, which has none.
     #[inline]

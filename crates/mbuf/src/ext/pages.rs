@@ -65,7 +65,7 @@ impl Ext {
             refs: lent.cast(),
             home: Home::Owner(lent.cast()),
             size: 0,
-            _pad: 0,
+            elsewhere: 0,
         }
     }
 

@@ -12,6 +12,7 @@ use core::{ptr, slice};
 
 use super::{Mbuf, internal};
 use crate::chain::PINNED_PER_BYTE_MAX;
+use crate::copy::{AROUND_MIN, copy_elsewhere};
 use crate::ext::Ext;
 use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
 
@@ -137,8 +138,23 @@ impl Mbuf {
     /// # Panics
     /// If there is not that much room.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.room_mut()[..bytes.len()].copy_from_slice(bytes);
+        let elsewhere = self.ext().is_some_and(Ext::was_elsewhere);
+        let room = &mut self.room_mut()[..bytes.len()];
+        match elsewhere {
+            true => copy_elsewhere(room, bytes),
+            false => room.copy_from_slice(bytes),
+        }
         self.grow(bytes.len());
+    }
+
+    /// Notes that this CPU has read `n` bytes of it, for whoever fills the storage next.
+    #[inline]
+    pub(crate) fn note_reader(&self, n: usize) {
+        if n >= AROUND_MIN
+            && let Some(ext) = self.ext()
+        {
+            ext.note_reader();
+        }
     }
 
     /// Shows `n` bytes of the room before the first, and returns them.

@@ -130,7 +130,7 @@ impl Mbuf {
             Ok(ext) => {
                 let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
                 // SAFETY: inside of the item; what was there was dropped.
-                unsafe { ptr::write(place, ext) };
+                unsafe { ptr::write(place, ext.kept()) };
                 zones.bare_packet_ends();
                 Ok(())
             }

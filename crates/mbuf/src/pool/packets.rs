@@ -40,7 +40,7 @@ impl Hooks for Packets {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         // Not by way of the packet zone's own spare clusters: it is this zone that wants one.
         let ext = Ext::cluster_unless_short(self.mbufs.hooks(), ClusterSize::K2);
-        let ext = ext.map_err(|_| HookFailed)?;
+        let ext = ext.map_err(|_| HookFailed)?.kept();
         // SAFETY: inside of the item, which is free and ours during the call.
         unsafe { place(item).write(ext) };
         // SAFETY: as above.

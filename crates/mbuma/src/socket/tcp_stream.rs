@@ -18,6 +18,7 @@ use super::SocketError;
 use super::park::{Wait, retry};
 use crate::stack::{Inner, Stack};
 use crate::tcp::State;
+use crate::tcp::output;
 use crate::tcp::pcb::{Inpcb, Key, Tcb};
 
 /// A connection. Dropping it closes it: what is in the send buffer is still delivered.
@@ -126,11 +127,13 @@ impl TcpStream {
         });
     }
 
-    /// Runs `f` on the connection, then gives it a turn to send.
+    /// Runs `f` on the connection, then gives it a turn to send: at once, since nothing else comes in this batch, and
+    /// the connection is locked already.
     fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
         self.stack.enter(|batch| {
-            let result = f(&mut self.pcb.tcb.lock());
-            batch.touch(&self.pcb);
+            let mut t = self.pcb.tcb.lock();
+            let result = f(&mut t);
+            output::locked(batch, &self.pcb, t);
             result
         })
     }
@@ -316,7 +319,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     t.close(Some(SocketError::Closed));
     drop(t);
     if tell {
-        crate::tcp::output::reset(batch, pcb.key, seq, ack);
+        output::reset(batch, pcb.key, seq, ack);
     }
     batch.touch(pcb);
 }

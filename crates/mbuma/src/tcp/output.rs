@@ -9,11 +9,12 @@
 //!   ack      what the peer should know and nothing above told it
 //! ```
 //!
-//! Called by: [`Batch::finish`], once a batch for each touched connection. Calls: `segment`,
+//! Called by: [`Batch::finish`], once a batch for each touched connection; sockets, for their own. Calls: `segment`,
 //! `timers`. Source: RFC 9293 3.8, 3.10.2, 3.10.4; RFC 1122 4.2.3.4; RFC 5681.
 
 use std::sync::Arc;
 
+use kern::MutexGuard;
 use mbuf::Chain;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
@@ -47,7 +48,11 @@ enum Kind {
 
 /// Sends what the connection may send now, arms its timers, and takes it away if it is closed.
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
-    let mut t = pcb.tcb.lock();
+    locked(batch, pcb, pcb.tcb.lock());
+}
+
+/// The same for who has the connection locked, and unlocks it.
+pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
     restart_after_idle(batch, &mut t);
     while let Some(plan) = next(&t) {
         if !send(batch, pcb, &mut t, plan) {

@@ -160,16 +160,16 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn earliest(&self) -> Option<Time> {
-        [
-            self.rexmit,
-            self.persist,
-            self.delayed_ack,
-            self.keepalive,
-            self.wait,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        // Each segment asks: two by two where they lie, without a list of them on the way.
+        let first = |a: Option<Time>, b: Option<Time>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+        let data = first(self.rexmit, self.persist);
+        first(
+            first(data, self.delayed_ack),
+            first(self.keepalive, self.wait),
+        )
     }
 
     /// Stops all but the wheel's entry, which finds nothing to do.

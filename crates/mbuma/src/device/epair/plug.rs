@@ -29,6 +29,9 @@ pub struct Plug {
     side: Side,
     receiver: Receiver,
     kept: Mutex<Mbufq>,
+    /// Whether something is kept; changed under `kept`. Relaxed: who asks for packets is who kept them, or was told
+    /// by it that there are more.
+    keeps: AtomicBool,
     /// Set under `kept`, so that nothing is kept after it. Relaxed elsewhere: a transmitter that is
     /// late sends what it might have sent before.
     out: AtomicBool,
@@ -43,6 +46,7 @@ impl Plug {
             side,
             receiver,
             kept: Mutex::new(&KEPT, Mbufq::new()),
+            keeps: AtomicBool::new(false),
             out: AtomicBool::new(false),
         }
     }
@@ -59,9 +63,13 @@ impl Plug {
 
     /// What is to be given out next: what was kept, else all that waits.
     fn next_row(&self) -> io::Result<Mbufq> {
-        let kept = self.kept.lock().take_all();
-        if !kept.is_empty() {
-            return Ok(kept);
+        if self.keeps.load(Ordering::Relaxed) {
+            let mut kept = self.kept.lock();
+            self.keeps.store(false, Ordering::Relaxed);
+            let kept = kept.take_all();
+            if !kept.is_empty() {
+                return Ok(kept);
+            }
         }
         match self.inward().take(self.receiver) {
             Taken::Row(row) => Ok(row),
@@ -78,6 +86,7 @@ impl Plug {
             return rx.append(&mut rest);
         }
         rest.append(&mut kept);
+        self.keeps.store(true, Ordering::Relaxed);
         *kept = rest;
     }
 

@@ -6,11 +6,11 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, epair, extpgs, giant, refs, sizes, stream};
+use lab::{alloc, epair, extpgs, giant, refs, sizes, stream, unix};
 
 use crate::args::lab::{
     AllocArgs, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs, SizesArgs,
-    StreamArgs,
+    StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
 
@@ -24,6 +24,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Stream(args) => run_stream(args),
+        Experiment::Unix(args) => run_unix(args),
     };
     match ran {
         // A reader that has seen enough, as `head`, is no failure.
@@ -173,6 +174,27 @@ fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     stream::run(&options, &mut out)
+}
+
+fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return unix::list(&mut out);
+    }
+    if !args.bench.is_empty() {
+        return unix::bench(&common.design, &args.bench, &mut out);
+    }
+    let options = unix::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    };
+    unix::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or

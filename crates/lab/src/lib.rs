@@ -11,6 +11,7 @@
 //!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
+//!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
 //! ```
 //!
@@ -31,6 +32,7 @@ mod harness;
 pub mod refs;
 pub mod sizes;
 pub mod stream;
+pub mod unix;
 
 pub use error::Error;
 pub use harness::record::Record;

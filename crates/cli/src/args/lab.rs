@@ -86,6 +86,9 @@ pub(crate) enum Experiment {
         near and while it was far are kept apart."
     )]
     Stream(StreamArgs),
+
+    /// UNIX-domain sockets between threads: ours, copying and by reference, and the kernel's
+    Unix(UnixArgs),
 }
 
 /// What every comparison takes.
@@ -341,5 +344,22 @@ pub(crate) struct StreamArgs {
 
     /// One figure of one design, as the peers' programs print theirs: stream|rr MTU one|two SECONDS csum|nocsum
     #[arg(long, num_args = 5, value_names = ["MODE", "MTU", "THREADS", "SECONDS", "CSUM"], hide = true)]
+    pub(crate) bench: Vec<String>,
+}
+
+/// What `mbuma lab unix` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab unix --list                          the cases and the designs
+  mbuma lab unix --case pp1,pp11 --seconds-per-case 10
+  mbuma lab unix --design mbuma,kernel --json | jq .")]
+pub(crate) struct UnixArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// One figure of one design, as `nbench` takes it and prints it: unixpp PAIRS SECONDS SIZE, or unixst SECONDS
+    /// CHUNK, then same or cross
+    #[arg(long, num_args = 3..=5, value_name = "WORDS", hide = true)]
     pub(crate) bench: Vec<String>,
 }

@@ -1,0 +1,228 @@
+//! `mbuma lab unix`: UNIX-domain sockets between threads of one process: ours, copying and by reference, beside the
+//! kernel's.
+//!
+//! Called by: the tool. Calls: the product's sockets, the kernel's, the harness.
+//!
+//! ```text
+//!   case.rs   what is done, and where     socket.rs   a pair of sockets     programs.rs   what is done with it
+//! ```
+//!
+//! Ours join threads of one process, the kernel's any two; what is compared is what a program that has both ends,
+//! such as a server with its workers, gains.
+//!
+//! Sources: seed 002 (the load with 11 workers over such sockets); `peers/src/nbench.c`, whose programs these are.
+
+mod case;
+mod options;
+mod programs;
+mod socket;
+
+pub use options::Options;
+
+use crate::error::written;
+use crate::harness::choice::{Kind, chosen};
+use crate::harness::effort::Effort;
+use crate::harness::progress::Progress;
+use crate::harness::record::of_group;
+use crate::harness::rounds::{Reading, by_mode};
+use crate::harness::{plot, table, xcore};
+use crate::{Error, Record};
+use case::{CASES, Case, Place, Work};
+use options::Choice;
+use programs::Figures;
+use std::io::Write;
+use std::time::Duration;
+
+/// A line of the list of designs.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    name: &'static str,
+    kind: Kind,
+    about: &'static str,
+    note: &'static str,
+    run: fn(Work, Place, &Effort, Duration) -> Figures,
+}
+
+/// All designs, in the order in which they are shown.
+pub(crate) const CATALOG: &[Entry] = &[
+    Entry {
+        name: "mbuma",
+        kind: Kind::Ours,
+        about: "in the stack, copied in and out",
+        note: "",
+        run: programs::run::<socket::Copied>,
+    },
+    Entry {
+        name: "mbuma-ref",
+        kind: Kind::Ours,
+        about: "in the stack, mbufs change hands",
+        note: "no copies",
+        run: programs::run::<socket::ByRef>,
+    },
+    Entry {
+        name: "kernel",
+        kind: Kind::Peer,
+        about: "the kernel's",
+        note: "",
+        run: programs::run::<socket::Kernel>,
+    },
+];
+
+/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
+    for case in &choice.cases {
+        let records = measure(case, &choice, &mut progress);
+        progress.clear();
+        let text = show(options.json, case, &records);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        all.extend(records);
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+/// Runs one design for one figure: `unixpp PAIRS SECS SIZE [same|cross]` or `unixst SECS CHUNK [same|cross]`, as
+/// `nbench` takes them, and prints what it prints. Without a name, the design is the one that copies.
+///
+/// # Errors
+/// [`Error`]: it can't be done, or `out` cannot be written.
+pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result<(), Error> {
+    let Some((work, place, time)) = parse(words) else {
+        return Err(Error::Bad(
+            "--bench takes `unixpp PAIRS SECONDS SIZE [same|cross]` or `unixst SECONDS CHUNK [same|cross]`"
+                .to_owned(),
+        ));
+    };
+    let ours = ["mbuma".to_owned()];
+    let names = if design.is_empty() { &ours } else { design };
+    let effort = Effort::new(1, 1.0)?;
+    for entry in chosen("design", names, CATALOG, |entry| entry.name)? {
+        let line = line(work, (entry.run)(work, place, &effort, time));
+        written(writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}
+
+fn parse(words: &[String]) -> Option<(Work, Place, Duration)> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (work, seconds, place) = match words[..] {
+        ["unixpp", pairs, seconds, size, ref place @ ..] => {
+            let (pairs, size) = (pairs.parse().ok()?, size.parse().ok()?);
+            (Work::PingPong { pairs, size }, seconds, place)
+        }
+        ["unixst", seconds, chunk, ref place @ ..] => {
+            let chunk = chunk.parse().ok()?;
+            (Work::Stream { chunk }, seconds, place)
+        }
+        _ => return None,
+    };
+    let place = match place {
+        [] => Place::Free,
+        [place] => Place::parse(place)?,
+        _ => return None,
+    };
+    let sane = match work {
+        Work::PingPong { pairs, size } => (1..=1000).contains(&pairs) && size > 0,
+        Work::Stream { chunk } => chunk > 0,
+    };
+    let time = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+    sane.then_some((work, place, time))
+}
+
+/// What `peers/bench_unix.sh` parses.
+fn line(work: Work, figures: Figures) -> String {
+    let Figures { rate, us, cpu } = figures;
+    match work {
+        Work::PingPong { .. } => format!(
+            "{{\"rt_s\":{rate:.0},\"p50_us\":{:.2},\"p99_us\":{:.2},\"p999_us\":{:.2},\"cpu_us_per_rt\":{cpu:.2}}}",
+            us[0], us[1], us[2]
+        ),
+        Work::Stream { .. } => format!("{{\"gbps\":{rate:.2},\"cpu_s_per_GB\":{cpu:.3}}}"),
+    }
+}
+
+/// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
+fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
+    let effort = &choice.effort;
+    let mut found = vec![Vec::new(); choice.entries.len()];
+    let cpus = effort.pair_of_cpus().filter(|_| case.place == Place::Cross);
+    for round in 1..=effort.reps {
+        for (entry, readings) in choice.entries.iter().zip(&mut found) {
+            progress.say(&format!(
+                "{}: round {round} of {}, {}",
+                case.name, effort.reps, entry.name
+            ));
+            let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+            let figures = (entry.run)(case.work, case.place, effort, effort.reading);
+            readings.push(Reading {
+                ns: figures.rate,
+                xcore_ns,
+                disturbed: false,
+            });
+        }
+    }
+    let records = |(entry, readings): (&Entry, Vec<Reading>)| {
+        let record = |group: &_| of_group(empty(case, entry), group);
+        by_mode(&readings).iter().map(record).collect::<Vec<_>>()
+    };
+    choice.entries.iter().zip(found).flat_map(records).collect()
+}
+
+/// A record without figures.
+fn empty(case: &Case, entry: &Entry) -> Record {
+    let (size, unit) = match case.work {
+        Work::PingPong { size, .. } => (size, "round trips/s"),
+        Work::Stream { chunk } => (chunk, "Gbit/s"),
+    };
+    Record {
+        experiment: "unix",
+        case: case.name,
+        design: entry.name,
+        size,
+        unit,
+        note: entry.note.to_owned(),
+        ours: entry.kind == Kind::Ours,
+        ..Record::default()
+    }
+}
+
+/// A case as it is printed.
+fn show(json: bool, case: &Case, records: &[Record]) -> String {
+    if json {
+        let line = |record: &Record| record.to_json() + "\n";
+        return records.iter().map(line).collect();
+    }
+    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
+    table::by_unit(records, title) + "\n"
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in CASES {
+        text += &format!("  {:<12} {case}\n", case.name);
+    }
+    text += "\ndesigns:\n";
+    for entry in CATALOG {
+        let whose = match entry.kind {
+            Kind::Ours => "ours: ",
+            _ => "peer: ",
+        };
+        text += &format!("  {:<10} {whose}{}\n", entry.name, entry.about);
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The programs run over each kind of socket, end, and are told and read right.
+
+use super::*;
+
+/// Breaks if a socket loses bytes or does not end: then the program hangs or says nothing.
+#[test]
+fn both_programs_run_over_each_kind_and_end() {
+    let effort = Effort::new(1, 1.0).expect("sane");
+    for entry in CATALOG {
+        for place in [Place::Free, Place::Same, Place::Cross] {
+            for work in [
+                Work::PingPong { pairs: 3, size: 64 },
+                Work::Stream { chunk: 64 << 10 },
+            ] {
+                let figures = (entry.run)(work, place, &effort, Duration::from_millis(20));
+                assert!(figures.rate > 0.0, "{} {work:?}: {figures:?}", entry.name);
+            }
+        }
+    }
+}
+
+/// Breaks if a job is understood as another than what was typed.
+#[test]
+fn a_job_is_what_was_typed() {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let pairs = Work::PingPong {
+        pairs: 11,
+        size: 64,
+    };
+    let chunk = Work::Stream { chunk: 65_536 };
+    let second = Duration::from_secs(1);
+    let is = |line| parse(&words(line));
+    assert_eq!(is("unixpp 11 1 64"), Some((pairs, Place::Free, second)));
+    assert_eq!(
+        is("unixpp 11 1 64 same"),
+        Some((pairs, Place::Same, second))
+    );
+    assert_eq!(
+        is("unixst 1 65536 cross"),
+        Some((chunk, Place::Cross, second))
+    );
+    for bad in [
+        "unixpp 0 1 64",
+        "unixst 1",
+        "unixst 1 0",
+        "unixst 1 9 near",
+        "unixpp 1 -1 64",
+        "x 1 2",
+    ] {
+        assert_eq!(is(bad), None, "{bad}");
+    }
+}

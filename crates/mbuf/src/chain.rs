@@ -244,7 +244,7 @@ impl<S: Storage> Chain<S> {
 
     /// The mbuf that holds byte `off`, if that is the one where the last share ended, or the first.
     #[inline(always)]
-    fn near(&mut self, off: usize) -> Option<(&mut Mbuf, usize)> {
+    pub(crate) fn near(&mut self, off: usize) -> Option<(&mut Mbuf, usize)> {
         let (m, base) = match &mut self.hint {
             // SAFETY: the hint is in our list, which is reached only through `self`, here borrowed.
             Some(h) => (unsafe { h.at.get_mut() }, h.base),

@@ -29,7 +29,7 @@ use uma::RawZoneRef;
 use crate::error::NoBufs;
 use crate::planted::{Bug, planted};
 use crate::pool::{ClusterSize, Zones};
-use crate::refs::{Refs, Release};
+use crate::refs::{First, Refs, Release};
 
 mod pages;
 
@@ -82,7 +82,7 @@ impl Ext {
     #[inline]
     #[track_caller]
     pub(crate) fn cluster_unless_short(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        let (buf, (refs, elsewhere), zone) = zones.alloc_cluster(size)?;
+        let (buf, First { refs, elsewhere }, zone) = zones.alloc_cluster(size)?;
         let home = Home::Cluster(zone);
         Ok(Self {
             buf: buf.as_ptr(),

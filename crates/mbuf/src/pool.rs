@@ -28,7 +28,7 @@ use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
-use crate::refs::Refs;
+use crate::refs::{First, Refs};
 use crate::tag::TAG_SIZE;
 
 mod cluster;
@@ -117,7 +117,7 @@ impl Zones {
     pub(crate) fn alloc_cluster(
         &self,
         size: ClusterSize,
-    ) -> Result<(NonNull<u8>, (NonNull<Refs>, bool), RawZoneRef), NoBufs> {
+    ) -> Result<(NonNull<u8>, First, RawZoneRef), NoBufs> {
         let zone = &self.clusters[size as usize];
         let buf = zone.alloc()?;
         // SAFETY: `buf` is a live item of this zone, which was built with counts.

@@ -57,6 +57,13 @@ pub(crate) struct Refs<W = AtomicU32> {
     used_by: AtomicU32,
 }
 
+/// The first reference to fresh storage.
+pub(crate) struct First {
+    pub(crate) refs: NonNull<Refs>,
+    /// The storage is in another CPU's caches. A hint.
+    pub(crate) elsewhere: bool,
+}
+
 const NOBODY: u32 = 0;
 const OTHERS: u32 = u32::MAX;
 
@@ -80,16 +87,16 @@ impl Refs {
     /// One reference, counted in the words that lie with fresh storage, and whether the storage is in another CPU's
     /// caches. Nobody else looks there.
     #[inline]
-    pub(crate) fn begin(words: &[AtomicU32; 2]) -> (NonNull<Self>, bool) {
+    pub(crate) fn begin(words: &[AtomicU32; 2]) -> First {
         let [count, used_by] = words;
         // Relaxed, all three: whoever gets a reference gets it through something that synchronises.
         count.store(1, Ordering::Relaxed);
         let (before, here) = (used_by.load(Ordering::Relaxed), here());
         used_by.store(here, Ordering::Relaxed);
-        (
-            NonNull::from(words).cast(),
-            before != NOBODY && before != here,
-        )
+        First {
+            refs: NonNull::from(words).cast(),
+            elsewhere: before != NOBODY && before != here,
+        }
     }
 
     /// Notes that this CPU read the storage.
@@ -187,5 +194,26 @@ impl<W: Word> Refs<W> {
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn get(&self) -> u32 {
         self.count.load(Ordering::Relaxed) & COUNT
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Breaks if who filled or read storage is forgotten, or fresh storage passes for read.
+    #[test]
+    fn a_reader_elsewhere_is_known_to_the_next_owner() {
+        let words = [AtomicU32::new(0), AtomicU32::new(NOBODY)];
+        let First { refs, elsewhere } = Refs::begin(&words);
+        assert!(!elsewhere, "nobody had it");
+        // SAFETY: the words are there.
+        let refs = unsafe { refs.as_ref() };
+        // As if it had been taken on a CPU that there is none of.
+        words[1].store(OTHERS - 1, Ordering::Relaxed);
+        refs.note_reader();
+        assert_eq!(words[1].load(Ordering::Relaxed), OTHERS);
+        assert!(Refs::begin(&words).elsewhere);
+        assert_ne!(words[1].load(Ordering::Relaxed), OTHERS);
     }
 }

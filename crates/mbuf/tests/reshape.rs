@@ -545,3 +545,28 @@ fn copy_packet_has_tags_of_its_own() {
         assert_eq!((packet.tag(), copy.tag()), (Some(&7u32), Some(&8u32)));
     });
 }
+
+#[test]
+fn of_inside_copies_exactly_what_a_share_would_copy_too() {
+    // Breaks if a byte is wrong, room for headers is missing, a cluster's bytes are copied, or a secret is forgotten.
+    balanced(|pool| {
+        let bytes: Vec<u8> = (0..200).collect();
+        let mut inside = Chain::from_slice(pool, &bytes).expect("the pool is large");
+        let mut outside = Chain::from_slice(pool, &[7; 3000]).expect("the pool is large");
+        for (off, len) in [(0, 1), (5, 100), (100, 100), (199, 1)] {
+            let copy =
+                Packet::of_inside(pool, &mut inside, off, len, 54).expect("the pool is large");
+            let mut copy = copy.expect("it lies in one mbuf");
+            assert_eq!(copy.to_vec(), &bytes[off..off + len]);
+            assert!(copy.is_valid());
+            copy.prepend(54).expect("there is room").fill(0);
+            assert_eq!(copy.segments().count(), 1, "of its own");
+            let none = Packet::of_inside(pool, &mut outside, off, len, 54);
+            assert!(none.expect("nothing is taken").is_none());
+        }
+        for (off, len) in [(0, 0), (0, MHLEN - 53), (0, usize::MAX)] {
+            let none = Packet::of_inside(pool, &mut inside, off, len, 54);
+            assert!(none.expect("nothing is taken").is_none());
+        }
+    });
+}

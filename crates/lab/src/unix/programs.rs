@@ -117,7 +117,12 @@ fn stream<S: Socket>(chunk: usize, place: Place, effort: &Effort, time: Duration
         scope.spawn(|| {
             held_to(place.cpu(effort, 0, false));
             let mut data = from.data(chunk);
-            while !stop.load(Ordering::Relaxed) && from.send(&mut data) {}
+            loop {
+                // A send waits where there is no room.
+                if stop.load(Ordering::Relaxed) || !from.send(&mut data) {
+                    break;
+                }
+            }
             from.end();
         });
         // A thread of its own: the caller's stays where it was.

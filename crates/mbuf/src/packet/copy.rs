@@ -8,6 +8,7 @@ use crate::error::NoBufs;
 use crate::list;
 use crate::mbuf::Mbuf;
 use crate::pool::MbufPool;
+use crate::raw::{EXT, MHLEN, PKTHDR};
 use crate::storage::Storage;
 
 impl Packet {
@@ -26,6 +27,31 @@ impl Packet {
         out.copy_header(self)?;
         self.0.zones().stats.bytes_copied.add(self.len() as u64);
         Ok(out)
+    }
+
+    /// A packet with a copy of bytes `off..off + len` of `chain` in its own area, and `lead` bytes or more of room
+    /// before them: if they lie inside of one mbuf, where a share would copy them too, and into one mbuf more. `None`
+    /// if they lie elsewhere, or are too many.
+    #[track_caller]
+    pub fn of_inside(
+        pool: &MbufPool,
+        chain: &mut Chain,
+        off: usize,
+        len: usize,
+        lead: usize,
+    ) -> Result<Option<Self>, NoBufs> {
+        if len == 0 || len.saturating_add(lead) > MHLEN {
+            return Ok(None);
+        }
+        match chain.near(off) {
+            Some((from, at)) if !from.is(EXT) && len <= from.len() - at => {
+                let mut m = Mbuf::alloc(pool.zones(), PKTHDR, MHLEN - len)?;
+                list::gather(&mut m, from, at, len);
+                m.set_pkt_len(len as u32);
+                Ok(Some(Self::of(m)))
+            }
+            _ => Ok(None),
+        }
     }
 }
 

@@ -15,11 +15,10 @@
 use std::sync::Arc;
 
 use kern::MutexGuard;
-use mbuf::Chain;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
-use super::segment::{self, Outgoing};
+use super::segment::{self, Outgoing, Payload};
 use super::{time_wait, timers};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -226,7 +225,7 @@ fn window_grew(t: &Tcb) -> bool {
 
 /// Sends it; false if it can't be sent now (the timers will try again).
 fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) -> bool {
-    let Some(data) = share(t, &mut plan) else {
+    let Some(data) = payload(batch, t, &mut plan) else {
         return false;
     };
     let out = outgoing(pcb, t, plan);
@@ -234,12 +233,13 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
 
-/// The planned data, shared with the send buffer; less of it if buffers are short, because data that
+/// The planned data, shared with the send buffer unless it is small; less of it if buffers are short, because data that
 /// is under way is what frees some.
-fn share(t: &mut Tcb, plan: &mut Plan) -> Option<Chain> {
+fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
     let off = plan.seq.since(t.base) as usize;
     while plan.len > 0 {
-        if let Ok(data) = t.sndbuf.chain.share(off, plan.len as usize) {
+        let chain = &mut t.sndbuf.chain;
+        if let Ok(data) = Payload::of(&batch.stack.pool, chain, off, plan.len as usize) {
             return Some(data);
         }
         if plan.len == 1 {
@@ -248,7 +248,7 @@ fn share(t: &mut Tcb, plan: &mut Plan) -> Option<Chain> {
         plan.len /= 2;
         plan.flags -= TcpFlags::FIN | TcpFlags::PSH;
     }
-    Some(Chain::new())
+    Some(Payload::none())
 }
 
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
@@ -367,5 +367,5 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer learns when it sends something.
-    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new(), None);
+    let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

@@ -1,10 +1,9 @@
 //! Resets for segments that belong to no connection (RFC 9293 3.5.2). They share their limit with ICMP
 //! errors: both answer what nobody asked for.
 
-use mbuf::Chain;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::segment::{self, Outgoing, Segment};
+use super::segment::{self, Outgoing, Payload, Segment};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -38,5 +37,5 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer will ask again.
-    let _: Result<(), DropReason> = segment::send(batch, &out, Chain::new(), None);
+    let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

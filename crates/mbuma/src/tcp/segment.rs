@@ -4,7 +4,7 @@
 
 use std::net::SocketAddrV4;
 
-use mbuf::{Chain, Csum, Packet};
+use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{
     Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4,
 };
@@ -131,12 +131,50 @@ pub(crate) struct Outgoing {
     pub(crate) segsz: u16,
 }
 
-/// Puts headers before `data` and hands the packet to IP. Nothing of the data is copied. `route` is the
+/// What a segment carries.
+pub(crate) enum Payload {
+    /// Bytes of the send buffer, by reference.
+    Shared(Chain),
+    /// So few that they lie in the packet's first mbuf, with room for headers before them.
+    Copied(Packet),
+}
+
+impl Payload {
+    /// Nothing.
+    pub(crate) fn none() -> Self {
+        Self::Shared(Chain::new())
+    }
+
+    /// Bytes `off..off + len` of the send buffer.
+    pub(crate) fn of(
+        pool: &MbufPool,
+        chain: &mut Chain,
+        off: usize,
+        len: usize,
+    ) -> Result<Self, NoBufs> {
+        match Packet::of_inside(pool, chain, off, len, HEADERS_USUAL)? {
+            Some(packet) => Ok(Self::Copied(packet)),
+            None => Ok(Self::Shared(chain.share(off, len)?)),
+        }
+    }
+
+    fn into_packet(self, pool: &MbufPool) -> Result<Packet, NoBufs> {
+        match self {
+            Self::Shared(chain) => Packet::before_chain(pool, chain),
+            Self::Copied(packet) => Ok(packet),
+        }
+    }
+}
+
+/// Ethernet's, IP's and TCP's headers without options. Where there are some, they find room or take another mbuf.
+const HEADERS_USUAL: usize = 14 + 20 + 20;
+
+/// Puts headers before `data` and hands the packet to IP. Nothing of a cluster is copied. `route` is the
 /// connection's, if there is one.
 pub(crate) fn send(
     batch: &mut Batch<'_>,
     out: &Outgoing,
-    data: Chain,
+    data: Payload,
     route: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
     let fields = TcpFields {
@@ -150,8 +188,8 @@ pub(crate) fn send(
     };
     let no_bufs = |_| DropReason::NoBufs;
     let header_len = fields.header_len();
-    let len = header_len + data.len();
-    let mut packet = Packet::before_chain(&batch.stack.pool, data).map_err(no_bufs)?;
+    let mut packet = data.into_packet(&batch.stack.pool).map_err(no_bufs)?;
+    let len = header_len + packet.len();
     let header = packet.prepend(header_len).map_err(no_bufs)?;
     fields.emit(header);
     // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.

@@ -13,7 +13,6 @@
 //! Locks: one read-mostly lock a shard (CONN_TABLE). No connection's lock is taken inside.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,12 +20,15 @@ use kern::prim::RmLock;
 use kern::{LockClass, Random, SeededState, order};
 
 use super::pcb::{Inpcb, Key};
+use hashed::{Hashed, PassedOn};
+
+mod hashed;
 
 static TABLE: LockClass = LockClass::new("connection table", order::CONN_TABLE);
 
 const SHARDS: usize = 64;
 
-type Shard = RmLock<HashMap<Key, Arc<Inpcb>, SeededState>>;
+type Shard = RmLock<HashMap<Hashed, Arc<Inpcb>, PassedOn>>;
 
 pub(crate) struct Table {
     shards: Vec<Shard>,
@@ -37,7 +39,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(random: &mut Random) -> Self {
         let hash = SeededState::new(random);
-        let shard = |_| RmLock::new(&TABLE, HashMap::with_hasher(SeededState::new(random)));
+        let shard = |_| RmLock::new(&TABLE, HashMap::default());
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             hash,
@@ -45,12 +47,15 @@ impl Table {
         }
     }
 
-    fn shard(&self, key: &Key) -> &Shard {
-        &self.shards[self.hash.hash_one(key) as usize % SHARDS]
+    /// The key as its shard has it, and the shard.
+    fn place(&self, key: &Key) -> (Hashed, &Shard) {
+        let key = Hashed::new(*key, &self.hash);
+        (key, &self.shards[key.one_of(SHARDS)])
     }
 
     pub(crate) fn lookup(&self, key: &Key) -> Option<Arc<Inpcb>> {
-        self.shard(key).read().get(key).map(Arc::clone)
+        let (key, shard) = self.place(key);
+        shard.read().get(&key).map(Arc::clone)
     }
 
     /// Adds a connection unless its key is taken or the table is full.
@@ -59,21 +64,23 @@ impl Table {
         if self.len.load(Ordering::Relaxed) >= max {
             return false;
         }
-        let mut shard = self.shard(&pcb.key).write();
-        if shard.contains_key(&pcb.key) {
+        let (key, shard) = self.place(&pcb.key);
+        let mut shard = shard.write();
+        if shard.contains_key(&key) {
             return false;
         }
-        shard.insert(pcb.key, Arc::clone(pcb));
+        shard.insert(key, Arc::clone(pcb));
         self.len.fetch_add(1, Ordering::Relaxed);
         true
     }
 
     /// Removes what is under the key if `is_it`, and says so.
     pub(super) fn remove_if(&self, key: &Key, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
-        let mut shard = self.shard(key).write();
-        let found = shard.get(key).is_some_and(is_it);
+        let (key, shard) = self.place(key);
+        let mut shard = shard.write();
+        let found = shard.get(&key).is_some_and(is_it);
         if found {
-            shard.remove(key);
+            shard.remove(&key);
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
         found

@@ -1,0 +1,71 @@
+//! A connection's key with its keyed hash, which is taken once for a lookup: it says which shard, and where in it.
+//!
+//! Called by: `table.rs`. Calls: [`SeededState`]. Locks: none.
+//!
+//! 32 bits lie where the key would have padding. Nobody outside knows them, so nobody can choose keys that meet.
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+
+use kern::SeededState;
+
+use super::Key;
+
+/// A key and its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hashed {
+    pub(super) key: Key,
+    hash: u32,
+}
+
+impl Hashed {
+    #[inline]
+    pub(super) fn new(key: Key, state: &SeededState) -> Self {
+        let mut hasher = state.build_hasher();
+        hasher.write(&key.to_bytes());
+        let hash = hasher.finish() as u32;
+        Self { key, hash }
+    }
+
+    /// One of `n`, all equally likely.
+    #[inline]
+    pub(super) fn one_of(&self, n: usize) -> usize {
+        self.hash as usize % n
+    }
+}
+
+impl Hash for Hashed {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.hash);
+    }
+}
+
+/// Passes a [`Hashed`]'s hash on.
+pub(super) type PassedOn = BuildHasherDefault<Spread>;
+
+/// The 32 bits spread over the 64 that a map looks at, of which its shard has used the lowest.
+#[derive(Default)]
+pub(super) struct Spread(u64);
+
+impl Hasher for Spread {
+    #[inline]
+    fn write_u32(&mut self, hash: u32) {
+        self.0 = u64::from(hash).wrapping_mul(GOLDEN);
+        self.0 ^= self.0 >> 32;
+    }
+
+    /// Nobody has any: a key's hash is one word.
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(GOLDEN);
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// 2^64 over the golden ratio, odd (Knuth, volume 3, 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

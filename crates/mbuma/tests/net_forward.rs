@@ -43,6 +43,7 @@ impl Router {
             mac: None,
             addrs: vec![addr],
             accept_any: false,
+            mp_safe: true,
         };
         let iface = lab.stack.attach(std::sync::Arc::new(ours), config);
         let router = Self { lab, far, iface };

@@ -15,7 +15,7 @@ use kern::Random;
 use mbuf::Chain;
 use mbuma::device::Budget;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack, State, TcpStream};
+use mbuma::{Config, IfConfig, IfIndex, Stack, State, TcpStream};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,16 +125,7 @@ fn stack(seed: u64) -> Stack {
 }
 
 fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<Inlet> {
-    let addr = IfAddr {
-        addr: Ipv4Addr::new(192, 0, 2, host),
-        prefix_len: 24,
-    };
-    let config = IfConfig {
-        name: "epair0".to_owned(),
-        mac: None,
-        addrs: vec![addr],
-        accept_any: false,
-    };
+    let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
     let mark = Arc::new(Mark::default());
     let waker = Waker::from(Arc::clone(&mark));
     let index = match (setup.work, setup.drive) {

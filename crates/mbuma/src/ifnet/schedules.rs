@@ -139,6 +139,7 @@ fn scenario() {
             prefix_len: 24,
         }],
         accept_any: false,
+        mp_safe: true,
     };
     let index = stack.attach(Arc::new(ours), config);
     let ifp: Weak<_> = Arc::downgrade(&stack.0.interface(index).expect("just attached"));

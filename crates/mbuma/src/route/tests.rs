@@ -127,6 +127,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
             prefix_len: 24,
         }],
         accept_any: false,
+        mp_safe: true,
     };
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);
     let index = stack.attach(device, config);

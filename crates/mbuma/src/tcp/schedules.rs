@@ -94,6 +94,7 @@ impl World {
             mac: None,
             addrs: vec![addr],
             accept_any: true,
+            mp_safe: true,
         };
         let device = Arc::new(Pipe::pair(Capabilities::whole(1500)).0);
         let index = stack.attach(device, config);

@@ -72,8 +72,8 @@ impl Rig {
         unsafe { item.write_bytes(value, self.size.min(STAMP_MAX)) };
         if self.arena.is_counted() {
             // SAFETY: the item is live.
-            unsafe { self.arena.counts_of(item) }
-            [0].store(u32::from(value), Ordering::Relaxed);
+            let counts = unsafe { self.arena.counts_of(item) };
+            counts[0].store(u32::from(value), Ordering::Relaxed);
         }
     }
 

@@ -105,11 +105,11 @@ fn a_kept_route_is_good_until_the_table_changes() {
         };
         cache.route(&routes, find).map(|route| route.ifp.index)
     };
-    assert_eq!((route(), route()), (Some(IfIndex(1)), Some(IfIndex(1))));
+    assert_eq!((route(), route()), (Some(IfIndex(11)), Some(IfIndex(11))));
     assert_eq!(looks.get(), 1);
-    routes.remove_interface(IfIndex(1));
-    assert_eq!(route(), Some(IfIndex(2)), "by the shorter prefix");
-    routes.remove_interface(IfIndex(2));
+    routes.remove_interface(IfIndex(11));
+    assert_eq!(route(), Some(IfIndex(12)), "by the shorter prefix");
+    routes.remove_interface(IfIndex(12));
     assert_eq!((route(), looks.get()), (None, 3));
 }
 

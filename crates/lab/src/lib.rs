@@ -18,6 +18,36 @@
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
 //! all of them alike; a figure never comes without its spread and its count; nothing that was skipped goes unsaid.
 //! Locks: those of the designs.
+//!
+//! # A new experiment
+//!
+//! It has a module here and a subcommand in the tool, which prints a [`Record`] a line if told `--json`, and says how
+//! far it is by `harness/progress.rs`. To be in `mbuma lab all` and in its report it has one file more, `report.rs`,
+//! that implements [`report::Experiment`], and a line in `report/registry.rs` (a test of the tool complains of a
+//! subcommand that is in no registry):
+//!
+//! ```ignore
+//! pub(crate) struct Netisr;
+//! impl Experiment for Netisr {
+//!     fn name(&self) -> &'static str { "netisr" } // as in `mbuma lab netisr`
+//!     fn arguments(&self, pace: Pace) -> &'static str {
+//!         pace.pick(["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"])
+//!     }
+//!     // title, essay, reading, caveats: texts for a newcomer; seconds: for the bar; about: a case in a line
+//!     fn claims(&self) -> &'static [Claim] { CLAIMS }
+//! }
+//! const CLAIMS: &[Claim] = &[Claim {
+//!     seed: "seed 002, the hint on net.isr.enable",
+//!     says: "Direct dispatch lets \u{201c}inbound processing paths [\u{2026}] run in parallel\u{201d}.",
+//!     figure: "more than deferred",
+//!     judge: |rows| {
+//!         let (direct, deferred) = rows.case("stream").threads(2).pair("direct", "deferred")?;
+//!         let here = format!("{deferred:.1} \u{2192} {direct:.1} Gbit/s");
+//!         Some(Finding::at_least(here, direct / deferred, 1.2, 1.02))
+//!     },
+//! }];
+//! ```
+//!
 //! `unsafe` is in the designs, in the loops that hand their items back to them, in `epair/schemes/ring.rs`, and in
 //! `harness/sys.rs`, `harness/ring.rs` and `harness/tap.rs`.
 
@@ -30,6 +60,7 @@ pub mod extpgs;
 pub mod giant;
 mod harness;
 pub mod refs;
+pub mod report;
 pub mod sizes;
 pub mod stream;
 pub mod unix;

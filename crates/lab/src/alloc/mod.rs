@@ -28,6 +28,7 @@ mod header;
 mod held;
 mod options;
 mod purge;
+pub(crate) mod report;
 mod result;
 mod show;
 mod spike;

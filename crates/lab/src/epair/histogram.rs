@@ -57,6 +57,18 @@ impl Histogram {
         0.0
     }
 
+    /// Where each bin begins, in nanoseconds, and its count: from the first to the last that have any.
+    pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let used = |count: &u64| *count > 0;
+        let first = self.counts.iter().position(used).unwrap_or(0);
+        let end = self
+            .counts
+            .iter()
+            .rposition(used)
+            .map_or(0, |last| last + 1);
+        (first..end).map(|power| (1 << power, self.counts[power]))
+    }
+
     /// One row for each power from the least to the greatest that occurred, one empty row around.
     pub(crate) fn rows(&self) -> String {
         let used = |count: &u64| *count > 0;
@@ -88,6 +100,8 @@ mod tests {
         assert_eq!((all.total(), all.worst_ns()), (7, 1024));
         assert_eq!(all.at_least(9), 2);
         assert_eq!(all.quantile_ns(0.5), 4.0);
+        assert_eq!(all.bins().collect::<Vec<_>>()[..2], [(1, 2), (2, 2)]);
+        assert_eq!(all.bins().last(), Some((1024, 1)));
         let rows = all.rows();
         assert!(
             rows.contains("    2 |") && rows.lines().count() == 13,

@@ -19,6 +19,7 @@ mod http;
 mod joined;
 mod options;
 mod programs;
+pub(crate) mod report;
 mod result;
 mod runner;
 #[cfg(all(test, shuttle))]
@@ -36,7 +37,7 @@ use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
 use histogram::Histogram;
 use options::Choice;
-use result::{Shown, measured, times};
+use result::{Shown, bins, measured, times};
 use schemes::{Always, MutexState, TwoRings, TwoRingsFlags};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -228,6 +229,7 @@ fn waits(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
             "lost",
             *lost as f64,
         ));
+        shown.records.extend(bins(Case::Waits, design, waited));
         shown.histograms.push((design.name(), waited.clone()));
     }
     shown
@@ -246,6 +248,7 @@ fn http(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     for (&design, (took, failed, woken)) in choice.designs.iter().zip(&all) {
         let note = format!("{} loops, {failed} failed, {woken} wakeups", took.total());
         shown.records.extend(times(Case::Http, design, took, &note));
+        shown.records.extend(bins(Case::Http, design, took));
         shown.histograms.push((design.name(), took.clone()));
     }
     shown

@@ -62,6 +62,28 @@ pub(crate) fn measured(
     }
 }
 
+/// A histogram as records: a bin each, without those before the first and behind the last that have any.
+pub(crate) fn bins(case: Case, design: Design, all: &Histogram) -> Vec<Record> {
+    let bin = |(from_ns, count): (u64, u64)| Record {
+        measure: Some("histogram"),
+        bin: Some(from_ns),
+        median: Some(count as f64),
+        n: all.total() as usize,
+        note: duration(from_ns),
+        ..empty(case, design, "packets")
+    };
+    all.bins().map(bin).collect()
+}
+
+/// A power of two of nanoseconds for people: the seed writes them out.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.3} us", ns as f64 / 1e3),
+        _ => format!("{:.3} ms", ns as f64 / 1e6),
+    }
+}
+
 impl Shown {
     /// For programs, or for people.
     pub(crate) fn text(&self, case: Case, json: bool) -> String {

@@ -23,6 +23,7 @@ mod design;
 mod designs;
 mod options;
 mod phases;
+pub(crate) mod report;
 
 pub use options::Options;
 

@@ -43,10 +43,12 @@ pub struct Record {
     /// Which of several things was measured: `rss`, `cgroup`, `available`; `wasted`, `peak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<&'static str>,
+    /// In histograms, where the bin begins; the note says it for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bin: Option<u64>,
     /// What a reader should know about this row.
     pub note: String,
     /// Whether it is one of the project's own designs.
-    #[serde(skip)]
     pub ours: bool,
 }
 

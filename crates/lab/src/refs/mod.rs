@@ -23,6 +23,7 @@ mod design;
 #[allow(unsafe_code)]
 mod designs;
 mod options;
+pub(crate) mod report;
 mod subject;
 
 pub use options::Options;

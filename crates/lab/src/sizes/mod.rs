@@ -21,6 +21,7 @@ mod models;
 mod ours;
 mod picture;
 mod records;
+pub(crate) mod report;
 mod show;
 mod tally;
 mod trace;

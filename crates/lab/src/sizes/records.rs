@@ -29,6 +29,7 @@ pub(super) fn records(found: &Findings) -> Vec<Record> {
 fn histogram(case: &'static str, bin: &Bin) -> Record {
     Record {
         size: bin.from as usize,
+        bin: Some(u64::from(bin.from)),
         note: bin.label(),
         ..one(case, "trace", "packets", bin.packets as f64)
     }

@@ -1,0 +1,160 @@
+//! What this experiment tells the report.
+//!
+//! Called by: the report. Calls: the cases, for what they are about. Source: seed 004.
+
+use super::cases::Case;
+use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape};
+
+/// `mbuma lab alloc`.
+pub(crate) struct Alloc;
+
+impl Experiment for Alloc {
+    fn name(&self) -> &'static str {
+        "alloc"
+    }
+
+    fn title(&self) -> &'static str {
+        "Allocators of network buffers, 1998 to today"
+    }
+
+    fn essay(&self) -> &'static str {
+        "A network stack allocates and frees a buffer or two for each packet, so its allocator is on the path of every one \
+        of them. FreeBSD 4 had one list of free buffers under one lock: simple, and as fast as can be with one CPU. With \
+        several, all of them wait for that lock, and memory that a burst of packets once took never goes back.\n\n\
+        FreeBSD 5 went two steps. mballoc gave each CPU a bucket of free buffers, so that most allocations touch nothing that \
+        another CPU uses. Then UMA, the allocator for everything else, learned enough about network buffers to replace it: the \
+        same buckets, and free memory goes back to the system. That is mbuma, whose name this project has.\n\n\
+        The paper ends with a hope: that the per-CPU mutex, taken on each allocation though nobody else wants it, can be \
+        replaced by something that costs nothing. Ours is that, in user space: a restartable sequence, a few instructions that \
+        the kernel starts again if it takes the CPU away in their midst. Beside it stand the allocators that programs use \
+        today."
+    }
+
+    fn reading(&self) -> &'static str {
+        "`get`, `pair`, `batch64` and `batch2048` are one thread alone; in `prodcons` one CPU allocates and another frees, as \
+        in a real stack; `threads32` is many threads on two CPUs. `held` counts what the caches keep. `spike` follows memory \
+        after a burst was freed: a line that falls is memory given back. `purge-dip` is what giving it back costs others. \
+        The BSD designs are written down here from the paper and the sources of their time, as a library in user space."
+    }
+
+    fn caveats(&self) -> &'static str {
+        "The allocators of others are in only if this was built with `--features peers`; DPDK only if it is installed. Two \
+        CPUs are few: what a global lock costs grows with their number. glibc\u{2019}s malloc differs by two or three times \
+        from one process to the next at 2048 bytes."
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn arguments(&self, pace: Pace) -> &'static str {
+        pace.pick([
+            "--case pair,threads32 --size 256 --design mbuma-rseq,mbuma-lock,uma2004,mballoc,freebsd4 \
+            --reps 3 --seconds-per-case 0.03",
+            "--spike-mb 256",
+            "--reps 31 --seconds-per-case 1.5",
+        ])
+    }
+
+    fn seconds(&self, pace: Pace) -> u64 {
+        pace.pick([4, 420, 1800])
+    }
+
+    fn about(&self, case: &str) -> String {
+        case.parse::<Case>()
+            .map_or_else(|()| String::new(), |case| case.about().to_owned())
+    }
+
+    fn shape(&self, case: &str) -> Shape {
+        match case {
+            "held" => Shape::Grid,
+            _ => Shape::Bars,
+        }
+    }
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        seed: "seed 004, section 5",
+        says: "The new allocator scales with the number of CPUs, where FreeBSD 4\u{2019}s global lists \u{201c}bottleneck\u{201d} \
+            (section 3); to compare the two was left to future work (section 5.6).",
+        figure: "better than FreeBSD 4",
+        judge: scaling,
+    },
+    Claim {
+        seed: "seed 004, section 5",
+        says: "It does so \u{201c}while maintaining comparable performance for the single-processor case\u{201d}.",
+        figure: "about 1\u{d7} FreeBSD 4",
+        judge: single,
+    },
+    Claim {
+        seed: "seed 004, section 5.5, figure 8",
+        says: "Its throughput \u{201c}was about equivalent\u{201d} to that of mballoc: 241 and 251 Mbit/s.",
+        figure: "within 5 %",
+        judge: equivalent,
+    },
+    Claim {
+        seed: "seed 004, section 5.6",
+        says: "Without the per-CPU mutex the common case should be \u{201c}significantly superior\u{201d}: \u{201c}current \
+            evidence [\u{2026}] seems to suggest that it will be\u{201d}.",
+        figure: "faster without",
+        judge: lockless,
+    },
+    Claim {
+        seed: "seed 004, section 5.5, figure 7",
+        says: "After a spike mbuma hands memory back to the system, and mballoc keeps it.",
+        figure: "mballoc keeps, mbuma gives back",
+        judge: spike,
+    },
+];
+
+fn scaling(rows: &Rows<'_>) -> Option<Finding> {
+    let threads = rows.case("threads32").size(256);
+    let (freebsd4, ours) = threads.pair("freebsd4", "mbuma-rseq")?;
+    let uma = threads.ratio("freebsd4", "uma2004")?;
+    let here = format!(
+        "{freebsd4:.0} \u{2192} {ours:.1} CPU-ns a pair on two CPUs; UMA of 2004: {uma:.1}\u{d7}"
+    );
+    Some(Finding::at_least(here, freebsd4 / ours, 1.5, 1.05))
+}
+
+fn single(rows: &Rows<'_>) -> Option<Finding> {
+    let pair = rows.case("pair").size(256);
+    let (freebsd4, uma) = pair.pair("freebsd4", "uma2004")?;
+    let ours = pair.design("mbuma-rseq").median()?;
+    let here = format!("FreeBSD 4 {freebsd4:.1}, UMA {uma:.1}, ours {ours:.1} ns a pair");
+    Some(Finding::at_least(here, freebsd4 / ours, 0.8, 0.5))
+}
+
+fn equivalent(rows: &Rows<'_>) -> Option<Finding> {
+    let pair = rows.case("pair").size(256);
+    let (mballoc, uma) = pair.pair("mballoc", "uma2004")?;
+    let here = format!("mballoc {mballoc:.1}, UMA {uma:.1} ns a pair, nothing else in the loop");
+    Some(Finding::at_least(here, mballoc / uma, 0.8, 0.5))
+}
+
+fn lockless(rows: &Rows<'_>) -> Option<Finding> {
+    let (lock, rseq) = rows
+        .case("pair")
+        .size(256)
+        .pair("mbuma-lock", "mbuma-rseq")?;
+    let here = format!("{lock:.1} \u{2192} {rseq:.1} ns a pair");
+    Some(Finding::at_least(here, lock / rseq, 1.2, 1.02))
+}
+
+fn spike(rows: &Rows<'_>) -> Option<Finding> {
+    let all = rows.case("spike").measure("rss");
+    let all = all.only(|row| row.survivors_percent == Some(0.0));
+    let last = all.iter().filter_map(|row| row.at_s).fold(0.0, f64::max);
+    let at = |design: &str, at_s: f64| {
+        all.design(design)
+            .only(|row| row.at_s == Some(at_s))
+            .median()
+    };
+    let (mballoc, ours) = (at("mballoc", last)?, at("mbuma-rseq", last)?);
+    let (uma, peak) = (at("uma2004", last)?, at("mballoc", 0.0)?);
+    let here = format!(
+        "of {peak:.0} MB after {last} s: mballoc {mballoc:.0}, UMA {uma:.0}, ours {ours:.0} MB"
+    );
+    Some(Finding::is(here, ours < peak / 4.0 && mballoc > peak / 2.0))
+}

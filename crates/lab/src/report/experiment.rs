@@ -1,0 +1,167 @@
+//! What an experiment tells the report about itself.
+//!
+//! Called by: the page, [`crate::all`]. Calls: the experiments, each in its `report.rs`.
+//!
+//! An experiment is run as `mbuma lab NAME --json ARGUMENTS` in a process of its own, and judged by the records that
+//! this prints: so whatever the report says can be said again from the saved records, and the command that repeats a
+//! section is the one that made it.
+
+use super::rows::Rows;
+
+/// How hard to measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// Seconds: shows that everything runs, and figures that nobody should quote.
+    Quick,
+    /// Minutes: what an experiment does when asked for nothing else, or near it.
+    #[default]
+    Normal,
+    /// As long as figures get better by it.
+    Thorough,
+}
+
+impl Pace {
+    /// All, the quickest first.
+    pub const ALL: [Self; 3] = [Self::Quick, Self::Normal, Self::Thorough];
+
+    /// As it is typed and written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.pick(["quick", "normal", "thorough"])
+    }
+
+    /// The one of three that is for this pace.
+    #[must_use]
+    pub fn pick<T>(self, [quick, normal, thorough]: [T; 3]) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Normal => normal,
+            Self::Thorough => thorough,
+        }
+    }
+}
+
+/// An experiment, as the report sees it.
+pub trait Experiment: Sync {
+    /// As in `mbuma lab NAME`.
+    fn name(&self) -> &'static str;
+
+    /// What is compared, in a few words.
+    fn title(&self) -> &'static str;
+
+    /// What is compared and why, for somebody who has never heard of it; an empty line begins a paragraph.
+    fn essay(&self) -> &'static str;
+
+    /// How to read its tables, beyond what every table has.
+    fn reading(&self) -> &'static str;
+
+    /// What its figures do not show.
+    fn caveats(&self) -> &'static str;
+
+    /// The seed's claims, and how to judge each.
+    fn claims(&self) -> &'static [Claim];
+
+    /// What is said to `mbuma lab NAME --json`, words with a blank between.
+    fn arguments(&self, pace: Pace) -> &'static str;
+
+    /// About how long that takes on a machine of two cores, for the bar; after ten times as long it is ended.
+    fn seconds(&self, pace: Pace) -> u64;
+
+    /// What a case is about, below its name.
+    fn about(&self, case: &str) -> String;
+
+    /// How a case's records are laid out, but for those that follow time and those of histograms.
+    fn shape(&self, case: &str) -> Shape {
+        let _ = case;
+        Shape::Bars
+    }
+}
+
+/// How records of a case are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A table for each unit, size, number of threads and measure: a line each design, its bar beside it.
+    Bars,
+    /// One table: a line each design, a column for each unit, number of threads and measure.
+    Grid,
+}
+
+/// What a seed document says, so that it can be held against what was measured.
+pub struct Claim {
+    /// The seed's number and the place in it: "seed 004, section 4".
+    pub seed: &'static str,
+    /// What it says, in a sentence; its own words in quotation marks.
+    pub says: &'static str,
+    /// The seed's figure, in a few characters.
+    pub figure: &'static str,
+    /// What was measured of it; none if the records are not there.
+    pub judge: fn(&Rows<'_>) -> Option<Finding>,
+}
+
+/// What was measured of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// In a few words, with units.
+    pub here: String,
+    /// How the two sides of the claim relate here, where that is one number.
+    pub ratio: Option<f64>,
+    /// What that says about the claim.
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// A finding whose ratio decides: the claim holds from `holds` on, and partly from `partly` on.
+    #[must_use]
+    pub fn at_least(here: String, ratio: f64, holds: f64, partly: f64) -> Self {
+        let verdict = if ratio >= holds {
+            Verdict::Holds
+        } else if ratio >= partly {
+            Verdict::Partly
+        } else {
+            Verdict::Fails
+        };
+        Self {
+            here,
+            ratio: Some(ratio),
+            verdict,
+        }
+    }
+
+    /// A finding that is no ratio: the claim holds, or does not.
+    #[must_use]
+    pub fn is(here: String, holds: bool) -> Self {
+        let verdict = if holds {
+            Verdict::Holds
+        } else {
+            Verdict::Fails
+        };
+        Self {
+            here,
+            ratio: None,
+            verdict,
+        }
+    }
+}
+
+/// What was measured says about a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is so here too.
+    Holds,
+    /// The direction is right, the size is not.
+    Partly,
+    /// It is not so here.
+    Fails,
+}
+
+impl Verdict {
+    /// For tables.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Partly => "in part",
+            Self::Fails => "not here",
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What every experiment of the laboratory tells the report, and the report: one page that holds what each seed claims
+//! beside what was measured here.
+//!
+//! Called by: [`crate::all`], the tool's tests. Calls: the experiments.
+//!
+//! ```text
+//!   experiment.rs  what an experiment says about itself     registry.rs  which there are
+//!   rows.rs        records that were read from JSON         results.rs   results.jsonl, written and read
+//!   machine.rs     where it was measured                    page/        the HTML
+//! ```
+
+mod experiment;
+mod registry;
+mod rows;
+
+pub use experiment::{Claim, Experiment, Finding, Pace, Shape, Verdict};
+pub use registry::experiments;
+pub use rows::{Row, Rows};

@@ -1,0 +1,25 @@
+//! The list of experiments: what `mbuma lab all` runs, and what the report has a section for.
+//!
+//! Called by: [`crate::all`], the page, the tool's tests. Calls: nothing.
+//! Invariant: every experiment of `mbuma lab` is in it, each name once (tests).
+
+use super::experiment::Experiment;
+use crate::{alloc, epair, extpgs, refs, sizes};
+
+/// All experiments, in the order in which they run and are shown: that of the seeds.
+#[must_use]
+pub fn experiments() -> &'static [&'static dyn Experiment] {
+    &[
+        &refs::report::Refs,
+        &extpgs::report::Extpgs,
+        &epair::report::Epair,
+        &alloc::report::Alloc,
+        &sizes::report::Sizes,
+    ]
+}
+
+/// The one of this name.
+pub(crate) fn find(name: &str) -> Option<&'static dyn Experiment> {
+    let mut all = experiments().iter().copied();
+    all.find(|experiment| experiment.name() == name)
+}

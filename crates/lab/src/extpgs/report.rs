@@ -18,27 +18,28 @@ impl Experiment for Extpgs {
     }
 
     fn essay(&self) -> &'static str {
-        "A server that sends a file over TLS does not need to look at it: the pages lie in the page cache, and the device, \
-        or the cipher, takes them from there. So a network buffer may say \u{201c}five pages from there, from byte 1000 of \
-        the first\u{201d} instead of holding bytes, and the kernel never maps the pages. A record of TLS has 16 KiB; if it \
-        does not begin at the beginning of a page, it lies in five.\n\n\
-        FreeBSD first kept such a list in a record of its own, beside the buffer. Whoever walked a send buffer then found \
-        the buffer in the cache, followed its pointer, and waited for memory: by the time of the walk, thousands of other \
-        connections have used the cache. In 2020 the list moved into the buffer itself, into the place that small data or \
-        a packet's header would have. Ours is like that.\n\n\
-        A turn builds many records, walks them as a driver does, and frees them; before each phase something else fills \
-        the caches, because that is how a busy server finds them."
+        "A server that sends a file over TLS does not need to look at it: the pages lie in the page cache, and \
+        the device, or the cipher, takes them from there. So a network buffer may say \u{201c}five pages from \
+        there, from byte 1000 of the first\u{201d} instead of holding bytes, and the kernel never maps the \
+        pages. A record of TLS has 16 KiB; if it does not begin at the beginning of a page, it lies in five.\n\n\
+        FreeBSD first kept such a list in a record of its own, beside the buffer. Whoever walked a send buffer \
+        then found the buffer in the cache, followed its pointer, and waited for memory: by the time of the \
+        walk, thousands of other connections have used the cache. In 2020 the list moved into the buffer \
+        itself, into the place that small data or a packet's header would have. Ours is like that.\n\n\
+        A turn builds many records, walks them as a driver does, and frees them; before each phase something \
+        else fills the caches, because that is how a busy server finds them."
     }
 
     fn reading(&self) -> &'static str {
-        "Compare `inline` with `separate`: nothing differs between these two but where the list lies. `mbuma` is ours \
-        through its public interface, `clusters` is what it takes to do without pages. `saved` compares round by round: what \
-        part of the time of `separate` the list inside saves."
+        "Compare `inline` with `separate`: nothing differs between these two but where the list lies. `mbuma` \
+        is ours through its public interface, `clusters` is what it takes to do without pages. `saved` compares \
+        round by round: what part of the time of `separate` the list inside saves."
     }
 
     fn caveats(&self) -> &'static str {
-        "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they are of the \
-        time that the buffers themselves take, so they are larger; the direction is what can be compared."
+        "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they \
+        are of the time that the buffers themselves take, so they are larger; the direction is what can be \
+        compared."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -69,8 +70,8 @@ impl Experiment for Extpgs {
 const CLAIMS: &[Claim] = &[
     Claim {
         seed: "seed 001, Description",
-        says: "Carrying the list in the mbuf itself \u{201c}saves roughly 2% \u{2018}raw\u{2019} CPU (~59% -> 57%), or over 3% \
-            \u{2018}scaled\u{2019} CPU\u{201d} of a server of encrypted video.",
+        says: "Carrying the list in the mbuf itself \u{201c}saves roughly 2% \u{2018}raw\u{2019} CPU (~59% -> \
+            57%), or over 3% \u{2018}scaled\u{2019} CPU\u{201d} of a server of encrypted video.",
         figure: "2 to 3 % of all CPU time",
         judge: saved,
     },
@@ -82,8 +83,8 @@ const CLAIMS: &[Claim] = &[
     },
     Claim {
         seed: "seed 001, Description",
-        says: "Five pages, \u{201c}the minimum required for a 16K TLS record which is not perfectly aligned\u{201d}, fit in \
-            one mbuf.",
+        says: "Five pages, \u{201c}the minimum required for a 16K TLS record which is not perfectly \
+            aligned\u{201d}, fit in one mbuf.",
         figure: "1 mbuf a record",
         judge: one_mbuf,
     },
@@ -94,7 +95,7 @@ fn saved(rows: &Rows<'_>) -> Option<Finding> {
     let inline = life.design("inline").median()?;
     let ours = life.design("mbuma").median()?;
     let here = format!("{inline:.0} % of the buffers\u{2019} own time; ours {ours:.0} %");
-    Some(Finding::is(here, inline > 2.0 && ours > 2.0))
+    Some(Finding::is(here, inline > 2.0))
 }
 
 fn cold(rows: &Rows<'_>) -> Option<Finding> {
@@ -105,11 +106,11 @@ fn cold(rows: &Rows<'_>) -> Option<Finding> {
 
 fn one_mbuf(rows: &Rows<'_>) -> Option<Finding> {
     let mbufs = rows.case("mbufs");
-    let (ours, clusters) = mbufs.pair("mbuma", "clusters")?;
-    let a_record = ours / (f64::from(1 << 20) / super::RECORD as f64);
+    let (inline, clusters) = mbufs.pair("inline", "clusters")?;
+    let a_record = inline / (f64::from(1 << 20) / super::RECORD as f64);
     let here = format!(
         "{a_record:.0} mbuf a record; of clusters {:.0}",
-        clusters / ours * a_record
+        clusters / inline * a_record
     );
     Some(Finding::is(here, a_record <= 1.0))
 }

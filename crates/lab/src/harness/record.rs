@@ -27,6 +27,9 @@ pub struct Record {
     pub p75: Option<f64>,
     /// Readings.
     pub n: usize,
+    /// How many of them were disturbed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub disturbed: usize,
     /// One-way latency of a cache line between the two CPUs, beside these readings.
     pub xcore_ns: Option<f64>,
     /// Which mode of the machine that is: `near` or `far`.
@@ -61,12 +64,18 @@ impl Record {
     }
 }
 
+/// Most records are undisturbed, and then do not say so.
+fn is_none(disturbed: &usize) -> bool {
+    *disturbed == 0
+}
+
 /// With what readings say that were grouped by the machine's mode.
 pub(crate) fn of_group(mut record: Record, group: &Grouped) -> Record {
     record.median = Some(group.summary.median);
     record.p25 = Some(group.summary.p25);
     record.p75 = Some(group.summary.p75);
     record.n = group.summary.n;
+    record.disturbed = group.disturbed;
     record.xcore_ns = group.xcore_ns;
     record.mode = group.mode.map(|mode| mode.name());
     if group.disturbed > 0 {

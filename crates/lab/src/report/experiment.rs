@@ -6,7 +6,7 @@
 //! this prints: so whatever the report says can be said again from the saved records, and the command that repeats a
 //! section is the one that made it.
 
-use super::rows::Rows;
+use super::rows::{Row, Rows};
 
 /// How hard to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +70,12 @@ pub trait Experiment: Sync {
     /// What a case is about, below its name.
     fn about(&self, case: &str) -> String;
 
+    /// Whether the page shows a record; the saved results have all of them.
+    fn shows(&self, row: &Row) -> bool {
+        let _ = row;
+        true
+    }
+
     /// How a case's records are laid out, but for those that follow time and those of histograms.
     fn shape(&self, case: &str) -> Shape {
         let _ = case;
@@ -86,7 +92,8 @@ pub enum Shape {
     Grid,
 }
 
-/// What a seed document says, so that it can be held against what was measured.
+/// What a seed document says, so that it can be held against what was measured. It is judged by the designs that it is
+/// about, and by a rule that was there before the figures; ours may be named beside them, and does not decide.
 pub struct Claim {
     /// The seed's number and the place in it: "seed 004, section 4".
     pub seed: &'static str,
@@ -127,6 +134,16 @@ impl Finding {
         }
     }
 
+    /// A finding that could not have been another.
+    #[must_use]
+    pub fn given(here: String) -> Self {
+        Self {
+            here,
+            ratio: None,
+            verdict: Verdict::Given,
+        }
+    }
+
     /// A finding that is no ratio: the claim holds, or does not.
     #[must_use]
     pub fn is(here: String, holds: bool) -> Self {
@@ -152,16 +169,19 @@ pub enum Verdict {
     Partly,
     /// It is not so here.
     Fails,
+    /// It could not have come out otherwise: what was measured was made so. That is no evidence.
+    Given,
 }
 
 impl Verdict {
-    /// For tables.
+    /// As a reader sees it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Partly => "in part",
             Self::Fails => "not here",
+            Self::Given => "by construction",
         }
     }
 }

@@ -6,11 +6,15 @@
 //! ```text
 //!   experiment.rs  what an experiment says about itself     registry.rs  which there are
 //!   rows.rs        records that were read from JSON         results.rs   results.jsonl, written and read
-//!   machine.rs     where it was measured                    page/        the HTML
+//!   machine.rs     where it was measured, date.rs when      page/        the HTML
 //! ```
 
+mod date;
 mod experiment;
-mod registry;
+pub(crate) mod machine;
+pub(crate) mod page;
+pub(crate) mod registry;
+pub(crate) mod results;
 mod rows;
 
 pub use experiment::{Claim, Experiment, Finding, Pace, Shape, Verdict};

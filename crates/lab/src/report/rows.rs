@@ -30,6 +30,9 @@ pub struct Row {
     /// Readings.
     #[serde(default)]
     pub n: u64,
+    /// How many of them were disturbed.
+    #[serde(default)]
+    pub disturbed: u64,
     /// One-way latency of a cache line between the two CPUs.
     pub xcore_ns: Option<f64>,
     /// `near` or `far`.
@@ -185,6 +188,7 @@ mod tests {
             p25: Some(0.5),
             p75: Some(1.5),
             n: 3,
+            disturbed: 2,
             xcore_ns: Some(60.0),
             mode: Some("near"),
             threads: Some(2),

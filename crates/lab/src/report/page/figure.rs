@@ -1,0 +1,95 @@
+//! Numbers as the page writes them.
+//!
+//! Called by: the page. Calls: nothing.
+
+/// With as many digits as mean something, thousands apart.
+pub(super) fn plain(value: f64) -> String {
+    if !value.is_finite() {
+        return "\u{2013}".to_owned();
+    }
+    let magnitude = value.abs();
+    let digits = match magnitude {
+        _ if value.fract() == 0.0 && magnitude >= 10.0 || magnitude == 0.0 => 0,
+        _ if magnitude < 0.1 => 3,
+        _ if magnitude < 10.0 => 2,
+        _ if magnitude < 100.0 => 1,
+        _ => 0,
+    };
+    thousands(&format!("{value:.digits$}"))
+}
+
+/// A number of things.
+pub(super) fn count(n: u64) -> String {
+    thousands(&n.to_string())
+}
+
+/// One that may be missing.
+pub(super) fn maybe(value: Option<f64>) -> String {
+    value.map_or_else(|| "\u{2013}".to_owned(), plain)
+}
+
+/// A ratio.
+pub(super) fn times(ratio: f64) -> String {
+    format!("{}\u{d7}", plain(ratio))
+}
+
+/// A time of a run.
+pub(super) fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 1.0 => "less than a second".to_owned(),
+        s if s < 90.0 => format!("{s:.0} s"),
+        s => format!("{:.0} min", s / 60.0),
+    }
+}
+
+/// Groups of three digits, a narrow blank between, from 10 000 on.
+fn thousands(text: &str) -> String {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => ("\u{2212}", rest),
+        None => ("", text),
+    };
+    let (whole, fraction) = rest
+        .split_once('.')
+        .map_or((rest, None), |(w, f)| (w, Some(f)));
+    let mut out = sign.to_owned();
+    for (nth, digit) in whole.chars().enumerate() {
+        let left = whole.len() - nth;
+        if whole.len() > 4 && nth > 0 && left.is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_mean_something() {
+        // Breaks when a large number is a row of digits, or a small one loses what is in it.
+        for (value, want) in [
+            (0.0, "0"),
+            (0.0123, "0.012"),
+            (1.0, "1.00"),
+            (2.345, "2.35"),
+            (64.0, "64"),
+            (14.74, "14.7"),
+            (-3.2, "\u{2212}3.20"),
+            (1234.5, "1234"),
+            (720_896.0, "720\u{202f}896"),
+            (f64::NAN, "\u{2013}"),
+        ] {
+            assert_eq!(plain(value), want);
+        }
+        assert_eq!(
+            (times(1.5), seconds(150.0)),
+            ("1.50\u{d7}".to_owned(), "2 min".to_owned())
+        );
+    }
+}

@@ -6,17 +6,22 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 
-use lab::{alloc, epair, extpgs, giant, refs, sizes, stream, unix};
+use lab::report::Pace;
+use lab::{all, alloc, epair, extpgs, giant, refs, sizes, stream, unix};
 
 use crate::args::lab::{
-    AllocArgs, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs, SizesArgs,
-    StreamArgs, UnixArgs,
+    AllArgs, AllocArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs,
+    SizesArgs, StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
 
-/// Runs the experiment; the exit status is 0 if it ran.
+/// Runs the experiment; the exit status is 0 if it ran, or if all of all did.
 pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
     let ran = match &args.experiment {
+        Experiment::All(args) => match run_all(args) {
+            Ok(failed) if !failed.is_empty() => return Ok(EXIT_SOME_FAILED),
+            ran => ran.map(drop),
+        },
         Experiment::Alloc(args) => run_alloc(args),
         Experiment::Epair(args) => run_epair(args),
         Experiment::Extpgs(args) => run_extpgs(args),
@@ -33,6 +38,26 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Err(error) => Err(Error::Usage(error.to_string())),
         Ok(()) => Ok(0),
     }
+}
+
+fn run_all(args: &AllArgs) -> Result<Vec<String>, lab::Error> {
+    let program = env::current_exe().map(|program| vec![program.into(), "lab".into()]);
+    let options = all::Options {
+        out: args.out.clone(),
+        pace: match args.effort {
+            Effort::Quick => Pace::Quick,
+            Effort::Normal => Pace::Normal,
+            Effort::Thorough => Pace::Thorough,
+        },
+        only: args.only.clone(),
+        skip: args.skip.clone(),
+        from: args.from.clone(),
+        json: args.json,
+        program: program.unwrap_or_default(),
+        build: env!("MBUMA_BUILD").to_owned(),
+        progress: true,
+    };
+    all::run(&options, &mut io::stdout().lock())
 }
 
 fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
@@ -109,21 +134,23 @@ fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
 
 fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
-    if args.list {
+    let common = &args.common;
+    if common.list {
         return epair::list(&mut out);
     }
     if let Some(pages) = &args.child {
         return epair::child(pages, &mut out);
     }
     let options = epair::Options {
-        cases: args.case.clone(),
-        designs: args.design.clone(),
+        cases: common.case.clone(),
+        designs: common.design.clone(),
         wakeups: args.wakeups,
-        seconds_per_case: args.seconds_per_case,
-        reps: args.reps,
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
         pages: args.pages,
         child: this_program("epair"),
-        json: args.json,
+        json: common.json,
+        plot: common.plot.clone(),
         progress: true,
     };
     epair::run(&options, &mut out)
@@ -204,3 +231,6 @@ fn this_program(experiment: &str) -> Vec<OsString> {
     let start = |program| [program, "lab".into(), experiment.into(), "--child".into()].into();
     program.map(start).unwrap_or_default()
 }
+
+/// An experiment of `lab all` failed; the report says which and why.
+const EXIT_SOME_FAILED: u8 = 1;

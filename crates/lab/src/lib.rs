@@ -53,6 +53,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod all;
 pub mod alloc;
 pub mod epair;
 mod error;

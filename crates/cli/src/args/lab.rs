@@ -18,6 +18,17 @@ pub(crate) struct LabArgs {
 /// The experiment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
+    /// Every experiment, and one report of what the seeds claim and what was measured
+    #[command(
+        long_about = "Run every experiment, each in a process of its own, and write one report: each claim of the \
+            seed \
+        documents beside what was measured here, with tables, pictures and the machine that it was on.\n\n\
+        Records are saved in DIR/results.jsonl as they come, and the page is made from that file. An experiment that \
+        fails, or takes ten times as long as it should, is reported as such and does not end the others; the exit \
+        status is then 1."
+    )]
+    All(AllArgs),
+
     /// Network buffer allocators: those of the BSDs, ours, and what programs use today
     #[command(
         long_about = "Compare network buffer allocators, side by side in one run: those of the BSDs from \
@@ -31,18 +42,24 @@ pub(crate) enum Experiment {
 
     /// Hand-offs between two stacks: two that lost wakeups, and ours
     #[command(
-        long_about = "Compare hand-offs of packets from one stack to another (seed 003), side by side in one run: two \
-        rings with an index that flips, before and after their first fix, and ours, a queue with a mutex and a state. \
+        long_about = "Compare hand-offs of packets from one stack to another (seed 003), side by side in one run: \
+            two \
+        rings with an index that flips, before and after their first fix, and ours, a queue with a mutex and a \
+        state. \
         A control that wakes the receiver for every packet shows what the scheduler does by itself.\n\n\
         Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets wait \
-        while the thread that is to take them sleeps and nobody has told it."
+        while the thread that is to take them sleeps and nobody has told it.",
+        // Waking threads is slow: it takes longer than the others until a figure means something.
+        mut_arg("seconds_per_case", |arg| arg.default_value("5")),
+        mut_arg("reps", |arg| arg.default_value("5"))
     )]
     Epair(EpairArgs),
 
     /// Records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
     #[command(
         long_about = "Compare ways of describing a TLS record of 16 KiB that lies in pages which nobody maps: a list \
-        of the pages inside of the mbuf (ours, and a bare one), a list in a record of its own as FreeBSD had it until \
+        of the pages inside of the mbuf (ours, and a bare one), a list in a record of its own as FreeBSD had it \
+        until \
         2020, and clusters of 2 KiB instead.\n\n\
         Every round goes over all designs. Records are built, walked as a driver does, and freed, each time with \
         caches that something else filled. A figure is the median over the rounds, with the quartiles beside it; \
@@ -89,6 +106,53 @@ pub(crate) enum Experiment {
 
     /// UNIX-domain sockets between threads: ours, copying and by reference, and the kernel's
     Unix(UnixArgs),
+}
+
+/// What `mbuma lab all` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab all                                  about ten minutes; then open report/index.html
+  mbuma lab all --effort quick --out try         seconds: does everything run here?
+  mbuma lab all --only refs,epair --out some
+  mbuma lab all --from report/results.jsonl      the page again, from what was saved
+
+Let nothing else run meanwhile, and build with --release: figures of a busy machine are of that.")]
+pub(crate) struct AllArgs {
+    /// Write the report into this directory
+    #[arg(long, value_name = "DIR", default_value = "report")]
+    pub(crate) out: PathBuf,
+
+    /// How hard to measure
+    #[arg(long, value_enum, default_value_t = Effort::Normal)]
+    pub(crate) effort: Effort,
+
+    /// Only these experiments
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Not these experiments
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) skip: Vec<String>,
+
+    /// Measure nothing; make the report from these saved results
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["effort", "only", "skip"])]
+    pub(crate) from: Option<PathBuf>,
+
+    /// One line of JSON for each figure, instead of the verdicts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How hard to measure.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Effort {
+    /// Seconds: shows that everything runs
+    Quick,
+    /// Minutes: each experiment as by itself
+    Normal,
+    /// As long as figures get better by it
+    Thorough,
 }
 
 /// What every comparison takes.
@@ -286,37 +350,16 @@ Examples:
 
 The case `programs` needs /dev/net/tun, the right to make namespaces, curl, and nginx or python3.")]
 pub(crate) struct EpairArgs {
-    /// Only these cases
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) case: Vec<String>,
-
-    /// Only these designs
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) design: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 
     /// How often each design's receiver is woken in the case `waits`, all rounds together
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) wakeups: u64,
 
-    /// How long each design is measured in each of the cases `http` and `stream`, all rounds together
-    #[arg(long, value_name = "S", default_value_t = 5.0)]
-    pub(crate) seconds_per_case: f64,
-
-    /// Rounds
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) reps: usize,
-
     /// Pages that the client gets in the case `programs`
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) pages: u64,
-
-    /// One line of JSON for each figure, instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// List the cases and the designs, and measure nothing
-    #[arg(long)]
-    pub(crate) list: bool,
 
     /// So many pages are to be got in the namespace that another mbuma has started this one in
     #[arg(long, hide = true)]

@@ -33,6 +33,7 @@ pub use options::Options;
 pub use programs::child;
 
 use crate::Error;
+use crate::harness::plot;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
 use histogram::Histogram;
@@ -136,17 +137,28 @@ impl Case {
 /// Runs the comparison and writes what it finds to `out`: tables and histograms, or JSON lines.
 ///
 /// # Errors
-/// [`Error`]: an unknown name, or `out` cannot be written.
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
     let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
     for &case in &choice.cases {
         let shown = measure(case, options, &choice, &mut progress);
         progress.clear();
         let text = shown.text(case, options.json);
         written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        // A histogram is no bar for each design.
+        all.extend(
+            shown
+                .records
+                .into_iter()
+                .filter(|record| record.bin.is_none()),
+        );
     }
-    Ok(())
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
 }
 
 /// Writes what there is to choose from.

@@ -5,6 +5,7 @@
 use super::{Case, Design};
 use crate::Error;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What to compare, how long, and how to show it. Empty lists mean all.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Options {
     pub child: Vec<OsString>,
     /// JSON lines instead of tables.
     pub json: bool,
+    /// Where to draw pictures.
+    pub plot: Option<PathBuf>,
     /// Say on standard error how far it is, if that is a terminal.
     pub progress: bool,
 }
@@ -41,6 +44,7 @@ impl Default for Options {
             pages: 500,
             child: Vec::new(),
             json: false,
+            plot: None,
             progress: true,
         }
     }

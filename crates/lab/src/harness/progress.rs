@@ -1,38 +1,61 @@
-//! One line on a terminal that says what is being measured; nothing in a pipe.
+//! One line on a terminal that says what is being measured; nothing in a pipe, but where `mbuma lab all` listens.
 //!
 //! Called by: the experiments. Calls: standard error.
+//!
+//! `mbuma lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on standard
+//! error that begins with [`TOLD`], and the bar over all experiments shows it.
 
+use std::env;
 use std::io::{self, IsTerminal, Write};
+
+/// Set in the environment of an experiment that is to tell how far it is.
+pub(crate) const TELL: &str = "MBUMA_LAB_TELL";
+/// What a line begins with that tells so.
+pub(crate) const TOLD: &str = "mbuma-lab: ";
 
 /// Says on standard error how far an experiment is.
 pub(crate) struct Progress {
-    shown: bool,
+    to: To,
     wide: usize,
 }
 
+/// Who looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Nobody,
+    Terminal,
+    Parent,
+}
+
 impl Progress {
-    /// Quiet unless standard error is a terminal and `wanted`.
+    /// Quiet unless `wanted` and somebody looks: a terminal, or a parent.
     pub(crate) fn new(wanted: bool) -> Self {
-        Self {
-            shown: wanted && io::stderr().is_terminal(),
-            wide: 0,
-        }
+        let to = match wanted {
+            true if env::var_os(TELL).is_some() => To::Parent,
+            true if io::stderr().is_terminal() => To::Terminal,
+            _ => To::Nobody,
+        };
+        Self { to, wide: 0 }
     }
 
     /// Replaces the line.
     pub(crate) fn say(&mut self, text: &str) {
-        if self.shown {
-            let text: String = text.chars().take(79).collect();
-            let wide = self.wide;
-            // A terminal that is gone is no reason to stop measuring.
-            let _ = write!(io::stderr(), "\r{text:<wide$}");
-            self.wide = text.chars().count();
-        }
+        // A terminal that is gone is no reason to stop measuring.
+        let _ = match self.to {
+            To::Nobody => Ok(()),
+            To::Parent => writeln!(io::stderr(), "{TOLD}{text}"),
+            To::Terminal => {
+                let text: String = text.chars().take(79).collect();
+                let wide = self.wide;
+                self.wide = text.chars().count();
+                write!(io::stderr(), "\r{text:<wide$}")
+            }
+        };
     }
 
     /// Takes the line away, before something is printed.
     pub(crate) fn clear(&mut self) {
-        if self.shown && self.wide > 0 {
+        if self.to == To::Terminal && self.wide > 0 {
             let _ = write!(io::stderr(), "\r{:wide$}\r", "", wide = self.wide);
             self.wide = 0;
         }

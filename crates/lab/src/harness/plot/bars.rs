@@ -30,7 +30,7 @@ pub(super) fn svg(block: &[Record]) -> String {
     );
     let most = block
         .iter()
-        .filter_map(|r| r.p75)
+        .filter_map(|r| r.p75.or(r.median))
         .fold(0.0, f64::max)
         .max(f64::MIN_POSITIVE);
     for (record, row) in block.iter().zip(0..) {
@@ -42,9 +42,11 @@ pub(super) fn svg(block: &[Record]) -> String {
 }
 
 fn bar(root: &Area<'_>, record: &Record, top: i32, most: f64) {
-    let (Some(median), Some(p25), Some(p75)) = (record.median, record.p25, record.p75) else {
+    let Some(median) = record.median else {
         return;
     };
+    // A figure that is not spread has no whiskers.
+    let (p25, p75) = record.p25.zip(record.p75).unwrap_or((median, median));
     let x = |value: f64| LEFT + (value.max(0.0) / most * f64::from(WIDE - LEFT - RIGHT)) as i32;
     let middle = top + ROW / 2 - 3;
     let colour = if record.ours { OURS } else { THEIRS };

@@ -1,0 +1,204 @@
+//! `mbuma lab all`: every experiment, each in a process of its own, and one report of it all.
+//!
+//! Called by: the tool. Calls: the registry, this program (`child.rs`), the page.
+//!
+//! ```text
+//!   options.rs  what to run        child.rs  one experiment, and what it says
+//!   bar.rs      how far it is      mod.rs    results.jsonl, line by line, and the page from it
+//! ```
+//!
+//! Records are saved as they come, so a run that is interrupted is a report of what it did. The page is always made
+//! from the saved file: what `--from` makes of it later is the same page.
+//!
+//! Invariants: an experiment that fails ends neither the run nor the report; the report says so, and so does the exit
+//! status.
+
+mod bar;
+mod child;
+mod options;
+
+pub use options::Options;
+
+use crate::Error;
+use crate::error::written;
+use crate::report::Experiment;
+use crate::report::machine::{Machine, now};
+use crate::report::page::{self, judged};
+use crate::report::results::{self, Ended, FORMAT, Head, Results};
+use bar::Bar;
+use child::Said;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Runs what was asked for and writes the report; the names of the experiments that failed.
+///
+/// # Errors
+/// [`Error`]: an unknown name, saved results that are none, or a file that cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+    let saved = match &options.from {
+        Some(file) => file.clone(),
+        None => measure(options, out)?,
+    };
+    let results = Results::read(&saved)?;
+    make(&options.out)?;
+    let index = options.out.join("index.html");
+    fs::write(&index, page::render(&results)).map_err(|source| writing(&index, source))?;
+    if !options.json {
+        written(out.write_all(summary(&results, &index).as_bytes()))?;
+    }
+    let ended = results.sections.iter().filter_map(|s| s.ended.as_ref());
+    let failed = ended.filter(|ended| ended.failed.is_some());
+    Ok(failed.map(|ended| ended.experiment.clone()).collect())
+}
+
+/// Runs the experiments and saves what they say; where.
+fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
+    let chosen = options.choose()?;
+    make(&options.out)?;
+    let path = options.out.join("results.jsonl");
+    let file = File::create(&path).map_err(|source| writing(&path, source))?;
+    let mut saved = Saved { file, path };
+    saved.line(&results::line("report", &head(options)))?;
+    let mut bar = Bar::new(options.progress, &chosen, options.pace);
+    for experiment in chosen {
+        one(experiment, options, &mut saved, &mut bar, out)?;
+    }
+    Ok(saved.path)
+}
+
+/// Runs one and saves what it says. Only a file or a reader that is gone is an error here.
+fn one(
+    experiment: &dyn Experiment,
+    options: &Options,
+    saved: &mut Saved,
+    bar: &mut Bar,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let arguments = experiment.arguments(options.pace);
+    let words = [experiment.name(), "--json"].into_iter();
+    let words = words
+        .chain(arguments.split_whitespace())
+        .map(OsString::from);
+    let command: Vec<OsString> = options.program.iter().cloned().chain(words).collect();
+    let at_most = Duration::from_secs(experiment.seconds(options.pace) * 10 + 60);
+    bar.begin(experiment);
+    let began = Instant::now();
+    let mut records = 0;
+    let mut broken = Ok(());
+    let ran = child::run(&command, at_most, |said| {
+        match said {
+            Said::Result(line) => {
+                results::record(line, experiment.name())?;
+                records += 1;
+                broken = keep(line, options, saved, out);
+                if broken.is_err() {
+                    return Err("its results cannot be written".to_owned());
+                }
+            }
+            Said::Progress(text) => bar.hear(Some(text)),
+            Said::Nothing => bar.hear(None),
+        }
+        Ok(())
+    });
+    broken?;
+    let failed = ran.err();
+    bar.end(records, failed.as_deref());
+    let ended = Ended {
+        experiment: experiment.name().to_owned(),
+        command: format!("mbuma lab {} {arguments}", experiment.name())
+            .trim_end()
+            .to_owned(),
+        seconds: began.elapsed().as_secs_f64(),
+        failed,
+    };
+    saved.line(&results::line("ended", &ended))
+}
+
+/// Keeps a record, and passes it on where a program reads.
+fn keep(
+    line: &str,
+    options: &Options,
+    saved: &mut Saved,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    saved.line(line)?;
+    match options.json {
+        true => written(writeln!(out, "{line}").and_then(|()| out.flush())),
+        false => Ok(()),
+    }
+}
+
+fn head(options: &Options) -> Head {
+    Head {
+        format: FORMAT,
+        began: now(),
+        build: options.build.clone(),
+        optimised: !cfg!(debug_assertions),
+        peers: cfg!(feature = "peers"),
+        pace: options.pace.name().to_owned(),
+        machine: Machine::look(),
+    }
+}
+
+/// The file that results are saved in.
+struct Saved {
+    file: File,
+    path: PathBuf,
+}
+
+impl Saved {
+    fn line(&mut self, line: &str) -> Result<(), Error> {
+        writeln!(self.file, "{line}").map_err(|source| writing(&self.path, source))
+    }
+}
+
+/// The claims and their verdicts, for a terminal.
+fn summary(results: &Results, index: &Path) -> String {
+    let mut text = String::new();
+    for section in &results.sections {
+        for claim in section.experiment.claims() {
+            let name = section.experiment.name();
+            let line = match judged(section, claim) {
+                Some(found) => format!(
+                    "{:<8}  {name:<7} {}; here: {}",
+                    found.verdict.words(),
+                    claim.figure,
+                    found.here
+                ),
+                None => continue,
+            };
+            let _ = writeln!(text, "{line}");
+        }
+        if let Some(failed) = section
+            .ended
+            .as_ref()
+            .and_then(|ended| ended.failed.as_ref())
+        {
+            let _ = writeln!(
+                text,
+                "{:<8}  {:<7} {failed}",
+                "failed",
+                section.experiment.name()
+            );
+        }
+    }
+    text + &format!("\nthe report: {}\n", index.display())
+}
+
+fn make(dir: &Path) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(|source| writing(dir, source))
+}
+
+fn writing(path: &Path, source: io::Error) -> Error {
+    Error::Io {
+        doing: format!("writing {}", path.display()),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ mod kernel;
 mod load;
 mod options;
 mod ours;
+pub(crate) mod report;
 mod rounds;
 mod show;
 mod world;

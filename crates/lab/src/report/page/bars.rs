@@ -8,7 +8,7 @@ use crate::report::rows::Row;
 use maud::{Markup, html};
 
 /// Units of what is a ratio already.
-const RELATIVE: [&str; 2] = ["%", "x one thread"];
+const RELATIVE: [&str; 4] = ["%", "x one thread", "x one CPU", "x with Giant"];
 /// How many times as long as the bar that three quarters are below a bar may be, before it is torn off.
 const TORN: f64 = 4.0;
 
@@ -127,6 +127,7 @@ fn ratio(row: &Row, rows: &[&Row]) -> Option<f64> {
 fn direction(unit: &str) -> Markup {
     let words = match unit {
         "%" | "packets" | "calls" => return html! {},
+        "x one CPU" | "x with Giant" => "more is better",
         rate if rate.ends_with("/s") => "more is better",
         _ => "less is better",
     };

@@ -99,6 +99,8 @@ struct State {
     stop: bool,
 }
 
+/// Steps between two batches.
+const PAUSE_MAX: usize = 16;
 /// Packets of one flow.
 const PACKETS: u64 = 3;
 
@@ -140,7 +142,7 @@ impl Model {
         let (ip, home) = (Protocol::Ip4, p.0 % self.cpus);
         let way = match self.mistake {
             Mistake::BlindDirect if self.lane().policy() == Dispatch::Direct => Way::Now,
-            Mistake::BlindOwner if outbox.owns(ip, home) && !outbox.has(ip, home) => Way::Owned,
+            Mistake::BlindOwner if self.is_blind(outbox, home) => Way::Owned,
             _ => self.lane().way(me, outbox, || home),
         };
         match way {
@@ -160,6 +162,13 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Whether it owns the work, and believes that nobody but itself ever queued anything there.
+    fn is_blind(&self, outbox: &Outbox<Packets>, home: usize) -> bool {
+        let collected = outbox.has(Protocol::Ip4, home);
+        let deferred = self.lane().policy() == Dispatch::Deferred;
+        outbox.owns(Protocol::Ip4, home) && !collected && !deferred
     }
 
     /// A batch of packets from a device or, under `Protocol::Loopback`, from a socket.
@@ -205,6 +214,24 @@ impl Model {
             Put::Owned => outbox.own(Protocol::Loopback, cpu),
         }
         self.finish(me, outbox, kicks);
+    }
+
+    /// Brings in a flow, in batches of any length, with pauses of any length between them.
+    fn source(&self, me: usize, flow: usize, loops: bool) {
+        let mut packets: Vec<_> = (1..=PACKETS).map(|number| (flow, number)).collect();
+        while !packets.is_empty() {
+            let rest = packets.split_off(thread_rng().gen_range(1..=packets.len()));
+            if loops {
+                packets
+                    .into_iter()
+                    .for_each(|packet| self.loop_back(me, packet));
+            } else {
+                self.batch(me, &packets);
+            }
+            packets = rest;
+            // So that workers come to their ends meanwhile.
+            (0..thread_rng().gen_range(0..PAUSE_MAX)).for_each(|_| thread::yield_now());
+        }
     }
 
     /// What a worker does when it was kicked: one packet at a time, or all.
@@ -290,14 +317,7 @@ fn netisr_workstream(cpus: usize, policy: Option<Dispatch>, loops: bool, mistake
         // Not each on its flow's CPU.
         let me = thread_rng().gen_range(0..cpus);
         threads.push(spawn(Box::new(move |m| {
-            if loops && flow == 0 {
-                (1..=PACKETS).for_each(|number| m.loop_back(me, (flow, number)));
-            } else {
-                let packets = [1, 2, 3].map(|number| (flow, number));
-                let (first, second) = packets.split_at(thread_rng().gen_range(0..=3));
-                m.batch(me, first);
-                m.batch(me, second);
-            }
+            m.source(me, flow, loops && flow == 0)
         })));
     }
     for _ in 0..if policy.is_some() { 0 } else { 2 } {

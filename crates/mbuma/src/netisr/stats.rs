@@ -24,7 +24,7 @@ pub struct WorkStats {
     pub hybrid: u64,
     /// Packets that were queued for this CPU.
     pub queued: u64,
-    /// Of these, those that another CPU brought in.
+    /// Of these, those that another CPU brought in, and did not handle itself.
     pub moved: u64,
     /// Packets that were taken from its queue and handled.
     pub handled: u64,

@@ -137,7 +137,8 @@ impl<Q: Row> Work<Q> {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Queues what there is room for. `moved`: it comes from another CPU. `active` counts those of the
+    /// Queues what there is room for. `moved`: it comes from another CPU than this work's, and changes it
+    /// unless the caller handles it. `active` counts those of the
     /// lane that are not idle.
     pub(super) fn put(
         &self,
@@ -148,9 +149,11 @@ impl<Q: Row> Work<Q> {
         active: &AtomicUsize,
     ) -> Put {
         let mut queue = self.row.lock();
+        let idle = self.state.load(Ordering::Relaxed) == IDLE;
+        let moved = moved && !(idle && by == Handler::Caller);
         let queued = queue.add(row, max, moved);
         self.waiting.store(queue.row.len(), Ordering::Release);
-        if queued == 0 || self.state.load(Ordering::Relaxed) != IDLE {
+        if queued == 0 || !idle {
             return Put::Queued;
         }
         active.fetch_add(1, Ordering::AcqRel);

@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::io;
 
 use lab::report::Pace;
-use lab::{all, alloc, epair, extpgs, giant, refs, sizes, stream, unix};
+use lab::{all, alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
 
 use crate::args::lab::{
-    AllArgs, AllocArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, RefsArgs,
+    AllArgs, AllocArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, NetisrArgs,
+    RefsArgs,
     SizesArgs, StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Epair(args) => run_epair(args),
         Experiment::Extpgs(args) => run_extpgs(args),
         Experiment::Giant(args) => run_giant(args),
+        Experiment::Netisr(args) => run_netisr(args),
         Experiment::Refs(args) => run_refs(args),
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Stream(args) => run_stream(args),
@@ -222,6 +224,25 @@ fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     unix::run(&options, &mut out)
+}
+
+fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return netisr::list(&mut out);
+    }
+    let options = netisr::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        workers: args.workers.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    };
+    netisr::run(&options, &mut out)
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or

@@ -10,6 +10,7 @@
 //!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
 //!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
+//!   netisr     packets handled at once, by their flow's CPU, or later
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
@@ -60,6 +61,7 @@ mod error;
 pub mod extpgs;
 pub mod giant;
 mod harness;
+pub mod netisr;
 pub mod refs;
 pub mod report;
 pub mod sizes;

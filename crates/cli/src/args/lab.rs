@@ -78,6 +78,25 @@ pub(crate) enum Experiment {
     )]
     Giant(GiantArgs),
 
+    /// When a stack handles its packets: at once, at once on the flow's CPU only, or later
+    #[command(
+        long_about = "Compare when and where a stack handles its packets, side by side in one run: at once, by whoever \
+        brings them in (direct, our default); at once if that is the CPU of the packet's flow, else by that CPU \
+        (hybrid); always by the flow's CPU, later (deferred).\n\n\
+        Two programs talk, in one stack or in two with an epair between, each a thread on a CPU of its own; each CPU \
+        of a stack has a worker, pinned too. A figure is the median over the rounds, with the quartiles beside it. \
+        The latency between the two CPUs is sampled before each reading, and readings taken while it was near and \
+        while it was far are kept apart.\n\n\
+        FreeBSD's stack without Giant (seed 002) came with deferred dispatch as its default and direct dispatch as a \
+        switch, net.isr.enable, \"to increase parallelism, especially for inbound packet paths on multiple \
+        interfaces\": each interface's thread carries its packets all the way up, beside the others, and beside \
+        packets to the machine itself, which the netisr thread still carried. It asked for environments in which \
+        that costs. Direct became the default later, and the netisr thread one for each CPU.",
+        mut_arg("seconds_per_case", |arg| arg.default_value("2")),
+        mut_arg("reps", |arg| arg.default_value("5"))
+    )]
+    Netisr(NetisrArgs),
+
     /// Ways of sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
     #[command(
         long_about = "Compare ways of sharing the storage of network buffers, side by side in one run: a ring of \
@@ -297,6 +316,25 @@ pub(crate) struct GiantArgs {
     /// Queries of each of the 11 clients in a round of the case `mysql`
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) queries: usize,
+}
+
+/// What `mbuma lab netisr` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab netisr --list                        the cases and the designs
+  mbuma lab netisr --case udp-rr-epair,tcp-rr-epair
+  mbuma lab netisr --workers 2 --design direct,deferred --json | jq .
+
+`moved` is the part of the packets that were queued for another CPU than the one that brought them in. Packets
+to ourselves are always queued; directly dispatched ones are then handled by whoever queued them.")]
+pub(crate) struct NetisrArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// How many workers, and so CPUs, a stack has
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2")]
+    pub(crate) workers: Vec<usize>,
 }
 
 /// What `mbuma lab extpgs` takes.

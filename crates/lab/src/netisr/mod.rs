@@ -1,0 +1,301 @@
+//! `mbuma lab netisr`: when and where a stack handles its packets: at once, at once on the flow's CPU only, or later.
+//!
+//! Called by: the tool. Calls: the product's stacks, the harness.
+//!
+//! ```text
+//!   world.rs   stacks with workers, joined          loads.rs   what programs do with them
+//! ```
+//!
+//! Two programs talk, each a thread on a CPU of its own, by blocking calls. Under `direct` the thread that sends also
+//! takes in what it sent, up to the other's socket; under `deferred` the worker of the flow's CPU does, which has to be
+//! woken for it; under `hybrid` the sender does if it is on the flow's CPU. So latency is mostly the number of threads
+//! that a packet has to wake, and throughput what several of them do at once, less what crosses their caches.
+//!
+//! Source: seed 002, which made direct dispatch a switch, "to increase parallelism, especially for inbound packet paths on
+//! multiple interfaces"; deferred was its default still, and it asked for environments in which direct costs.
+
+mod loads;
+mod options;
+mod world;
+
+pub use options::Options;
+
+use crate::error::written;
+use crate::harness::progress::Progress;
+use crate::harness::record::of_group;
+use crate::harness::rounds::{Reading, by_mode};
+use crate::harness::{plot, table, xcore};
+use crate::{Error, Record};
+use loads::{Load, Seen};
+use mbuma::Dispatch;
+use options::Choice;
+use std::io::Write;
+use world::{Place, World};
+
+/// A policy, as a contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Design {
+    Direct,
+    Hybrid,
+    Deferred,
+}
+
+impl Design {
+    pub(crate) const ALL: [Self; 3] = [Self::Direct, Self::Hybrid, Self::Deferred];
+
+    pub(crate) fn name(self) -> &'static str {
+        self.dispatch().name()
+    }
+
+    pub(crate) fn dispatch(self) -> Dispatch {
+        match self {
+            Self::Direct => Dispatch::Direct,
+            Self::Hybrid => Dispatch::Hybrid,
+            Self::Deferred => Dispatch::Deferred,
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Direct => "at once, by whoever brings the packet in (our default)",
+            Self::Hybrid => "at once on the CPU of the packet's flow, else by that CPU's worker",
+            Self::Deferred => "by the worker of the flow's CPU (seed 002: the netisr thread)",
+        }
+    }
+}
+
+/// A load at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    about: &'static str,
+    load: Load,
+    place: Place,
+}
+
+const fn case(name: &'static str, load: Load, place: Place, about: &'static str) -> Case {
+    Case {
+        name,
+        about,
+        load,
+        place,
+    }
+}
+
+/// All of them.
+#[rustfmt::skip]
+pub(crate) const CASES: [Case; 8] = {
+    use Load::{TcpRr, TcpStream, UdpRr, UdpStream};
+    use Place::{Epair, Loopback};
+    [
+        case("udp-rr-loopback", UdpRr, Loopback, "512 bytes there and back, in one stack"),
+        case("udp-rr-epair", UdpRr, Epair, "512 bytes there and back, between two stacks"),
+        case("tcp-rr-loopback", TcpRr, Loopback, "a byte there and back over TCP, in one stack"),
+        case("tcp-rr-epair", TcpRr, Epair, "a byte there and back over TCP, between two stacks"),
+        case("udp-stream-loopback", UdpStream, Loopback, "datagrams of 512 bytes, 8 flows, in one stack"),
+        case("udp-stream-epair", UdpStream, Epair, "datagrams of 512 bytes, 8 flows, between two stacks"),
+        case("tcp-stream-loopback", TcpStream, Loopback, "one TCP stream, in one stack"),
+        case("tcp-stream-epair", TcpStream, Epair, "one TCP stream, between two stacks"),
+    ]
+};
+
+/// What is said of a run, in which unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    P50,
+    P99,
+    Rate,
+    Lost,
+    Moved,
+}
+
+impl Measure {
+    const ALL: [Self; 5] = [Self::P50, Self::P99, Self::Rate, Self::Lost, Self::Moved];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Rate => "rate",
+            Self::Lost => "lost",
+            Self::Moved => "moved",
+        }
+    }
+
+    fn unit(self, load: Load) -> &'static str {
+        match (self, load) {
+            (Self::P50 | Self::P99, _) => "us",
+            (Self::Rate, Load::TcpStream) => "Gbit/s",
+            (Self::Rate, Load::UdpStream) => "datagrams/s",
+            (Self::Rate, _) => "round trips/s",
+            (Self::Lost | Self::Moved, _) => "%",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::P50 => "half of the round trips take less than",
+            Self::P99 => "of a hundred round trips 99 take less than",
+            Self::Rate => "throughput (more is better)",
+            Self::Lost => "datagrams that did not arrive",
+            Self::Moved => "packets that changed their CPU on the way in",
+        }
+    }
+
+    /// What a run says of it, if anything.
+    fn of(self, run: &Run) -> Option<f64> {
+        let took = |part: f64| {
+            let last = run.seen.took.len().checked_sub(1)?;
+            Some(run.seen.took[(last as f64 * part) as usize] as f64 / 1e3)
+        };
+        match self {
+            Self::P50 => took(0.5),
+            Self::P99 => took(0.99),
+            Self::Rate => Some(run.seen.rate),
+            Self::Lost => run.seen.lost,
+            Self::Moved => Some(run.moved),
+        }
+    }
+}
+
+/// One run of a contestant.
+struct Run {
+    seen: Seen,
+    moved: f64,
+    xcore_ns: Option<f64>,
+}
+
+/// A contestant: a policy with so many workers.
+struct Contestant {
+    design: Design,
+    workers: usize,
+    runs: Vec<Run>,
+}
+
+/// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let mut progress = Progress::new(options.progress);
+    let mut all = Vec::new();
+    for &case in &choice.cases {
+        let records = measure(case, options, &choice, &mut progress);
+        progress.clear();
+        let text = show(options.json, case, &records);
+        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+        all.extend(records);
+    }
+    match &options.plot {
+        Some(dir) => plot::draw(dir, &all),
+        None => Ok(()),
+    }
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    let mut text = "cases:\n".to_owned();
+    for case in CASES {
+        text += &format!("  {:<20} {}\n", case.name, case.about);
+    }
+    text += "\ndesigns:\n";
+    for design in Design::ALL {
+        text += &format!("  {:<20} {}\n", design.name(), design.about());
+    }
+    written(out.write_all(text.as_bytes()))
+}
+
+/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
+    let effort = &choice.effort;
+    let with = |&workers: &usize| {
+        choice.designs.iter().map(move |&design| Contestant {
+            design,
+            workers,
+            runs: Vec::new(),
+        })
+    };
+    let mut contestants: Vec<_> = options.workers.iter().flat_map(with).collect();
+    for round in 1..=effort.reps {
+        for Contestant {
+            design,
+            workers,
+            runs,
+        } in &mut contestants
+        {
+            let (case_name, name, reps) = (case.name, design.name(), effort.reps);
+            progress.say(&format!(
+                "{case_name}: round {round} of {reps}, {name}, {workers} workers"
+            ));
+            let crosses = effort.pair_of_cpus();
+            let xcore_ns = crosses.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+            let world = World::new(case.place, *design, *workers, &effort.cpus);
+            let seen = case.load.run(&world, effort.reading, &effort.cpus);
+            let moved = world.moved();
+            runs.push(Run {
+                seen,
+                moved,
+                xcore_ns,
+            });
+        }
+    }
+    let mut records = Vec::new();
+    for measure in Measure::ALL {
+        let of = |contestant: &Contestant| said(case, measure, contestant);
+        records.extend(contestants.iter().flat_map(of));
+    }
+    records
+}
+
+/// What is said of a contestant by one measure: a record for each mode in which the machine was.
+fn said(case: Case, measure: Measure, contestant: &Contestant) -> Vec<Record> {
+    let reading = |run: &Run| {
+        Some(Reading {
+            ns: measure.of(run)?,
+            xcore_ns: run.xcore_ns,
+            disturbed: false,
+        })
+    };
+    let readings: Vec<_> = contestant.runs.iter().filter_map(reading).collect();
+    let record = Record {
+        experiment: "netisr",
+        case: case.name,
+        design: contestant.design.name(),
+        unit: measure.unit(case.load),
+        threads: Some(contestant.workers),
+        measure: Some(measure.name()),
+        ours: contestant.design == Design::Direct,
+        ..Record::default()
+    };
+    let groups = by_mode(&readings);
+    let of = |group| of_group(record.clone(), group);
+    groups.iter().map(of).collect()
+}
+
+/// A block as it is printed.
+fn show(json: bool, case: Case, records: &[Record]) -> String {
+    if json {
+        let line = |record: &Record| record.to_json() + "\n";
+        return records.iter().map(line).collect();
+    }
+    let title = |first: &Record| {
+        let named = |measure: &Measure| Some(measure.name()) == first.measure;
+        let about = Measure::ALL
+            .iter()
+            .find(|m| named(m))
+            .map_or("", |m| m.about());
+        let workers = match first.threads {
+            Some(1) => "1 worker".to_owned(),
+            workers => format!("{} workers", workers.unwrap_or(0)),
+        };
+        format!("{}, {workers}, {}: {about}", case.name, first.unit)
+    };
+    format!("{}: {}\n\n", case.name, case.about) + &table::by_unit(records, title) + "\n"
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

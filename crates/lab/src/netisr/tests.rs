@@ -1,0 +1,84 @@
+//! Tests of the comparison: that every case runs under every policy, and that what is shown can be read.
+
+use super::*;
+
+/// A run that takes little time.
+fn short() -> Options {
+    Options {
+        seconds_per_case: 0.02,
+        reps: 1,
+        progress: false,
+        ..Options::default()
+    }
+}
+
+fn text_of(options: &Options) -> String {
+    let mut out = Vec::new();
+    run(options, &mut out).expect("a run");
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn every_case_runs_and_its_lines_are_json() {
+    // Breaks when a load stops under a policy, a packet moves under direct, or a line is not JSON.
+    let text = text_of(&Options {
+        json: true,
+        ..short()
+    });
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    for case in CASES {
+        for design in Design::ALL {
+            for workers in [1, 2] {
+                let is = |line: &&serde_json::Value, measure: &str| {
+                    line["case"] == case.name
+                        && line["design"] == design.name()
+                        && line["threads"] == workers
+                        && line["measure"] == measure
+                };
+                let rate = lines.iter().find(|line| is(line, "rate")).expect("a rate");
+                assert!(rate["median"].as_f64() > Some(0.0), "{rate}");
+            }
+        }
+    }
+    // Packets to ourselves may be left to whoever handles others.
+    let stays = |line: &&serde_json::Value| {
+        let epair = line["case"].as_str().is_some_and(|c| c.ends_with("epair"));
+        epair && line["measure"] == "moved" && line["design"] == "direct"
+    };
+    assert!(lines.iter().filter(stays).all(|line| line["median"] == 0.0));
+}
+
+#[test]
+fn tables_fit() {
+    // Breaks when a table is wider than a terminal.
+    let text = text_of(&Options {
+        cases: vec!["udp-rr-epair".to_owned()],
+        workers: vec![2],
+        ..short()
+    });
+    assert!(text.contains("udp-rr-epair, 2 workers, us"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    // Breaks when an unknown name or a senseless number runs something.
+    let bad = |change: fn(&mut Options)| {
+        let mut options = short();
+        change(&mut options);
+        assert!(run(&options, &mut Vec::new()).is_err());
+    };
+    bad(|o| o.cases = vec!["nothing".to_owned()]);
+    bad(|o| o.workers = Vec::new());
+    bad(|o| o.workers = vec![0]);
+    let mut out = Vec::new();
+    list(&mut out).expect("a vector takes all");
+    let text = String::from_utf8(out).expect("text");
+    assert!(CASES.iter().all(|case| text.contains(case.name)));
+}

@@ -39,7 +39,7 @@ use crate::ip4::{Ip4State, loopback};
 use crate::netisr::{self, Netisr, Protocol, WorkStats};
 use crate::route::Routes;
 use crate::socket::TcpInfo;
-use crate::tcp::{TcpState, TcpStats};
+use crate::tcp::{Planted, TcpState, TcpStats};
 use crate::udp::UdpState;
 use crate::unix::UnixState;
 
@@ -118,6 +118,8 @@ impl Inner {
 
     /// Wakes whoever is CPU `cpu`. With no lock held.
     pub(crate) fn wake_cpu(&self, cpu: usize) {
+        let astray = usize::from(self.config.tcp.has_bug(Planted::WrongCpuWoken));
+        let cpu = (cpu + astray) % self.cpu_wakers.len();
         let waker = self.cpu_wakers[cpu].lock().clone();
         waker.iter().for_each(Waker::wake_by_ref);
     }

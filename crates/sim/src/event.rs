@@ -19,6 +19,10 @@ pub struct WireId(pub(crate) usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerId(pub(crate) usize);
 
+/// Names an epair of a net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CableId(pub(crate) usize);
+
 /// Names an app of a net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AppId(pub(crate) usize);

@@ -43,6 +43,7 @@
 
 pub mod app;
 mod card;
+mod crew;
 mod deed;
 mod event;
 mod frame;
@@ -58,7 +59,7 @@ mod wire;
 
 pub use crate::wire::Wire;
 pub use deed::{Deed, WireCounts};
-pub use event::{AppId, NodeId, PeerId, WireId};
+pub use event::{AppId, CableId, NodeId, PeerId, WireId};
 pub use frame::{Frame, Shape};
 pub use link::{Faults, Link};
 pub use net::Net;

@@ -16,6 +16,8 @@ Usage:
   sim --seed N [--trace] [--plan] [--pcap FILE]   replays one seed
   sim --seeds A..B                                runs seeds A to B-1
 
+  --cpus       stacks have virtual CPUs: who runs next is drawn, too
+
   --trace      prints a line for every frame, and what the wire did to it
   --plan       prints what was drawn from the seed
   --pcap FILE  writes every frame as it was sent to FILE
@@ -27,7 +29,17 @@ struct Args {
     seeds: Option<Range<u64>>,
     trace: bool,
     plan: bool,
+    cpus: bool,
     pcap: Option<String>,
+}
+
+impl Args {
+    fn scenario(&self, seed: u64) -> Scenario {
+        match self.cpus {
+            true => Scenario::on_cpus_from_seed(seed),
+            false => Scenario::from_seed(seed),
+        }
+    }
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
@@ -45,6 +57,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
                 args.seeds = Some(number(a)?..number(b)?);
             }
             "--trace" => args.trace = true,
+            "--cpus" => args.cpus = true,
             "--plan" => args.plan = true,
             "--pcap" => args.pcap = Some(value()?),
             other => return Err(format!("{other}: no such option")),
@@ -71,12 +84,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
         Some(seeds) if seeds.end - seeds.start.min(seeds.end) == 1 => replay(seeds.start, &args),
-        Some(seeds) => many(seeds),
+        Some(seeds) => many(seeds, &args),
     }
 }
 
 fn replay(seed: u64, args: &Args) -> ExitCode {
-    let scenario = Scenario::from_seed(seed);
+    let scenario = args.scenario(seed);
     if args.plan {
         println!("{scenario:#?}");
     }
@@ -103,16 +116,16 @@ fn watch(net: &mut Net, args: &Args) -> std::io::Result<()> {
     }
 }
 
-fn many(seeds: Range<u64>) -> ExitCode {
+fn many(seeds: Range<u64>, args: &Args) -> ExitCode {
     let began = Instant::now();
     let (total, mut failed, mut virtually) =
         (seeds.end.saturating_sub(seeds.start), 0, Duration::ZERO);
     for (i, seed) in seeds.enumerate() {
-        let outcome = Scenario::from_seed(seed).run();
+        let outcome = args.scenario(seed).run();
         virtually += outcome.elapsed;
         if !outcome.violations.is_empty() {
             failed += 1;
-            report(&outcome);
+            report(&outcome, args);
         }
         progress(i as u64 + 1, total, failed);
     }
@@ -125,10 +138,11 @@ fn many(seeds: Range<u64>) -> ExitCode {
     status(failed == 0)
 }
 
-fn report(outcome: &Outcome) {
+fn report(outcome: &Outcome, args: &Args) {
     println!("{outcome}");
     println!(
-        "  replay: cargo run -p sim --release -- --seed {}",
+        "  replay: cargo run -p sim --release -- {}--seed {}",
+        if args.cpus { "--cpus " } else { "" },
         outcome.seed
     );
 }

@@ -8,6 +8,8 @@
 //!
 //! Called by: scenarios and tests. Calls: stacks, wires, peers, apps.
 //!
+//! Stacks that have virtual CPUs are driven otherwise: `turns` draws who runs next.
+//!
 //! Invariants: events of one instant happen in the order in which they were planned, and everything
 //! else in the order of ids, so that the same seed and the same calls give the same trace.
 
@@ -19,7 +21,8 @@ use mbuma::device::Budget;
 use mbuma::{IfIndex, Stack};
 
 use crate::app::{App, Context};
-use crate::event::{AppId, Queue, What};
+use crate::crew::Crew;
+use crate::event::{AppId, NodeId, Queue, What};
 use crate::frame::Frame;
 use crate::peer::Peer;
 use crate::port::Port;
@@ -28,6 +31,11 @@ use crate::trace::Trace;
 use crate::wire::Wire;
 
 mod build;
+mod cables;
+mod turns;
+
+use cables::CableEnd;
+use turns::Turns;
 
 /// When a net begins: not at zero, and half an hour before 32 bits of milliseconds wrap, so that longer
 /// runs go over that too.
@@ -48,9 +56,10 @@ enum End {
     },
 }
 
-#[derive(Debug)]
 struct Node {
     stack: Stack,
+    /// Its virtual CPUs, if it has several.
+    crew: Option<Crew>,
 }
 
 #[derive(Debug)]
@@ -62,10 +71,14 @@ struct Slot {
     end: usize,
     /// The stack will be told; frames until then go with the first.
     interrupt_planned: bool,
+    /// Which CPU it interrupts.
+    cpu: usize,
 }
 
 struct Running {
     app: Option<Box<dyn App>>,
+    /// The stack that it uses; `None`: any.
+    node: Option<usize>,
     bell: Arc<Bell>,
     /// When it is called next, if it asked to be.
     alarm: Option<Time>,
@@ -82,6 +95,9 @@ pub struct Net {
     peers: Vec<(Peer, usize, usize)>,
     apps: Vec<Running>,
     ready: Ready,
+    cables: Vec<[CableEnd; 2]>,
+    /// Who runs next, if a stack has CPUs.
+    turns: Option<Turns>,
     trace: Trace,
 }
 
@@ -102,17 +118,29 @@ impl Net {
             peers: Vec::new(),
             apps: Vec::new(),
             ready: Ready::default(),
+            cables: Vec::new(),
+            turns: None,
             trace: Trace::new(),
         }
     }
 
     /// Adds an app, which runs at once and then whenever it is woken.
     pub fn add_app(&mut self, app: Box<dyn App>) -> AppId {
+        self.add_app_of(None, app)
+    }
+
+    /// The same for one that uses this stack only, as those do that it starts: it runs on that one's CPUs.
+    pub fn add_app_on(&mut self, node: NodeId, app: Box<dyn App>) -> AppId {
+        self.add_app_of(Some(node.0), app)
+    }
+
+    fn add_app_of(&mut self, node: Option<usize>, app: Box<dyn App>) -> AppId {
         let id = self.apps.len();
         let bell = self.ready.bell(id);
         bell.ring();
         self.apps.push(Running {
             app: Some(app),
+            node,
             bell,
             alarm: None,
         });
@@ -188,8 +216,10 @@ impl Net {
 
     /// When something happens next.
     fn next_at(&self) -> Option<Time> {
-        let timers = self.nodes.iter().filter_map(|n| n.stack.next_deadline());
-        timers.chain(self.queue.next_at()).min()
+        let plain = self.nodes.iter().filter(|n| n.crew.is_none());
+        let timers = plain.filter_map(|n| n.stack.next_deadline());
+        let others = self.queue.next_at().into_iter().chain(self.next_turn_at());
+        timers.chain(others).min()
     }
 
     fn turn(&mut self) {
@@ -197,7 +227,7 @@ impl Net {
         while let Some(what) = self.queue.pop_due(now) {
             self.happen(what);
         }
-        for node in &self.nodes {
+        for node in self.nodes.iter().filter(|n| n.crew.is_none()) {
             if node.stack.next_deadline().is_some_and(|at| at <= now) {
                 node.stack.poll();
             }
@@ -241,6 +271,9 @@ impl Net {
             frames: 64,
             bytes: 1 << 20,
         };
+        if self.nodes[self.slots[port].node].crew.is_some() {
+            return self.interrupt_cpu(port);
+        }
         let slot = &mut self.slots[port];
         slot.interrupt_planned = false;
         let stack = &self.nodes[slot.node].stack;
@@ -252,6 +285,9 @@ impl Net {
 
     /// Runs what was woken and sends what was sent, until neither is left.
     fn settle(&mut self) {
+        if self.turns.is_some() {
+            return self.take_turns();
+        }
         loop {
             self.collect();
             let Some(app) = self.ready.pop() else { return };
@@ -306,8 +342,9 @@ impl Net {
             running.alarm = Some(at);
             self.queue.plan(at, What::Wake { app: id });
         }
+        let node = running.node;
         for app in context.started {
-            self.add_app(app);
+            self.add_app_of(node, app);
         }
     }
 

@@ -41,6 +41,22 @@ impl Ready {
     }
 }
 
+impl Ready {
+    /// Who wants to run, the first that was woken first.
+    pub(crate) fn waiting(&self) -> Vec<usize> {
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().map(|bell| bell.app).collect()
+    }
+
+    /// The one at this place, before its turn.
+    pub(crate) fn take(&self, place: usize) -> Option<usize> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bell = list.remove(place)?;
+        bell.rung.store(false, Ordering::Release);
+        Some(bell.app)
+    }
+}
+
 impl Bell {
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))

@@ -86,6 +86,22 @@ impl Trace {
         self.capture.as_mut().map_or(Ok(()), |w| w.flush())
     }
 
+    /// Somebody's turn, where who runs next is drawn: it counts, as a frame does.
+    pub(crate) fn turn(&mut self, now: Time, who: usize, cpu: usize, what: &str) {
+        self.hasher.write(&now.as_nanos().to_le_bytes());
+        self.hasher.write(&[who as u8, cpu as u8]);
+        self.hasher.write(what.as_bytes());
+        if let Some(to) = &mut self.lines
+            && let Err(error) = match cpu {
+                usize::MAX => writeln!(to, "{now:?} {what} {who}"),
+                _ => writeln!(to, "{now:?} node {who} CPU {cpu}: {what}"),
+            }
+        {
+            self.failed.get_or_insert(error);
+            self.lines = None;
+        }
+    }
+
     pub(crate) fn frame(
         &mut self,
         now: Time,

@@ -8,8 +8,17 @@ const SEEDS_MAX: u64 = 60;
 
 /// The bug is found by a seed, and the finding says what it is.
 fn found(bug: Planted, words: &str) {
+    found_in(Scenario::from_seed, bug, words);
+}
+
+/// The same where stacks have virtual CPUs.
+fn found_on_cpus(bug: Planted, words: &str) {
+    found_in(Scenario::on_cpus_from_seed, bug, words);
+}
+
+fn found_in(draw: fn(u64) -> Scenario, bug: Planted, words: &str) {
     let finding = (0..SEEDS_MAX).find_map(|seed| {
-        let scenario = Scenario::from_seed(seed);
+        let scenario = draw(seed);
         let outcome = scenario.run_with(|c| c.tcp.planted = Some(bug), |_| {});
         let what = outcome.violations.into_iter().find(|v| v.contains(words));
         what.map(|what| (seed, what))
@@ -64,4 +73,22 @@ fn a_leaked_mbuf_is_found() {
 fn an_uncounted_packet_is_found() {
     // Breaks when received = delivered + dropped is not checked.
     found(Planted::UncountedDrop, "packets received");
+}
+
+#[test]
+fn the_wrong_cpu_woken_is_found() {
+    // Breaks when nobody looks whether CPUs sleep over packets.
+    found_on_cpus(Planted::WrongCpuWoken, "sleeps, and packets wait for it");
+}
+
+#[test]
+fn a_timer_on_a_cpu_that_does_not_know_is_found() {
+    // Breaks when a CPU's timers are run by whoever comes along.
+    found_on_cpus(Planted::StrayTimer, "sleeps, and a timer comes before");
+}
+
+#[test]
+fn a_packet_that_overtakes_is_found() {
+    // Breaks when CPUs take turns in an order that never shows it.
+    found_on_cpus(Planted::BlindDirect, "came after");
 }

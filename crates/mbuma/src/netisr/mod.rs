@@ -38,6 +38,7 @@ use crate::ether::arp;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::ip4;
 use crate::stack::{Inner, Stack};
+use crate::tcp::Planted;
 
 mod config;
 mod flow;
@@ -219,7 +220,13 @@ fn here(
     let netisr = &batch.stack.netisr;
     let outbox = &mut batch.netisr;
     let home = || netisr.home(protocol, &mut packet);
-    match netisr.lane(protocol).way(batch.cpu.index, outbox, home) {
+    let lane = netisr.lane(protocol);
+    let blind = batch.stack.config.tcp.has_bug(Planted::BlindDirect);
+    let way = match lane.policy() {
+        Dispatch::Direct if blind => Way::Now,
+        _ => lane.way(batch.cpu.index, outbox, home),
+    };
+    match way {
         Way::Now => outbox.count(protocol, 0),
         Way::Owned => outbox.count(protocol, 1),
         Way::Own(cpu) => {

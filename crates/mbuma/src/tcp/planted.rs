@@ -31,6 +31,12 @@ pub enum Planted {
     LostSuccessor,
     /// An entry that fired passes for the one that was made after it.
     ForgottenEntry,
+    /// A CPU is given something to do, and its neighbour is woken.
+    WrongCpuWoken,
+    /// A connection's timer is set on another CPU, which does not know of it.
+    StrayTimer,
+    /// A packet is handled at once without a look at what waits of its flow.
+    BlindDirect,
 }
 
 impl TcpConfig {

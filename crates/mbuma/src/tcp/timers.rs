@@ -175,8 +175,9 @@ pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb)
     if waiting && t.timers.rexmit.is_none() && t.timers.persist.is_none() {
         t.timers.persist = Some(batch.now + persist_interval(batch, t));
     }
-    let cpu = batch.cpu.index;
-    if batch.stack.tcp.wheels.arm(cpu, pcb, &mut t.timers) {
+    let (wheels, astray) = (&batch.stack.tcp.wheels, config.has_bug(Planted::StrayTimer));
+    let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();
+    if wheels.arm(cpu, pcb, &mut t.timers) && !astray {
         batch.kick(cpu);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! An [`App`] is run by the net whenever one of its sockets' wakers was called or the time has come
 //! that it asked for. [`Endpoint`] is one side of a connection, [`Acceptor`] takes connections from a
-//! listener, [`Gate`] decides about those of an interceptor.
+//! listener, [`Gate`] decides about those of an interceptor. [`Sequence`] and [`Sink`] are the ends of a
+//! flow of datagrams; [`Fickle`] changes how a stack dispatches packets.
 
 use std::task::Waker;
 
@@ -10,13 +11,17 @@ use kern::Time;
 
 mod acceptor;
 mod endpoint;
+mod fickle;
 mod gate;
 mod manners;
+mod sequence;
 
 pub use acceptor::Acceptor;
 pub use endpoint::{Connector, Endpoint};
+pub use fickle::Fickle;
 pub use gate::{Decision, Gate};
 pub use manners::{Ending, Leave, Manners, Reading, Report, SharedReport};
+pub use sequence::{Flow, Sequence, SharedFlow, Sink};
 
 /// A program on the net.
 pub trait App {

@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ::wire::MacAddr;
-use kern::{Clock, Giant};
+use kern::{Clock, Giant, VirtualCpus};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
 
-use super::{End, Net, Node, Slot};
+use super::{End, Net, Node, Slot, Turns};
+use crate::crew::Crew;
 use crate::event::{NodeId, PeerId, WireId};
 use crate::frame::Frame;
 use crate::link::Link;
@@ -34,8 +35,26 @@ impl Net {
         config.giant = Arc::new(Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         tune(&mut config);
         let stack = Stack::new(config).expect("address space for buffers");
-        self.nodes.push(Node { stack });
+        self.nodes.push(Node { stack, crew: None });
         NodeId(self.nodes.len() - 1)
+    }
+
+    /// A stack with so many virtual CPUs. From now on, who runs next is drawn.
+    ///
+    /// # Panics
+    /// There is no address space for its buffers.
+    pub fn stack_on_cpus(&mut self, cpus: usize, tune: impl FnOnce(&mut Config)) -> NodeId {
+        if self.turns.is_none() {
+            self.turns = Some(Turns::new(self.random.fork()));
+        }
+        let virtuals = Arc::new(VirtualCpus::new(cpus));
+        let node = self.stack_with(|config| {
+            config.cpus = Arc::clone(&virtuals) as _;
+            tune(config);
+        });
+        let n = &mut self.nodes[node.0];
+        n.crew = Some(Crew::new(&n.stack, virtuals, cpus));
+        node
     }
 
     /// A stack's handle.
@@ -48,11 +67,10 @@ impl Net {
     /// # Panics
     /// It is not plugged in anywhere.
     pub fn interface(&self, node: NodeId) -> IfIndex {
-        self.slots
-            .iter()
-            .find(|s| s.node == node.0)
-            .expect("the stack is plugged in")
-            .ifindex
+        let slots = self.slots.iter().map(|s| (s.node, s.ifindex));
+        let ends = self.cables.iter().flatten().filter_map(|end| end.place);
+        let mut all = slots.chain(ends).filter(|(n, _)| *n == node.0);
+        all.next().expect("the stack is plugged in").1
     }
 
     /// A wire whose directions all are `link` until they are changed.
@@ -109,6 +127,7 @@ impl Net {
         let mac = Some(config.mac.unwrap_or_else(|| self.draw_mac()));
         let ifindex = stack.attach(Arc::clone(&port) as _, IfConfig { mac, ..config });
         let end = self.add_end(wire.0, End::Port(self.slots.len()));
+        let cpu = self.draw_server(node.0).0;
         self.slots.push(Slot {
             node: node.0,
             ifindex,
@@ -116,6 +135,7 @@ impl Net {
             wire: wire.0,
             end,
             interrupt_planned: false,
+            cpu,
         });
         (ifindex, end)
     }
@@ -180,6 +200,14 @@ impl Net {
     fn send_from_peer(&mut self, peer: PeerId, bytes: Vec<u8>) {
         let (_, wire, end) = self.peers[peer.0];
         self.transmit(wire, end, &Frame::new(bytes));
+    }
+
+    /// Which CPU of a stack serves an interface, and whether by a task. Nothing is drawn without CPUs.
+    pub(super) fn draw_server(&mut self, node: usize) -> (usize, bool) {
+        match (&mut self.turns, &self.nodes[node].crew) {
+            (Some(turns), Some(crew)) => turns.server(crew.members.len()),
+            _ => (0, false),
+        }
     }
 
     fn draw_mac(&mut self) -> MacAddr {

@@ -83,15 +83,16 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         connections,
         heal_at,
         patience_after: Duration::from_secs(600 + transfer + 4 * windows + starved),
+        crowd: None,
         random: r.fork(),
     }
 }
 
-fn pick<T: Copy>(r: &mut Random, from: &[T]) -> T {
+pub(super) fn pick<T: Copy>(r: &mut Random, from: &[T]) -> T {
     from[r.below(from.len() as u64) as usize]
 }
 
-fn between(r: &mut Random, low: u64, high: u64) -> u64 {
+pub(super) fn between(r: &mut Random, low: u64, high: u64) -> u64 {
     low + r.below(high - low + 1)
 }
 

@@ -29,9 +29,11 @@ use crate::link::Link;
 use crate::net::Net;
 use crate::port::PortConfig;
 
+mod crowd;
 mod draw;
 mod verdict;
 
+pub use crowd::{Crowd, FlowPlan};
 pub use verdict::Outcome;
 
 /// How stacks are joined.
@@ -43,6 +45,8 @@ pub enum Topology {
     Chain,
     /// Three stacks on one hub.
     Hub,
+    /// Two stacks with an epair between them.
+    Epair,
 }
 
 /// How a connection is answered.
@@ -96,6 +100,8 @@ pub struct Scenario {
     pub heal_at: Duration,
     /// How long everything may take after that.
     pub patience_after: Duration,
+    /// What it has besides if stacks have virtual CPUs.
+    pub crowd: Option<Crowd>,
     random: Random,
 }
 
@@ -122,6 +128,11 @@ impl Scenario {
         draw::scenario(seed)
     }
 
+    /// Draws a scenario whose stacks have virtual CPUs: who runs next is drawn too.
+    pub fn on_cpus_from_seed(seed: u64) -> Self {
+        crowd::overlay(draw::scenario(seed))
+    }
+
     /// Runs it.
     pub fn run(self) -> Outcome {
         self.run_with(|_| {}, |_| {})
@@ -137,19 +148,20 @@ impl Scenario {
         prepare(&mut net);
         let nodes = self.build(&mut net, &tune);
         let running = self.start(&mut net, &nodes);
+        let (sinks, flows) = self.start_crowd(&mut net, &nodes);
         let healing = net.now() + self.heal_at;
-        net.run_until(healing);
+        self.run_disturbed(&mut net, &nodes, healing);
         net.heal();
         let limit = net.now() + self.patience_after;
-        // The acceptor and the gate never end.
-        let servants = 2;
+        // The acceptor, the gate and those who receive datagrams never end.
+        let servants = 2 + sinks;
         let ended = net.run_until_done(limit, |net| {
             net.apps_running() <= servants && running.iter().all(Running::is_over)
         });
         if ended {
             net.run_until(net.now() + self.quiet_time());
         }
-        verdict::judge(&self, &mut net, &nodes, &running, ended)
+        verdict::judge(&self, &mut net, &nodes, &running, &flows, ended)
     }
 
     /// After the last user has gone: an orphan's patience, a last retransmission after a long
@@ -165,14 +177,13 @@ impl Scenario {
     }
 
     fn build(&self, net: &mut Net, tune: &impl Fn(&mut Config)) -> Vec<NodeId> {
-        let stack = |(tcp, pool): (&TcpConfig, &PoolConfig)| {
-            net.stack_with(|config| {
-                config.tcp = tcp.clone();
-                config.pool = *pool;
-                tune(config);
-            })
-        };
-        let nodes: Vec<_> = self.tcp.iter().zip(&self.pools).map(stack).collect();
+        let nodes: Vec<_> = (0..self.tcp.len())
+            .map(|i| self.stack(net, i, tune))
+            .collect();
+        if self.topology == Topology::Epair {
+            self.plug_epair(net, &nodes);
+            return nodes;
+        }
         let wire = |net: &mut Net| net.wire(Link::PERFECT);
         let mut links = self.links.iter();
         let mut set = |net: &mut Net, wire: WireId, end: usize| {
@@ -193,6 +204,21 @@ impl Scenario {
             set(net, wire, end);
         }
         nodes
+    }
+
+    fn stack(&self, net: &mut Net, i: usize, tune: &impl Fn(&mut Config)) -> NodeId {
+        let set = |config: &mut Config| {
+            config.tcp = self.tcp[i].clone();
+            config.pool = self.pools[i];
+            if let Some(crowd) = &self.crowd {
+                config.netisr.dispatch = crowd.dispatch[i];
+            }
+            tune(config);
+        };
+        match &self.crowd {
+            Some(crowd) => net.stack_on_cpus(crowd.cpus[i], set),
+            None => net.stack_with(set),
+        }
     }
 
     fn plug(&self, net: &mut Net, node: NodeId, i: usize, wire: WireId) -> usize {
@@ -230,16 +256,15 @@ impl Scenario {
                 Answer::Nobody => {}
             }
         }
-        net.add_app(Box::new(Acceptor::new(server.clone(), listener, listened)));
-        net.add_app(Box::new(Gate::new(
-            server,
-            interceptor,
-            self.patience,
-            gated,
-        )));
+        net.add_app_on(
+            nodes[0],
+            Box::new(Acceptor::new(server.clone(), listener, listened)),
+        );
+        let gate = Box::new(Gate::new(server, interceptor, self.patience, gated));
+        net.add_app_on(nodes[0], gate);
         for (i, c) in running.iter().enumerate() {
             let connector = self.connector(net, nodes, CLIENT_PORT + i as u16, c);
-            net.add_app(Box::new(connector));
+            net.add_app_on(nodes[c.plan.client], Box::new(connector));
         }
         running
     }

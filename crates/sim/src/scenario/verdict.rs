@@ -7,6 +7,8 @@
 //! | tables | no connection is left two segment lifetimes after the last close |
 //! | buffers | every mbuf and cluster is back in its zone |
 //! | packets | received = delivered + dropped inward |
+//! | datagrams | a flow's arrive in order, where no wire changes it |
+//! | CPUs | none sleeps over something that it has to do |
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use mbuma::SocketError;
 
 use super::draw::is_scarce;
 use super::{Answer, Running, Scenario};
-use crate::app::{Decision, Ending, Leave, Report};
+use crate::app::{Decision, Ending, Leave, Report, SharedFlow};
 use crate::deed::{Deed, WireCounts};
 use crate::event::NodeId;
 use crate::net::Net;
@@ -38,6 +40,10 @@ pub struct Outcome {
     pub ended_early: usize,
     /// Bytes that apps received.
     pub bytes: u64,
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Turns of programs and virtual CPUs.
+    pub turns: u64,
     /// Segments sent again, by all stacks.
     pub retransmitted: u64,
     /// What wires did.
@@ -49,13 +55,20 @@ pub(super) fn judge(
     net: &mut Net,
     nodes: &[NodeId],
     running: &[Running],
+    flows: &[SharedFlow],
     ended: bool,
 ) -> Outcome {
     let excuses = Excuses {
         crowded: scenario.backlog < running.len(),
         scarce: scenario.pools.iter().any(is_scarce),
+        uprooted: scenario.crowd.iter().any(|c| !c.moves.is_empty()),
     };
     let mut violations = Vec::new();
+    violations.extend(net.overslept().map(String::from));
+    for (i, flow) in flows.iter().enumerate() {
+        let found = flow.borrow().violation.clone();
+        violations.extend(found.map(|v| format!("flow {i}: {v}")));
+    }
     for (i, connection) in running.iter().enumerate() {
         let found = connection.violations(excuses);
         violations.extend(found.into_iter().map(|v| format!("connection {i}: {v}")));
@@ -84,6 +97,8 @@ pub(super) fn judge(
         finished,
         ended_early: running.len() - finished,
         bytes: running.iter().map(received).sum(),
+        datagrams: flows.iter().map(|f| f.borrow().received).sum(),
+        turns: net.turns(),
         retransmitted: nodes
             .iter()
             .map(|n| net.at(*n).stats().tcp.retransmitted_segments)
@@ -100,6 +115,8 @@ struct Excuses {
     crowded: bool,
     /// The sockets may hold more than all buffers there are: then there is none left to send with.
     scarce: bool,
+    /// An interface was away for a while, and with it the route.
+    uprooted: bool,
 }
 
 /// What a stack should have given up.
@@ -155,6 +172,10 @@ impl Running {
         excuses: Excuses,
     ) -> Result<(), &'static str> {
         if excuses.scarce {
+            return Ok(());
+        }
+        let unreachable = Ending::Failed(SocketError::Unreachable);
+        if excuses.uprooted && client.ending == Some(unreachable) {
             return Ok(());
         }
         let plan = &self.plan;

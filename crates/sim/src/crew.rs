@@ -1,0 +1,229 @@
+//! The virtual CPUs of one stack: which of them is awake, what each has to do, who wakes it.
+//!
+//! A CPU is what a worker of a runtime is. It looks for work while it is awake, sleeps when there is
+//! none, and then until its next timer at the latest. Awake it becomes by its stack's waker, by a device's
+//! interrupt, by a task, by its timer; and it stays awake after whatever it ran, because what it
+//! queued for itself wakes nobody.
+//!
+//! Called by: the net. Calls: stacks, to look what waits.
+//! Invariants: a CPU that sleeps has nothing to do, or somebody was to wake it and did not: see
+//! [`Crew::overslept`]. Locks: none; the flags are atomics because wakers may be called from anywhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use kern::{Taskqueue, Time, VirtualCpus};
+use mbuma::{IfIndex, Stack};
+
+/// A flag that a waker sets. Relaxed throughout: one thread plays everybody.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(AtomicBool);
+
+impl Alarm {
+    pub(crate) fn ring(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+}
+
+/// What rings when packets wait at an interface that its CPU is to poll.
+#[derive(Debug)]
+struct Doorbell {
+    rung: Alarm,
+    cpu: Arc<Alarm>,
+}
+
+impl Wake for Doorbell {
+    fn wake(self: Arc<Self>) {
+        self.rung.ring();
+        self.cpu.ring();
+    }
+}
+
+/// Something that a CPU can do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Frames wait at a port.
+    Interrupt(usize),
+    /// Packets wait at an interface without a port: an end of an epair.
+    Poll(IfIndex),
+    /// Packets wait for it in netisr.
+    Packets,
+    /// A timer is due.
+    Timers,
+    /// A task is queued.
+    Task,
+}
+
+/// One CPU.
+pub(crate) struct Member {
+    /// Set: it is awake.
+    awake: Arc<Alarm>,
+    /// When it wakes by itself, if it sleeps.
+    sleeps_until: Option<Time>,
+    /// It was taken off the machine until then, whatever it has to do.
+    pub(crate) held_until: Time,
+    /// Tasks that run on it.
+    pub(crate) tasks: Arc<Taskqueue>,
+    /// Ports that wait for it.
+    interrupts: Vec<usize>,
+    /// Interfaces that it polls.
+    doorbells: Vec<(Arc<Doorbell>, Option<IfIndex>)>,
+}
+
+impl Member {
+    fn new(stack: &Stack, cpu: usize) -> Self {
+        let awake = Arc::new(Alarm::default());
+        stack.set_cpu_waker(cpu, Some(Waker::from(Arc::clone(&awake))));
+        let rings = Arc::clone(&awake);
+        Self {
+            awake,
+            sleeps_until: None,
+            held_until: Time::ZERO,
+            tasks: Arc::new(Taskqueue::new(move || rings.ring())),
+            interrupts: Vec::new(),
+            doorbells: Vec::new(),
+        }
+    }
+
+    /// A port has frames for it.
+    pub(crate) fn interrupt(&mut self, port: usize) {
+        if !self.interrupts.contains(&port) {
+            self.interrupts.push(port);
+        }
+        self.awake.ring();
+    }
+
+    /// It has dealt with that port.
+    pub(crate) fn quiet(&mut self, port: usize) {
+        self.interrupts.retain(|p| *p != port);
+    }
+
+    /// What is to be called when packets wait at an interface, whose index comes later.
+    pub(crate) fn doorbell(&mut self) -> Waker {
+        let bell = Arc::new(Doorbell {
+            rung: Alarm::default(),
+            cpu: Arc::clone(&self.awake),
+        });
+        self.doorbells.push((Arc::clone(&bell), None));
+        Waker::from(bell)
+    }
+
+    /// The doorbell that was made last belongs to this interface.
+    pub(crate) fn name_doorbell(&mut self, index: IfIndex) {
+        if let Some((_, last)) = self.doorbells.last_mut() {
+            *last = Some(index);
+        }
+    }
+
+    /// What came of polling an interface: more to do, nothing, or it is gone.
+    pub(crate) fn polled(&mut self, index: IfIndex, more: std::io::Result<bool>) {
+        match more {
+            Ok(true) => {}
+            Ok(false) => {
+                let mine = self.doorbells.iter().filter(|(_, i)| *i == Some(index));
+                mine.for_each(|(bell, _)| bell.rung.clear());
+            }
+            Err(_) => self.doorbells.retain(|(_, i)| *i != Some(index)),
+        }
+    }
+
+    /// It has run something: it looks round before it sleeps.
+    pub(crate) fn stay_awake(&self) {
+        self.awake.ring();
+    }
+
+    fn work(&self, stack: &Stack, cpu: usize, now: Time, out: &mut Vec<Work>) {
+        out.extend(self.interrupts.iter().copied().map(Work::Interrupt));
+        let rung = self.doorbells.iter().filter(|(bell, _)| bell.rung.is_set());
+        out.extend(rung.filter_map(|(_, index)| index.map(Work::Poll)));
+        let mut add = |some: bool, work| out.extend(some.then_some(work));
+        add(stack.netisr_waits(cpu), Work::Packets);
+        add(!self.tasks.is_empty(), Work::Task);
+        let due = stack.next_deadline_of(cpu).is_some_and(|at| at <= now);
+        add(due, Work::Timers);
+    }
+}
+
+/// All CPUs of a stack.
+pub(crate) struct Crew {
+    pub(crate) cpus: Arc<VirtualCpus>,
+    pub(crate) members: Vec<Member>,
+}
+
+impl Crew {
+    pub(crate) fn new(stack: &Stack, cpus: Arc<VirtualCpus>, count: usize) -> Self {
+        let members = (0..count).map(|cpu| Member::new(stack, cpu)).collect();
+        Self { cpus, members }
+    }
+
+    /// What can be done now, with the CPU that can do it. CPUs that find nothing fall asleep.
+    pub(crate) fn look(&mut self, stack: &Stack, now: Time, out: &mut Vec<(usize, Work)>) {
+        let mut works = Vec::new();
+        for (cpu, member) in self.members.iter_mut().enumerate() {
+            if member.sleeps_until.is_some_and(|at| at <= now) {
+                member.awake.ring();
+            }
+            if member.held_until > now || !member.awake.is_set() {
+                continue;
+            }
+            member.sleeps_until = None;
+            member.work(stack, cpu, now, &mut works);
+            if works.is_empty() {
+                member.awake.clear();
+                member.sleeps_until = stack.next_deadline_of(cpu);
+            }
+            out.extend(works.drain(..).map(|work| (cpu, work)));
+        }
+    }
+
+    /// CPUs that are not held.
+    pub(crate) fn free(&self, now: Time) -> Vec<usize> {
+        let free = |cpu: &usize| self.members[*cpu].held_until <= now;
+        (0..self.members.len()).filter(free).collect()
+    }
+
+    /// When something happens here next: a sleeper wakes, or one that is held may go on.
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        let next = |m: &Member| match m.awake.is_set() {
+            true => Some(m.held_until),
+            false => m.sleeps_until.map(|at| at.max(m.held_until)),
+        };
+        self.members.iter().filter_map(next).min()
+    }
+
+    /// A CPU that sleeps although it has something to do, or will have before it wakes: whoever gave it
+    /// that should have woken it.
+    pub(crate) fn overslept(&self, stack: &Stack) -> Option<String> {
+        let asleep = self.members.iter().enumerate();
+        let mut asleep = asleep.filter(|(_, m)| !m.awake.is_set());
+        asleep.find_map(|(cpu, m)| {
+            let what = if stack.netisr_waits(cpu) {
+                "packets wait for it"
+            } else if !m.tasks.is_empty() {
+                "a task waits for it"
+            } else if let Some(at) = stack.next_deadline_of(cpu)
+                && m.sleeps_until.is_none_or(|until| at < until)
+            {
+                "a timer comes before it wakes"
+            } else {
+                return None;
+            };
+            Some(format!("CPU {cpu} sleeps, and {what}"))
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Epairs between stacks of a net: made, plugged in, pulled out while everything runs.
+//!
+//! Called by: scenarios and tests. Calls: [`EpairEnd`]. What arrives at an end is taken in by a task on one
+//! of its stack's CPUs, or polled by one; which, is drawn.
+
+use std::sync::Arc;
+
+use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::{IfConfig, IfIndex};
+
+use super::Net;
+use crate::event::{CableId, NodeId};
+
+/// An end, and the interface that it is now.
+#[derive(Debug)]
+pub(super) struct CableEnd {
+    end: EpairEnd,
+    pub(super) place: Option<(usize, IfIndex)>,
+}
+
+impl Net {
+    /// An epair whose ends are nowhere yet.
+    pub fn epair(&mut self, config: EpairConfig) -> CableId {
+        let (a, b) = EpairEnd::pair(config);
+        self.cables
+            .push([a, b].map(|end| CableEnd { end, place: None }));
+        CableId(self.cables.len() - 1)
+    }
+
+    /// Plugs an end (0 or 1) into a stack. It is taken out of where it was.
+    pub fn plug_epair(
+        &mut self,
+        cable: CableId,
+        side: usize,
+        node: NodeId,
+        config: IfConfig,
+    ) -> IfIndex {
+        self.on_some_cpu(node, |net| {
+            let stack = net.nodes[node.0].stack.clone();
+            let (cpu, by_task) = net.draw_server(node.0);
+            let crew = &mut net.nodes[node.0].crew;
+            let mut member = crew.as_mut().map(|crew| &mut crew.members[cpu]);
+            let input = match &mut member {
+                None => Input::Direct,
+                Some(member) if by_task => Input::Task(Arc::clone(&member.tasks)),
+                Some(member) => Input::Polled(member.doorbell()),
+            };
+            let place = &mut net.cables[cable.0][side];
+            let index = place.end.attach(&stack, config, input);
+            place.place = Some((node.0, index));
+            if let (Some(member), false) = (member, by_task) {
+                member.name_doorbell(index);
+            }
+            index
+        })
+    }
+
+    /// Pulls an end out: what waits for it is dropped and counted.
+    pub fn unplug_epair(&mut self, cable: CableId, side: usize) {
+        let Some((node, _)) = self.cables[cable.0][side].place.take() else {
+            return;
+        };
+        self.on_some_cpu(NodeId(node), |net| {
+            net.cables[cable.0][side].end.detach();
+        });
+    }
+}

@@ -1,0 +1,267 @@
+//! Who runs next, where stacks have several virtual CPUs: chosen by the seed at every hand-off.
+//!
+//! Whatever can run is a set of turns: a program that was woken, or a CPU with something to do. One of
+//! them is drawn, and does a small piece of its work, of a size that is drawn too, so that batches are cut
+//! anywhere; what others can do in between, they may do. Now and then a CPU is taken off the machine for a
+//! while, as a preempted thread is: the others go on without it, and queues fill behind it.
+//!
+//! Called by: [`Net`], instead of its plain loop, once a stack has CPUs. Calls: stacks, apps.
+//! Invariant: nothing here draws from the stream that nets without CPUs draw from.
+
+use std::time::Duration;
+
+use kern::{Random, Time};
+use mbuma::device::Budget;
+
+use super::{Net, TURNS_MAX};
+use crate::crew::{Crew, Work};
+use crate::event::NodeId;
+
+/// Turns within one instant that mean that nothing ever becomes quiet.
+const INSTANT_MAX: u32 = 10 * TURNS_MAX;
+
+/// How often a CPU is held after a turn.
+const HOLD: f64 = 0.02;
+
+/// Somebody who can run.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    /// The so many-th of the programs that were woken.
+    App(usize),
+    Cpu {
+        node: usize,
+        cpu: usize,
+        work: Work,
+    },
+}
+
+/// What nets with CPUs have besides.
+#[derive(Debug)]
+pub(super) struct Turns {
+    random: Random,
+    /// What must not be: the first of its kind.
+    overslept: Option<String>,
+    count: u64,
+}
+
+impl Turns {
+    pub(super) fn new(random: Random) -> Self {
+        Self {
+            random,
+            overslept: None,
+            count: 0,
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.random.below(from.len() as u64) as usize]
+    }
+
+    /// A CPU, and whether it works by tasks.
+    pub(super) fn server(&mut self, cpus: usize) -> (usize, bool) {
+        let cpu = self.random.below(cpus as u64) as usize;
+        (cpu, self.random.chance(0.5))
+    }
+
+    /// How much of what waits one turn takes.
+    fn budget(&mut self) -> Budget {
+        Budget {
+            frames: self.pick(&[1, 1, 2, 5, 64]),
+            bytes: 1 << 20,
+        }
+    }
+}
+
+impl Net {
+    /// Turns so far, of programs and CPUs.
+    pub fn turns(&self) -> u64 {
+        self.turns.as_ref().map_or(0, |turns| turns.count)
+    }
+
+    /// The first CPU that slept over something that it had to do, if there was one.
+    pub fn overslept(&self) -> Option<&str> {
+        self.turns.as_ref()?.overslept.as_deref()
+    }
+
+    /// Does something on one of a stack's CPUs that are there.
+    pub fn on_some_cpu<R>(&mut self, node: NodeId, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.enter_somewhere(Some(node.0));
+        let result = f(self);
+        self.settle();
+        result
+    }
+
+    /// Runs what can run, in an order that is drawn, until nothing can.
+    pub(super) fn take_turns(&mut self) {
+        for turns in 0.. {
+            let now = self.now();
+            assert!(turns < INSTANT_MAX, "no end of turns at {now:?}");
+            self.collect();
+            let Some(turn) = self.choose() else { break };
+            self.run_turn(turn);
+            self.hold_somebody();
+        }
+        self.look_for_sleepers();
+    }
+
+    fn choose(&mut self) -> Option<Turn> {
+        let (now, mut found, mut all) = (self.now(), Vec::new(), Vec::new());
+        for (node, n) in self.nodes.iter_mut().enumerate() {
+            let Some(crew) = &mut n.crew else { continue };
+            crew.look(&n.stack, now, &mut found);
+            let turn = |(cpu, work)| Turn::Cpu { node, cpu, work };
+            all.extend(found.drain(..).map(turn));
+        }
+        for (place, app) in self.ready.waiting().into_iter().enumerate() {
+            if self.has_free_cpu(self.apps[app].node, now) {
+                all.push(Turn::App(place));
+            }
+        }
+        let turns = self.turns.as_mut()?;
+        (!all.is_empty()).then(|| turns.pick(&all))
+    }
+
+    fn has_free_cpu(&self, node: Option<usize>, now: Time) -> bool {
+        let free = |crew: &Crew| !crew.free(now).is_empty();
+        node.and_then(|n| self.nodes[n].crew.as_ref())
+            .is_none_or(free)
+    }
+
+    fn run_turn(&mut self, turn: Turn) {
+        let now = self.now();
+        let Some(turns) = &mut self.turns else { return };
+        turns.count += 1;
+        match turn {
+            Turn::App(place) => {
+                let Some(app) = self.ready.take(place) else {
+                    return;
+                };
+                self.enter_somewhere(self.apps[app].node);
+                self.trace.turn(now, app, usize::MAX, "app");
+                self.run_app(app);
+            }
+            Turn::Cpu { node, cpu, work } => {
+                let budget = turns.budget();
+                self.enter(node, cpu);
+                self.trace.turn(now, node, cpu, work.name());
+                self.do_work(node, cpu, work, budget);
+            }
+        }
+    }
+
+    /// From here on it is that CPU's turn, and it looks round before it sleeps again.
+    fn enter(&mut self, node: usize, cpu: usize) {
+        if let Some(crew) = &mut self.nodes[node].crew {
+            crew.cpus.switch_to(cpu);
+            crew.members[cpu].stay_awake();
+        }
+    }
+
+    /// The same on any CPU of a stack that is not held, or, for one that may use any stack, of each.
+    fn enter_somewhere(&mut self, node: Option<usize>) {
+        let now = self.now();
+        let nodes = node.map_or(0..self.nodes.len(), |n| n..n + 1);
+        for node in nodes {
+            let Some(crew) = &self.nodes[node].crew else {
+                continue;
+            };
+            let mut free = crew.free(now);
+            if free.is_empty() {
+                free = (0..crew.members.len()).collect();
+            }
+            if let Some(turns) = &mut self.turns {
+                let cpu = turns.pick(&free);
+                self.enter(node, cpu);
+            }
+        }
+    }
+
+    fn do_work(&mut self, node: usize, cpu: usize, work: Work, budget: Budget) {
+        let Self { nodes, slots, .. } = self;
+        let n = &mut nodes[node];
+        let Some(crew) = &mut n.crew else { return };
+        let member = &mut crew.members[cpu];
+        match work {
+            Work::Interrupt(port) => {
+                let more = n.stack.poll_interface(slots[port].ifindex, budget);
+                if !more.expect("the port is there") {
+                    member.quiet(port);
+                }
+            }
+            Work::Poll(index) => {
+                let more = n.stack.poll_interface(index, budget);
+                member.polled(index, more);
+            }
+            // Whether more waits is looked up before the next turn.
+            Work::Packets => drop(n.stack.run_netisr(cpu, budget)),
+            Work::Timers => drop(n.stack.poll_timers(cpu)),
+            Work::Task => {
+                let tasks = std::sync::Arc::clone(&member.tasks);
+                let _: kern::taskqueue::Ran = tasks.run(1);
+            }
+        }
+    }
+
+    /// A port interrupts a CPU: mostly the same.
+    pub(super) fn interrupt_cpu(&mut self, port: usize) {
+        let Some(turns) = &mut self.turns else { return };
+        let slot = &mut self.slots[port];
+        slot.interrupt_planned = false;
+        let Some(crew) = &mut self.nodes[slot.node].crew else {
+            return;
+        };
+        if turns.random.chance(0.05) {
+            slot.cpu = turns.random.below(crew.members.len() as u64) as usize;
+        }
+        crew.members[slot.cpu].interrupt(port);
+    }
+
+    fn hold_somebody(&mut self) {
+        let now = self.now();
+        let Some(turns) = &mut self.turns else { return };
+        if !turns.random.chance(HOLD) {
+            return;
+        }
+        let node = turns.random.below(self.nodes.len() as u64) as usize;
+        let by = Duration::from_micros(turns.pick(&[10, 100, 1_000, 10_000]));
+        if let Some(crew) = &mut self.nodes[node].crew {
+            let cpu = turns.random.below(crew.members.len() as u64) as usize;
+            crew.members[cpu].held_until = now + by;
+        }
+    }
+
+    fn look_for_sleepers(&mut self) {
+        let Some(turns) = &mut self.turns else { return };
+        if turns.overslept.is_some() {
+            return;
+        }
+        let mut nodes = self.nodes.iter().enumerate();
+        turns.overslept = nodes.find_map(|(node, n)| {
+            let what = n.crew.as_ref()?.overslept(&n.stack)?;
+            Some(format!("node {node}: {what}"))
+        });
+    }
+
+    /// When a CPU, or a program that waits for one, can go on.
+    pub(super) fn next_turn_at(&self) -> Option<Time> {
+        self.turns.as_ref()?;
+        let crews = || self.nodes.iter().filter_map(|n| n.crew.as_ref());
+        let cpus = crews().filter_map(Crew::next_at).min();
+        let held = || crews().flat_map(|c| &c.members).map(|m| m.held_until);
+        let waits = !self.ready.waiting().is_empty();
+        let freed = waits.then(|| held().filter(|at| *at > self.now()).min());
+        cpus.into_iter().chain(freed.flatten()).min()
+    }
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt(_) => "interrupt",
+            Self::Poll(_) => "poll",
+            Self::Packets => "packets",
+            Self::Timers => "timers",
+            Self::Task => "task",
+        }
+    }
+}

@@ -11,8 +11,7 @@ use lab::{all, alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
 
 use crate::args::lab::{
     AllArgs, AllocArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, NetisrArgs,
-    RefsArgs,
-    SizesArgs, StreamArgs, UnixArgs,
+    RefsArgs, SizesArgs, StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
 

@@ -101,7 +101,7 @@ impl std::error::Error for BridgeError {}
 /// use std::net::{Ipv4Addr, SocketAddrV4};
 /// use mbuma::device::bridge::{Bridge, BridgeConfig};
 /// use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-/// use mbuma::{Config, IfAddr, IfConfig, Stack};
+/// use mbuma::{Config, IfConfig, Stack};
 ///
 /// let mut system = Config::from_system();
 /// let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default())?;
@@ -111,8 +111,7 @@ impl std::error::Error for BridgeError {}
 ///     let stack = Stack::new(Config::from_system())?;
 ///     let (mut plug, mut socket) = EpairEnd::pair(EpairConfig::default());
 ///     socket.join(&bridge, Input::Direct)?;
-///     let addrs = vec![IfAddr { addr: Ipv4Addr::new(192, 0, 2, n), prefix_len: 24 }];
-///     let config = IfConfig { name: "epair0".into(), mac: None, addrs, accept_any: false };
+///     let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24);
 ///     plug.attach(&stack, config, Input::Direct);
 ///     jails.push((stack, plug, socket));
 /// }

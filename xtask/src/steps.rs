@@ -123,7 +123,7 @@ fn loom() -> bool {
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
     ];
     cargo(
-        "test -q -p kern --release --test loom_taskqueue --test handoff",
+        "test -q -p kern --release --test loom_taskqueue --test handoff --test bell",
         &vars,
     ) && cargo("test -q -p kern --release --lib -- loom_tests", &vars)
         && cargo(
@@ -149,7 +149,10 @@ fn shuttle() -> bool {
     ];
     cargo("test -q -p uma --release --lib -- schedules", &vars)
         && cargo("test -q -p mbuma --release --lib -- schedules", &vars)
-        && cargo("test -q -p kern --release --test handoff", &vars)
+        && cargo(
+            "test -q -p kern --release --test handoff --test bell",
+            &vars,
+        )
         && cargo("test -q -p lab --release --lib -- epair::schedules", &vars)
         && cargo("test -q -p mbuf --release --lib -- schedules", &vars)
 }

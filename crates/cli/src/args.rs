@@ -27,6 +27,11 @@ const MTU_MAX: i64 = 65521;
 
 /// Seconds that a round of the loop may last before the locks are shown: a thousand times what one takes.
 const WATCHDOG_DEFAULT: u32 = 10;
+/// Workers unless `--workers` says otherwise.
+pub(crate) const WORKERS_DEFAULT: u8 = 1;
+/// A message hands over that many descriptors at most.
+const WORKERS_MAX: i64 = 64;
+const _: () = assert!(WORKERS_MAX as usize <= crate::sys::scm::FDS_MAX);
 
 /// Gives an unmodified program a network of its own, without root.
 #[derive(Debug, Parser)]
@@ -178,9 +183,25 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
     pub(crate) watchdog: u32,
 
+    /// Threads that serve the guest, 1 to 64, each with a queue of the interface
+    ///
+    /// A connection stays with the thread that took it. More threads carry more connections at once where
+    /// the machine has CPUs to spare for them beside the guest and its peers; datagrams, pings and
+    /// published ports stay with the first.
+    #[arg(short = 'w', long, value_name = "N", default_value_t = WORKERS_DEFAULT,
+          value_parser = clap::value_parser!(u8).range(1..=WORKERS_MAX))]
+    pub(crate) workers: u8,
+
     /// Print what went through at the end, on standard error
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub(crate) stats: Option<StatsFormat>,
+}
+
+impl NetOpts {
+    /// How many workers are asked for.
+    pub(crate) fn workers(&self) -> usize {
+        usize::from(self.workers)
+    }
 }
 
 /// How `--stats` is printed.

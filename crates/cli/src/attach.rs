@@ -143,18 +143,20 @@ fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
 
 /// The helper, from the fork to its exit code.
 fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
+    let net = &args.net;
     let made = place
         .enter()
-        .and_then(|()| guest::make_interface(&args.ifname, args.net.mtu));
+        .and_then(|()| guest::make_interface(&args.ifname, net.mtu, net.workers()));
     let said = match made {
-        Ok((tap, offloads, mac)) => channel.send(
-            &Message::Ready {
+        Ok((taps, offloads, mac)) => {
+            let ready = Message::Ready {
                 offloads,
                 mac,
                 warnings: Vec::new(),
-            },
-            Some(tap.as_fd()),
-        ),
+            };
+            let fds: Vec<_> = taps.iter().map(AsFd::as_fd).collect();
+            channel.send_all(&ready, &fds)
+        }
         Err(failure) => channel.send(&Message::Failed(failure), None),
     };
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }

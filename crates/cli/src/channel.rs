@@ -35,7 +35,7 @@ pub(crate) enum Message {
     UserNamespace,
     /// The parent wrote them.
     Mapped,
-    /// The guest is configured; the TAP comes along.
+    /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
         /// What the kernel agreed to.
         offloads: Offloads,
@@ -99,20 +99,31 @@ impl Channel {
 
     /// Says something, and hands over a descriptor if there is one.
     pub(crate) fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        scm::send(self.0.as_fd(), &serde_json::to_vec(message)?, fd)
+        self.send_all(message, fd.as_slice())
+    }
+
+    /// Says something, and hands over descriptors.
+    pub(crate) fn send_all(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        scm::send(self.0.as_fd(), &serde_json::to_vec(message)?, fds)
     }
 
     /// Waits for the other end; `None` when it is closed and everything it said was heard.
     pub(crate) fn recv(&self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
+        let heard = self.recv_all()?;
+        Ok(heard.map(|(message, fds)| (message, fds.into_iter().next())))
+    }
+
+    /// The same, for a message that several descriptors come along with.
+    pub(crate) fn recv_all(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
         let mut bytes = [0; MESSAGE_LEN_MAX];
-        let (len, fd) = match scm::recv(self.0.as_fd(), &mut bytes) {
+        let (len, fds) = match scm::recv(self.0.as_fd(), &mut bytes) {
             // The other end closed with something of ours unread: it ended, no more and no less.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
             other => other?,
         };
         match bytes.get(..len) {
             None | Some([]) => Ok(None),
-            Some(text) => Ok(Some((serde_json::from_slice(text)?, fd))),
+            Some(text) => Ok(Some((serde_json::from_slice(text)?, fds))),
         }
     }
 }

@@ -36,8 +36,9 @@ const PING_GID_MAX: u32 = u32::MAX >> 1;
 /// A guest, as the gateway serves it.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// Frames from and to the guest's kernel, without blocking. Keeps the guest's network alive.
-    pub(crate) tap: OwnedFd,
+    /// Frames from and to the guest's kernel, without blocking: a descriptor a queue, at least one. Keeps
+    /// the guest's network alive.
+    pub(crate) taps: Vec<OwnedFd>,
     /// What may be left undone in those frames.
     pub(crate) offloads: Offloads,
     /// The largest IP packet, on the interface and hence for the stack.
@@ -77,14 +78,16 @@ impl GuestEnd {
     }
 }
 
-/// Makes the TAP in the caller's network namespace and configures the guest's side of it.
+/// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to `queues`,
+/// and configures the guest's side of it.
 pub(crate) fn make_interface(
     ifname: &str,
     mtu: u16,
-) -> Result<(OwnedFd, Offloads, [u8; 6]), Failure> {
+    queues: usize,
+) -> Result<(Vec<OwnedFd>, Offloads, [u8; 6]), Failure> {
     let tap = tap::open().map_err(Failure::at(Step::OpenTun))?;
-    tap::create(&tap, ifname).map_err(Failure::at(Step::MakeTap))?;
-    let offloads = tap::set_offloads(&tap);
+    let taps = tap::create(tap, ifname, queues).map_err(Failure::at(Step::MakeTap))?;
+    let offloads = tap::set_offloads(&taps[0]);
     // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
     // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
     let _ = fs::write(
@@ -96,7 +99,7 @@ pub(crate) fn make_interface(
     control
         .add_default_route(GATEWAY)
         .map_err(Failure::at(Step::Route))?;
-    Ok((tap, offloads, mac))
+    Ok((taps, offloads, mac))
 }
 
 /// Addresses and turns on the loopback and our interface.

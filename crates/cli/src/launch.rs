@@ -93,20 +93,20 @@ fn expect_user_namespace(child: &Child) -> Result<(), Error> {
 
 /// Waits for the guest that the child makes; says which comforts it will lack.
 pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result<Guest, Error> {
-    match channel.recv().map_err(Failure::at(Step::Child))? {
+    match channel.recv_all().map_err(Failure::at(Step::Child))? {
         Some((
             Message::Ready {
                 offloads,
                 mac,
                 warnings,
             },
-            Some(tap),
-        )) => {
+            taps,
+        )) if !taps.is_empty() => {
             warnings
                 .iter()
                 .for_each(|warning| say(&format!("warning: {warning}")));
             Ok(Guest {
-                tap,
+                taps,
                 offloads,
                 mtu,
                 ends: GuestEnd::new(ifname, mac),
@@ -154,18 +154,20 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     namespace::unshare(Kind::Net).map_err(Failure::at(Step::NetNamespace))?;
     namespace::unshare(Kind::Mount).map_err(Failure::at(Step::NetNamespace))?;
     mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
-    let (tap, offloads, mac) = guest::make_interface(&args.ifname, args.net.mtu)?;
-    tap::leave_to_namespace(&tap).map_err(Failure::at(Step::MakeTap))?;
+    let net = &args.net;
+    let (taps, offloads, mac) = guest::make_interface(&args.ifname, net.mtu, net.workers())?;
+    tap::leave_to_namespace(&taps[0]).map_err(Failure::at(Step::MakeTap))?;
     let ready = Message::Ready {
         offloads,
         mac,
         warnings: guest::furnish(),
     };
+    let fds: Vec<_> = taps.iter().map(AsFd::as_fd).collect();
     channel
-        .send(&ready, Some(tap.as_fd()))
+        .send_all(&ready, &fds)
         .map_err(Failure::at(Step::Child))?;
     // From here on the parent alone holds the TAP.
-    drop(tap);
+    drop(taps);
     heard(channel, &Message::Go)
 }
 

@@ -24,12 +24,14 @@
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`handoff`] | a queue that wakes its receiver only when it must |
+//! | [`bell`] | waking a worker that sleeps in a system call, only when it must |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
 //!
 //! Called by every crate of the workspace. Calls std, libc, and the crates named in Cargo.toml.
 #![deny(unsafe_code)]
 
+pub mod bell;
 pub mod callout;
 pub mod clock;
 #[allow(unsafe_code)] // pages of words that each CPU has its own of
@@ -59,6 +61,7 @@ mod thread;
 pub mod time;
 pub mod witness;
 
+pub use bell::Bell;
 pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;

@@ -65,6 +65,9 @@
 //! [bridge](device::bridge), or by a stack between that [forwards](Stack::set_forwarding). Each can talk to
 //! itself at 127.0.0.1 from birth. `cargo run -p mbuma --example jails` shows them.
 //!
+//! A program that wants no loop of its own has a [`runtime::Runtime`] drive its stacks: N threads, which
+//! sleep when there is nothing to do.
+//!
 //! Threads of one program talk through the same buffers without a network: [`unix`].
 //!
 //! Where to read next: `batch` (one entry into the stack), then follow a packet by file names:
@@ -86,6 +89,7 @@ mod ifnet;
 mod ip4;
 mod netisr;
 mod route;
+pub mod runtime;
 pub mod socket;
 mod stack;
 mod tcp;

@@ -1,4 +1,4 @@
-//! All TCP connections between guest and host, and their turns.
+//! A worker's TCP connections between guest and host, and their turns.
 //!
 //! Called by: the loop. Calls: outgoing, publish, splice.
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
@@ -25,7 +25,8 @@ const BEGIN_MAX: usize = 64;
 /// The connections.
 pub(super) struct Connections {
     table: Table<Connection>,
-    interceptor: Interceptor,
+    /// All workers take from it, each when its own queue brought something.
+    interceptor: Arc<Interceptor>,
     /// There are connections to intercept.
     wake: Arc<Wake>,
 }
@@ -47,15 +48,18 @@ enum State {
 }
 
 impl Connections {
-    /// Takes what `interceptor` gives.
-    pub(super) fn new(shared: &Shared, interceptor: Interceptor) -> Connections {
-        let wake = shared.wake_for(Token::only(Kind::Interceptor));
-        interceptor.set_waker(Some(wake.waker()));
+    /// Takes what `interceptor` gives when [`Connections::knocker`] is called.
+    pub(super) fn new(shared: &Shared, interceptor: &Arc<Interceptor>) -> Connections {
         Connections {
             table: Table::new(Kind::Connection),
-            interceptor,
-            wake,
+            interceptor: Arc::clone(interceptor),
+            wake: shared.wake_for(Token::only(Kind::Interceptor)),
         }
+    }
+
+    /// Whom to wake when there are connections to intercept.
+    pub(super) fn knocker(&self) -> Arc<Wake> {
+        Arc::clone(&self.wake)
     }
 
     /// Begins what the guest asked for since the last time.

@@ -2,7 +2,7 @@
 //!
 //! Called by: everything in the gateway (counting); metrics, page and summary (showing).
 //! Calls: the stack's statistics.
-//! Locks: none; one thread counts.
+//! Locks: none; each worker counts for itself.
 
 use std::time::Duration;
 
@@ -51,6 +51,48 @@ pub(super) struct Counters {
     pub(super) descriptors_exhausted: u64,
 }
 
+impl Counters {
+    /// Adds what another worker counted.
+    fn add(&mut self, other: &Counters) {
+        let Counters {
+            connections_out,
+            connections_in,
+            connections_refused,
+            bytes_up,
+            bytes_down,
+            flows,
+            datagrams_up,
+            datagram_bytes_up,
+            datagrams_down,
+            datagram_bytes_down,
+            datagrams_refused,
+            datagrams_lost,
+            pings,
+            pings_answered,
+            pings_refused,
+            status_requests,
+            descriptors_exhausted,
+        } = other;
+        self.connections_out += connections_out;
+        self.connections_in += connections_in;
+        self.connections_refused += connections_refused;
+        self.bytes_up += bytes_up;
+        self.bytes_down += bytes_down;
+        self.flows += flows;
+        self.datagrams_up += datagrams_up;
+        self.datagram_bytes_up += datagram_bytes_up;
+        self.datagrams_down += datagrams_down;
+        self.datagram_bytes_down += datagram_bytes_down;
+        self.datagrams_refused += datagrams_refused;
+        self.datagrams_lost += datagrams_lost;
+        self.pings += pings;
+        self.pings_answered += pings_answered;
+        self.pings_refused += pings_refused;
+        self.status_requests += status_requests;
+        self.descriptors_exhausted += descriptors_exhausted;
+    }
+}
+
 /// What there is right now.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Gauges {
@@ -58,6 +100,33 @@ pub(super) struct Gauges {
     pub(super) connections_active: usize,
     /// UDP flows.
     pub(super) flows_active: usize,
+}
+
+/// What is one worker's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    pub(super) counters: Counters,
+    pub(super) gauges: Gauges,
+}
+
+/// What a worker carries, for people and programs that wonder whether the load is spread.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Load {
+    pub(super) connections: u64,
+    pub(super) connections_active: usize,
+    pub(super) bytes_up: u64,
+    pub(super) bytes_down: u64,
+}
+
+impl From<&Share> for Load {
+    fn from(Share { counters, gauges }: &Share) -> Load {
+        Load {
+            connections: counters.connections_out + counters.connections_in,
+            connections_active: gauges.connections_active,
+            bytes_up: counters.bytes_up,
+            bytes_down: counters.bytes_down,
+        }
+    }
 }
 
 /// All that can be said at a moment.
@@ -71,6 +140,10 @@ pub(super) struct Figures {
     pub(super) counters: Counters,
     #[serde(flatten)]
     pub(super) gauges: Gauges,
+    /// Workers that were asked for.
+    pub(super) workers_asked: usize,
+    /// Each worker that there is: one a queue of the TAP.
+    pub(super) workers: Vec<Load>,
     /// Packets that the stack took in, and those of them that reached whom they were for.
     pub(super) packets_received: u64,
     pub(super) packets_delivered: u64,
@@ -164,17 +237,23 @@ pub(super) struct Fixed {
     pub(super) guest: GuestEnd,
     pub(super) mtu: u16,
     pub(super) offloads: Offloads,
+    pub(super) workers_asked: usize,
 }
 
 impl Figures {
-    /// Puts together what is known from all sides.
+    /// Puts together what is known from all sides; `shares` are the workers', in their order.
     pub(super) fn new(
         fixed: &Fixed,
         uptime: Duration,
-        counters: Counters,
-        gauges: Gauges,
+        shares: Vec<Share>,
         stack: StackStats,
     ) -> Figures {
+        let (mut counters, mut gauges) = <(Counters, Gauges)>::default();
+        for share in &shares {
+            counters.add(&share.counters);
+            gauges.connections_active += share.gauges.connections_active;
+            gauges.flows_active += share.gauges.flows_active;
+        }
         Figures {
             guest: fixed.guest.clone(),
             mtu: fixed.mtu,
@@ -182,6 +261,8 @@ impl Figures {
             uptime_s: uptime.as_secs_f64(),
             counters,
             gauges,
+            workers_asked: fixed.workers_asked,
+            workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,
             packets_delivered: stack.delivered,
             drops: drops(&stack),

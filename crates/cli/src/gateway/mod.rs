@@ -1,29 +1,34 @@
 //! Serving a guest: a network stack at the other end of its TAP, and the host's sockets behind it.
 //!
 //! ```text
-//!                         .------------- the gateway, one thread ------------.
-//!   guest's kernel  TAP  | [Stack] -- connections -- splice -- host sockets  |  host's kernel
-//!        <==========>    |    |------ udp ---------- flows --- host sockets  |  <==========>
-//!                        |    |------ echo --------- pings --- host socket   |
-//!                        |    '------ http: the status page                  |
-//!                         '--------------------------------------------------'
+//!                         .------------ the gateway, a worker a queue --------.
+//!   guest's kernel  TAP  | [Stack] -- connections -- splice -- host sockets   |  host's kernel
+//!        <==========>    |    |                                               |  <==========>
+//!                        |    |   front: only the first worker                |
+//!                        |    |------ udp ---------- flows --- host sockets   |
+//!                        |    |------ echo --------- pings --- host socket    |
+//!                        |    |------ publish -- accepted host sockets        |
+//!                        |    '------ http: the status page                   |
+//!                         '---------------------------------------------------'
 //! ```
 //!
-//! A round of the loop: sleep until a descriptor is ready or a timer is due; remember what became
-//! ready; take frames in from the TAP; run timers; give everything on the ready list one turn. With
-//! nothing to do it sleeps, for ever if no timer is set. A second thread, the [`watch`], only looks on: at
-//! whether the loop still goes round, and at who holds which lock.
+//! A round of a worker's loop: sleep until a descriptor is ready, a timer is due, or another worker has
+//! something for it; remember what became ready; take frames in from its queue of the TAP; run timers; give
+//! everything on its ready list one turn. With nothing to do it sleeps, for ever if no timer is set. One more
+//! thread, the [`watch`], only looks on: at whether the loops still go round, and at who holds which lock.
 //!
 //! Called by: launch, attach. Calls: mbuma, and the files of this module.
-//! Invariants: [`Until::up`] comes after everything that can fail at the start; at the end all buffers
-//! are given back.
-//! Locks: none.
+//! Invariants: [`Until::up`] comes after everything that can fail at the start; at the end all threads
+//! are joined and all buffers are given back.
+//! Locks: none but those of crew.
 
 mod connections;
 mod control;
+mod crew;
 mod echo;
 mod figures;
 mod flow;
+mod front;
 mod host;
 mod http;
 mod metrics;
@@ -49,6 +54,9 @@ mod watch;
 
 pub(crate) use summary::Summary;
 
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use mbuf::Live;
@@ -57,8 +65,9 @@ use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::say;
-use crate::until::{Until, Verdict};
-use rounds::Gateway;
+use crate::until::Until;
+use crew::{Crew, Phase};
+use rounds::Worker;
 use watch::Watch;
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
@@ -75,35 +84,101 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 /// # Errors
 /// Something cannot be set up, or the TAP is gone.
 pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Result<Summary, Error> {
-    let mut gateway = Gateway::start(guest, opts)?;
-    gateway.watch(until)?;
-    let _watch = watch(&gateway, opts);
-    until.up()?;
-    if gateway.run(until)? == Verdict::GuestEnded {
-        gateway.linger(until)?;
-    }
-    let figures = gateway.figures();
-    let live = close(gateway);
+    let crew = Crew::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
+    let _first = crew.bind(0);
+    let (mut first, others) = start::start(guest, opts, &crew)?;
+    first.watch(until)?;
+    let _watch = watch(std::iter::once(&first).chain(&others), opts);
+    let others = serve_together(&mut first, others, &crew, until)?;
+    let shares = std::iter::once(&first).chain(&others).map(Worker::share);
+    let shares = shares.collect();
+    let figures = first
+        .front
+        .as_ref()
+        .map(|f| f.figures(&first.shared, shares));
+    let live = close(first, others);
     debug_assert_eq!(live, Live::NONE, "buffers that nobody gave back");
     Ok(Summary {
-        figures,
+        figures: figures.unwrap_or_else(|| unreachable!("the first worker has a front")),
         leaked: live.into(),
     })
 }
 
-/// Has a thread look after the loop. Without one there is nothing to be seen of a loop that hangs, no more.
-fn watch(gateway: &Gateway, opts: &NetOpts) -> Option<Watch> {
+/// Has a thread look after the loops. Without one there is nothing to be seen of a loop that hangs, no more.
+fn watch<'a>(workers: impl Iterator<Item = &'a Worker>, opts: &NetOpts) -> Option<Watch> {
     let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
-    let started = Watch::start(gateway.pulse(), bound);
+    let pulses = workers.map(|worker| Arc::clone(&worker.pulse));
+    let started = Watch::start(pulses.collect(), bound);
     started
         .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
         .ok()
 }
 
+/// Serves with all workers, each but the first on a thread of its own. They come back when all have left.
+fn serve_together(
+    first: &mut Worker,
+    others: Vec<Worker>,
+    crew: &Crew,
+    until: &mut dyn Until,
+) -> Result<Vec<Worker>, Error> {
+    thread::scope(|scope| {
+        // Also when something fails, or panics: the scope waits for its threads.
+        let dismiss = Dismiss(crew);
+        let follow = |mut worker: Worker| {
+            let name = format!("mbuma-{}", worker.shared.worker);
+            let thread = thread::Builder::new().name(name);
+            thread.spawn_scoped(scope, move || followed(&mut worker, crew).map(|()| worker))
+        };
+        let threads = others
+            .into_iter()
+            .map(follow)
+            .collect::<io::Result<Vec<_>>>();
+        let threads = threads.map_err(Error::io("starting a worker"))?;
+        until.up()?;
+        let led = first.lead(until);
+        drop(dismiss);
+        let others: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
+        led.and(others)
+    })
+}
+
+/// A thread of a worker that is not the first. Whoever leaves it before the end tells the first.
+fn followed(worker: &mut Worker, crew: &Crew) -> Result<(), Error> {
+    let index = worker.shared.worker;
+    let _bound = crew.bind(index);
+    let _leaves = Leaves(crew, index);
+    worker.follow()
+}
+
+fn joined(thread: ScopedJoinHandle<'_, Result<Worker, Error>>) -> Result<Worker, Error> {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Sends everybody home.
+struct Dismiss<'a>(&'a Crew);
+
+impl Drop for Dismiss<'_> {
+    fn drop(&mut self) {
+        self.0.advance(Phase::End);
+    }
+}
+
+/// Says that a worker has left.
+struct Leaves<'a>(&'a Crew, usize);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
 /// Ends everything, and says which buffers are in use then.
-fn close(mut gateway: Gateway) -> Live {
-    gateway.close();
-    let pool = gateway.stack().pool().clone();
-    drop(gateway);
+fn close(mut first: Worker, mut others: Vec<Worker>) -> Live {
+    first.close();
+    others.iter_mut().for_each(Worker::close);
+    let pool = first.stack().pool().clone();
+    drop((first, others));
     pool.live()
 }

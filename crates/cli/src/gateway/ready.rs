@@ -9,24 +9,44 @@
 //! The mark is cleared before the turn: what happens during it is either seen by it or brings
 //! another one, so no wakeup is lost and none is queued twice.
 //!
+//! A list is one worker's. With others beside it, they too put things on it, and may find it asleep: a
+//! [`Chime`] says whether, and wakes it. Everything that another worker wants of it comes this way, so
+//! that the list is all there is to look at once more before it sleeps (see [`kern::bell`]).
+//!
 //! Called by: the loop, the stack (through [`std::task::Waker`]). Calls: nothing.
-//! Locks: `list` (class TASKQUEUE), never held over a call.
+//! Locks: `row` (class TASKQUEUE), never held over a call.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use kern::{LockClass, Mutex, order};
+use kern::{Bell, Cpus, LockClass, Mutex, Workers, order};
 
 use super::table::Token;
+use crate::sys::eventfd::EventFd;
 
 static LIST: LockClass = LockClass::new("gateway ready list", order::TASKQUEUE);
 
-/// The list.
+/// The list: clone the handle freely.
+#[derive(Clone, Debug)]
+pub(super) struct Ready(Arc<List>);
+
 #[derive(Debug)]
-pub(super) struct Ready {
-    list: Arc<Mutex<VecDeque<Arc<Wake>>>>,
+struct List {
+    row: Mutex<VecDeque<Arc<Wake>>>,
+    /// None where nobody else is there to wake the worker.
+    chime: Option<Chime>,
+}
+
+/// How others wake a worker.
+#[derive(Debug)]
+pub(super) struct Chime {
+    cpus: Arc<Workers>,
+    /// Which of them it is.
+    index: usize,
+    bell: Bell,
+    event: Arc<EventFd>,
 }
 
 /// One thing's way onto the list.
@@ -36,15 +56,36 @@ pub(super) struct Wake {
     /// It is on the list. AcqRel on both sides: whoever finds it set knows that the turn which clears
     /// it comes later, and sees all that was done before.
     queued: AtomicBool,
-    list: Arc<Mutex<VecDeque<Arc<Wake>>>>,
+    list: Arc<List>,
+}
+
+impl Chime {
+    /// Wakes worker `index` of `cpus`, which watches `event` by edge.
+    pub(super) fn new(cpus: &Arc<Workers>, index: usize, event: &Arc<EventFd>) -> Chime {
+        Chime {
+            cpus: Arc::clone(cpus),
+            index,
+            bell: Bell::new(),
+            event: Arc::clone(event),
+        }
+    }
+
+    /// Something was put on the list.
+    fn strike(&self) {
+        let caller = self.cpus.current();
+        // The worker itself is awake.
+        let own = caller.is_own && caller.index == self.index;
+        if !own && self.bell.ring() {
+            self.event.signal();
+        }
+    }
 }
 
 impl Ready {
     /// An empty list.
-    pub(super) fn new() -> Ready {
-        Ready {
-            list: Arc::new(Mutex::new(&LIST, VecDeque::new())),
-        }
+    pub(super) fn new(chime: Option<Chime>) -> Ready {
+        let row = Mutex::new(&LIST, VecDeque::new());
+        Ready(Arc::new(List { row, chime }))
     }
 
     /// The way onto the list for what `token` names.
@@ -52,19 +93,39 @@ impl Ready {
         Arc::new(Wake {
             token,
             queued: AtomicBool::new(false),
-            list: Arc::clone(&self.list),
+            list: Arc::clone(&self.0),
         })
     }
 
     /// Whether nothing waits for its turn.
     pub(super) fn is_empty(&self) -> bool {
-        self.list.lock().is_empty()
+        self.0.row.lock().is_empty()
+    }
+
+    /// Whether the worker may sleep: nothing is on the list, and whoever puts something there from now on
+    /// wakes it.
+    pub(super) fn settle(&self) -> bool {
+        if let Some(chime) = &self.0.chime {
+            chime.bell.settle();
+        }
+        let may_sleep = self.is_empty();
+        if !may_sleep {
+            self.rise();
+        }
+        may_sleep
+    }
+
+    /// The worker is awake again.
+    pub(super) fn rise(&self) {
+        if let Some(chime) = &self.0.chime {
+            chime.bell.rise();
+        }
     }
 
     /// Exchanges the whole list for `taken`, an empty one with room.
     pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<Wake>>) {
         debug_assert!(taken.is_empty());
-        std::mem::swap(&mut *self.list.lock(), taken);
+        std::mem::swap(&mut *self.0.row.lock(), taken);
     }
 }
 
@@ -77,7 +138,10 @@ impl Wake {
     /// Puts it onto the list, unless it is there.
     pub(super) fn wake(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.list.lock().push_back(Arc::clone(self));
+            self.list.row.lock().push_back(Arc::clone(self));
+            if let Some(chime) = &self.list.chime {
+                chime.strike();
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use super::figures::{Counters, Figures, Fixed};
 use super::page::{size, span};
 use super::shared::Shared;
 use super::udp::Flows;
-use super::{rounds, watch};
+use super::{front, watch};
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
 
@@ -53,7 +53,7 @@ impl View<'_> {
             Section::Overview => overview(&self.figures()),
             Section::Connections => self.listing().to_string(),
             Section::Mbufs => self.stack().pool.to_string(),
-            Section::Protocols => protocols(&self.stack(), &self.shared.counters),
+            Section::Protocols => protocols(&self.stack(), &self.figures().counters),
             Section::Zones => zones(&self.stack().pool),
             Section::Interfaces => interfaces(&self.figures()),
             Section::Locks => watch::locks_text(),
@@ -65,7 +65,7 @@ impl View<'_> {
             Section::Overview => value(&self.figures()),
             Section::Connections => value(&self.listing()),
             Section::Mbufs => parsed(&self.stack().pool.to_json()),
-            Section::Protocols => protocols_json(&self.stack(), &self.shared.counters),
+            Section::Protocols => protocols_json(&self.stack(), &self.figures().counters),
             Section::Zones => {
                 let pool = self.stack().pool;
                 pool.zones().map(|zone| parsed(&zone.to_json())).collect()
@@ -76,8 +76,8 @@ impl View<'_> {
     }
 
     fn figures(&self) -> Figures {
-        let gauges = rounds::gauges(self.connections, self.flows);
-        rounds::figures(self.fixed, self.shared, gauges)
+        let gauges = front::gauges(self.connections, self.flows);
+        front::figures_now(self.fixed, self.shared, gauges)
     }
 
     fn stack(&self) -> StackStats {

@@ -1,4 +1,4 @@
-//! The loop: rounds of sleeping, taking in, and giving turns.
+//! The loop of a worker: rounds of sleeping, taking in, and giving turns.
 //!
 //! Called by: serve. Calls: everything in the gateway.
 //! Invariants: nothing that is ready waits for more than the turns of the others; each turn is bounded.
@@ -14,18 +14,14 @@ use mbuma::device::Budget;
 use mbuma::{IfIndex, Stack};
 
 use super::connections::Connections;
-use super::control::Control;
-use super::echo::Pings;
-use super::figures::{Figures, Fixed, Gauges};
-use super::http::StatusPage;
+use super::crew::Phase;
+use super::figures::{Gauges, Share};
+use super::front::Front;
 use super::poller::Readiness;
-use super::publish::Listener;
 use super::ready::Wake;
-use super::report::View;
 use super::shared::Shared;
 use super::splice::Remainder;
 use super::table::{Kind, Token};
-use super::udp::Flows;
 use super::watch::Pulse;
 use super::{LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
@@ -37,18 +33,15 @@ const BUDGET: Budget = Budget {
     bytes: 128 << 10,
 };
 
-/// Everything that serves one guest.
-pub(super) struct Gateway {
+/// One of those who serve a guest: its queue of the TAP, and the connections that came by it.
+pub(super) struct Worker {
     pub(super) shared: Shared,
     pub(super) index: IfIndex,
     pub(super) connections: Connections,
-    pub(super) flows: Flows,
-    pub(super) pings: Pings,
-    pub(super) page: StatusPage,
-    pub(super) listeners: Vec<Listener>,
-    pub(super) control: Control,
+    /// Shows that the loop goes round.
     pub(super) pulse: Arc<Pulse>,
-    pub(super) fixed: Fixed,
+    /// What only the first worker does.
+    pub(super) front: Option<Front>,
 }
 
 /// What a round of the loop leaves for the next.
@@ -56,15 +49,19 @@ pub(super) struct Gateway {
 struct Round {
     /// More frames may wait in the TAP.
     tap_ready: bool,
+    /// More packets wait for this worker's CPU in the stack.
+    stack_ready: bool,
     /// Whoever says when to stop has news.
     until_ready: bool,
+    /// The guest has ended: who takes something in is not done.
+    lingers: bool,
     /// The ready list's other half, empty between rounds.
     turns: VecDeque<Arc<Wake>>,
     /// Timers that came, empty between rounds.
     due: Vec<Token>,
 }
 
-impl Gateway {
+impl Worker {
     /// Watches what says when to stop.
     pub(super) fn watch(&self, until: &dyn Until) -> Result<(), Error> {
         let token = Token::only(Kind::Until);
@@ -76,8 +73,32 @@ impl Gateway {
         watched.map_err(Error::io("watching what ends the gateway"))
     }
 
-    /// Serves until `until` says stop, and says why.
-    pub(super) fn run(&mut self, until: &mut dyn Until) -> Result<Verdict, Error> {
+    /// Serves, as the first worker, until `until` says stop; then, if that is the guest's end, until what
+    /// the guest sent has gone where it was sent to.
+    pub(super) fn lead(&mut self, until: &mut dyn Until) -> Result<(), Error> {
+        if self.run(until)? == Verdict::GuestEnded {
+            self.shared.crew.advance(Phase::Linger);
+            self.linger(|round| {
+                // More ends, and is to be reaped.
+                let news = std::mem::take(&mut round.until_ready);
+                Ok(!news || until.check()? != Verdict::Told)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Serves beside the first worker, until that says stop.
+    pub(super) fn follow(&mut self) -> Result<(), Error> {
+        let crew = Arc::clone(&self.shared.crew);
+        let mut round = Round::default();
+        while crew.phase() == Phase::Serve {
+            self.round(&mut round, None)?;
+        }
+        self.linger(|_| Ok(crew.phase() == Phase::Linger))
+    }
+
+    /// Serves until `until` says stop, and says why. If another worker has left, its error says why.
+    fn run(&mut self, until: &mut dyn Until) -> Result<Verdict, Error> {
         let mut round = Round::default();
         // Something may have happened before anyone watched.
         let mut verdict = until.check()?;
@@ -86,32 +107,40 @@ impl Gateway {
             if std::mem::take(&mut round.until_ready) {
                 verdict = until.check()?;
             }
+            if self.shared.crew.has_lost_one() {
+                return Ok(Verdict::Told);
+            }
         }
         Ok(verdict)
     }
 
     /// The guest has ended, but its kernel may hold bytes that it sent: serves on until they have
-    /// gone where they were sent to.
-    pub(super) fn linger(&mut self, until: &mut dyn Until) -> Result<(), Error> {
+    /// gone where they were sent to, or `goes_on` says no.
+    fn linger(
+        &mut self,
+        mut goes_on: impl FnMut(&mut Round) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         let mut round = Round {
             tap_ready: true,
+            lingers: true,
             ..Round::default()
         };
         let start = self.shared.now();
         let (mut moved, mut moved_at) = (self.moved(), start);
         // A TAP that is gone now has nothing more to say.
-        while self.round(&mut round, Some(QUIET)).is_ok() {
-            // More ends, and is to be reaped.
-            if std::mem::take(&mut round.until_ready) && until.check()? == Verdict::Told {
-                break;
-            }
+        while goes_on(&mut round)? && self.round(&mut round, Some(QUIET)).is_ok() {
             let now = self.shared.now();
             if self.moved() != moved {
                 (moved, moved_at) = (self.moved(), now);
             }
-            let idle = !round.tap_ready && self.shared.ready.is_empty();
+            let busy = round.tap_ready || round.stack_ready;
+            let idle = !busy && self.shared.ready.is_empty();
             if idle && self.is_settled(now - start, now - moved_at) {
-                break;
+                let all = self.shared.crew.settle(self.shared.worker);
+                // The first decides for everybody: it has been told.
+                if all && self.front.is_some() {
+                    break;
+                }
             }
         }
         Ok(())
@@ -136,30 +165,43 @@ impl Gateway {
     /// One round; sleeps for `at_most` if there is nothing to do.
     fn round(&mut self, round: &mut Round, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.next_deadline();
-        let busy = round.tap_ready || !self.shared.ready.is_empty();
-        let timeout = self.timeout(due, busy, at_most);
+        let rests = !round.tap_ready && !round.stack_ready && self.shared.ready.settle();
+        let timeout = self.timeout(due, !rests, at_most);
         self.pulse.beat();
         let events = self.shared.poller.wait(timeout);
         self.pulse.beat();
+        if rests {
+            self.shared.ready.rise();
+        }
+        if round.lingers {
+            self.shared.crew.unsettle(self.shared.worker);
+        }
         for index in 0..events.map_err(Error::io("waiting for events"))? {
             if let Some((token, readiness)) = self.shared.poller.event(index) {
                 self.event(round, token, readiness);
             }
         }
         if round.tap_ready {
-            let more = self.shared.stack.poll_interface(self.index, BUDGET);
+            let Shared { stack, worker, .. } = &self.shared;
+            let more = stack.poll_queue(self.index, *worker, BUDGET);
             round.tap_ready = more.map_err(tap_error)?;
         }
         if due.is_some_and(|at| at <= self.shared.now()) {
             self.run_timers(round);
         }
         self.run_turns(round);
+        let Shared { stack, worker, .. } = &self.shared;
+        round.stack_ready = stack.run_netisr(*worker, BUDGET);
+        if self.shared.crew.len() > 1 {
+            self.shared.crew.publish(self.shared.worker, self.share());
+        }
         Ok(())
     }
 
     /// When time makes something happen next.
     fn next_deadline(&self) -> Option<Time> {
-        let stack = self.shared.stack.next_deadline();
+        let Shared { stack, worker, .. } = &self.shared;
+        let stack = stack.next_deadline_of(*worker);
         let own = self.shared.timers.next_deadline();
         stack.into_iter().chain(own).min()
     }
@@ -179,54 +221,29 @@ impl Gateway {
 
     /// Remembers what became ready, or attends to it at once where that is bounded.
     fn event(&mut self, round: &mut Round, token: Token, readiness: Readiness) {
-        let shared = &mut self.shared;
         match token.kind() {
             Some(Kind::Tap) => round.tap_ready = true,
             Some(Kind::Until) => round.until_ready = true,
             Some(Kind::Connection) => self.connections.note(token, readiness),
-            Some(Kind::Flow) => self.flows.readable(shared, token),
-            Some(Kind::Inlet) => self.flows.inlet_readable(shared, token.index()),
-            Some(Kind::PingSocket) => self.pings.readable(shared),
-            Some(Kind::Listener) => self.wake_listener(token),
-            Some(Kind::Control) => self.control.wake(),
-            Some(Kind::Asker) => self.asker_turn(token),
-            // These have no descriptor.
-            Some(Kind::Interceptor | Kind::StatusPage | Kind::Reader) => {}
-            Some(Kind::Datagrams | Kind::Echoes | Kind::Ping) | None => {}
-        }
-    }
-
-    /// Goes on with a netstat that asks.
-    fn asker_turn(&mut self, token: Token) {
-        let view = View {
-            fixed: &self.fixed,
-            shared: &self.shared,
-            connections: &self.connections,
-            flows: &self.flows,
-        };
-        self.control.turn(token, &view);
-    }
-
-    fn wake_listener(&self, token: Token) {
-        if let Some(listener) = self.listeners.get(token.index()) {
-            listener.wake();
+            // It has woken us, which was all.
+            Some(Kind::Bell) => {}
+            _ => {
+                if let Some(front) = &mut self.front {
+                    front.event(&mut self.shared, &self.connections, token);
+                }
+            }
         }
     }
 
     /// Runs the timers that are due, the stack's and ours.
     fn run_timers(&mut self, round: &mut Round) {
-        self.shared.stack.poll();
+        self.shared.stack.poll_timers(self.shared.worker);
         let now = self.shared.now();
         self.shared.timers.advance(now, &mut round.due);
         for token in round.due.drain(..) {
-            let shared = &mut self.shared;
-            match token.kind() {
-                Some(Kind::Connection) => self.connections.wake(token),
-                Some(Kind::Flow) => self.flows.timer(shared, token),
-                Some(Kind::Ping) => self.pings.timer(shared, token),
-                Some(Kind::Reader) => self.page.timer(shared, token),
-                Some(Kind::Asker) => self.control.timer(token),
-                Some(Kind::Listener) => self.wake_listener(token),
+            match (token.kind(), &mut self.front) {
+                (Some(Kind::Connection), _) => self.connections.wake(token),
+                (_, Some(front)) => front.timer(&mut self.shared, token),
                 // These have no timers.
                 _ => {}
             }
@@ -244,39 +261,25 @@ impl Gateway {
 
     fn turn(&mut self, token: Token) {
         let shared = &mut self.shared;
-        match token.kind() {
-            Some(Kind::Connection) => self.connections.turn(shared, token),
-            Some(Kind::Interceptor) => self.connections.intercept(shared),
-            Some(Kind::Listener) => {
-                if let Some(listener) = self.listeners.get(token.index()) {
-                    self.connections.accept(shared, listener);
-                }
-            }
-            Some(Kind::Datagrams) => self.flows.forward(shared),
-            Some(Kind::Echoes) => self.pings.forward(shared),
-            Some(Kind::StatusPage) => self.page.accept(shared),
-            Some(Kind::Control) => self.control.accept(shared),
-            Some(Kind::Reader) => {
-                let gauges = gauges(&self.connections, &self.flows);
-                let fixed = &self.fixed;
-                self.page
-                    .turn(shared, token, |shared| figures(fixed, shared, gauges));
-            }
+        match (token.kind(), &mut self.front) {
+            (Some(Kind::Connection), _) => self.connections.turn(shared, token),
+            (Some(Kind::Interceptor), _) => self.connections.intercept(shared),
+            (_, Some(front)) => front.turn(shared, &mut self.connections, token),
             // These have no turns.
-            Some(Kind::Tap | Kind::Until | Kind::Flow | Kind::Inlet) => {}
-            Some(Kind::Ping | Kind::PingSocket | Kind::Asker) | None => {}
+            _ => {}
         }
     }
 
-    /// What shows that the loop goes round.
-    pub(super) fn pulse(&self) -> Arc<Pulse> {
-        Arc::clone(&self.pulse)
-    }
-
-    /// What went through so far.
-    pub(super) fn figures(&self) -> Figures {
-        let gauges = gauges(&self.connections, &self.flows);
-        figures(&self.fixed, &self.shared, gauges)
+    /// What went through this worker so far.
+    pub(super) fn share(&self) -> Share {
+        let flows_active = self.front.as_ref().map_or(0, Front::flows);
+        Share {
+            counters: self.shared.counters,
+            gauges: Gauges {
+                connections_active: self.connections.len(),
+                flows_active,
+            },
+        }
     }
 
     /// The stack.
@@ -287,24 +290,11 @@ impl Gateway {
     /// Ends whatever is open: resets for connections that are under way.
     pub(super) fn close(&mut self) {
         self.connections.close();
-        self.flows.close();
-        self.pings.close();
-        self.page.close();
-        self.control.close();
+        if let Some(front) = &mut self.front {
+            front.close();
+        }
         self.shared.release_buffers();
     }
-}
-
-pub(super) fn gauges(connections: &Connections, flows: &Flows) -> Gauges {
-    Gauges {
-        connections_active: connections.len(),
-        flows_active: flows.len(),
-    }
-}
-
-pub(super) fn figures(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
-    let uptime = shared.now() - Time::ZERO;
-    Figures::new(fixed, uptime, shared.counters, gauges, shared.stack.stats())
 }
 
 /// The TAP can't be read any more, mostly because somebody deleted the interface.

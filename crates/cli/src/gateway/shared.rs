@@ -1,7 +1,7 @@
 //! What every turn of every flow uses: the stack, the descriptors, time, and the figures.
 //!
 //! Called by: everything in the gateway. Calls: the stack's clock, poller, ready.
-//! Locks: none; one thread has it.
+//! Locks: none; one worker has it.
 
 use kern::{Callout, CalloutId, Time};
 use mbuf::{NoBufs, Scatter};
@@ -10,6 +10,7 @@ use mbuma::Stack;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::crew::Crew;
 use super::figures::Counters;
 use super::policy::Policy;
 use super::poller::Poller;
@@ -23,6 +24,9 @@ pub(super) const READ_MAX: usize = 64 << 10;
 /// What is shared.
 pub(super) struct Shared {
     pub(super) stack: Stack,
+    /// Which worker's this is, and who else there is.
+    pub(super) worker: usize,
+    pub(super) crew: Arc<Crew>,
     pub(super) poller: Poller,
     pub(super) ready: Ready,
     pub(super) policy: Policy,
@@ -35,9 +39,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// For a stack, with nothing open yet.
+    /// For a stack and one of its workers, with nothing open yet.
     pub(super) fn new(
         stack: Stack,
+        crew: &Arc<Crew>,
+        worker: usize,
         poller: Poller,
         policy: Policy,
         resolvers: Resolvers,
@@ -45,7 +51,9 @@ impl Shared {
         Shared {
             scatter: Scatter::for_len(stack.pool(), READ_MAX),
             timers: Callout::new(stack.now()),
-            ready: Ready::new(),
+            ready: crew.ready(worker),
+            worker,
+            crew: Arc::clone(crew),
             counters: Counters::default(),
             stack,
             poller,

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,14 +20,16 @@ use wire::MacAddr;
 
 use super::connections::Connections;
 use super::control::Control;
+use super::crew::{Crew, Door};
 use super::echo::Pings;
 use super::figures::Fixed;
+use super::front::Front;
 use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::publish::Listener;
 use super::resolvers::Resolvers;
-use super::rounds::Gateway;
+use super::rounds::Worker;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use super::udp::Flows;
@@ -49,74 +52,111 @@ const STATUS_BACKLOG: usize = 16;
 /// Connections of the guest that wait for their turn at most.
 const INTERCEPT_BACKLOG: usize = 1024;
 
-impl Gateway {
-    /// Sets everything up.
-    pub(super) fn start(guest: Guest, opts: &NetOpts) -> Result<Gateway, Error> {
-        // A lower limit only means that connections are refused earlier.
-        let _ = limits::raise_descriptors();
-        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
-        let mut config = Config::new(Arc::clone(&clock), Random::from_os());
-        config.tcp.recv_buffer = RECV_BUFFER;
-        config.giant = Arc::new(Giant::new(opts.giant));
-        let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
-        let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
-        let policy = Policy::new(&guest.ends, opts.host_loopback);
-        let fixed = Fixed {
-            guest: guest.ends.clone(),
-            mtu: guest.mtu,
-            offloads: guest.offloads,
-        };
-        let index = attach(&stack, &poller, guest, opts, &clock)?;
-        let shared = Shared::new(stack, poller, policy, Resolvers::of_host());
-        Gateway::with_sockets(shared, index, fixed, opts)
-    }
+/// Sets everything up: a worker for each queue of the TAP, the first with what it does for all.
+///
+/// # Errors
+/// Something cannot be had.
+pub(super) fn start(
+    guest: Guest,
+    opts: &NetOpts,
+    crew: &Arc<Crew>,
+) -> Result<(Worker, Vec<Worker>), Error> {
+    // A lower limit only means that connections are refused earlier.
+    let _ = limits::raise_descriptors();
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
+    let mut config = Config::new(Arc::clone(&clock), Random::from_os());
+    config.tcp.recv_buffer = RECV_BUFFER;
+    config.cpus = crew.cpus();
+    config.giant = Arc::new(Giant::new(opts.giant));
+    let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
+    crew.serve_cpus(&stack);
+    let policy = Policy::new(&guest.ends, opts.host_loopback);
+    let resolvers = Resolvers::of_host();
+    let shared = |worker| {
+        let poller = poller(crew, worker, &guest.taps[worker])?;
+        let (policy, resolvers) = (policy.clone(), resolvers.clone());
+        let stack = stack.clone();
+        Ok(Shared::new(stack, crew, worker, poller, policy, resolvers))
+    };
+    let all: Vec<Shared> = (0..crew.len()).map(shared).collect::<Result<_, Error>>()?;
+    let fixed = Fixed {
+        guest: guest.ends.clone(),
+        mtu: guest.mtu,
+        offloads: guest.offloads,
+        workers_asked: opts.workers(),
+    };
+    let index = attach(&stack, guest, opts, &clock)?;
+    workers(all, index, fixed, opts, crew)
+}
 
-    /// Opens the stack's sockets and the published ports.
-    fn with_sockets(
-        shared: Shared,
-        index: IfIndex,
-        fixed: Fixed,
-        opts: &NetOpts,
-    ) -> Result<Gateway, Error> {
-        let stack = &shared.stack;
-        let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
-        let page = stack.tcp_listen(page, STATUS_BACKLOG);
-        let page = page.map_err(|e| failed("listening for the status page", e))?;
-        let interceptor = stack.tcp_intercept(index, INTERCEPT_BACKLOG);
-        let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
-        let datagrams = stack.udp_bind_any(index);
-        let datagrams = datagrams.map_err(|e| failed("intercepting datagrams", e))?;
-        let echoes = stack.icmp_echo_any(index);
-        let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
+/// What worker `index` sleeps on: its queue, and whoever wakes it.
+fn poller(crew: &Crew, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
+    let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
+    let watched = poller.add_reader(tap, Token::only(Kind::Tap));
+    watched.map_err(Error::io("watching the TAP"))?;
+    let watched = crew.watch(index, &poller);
+    watched.map_err(Error::io("watching for other workers"))?;
+    Ok(poller)
+}
 
-        let mut flows = Flows::new(&shared, datagrams);
-        let listeners = publish(&shared, &mut flows, fixed.guest.addr, opts)?;
-        Ok(Gateway {
-            connections: Connections::new(&shared, interceptor),
-            flows,
-            pings: Pings::new(&shared, echoes),
-            page: StatusPage::new(&shared, page),
-            control: Control::open(&shared),
-            pulse: Arc::default(),
-            listeners,
-            index,
-            fixed,
-            shared,
-        })
-    }
+/// Opens the stack's sockets and the published ports, and makes the workers that serve them.
+fn workers(
+    all: Vec<Shared>,
+    index: IfIndex,
+    fixed: Fixed,
+    opts: &NetOpts,
+    crew: &Crew,
+) -> Result<(Worker, Vec<Worker>), Error> {
+    let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
+    let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
+    let interceptor = Arc::new(interceptor);
+    let front = front(&all[0], index, fixed, opts)?;
+    let worker = |shared| Worker {
+        connections: Connections::new(&shared, &interceptor),
+        pulse: Arc::default(),
+        front: None,
+        index,
+        shared,
+    };
+    let mut workers: Vec<Worker> = all.into_iter().map(worker).collect();
+    let knockers = workers.iter().map(|w| w.connections.knocker()).collect();
+    interceptor.set_waker(Some(Door::waker(crew, knockers)));
+    let others = workers.split_off(1);
+    let mut first = workers.remove(0);
+    first.front = Some(front);
+    Ok((first, others))
+}
+
+/// Opens what the first worker serves for all.
+fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Result<Front, Error> {
+    let stack = &shared.stack;
+    let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
+    let page = stack.tcp_listen(page, STATUS_BACKLOG);
+    let page = page.map_err(|e| failed("listening for the status page", e))?;
+    let datagrams = stack.udp_bind_any(index);
+    let datagrams = datagrams.map_err(|e| failed("intercepting datagrams", e))?;
+    let echoes = stack.icmp_echo_any(index);
+    let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
+
+    let mut flows = Flows::new(shared, datagrams);
+    let listeners = publish(shared, &mut flows, fixed.guest.addr, opts)?;
+    Ok(Front {
+        flows,
+        pings: Pings::new(shared, echoes),
+        page: StatusPage::new(shared, page),
+        control: Control::open(shared),
+        listeners,
+        fixed,
+    })
 }
 
 /// Gives the stack its interface: the TAP, captured if that was asked for.
 fn attach(
     stack: &Stack,
-    poller: &Poller,
     guest: Guest,
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
 ) -> Result<IfIndex, Error> {
-    let token = Token::only(Kind::Tap);
-    let watched = poller.add_reader(&guest.tap, token);
-    watched.map_err(Error::io("watching the TAP"))?;
     let config = interface(&guest.ends);
     let options = TapOptions {
         mtu: guest.mtu,
@@ -124,12 +164,13 @@ fn attach(
         csum: guest.offloads.csum,
         tso4: guest.offloads.tso4,
     };
-    let tap = Tap::from_fd(guest.tap, options, stack.pool());
-    let device: Arc<dyn Device> = match &opts.pcap {
-        None => Arc::new(tap),
-        Some(path) => Arc::new(capture(tap, path, clock)?),
+    let taps = guest.taps.into_iter();
+    let taps = taps.map(|fd| Tap::from_fd(fd, options, stack.pool()));
+    let queues = match &opts.pcap {
+        None => taps.map(|tap| Arc::new(tap) as Arc<dyn Device>).collect(),
+        Some(path) => captured(taps, path, clock)?,
     };
-    Ok(stack.attach(device, config))
+    Ok(stack.attach_queues(queues, config))
 }
 
 /// The stack's side of the guest's network.
@@ -146,12 +187,22 @@ fn interface(ends: &GuestEnd) -> IfConfig {
     }
 }
 
-/// Writes every frame of `tap` to a file as well.
-fn capture(tap: Tap, path: &Path, clock: &Arc<dyn Clock>) -> Result<Capture<Tap>, Error> {
+/// Writes every frame of all queues to one file as well.
+fn captured(
+    mut taps: impl Iterator<Item = Tap>,
+    path: &Path,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<Arc<dyn Device>>, Error> {
     let doing = format!("writing {}", path.display());
     let file = File::create(path).map_err(Error::io(&doing))?;
-    let capture = Capture::new(tap, file, Arc::clone(clock), epoch(&**clock));
-    capture.map_err(Error::io(&doing))
+    let Some(first) = taps.next() else {
+        return Ok(Vec::new());
+    };
+    let first = Capture::new(first, file, Arc::clone(clock), epoch(&**clock));
+    let first = first.map_err(Error::io(&doing))?;
+    let others: Vec<_> = taps.map(|tap| first.with_queue(tap)).collect();
+    let all = std::iter::once(first).chain(others);
+    Ok(all.map(|queue| Arc::new(queue) as _).collect())
 }
 
 /// The time of day at which `clock` read zero.

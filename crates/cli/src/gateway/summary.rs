@@ -65,6 +65,7 @@ impl fmt::Display for Summary {
             "connections: {} from the guest, {} from clients, {} refused, {} open at the end",
             c.connections_out, c.connections_in, c.connections_refused, g.connections_active
         )?;
+        self.workers(f)?;
         let (up, down) = (size(c.bytes_up), size(c.bytes_down));
         writeln!(f, "TCP: {up} guest to host, {down} host to guest")?;
         let t = &self.figures.tcp;
@@ -110,6 +111,31 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
+    /// Who carried what, where there are several, or should have been.
+    fn workers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (there, asked) = (&self.figures.workers, self.figures.workers_asked);
+        if there.len() < asked {
+            writeln!(
+                f,
+                "workers: {} of {asked}: the kernel gave the interface no more queues",
+                there.len()
+            )?;
+        }
+        if there.len() < 2 {
+            return Ok(());
+        }
+        for (n, load) in there.iter().enumerate() {
+            writeln!(
+                f,
+                "worker {n}: {} connections, {} guest to host, {} host to guest",
+                load.connections,
+                size(load.bytes_up),
+                size(load.bytes_down)
+            )?;
+        }
+        Ok(())
+    }
+
     fn packets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (received, delivered) = (
             self.figures.packets_received,

@@ -46,10 +46,12 @@ pub(super) enum Kind {
     Control,
     /// A netstat that asks.
     Asker,
+    /// Another worker, or the stack, woke this one.
+    Bell,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::Tap,
     Kind::Until,
     Kind::Interceptor,
@@ -65,6 +67,7 @@ const KINDS: [Kind; 15] = [
     Kind::PingSocket,
     Kind::Control,
     Kind::Asker,
+    Kind::Bell,
 ];
 
 const _: () = {

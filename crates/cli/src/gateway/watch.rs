@@ -65,19 +65,20 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts it, over the loop that has this pulse.
-    pub(super) fn start(pulse: Arc<Pulse>, bound: Option<Duration>) -> io::Result<Watch> {
+    /// Starts it, over the loops that have these pulses.
+    pub(super) fn start(pulses: Vec<Arc<Pulse>>, bound: Option<Duration>) -> io::Result<Watch> {
         let signals = SignalFd::of_show_locks()?;
         let (stop, kept) = io::pipe()?;
         let thread = thread::Builder::new().name("watch".to_owned());
-        thread.spawn(move || run(&signals, &stop, &pulse, bound))?;
+        thread.spawn(move || run(&signals, &stop, &pulses, bound))?;
         Ok(Watch { _stop: kept })
     }
 }
 
 /// The thread, to its end.
-fn run(signals: &SignalFd, stop: &PipeReader, pulse: &Pulse, bound: Option<Duration>) {
-    let mut dogs = bound.map(|bound| (Patience::default(), kern::Watchdog::new(bound)));
+fn run(signals: &SignalFd, stop: &PipeReader, pulses: &[Arc<Pulse>], bound: Option<Duration>) {
+    let patience = || -> Vec<_> { pulses.iter().map(|_| Patience::default()).collect() };
+    let mut dogs = bound.map(|bound| (patience(), kern::Watchdog::new(bound)));
     let tick = bound.map(|bound| bound / LOOKS);
     // An error of the system's here is nothing that a thread beside the work could mend.
     while let Ok([signal, false]) = fd::poll(&[signals.as_fd(), stop.as_fd()], tick).as_deref() {
@@ -87,14 +88,22 @@ fn run(signals: &SignalFd, stop: &PipeReader, pulse: &Pulse, bound: Option<Durat
             continue;
         }
         if let (Some((patience, locks)), Some(bound)) = (&mut dogs, bound) {
-            look(patience, locks, pulse, bound);
+            look(patience, locks, pulses, bound);
         }
     }
 }
 
-/// One look at the loop and at all threads.
-fn look(patience: &mut Patience, locks: &mut kern::Watchdog, pulse: &Pulse, bound: Duration) {
-    let hangs = patience.look(pulse.get());
+/// One look at the loops and at all threads.
+fn look(
+    patience: &mut [Patience],
+    locks: &mut kern::Watchdog,
+    pulses: &[Arc<Pulse>],
+    bound: Duration,
+) {
+    let looks = patience.iter_mut().zip(pulses);
+    // Each is looked at, though one that hangs is enough.
+    let hangs = looks.map(|(patience, pulse)| patience.look(pulse.get()));
+    let hangs = hangs.fold(false, |any, hangs| any | hangs);
     let waits = !locks.check(Instant::now()).is_empty();
     if hangs {
         tell(&format!("the loop has been in one round for {bound:?}"));

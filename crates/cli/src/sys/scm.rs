@@ -1,7 +1,8 @@
 //! A pair of connected sockets that keep message bounds and carry descriptors.
 //!
 //! Called by: channel. Calls: socketpair(2), sendmsg(2), recvmsg(2) with SCM_RIGHTS (unix(7)).
-//! Invariants: one descriptor at most per message; all arrive close-on-exec.
+//! Invariants: at most [`FDS_MAX`] descriptors a message; all arrive close-on-exec, in the order in which they
+//! were sent, and those that somebody sent and nobody asked for are closed.
 //! Locks: none.
 
 use std::io;
@@ -11,15 +12,18 @@ use std::ptr;
 
 use super::cvt;
 
-/// Room for one descriptor in a control message, aligned as cmsghdr wants it.
+/// Descriptors that go with a message at most: a TAP has as many queues. The kernel's bound is 253.
+pub(crate) const FDS_MAX: usize = 64;
+
+/// Room for the descriptors in a control message, aligned as cmsghdr wants it.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
     bytes: [u8; CONTROL_LEN],
 }
 
-/// What CMSG_SPACE gives for one descriptor, with room to spare on every platform.
-const CONTROL_LEN: usize = 64;
+/// What CMSG_SPACE gives for as many descriptors, with room to spare on every platform.
+const CONTROL_LEN: usize = 64 + FDS_MAX * size_of::<RawFd>();
 
 /// Makes the pair. SOCK_SEQPACKET, because a datagram pair does not tell when its peer is gone.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -35,12 +39,14 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((a, b))
 }
 
-/// Sends one message, with a descriptor if there is one.
-pub(crate) fn send(
-    socket: BorrowedFd<'_>,
-    bytes: &[u8],
-    fd: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
+/// Sends one message, and hands over descriptors with it.
+///
+/// # Errors
+/// EINVAL for more than [`FDS_MAX`] descriptors.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if fds.len() > FDS_MAX {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     // sendmsg takes pointers to mutable bytes and reads them only.
     let mut iov = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
@@ -50,8 +56,8 @@ pub(crate) fn send(
         bytes: [0; CONTROL_LEN],
     };
     let mut msg = message(&mut iov);
-    if let Some(fd) = fd {
-        attach(&mut msg, &mut control, fd.as_raw_fd());
+    if !fds.is_empty() {
+        attach(&mut msg, &mut control, fds);
     }
     // SAFETY: `msg` points at `iov` and `control`, which live to the end of this function, with
     // their true lengths. MSG_NOSIGNAL makes a lost peer an error instead of a signal.
@@ -63,11 +69,8 @@ pub(crate) fn send(
     }
 }
 
-/// Receives one message into `bytes`, with the descriptor that came along; length 0 is the end.
-pub(crate) fn recv(
-    socket: BorrowedFd<'_>,
-    bytes: &mut [u8],
-) -> io::Result<(usize, Option<OwnedFd>)> {
+/// Receives one message into `bytes`, with the descriptors that came along; length 0 is the end.
+pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut iov = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
@@ -101,17 +104,18 @@ fn message(iov: &mut libc::iovec) -> libc::msghdr {
     msg
 }
 
-/// Writes `fd` into `control` as SCM_RIGHTS, and points `msg` at it.
-fn attach(msg: &mut libc::msghdr, control: &mut Control, fd: RawFd) {
+/// Writes `fds`, which fit, into `control` as SCM_RIGHTS, and points `msg` at it.
+fn attach(msg: &mut libc::msghdr, control: &mut Control, fds: &[BorrowedFd<'_>]) {
+    let payload = mem::size_of_val(fds) as libc::c_uint;
     // SAFETY: plain arithmetic on a length.
-    let space = unsafe { libc::CMSG_SPACE(mem::size_of::<RawFd>() as libc::c_uint) };
+    let space = unsafe { libc::CMSG_SPACE(payload) };
     assert!(space as usize <= CONTROL_LEN);
     msg.msg_control = ptr::from_mut(control).cast();
     msg.msg_controllen = space as _;
     // SAFETY: `msg` points at `space` bytes, aligned for cmsghdr by the union.
     let header = unsafe { libc::CMSG_FIRSTHDR(ptr::from_mut(msg)) };
     // SAFETY: plain arithmetic on a length.
-    let len = unsafe { libc::CMSG_LEN(mem::size_of::<RawFd>() as libc::c_uint) };
+    let len = unsafe { libc::CMSG_LEN(payload) };
     // SAFETY: `header` is null or the start of `control`: large enough, aligned, initialized to
     // zero, and reached by nobody else while this reference lives.
     if let Some(header) = unsafe { header.as_mut() } {
@@ -120,24 +124,44 @@ fn attach(msg: &mut libc::msghdr, control: &mut Control, fd: RawFd) {
         header.cmsg_type = libc::SCM_RIGHTS;
     }
     // SAFETY: `header` is a control message whose data follow it inside `control`.
-    let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: CMSG_LEN left room for one descriptor at `data`; no alignment is assumed.
-    unsafe { data.cast::<RawFd>().write_unaligned(fd) };
+    let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
+    for (at, fd) in fds.iter().enumerate() {
+        // SAFETY: CMSG_LEN left room for as many descriptors as `fds` has.
+        let slot = unsafe { data.add(at) };
+        // SAFETY: as above; no alignment is assumed.
+        unsafe { slot.write_unaligned(fd.as_raw_fd()) };
+    }
 }
 
-/// Takes the descriptor out of a received message.
-fn detach(msg: &libc::msghdr) -> Option<OwnedFd> {
+/// Takes the descriptors out of a received message.
+fn detach(msg: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: `msg` comes from recvmsg, whose control data are still alive in our caller.
     let header = unsafe { libc::CMSG_FIRSTHDR(ptr::from_ref(msg)) };
     // SAFETY: CMSG_FIRSTHDR gives null or a whole header inside the control data.
-    let first = unsafe { header.as_ref() }?;
+    let Some(first) = (unsafe { header.as_ref() }) else {
+        return Vec::new();
+    };
     if (first.cmsg_level, first.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-        return None;
+        return Vec::new();
     }
+    // SAFETY: plain arithmetic on a length.
+    let before = unsafe { libc::CMSG_LEN(0) } as usize;
+    #[allow(clippy::unnecessary_cast)] // with other C libraries it is a shorter one
+    let len = first.cmsg_len as usize;
+    let count = len.saturating_sub(before) / size_of::<RawFd>();
     // SAFETY: as above, the data follow the header.
-    let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: SCM_RIGHTS holds at least one descriptor, since our peer sends exactly one.
-    let fd = unsafe { data.cast::<RawFd>().read_unaligned() };
-    // SAFETY: the kernel made this descriptor for us with the message, and nobody else has it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
+    let take = |at| {
+        // SAFETY: the kernel says by `cmsg_len` that so many descriptors are there, and wrote no more than
+        // there was room for.
+        let slot = unsafe { data.add(at) };
+        // SAFETY: as above; no alignment is assumed.
+        let fd = unsafe { slot.read_unaligned() };
+        // SAFETY: the kernel made this descriptor for us with the message, and nobody else has it.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    };
+    (0..count).map(take).collect()
 }
+
+#[cfg(test)]
+mod tests;

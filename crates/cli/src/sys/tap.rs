@@ -73,12 +73,44 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Makes a device called `name`, whose other end is `tap`.
+/// Makes a device called `name`, whose other end is `tap`, with `queues` queues, and gives the other end of
+/// each; with fewer, where the kernel or a limit allows no more (several came with Linux 3.8).
+///
+/// The kernel hashes each flow, the same in both directions, and remembers on which queue we last wrote
+/// of it: what the guest sends of that flow comes out of the same queue. A flow that we have not written
+/// of within three seconds comes by its hash alone (drivers/net/tun.c, `tun_automq_select_queue`).
 ///
 /// # Errors
 /// EBUSY when the namespace has an interface of that name, EINVAL for an impossible name.
-pub(crate) fn create(tap: &impl AsFd, name: &str) -> io::Result<()> {
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
+pub(crate) fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>> {
+    if queues > 1 {
+        match attach(&tap, name, libc::IFF_MULTI_QUEUE | libc::IFF_TUN_EXCL) {
+            Ok(()) => return Ok(add_queues(tap, name, queues)),
+            // If it is the name that is wrong, one queue finds that out as well.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    attach(&tap, name, libc::IFF_TUN_EXCL)?;
+    Ok(vec![tap])
+}
+
+/// Each queue is a descriptor of its own, attached to the same device by name. As many as there can be.
+fn add_queues(first: OwnedFd, name: &str, queues: usize) -> Vec<OwnedFd> {
+    let mut taps = vec![first];
+    while taps.len() < queues {
+        let added = open().and_then(|tap| attach(&tap, name, libc::IFF_MULTI_QUEUE).map(|()| tap));
+        match added {
+            Ok(tap) => taps.push(tap),
+            Err(_) => break,
+        }
+    }
+    taps
+}
+
+/// Makes `tap` the other end of a device called `name`, with these flags beside the usual ones.
+fn attach(tap: &impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | flags;
     let mut req = netdev::request(name)?;
     // The flags fill sixteen bits and the field is signed: IFF_TUN_EXCL is its sign bit.
     req.ifr_ifru.ifru_flags = flags as libc::c_short;
@@ -87,7 +119,7 @@ pub(crate) fn create(tap: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the device live as long as its namespace, instead of as long as `tap`.
+/// Lets the device live as long as its namespace, instead of as long as `tap` and its other queues.
 ///
 /// Taking a device down makes the closing process wait until every CPU has let go of it, some tens
 /// of milliseconds; a namespace that ends is taken down by the kernel in its own time.
@@ -103,7 +135,8 @@ pub(crate) fn leave_to_namespace(tap: &impl AsFd) -> io::Result<()> {
     cvt(ret).map(|_| ())
 }
 
-/// Asks for as many offloads as the kernel knows, and says which it agreed to.
+/// Asks for as many offloads as the kernel knows, and says which it agreed to: for the device, with all
+/// its queues.
 pub(crate) fn set_offloads(tap: &impl AsFd) -> Offloads {
     let agreed = WISHES.into_iter().find(|wish| {
         // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.

@@ -23,6 +23,13 @@ impl Stats {
         stats
     }
 
+    /// The connections that each worker has served.
+    pub(crate) fn loads(&self) -> Vec<u64> {
+        let each = self.0["workers"].as_array().expect("workers");
+        let loads = each.iter().map(|worker| &worker["connections"]);
+        loads.map(|n| n.as_u64().expect("a count")).collect()
+    }
+
     /// A figure by its name.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.0[name]

@@ -6,7 +6,7 @@
 //! Frames are written as they are: a segment of 64 KiB appears as one, and a checksum that is left to
 //! the device appears unfinished, as tcpdump shows them on a machine with offloads.
 //!
-//! Invariants: frames of one direction are in order; a failing writer stops the capture, never
+//! Invariants: frames of one direction of one queue are in order; a failing writer stops the capture, never
 //! the traffic. What could not be written is counted ([`Capture::lost`]).
 //! Locks: the writer (STATS), and nothing is called under it but the writer.
 //! Sources: the pcapng format (draft-ietf-opsawg-pcapng).
@@ -41,6 +41,11 @@ pub struct Capture<D> {
     clock: Arc<dyn Clock>,
     /// The time of day when the clock read zero.
     epoch: Duration,
+    book: Arc<Book>,
+}
+
+/// What the queues of a device write to together.
+struct Book {
     file: Mutex<File>,
     lost: Counter,
 }
@@ -91,26 +96,40 @@ impl<D: Device> Capture<D> {
             device,
             clock,
             epoch,
-            file,
-            lost: Counter::new(),
+            book: Arc::new(Book {
+                file,
+                lost: Counter::new(),
+            }),
         })
+    }
+
+    /// Captures another queue of the same device into the same file.
+    #[must_use]
+    pub fn with_queue(&self, device: D) -> Self {
+        Self {
+            device,
+            clock: Arc::clone(&self.clock),
+            epoch: self.epoch,
+            book: Arc::clone(&self.book),
+        }
     }
 
     /// Frames that passed but could not be written down, because the writer failed.
     pub fn lost(&self) -> u64 {
-        self.lost.get()
+        self.book.lost.get()
     }
 
     /// Writes frames down, and out. An error ends the capture.
     fn record<'a>(&self, direction: Direction, frames: impl Iterator<Item = &'a Packet>) {
+        let mut file = self.book.file.lock();
+        // Read under the lock: stamps in the file do not go back, whichever queue a frame is of.
         let now = self.clock.now();
-        let mut file = self.file.lock();
         let mut any = false;
         for frame in frames {
             any = true;
             let stamp = self.epoch + (now - Time::ZERO);
             if file.write(frame, stamp, direction).is_err() {
-                self.lost.inc();
+                self.book.lost.inc();
             }
         }
         if any {
@@ -193,7 +212,7 @@ impl<D: fmt::Debug> fmt::Debug for Capture<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Capture");
         out.field("device", &self.device)
-            .field("lost", &self.lost)
+            .field("lost", &self.book.lost.get())
             .finish_non_exhaustive()
     }
 }

@@ -13,9 +13,11 @@
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use kern::{Random, SeededState};
+use kern::{Cpu, Random, SeededState};
 use mbuf::Packet;
 use wire::{ArpPacket, IpProto, Ipv4Header};
+
+use crate::ifnet::Ifnet;
 
 /// A stack's key.
 #[derive(Debug)]
@@ -29,6 +31,23 @@ impl Flows {
     /// The flow between two ends, whichever is ours.
     pub(crate) fn between(&self, a: SocketAddrV4, b: SocketAddrV4) -> u32 {
         self.hash((*a.ip(), a.port()), (*b.ip(), b.port()))
+    }
+
+    /// The same for a connection, but where `ifp`, which it leaves by, has several queues and the caller is one
+    /// of the stack's CPUs, so that it keeps to that CPU's queue: who sees to the device that a flow comes in
+    /// by the queue that it leaves by (a TAP's kernel does) has all of a connection on the CPU that began it.
+    pub(crate) fn of_connection(
+        &self,
+        a: SocketAddrV4,
+        b: SocketAddrV4,
+        ifp: &Ifnet,
+        cpu: Cpu,
+    ) -> u32 {
+        let flow = self.between(a, b);
+        match ifp.queues.len() {
+            n @ 2.. if cpu.is_own => kept_to(flow, n as u32, (cpu.index % n) as u32),
+            _ => flow,
+        }
     }
 
     fn hash(&self, a: (Ipv4Addr, u16), b: (Ipv4Addr, u16)) -> u32 {
@@ -60,6 +79,13 @@ impl Flows {
     }
 }
 
+/// A hash near `flow`, not 0, whose remainder by `n` is `rest`.
+fn kept_to(flow: u32, n: u32, rest: u32) -> u32 {
+    let base = (flow - flow % n).min(u32::MAX - n);
+    let base = base - base % n;
+    if base + rest == 0 { n } else { base + rest }
+}
+
 /// The ports of a packet that has some, and is no fragment.
 fn ports(packet: &Packet, header: &[u8; Ipv4Header::LEN]) -> Option<(u16, u16)> {
     // More fragments, or an offset.
@@ -71,4 +97,22 @@ fn ports(packet: &Packet, header: &[u8; Ipv4Header::LEN]) -> Option<(u16, u16)> 
         let [a, b, c, d] = ports;
         (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept_to;
+
+    #[test]
+    fn a_flow_is_kept_to_its_queue_and_never_0() {
+        // Breaks when a connection leaves by another queue than its CPU's, or counts as one without a hash.
+        for n in [2, 3, 7, 64] {
+            for flow in [1, 2, n - 1, n, 1 << 31, u32::MAX - 1, u32::MAX] {
+                for rest in 0..n {
+                    let kept = kept_to(flow, n, rest);
+                    assert!(kept != 0 && kept % n == rest, "{flow} {n} {rest}: {kept}");
+                }
+            }
+        }
+    }
 }

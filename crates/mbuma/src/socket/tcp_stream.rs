@@ -16,6 +16,7 @@ use mbuf::Chain;
 
 use super::SocketError;
 use super::park::{Wait, retry};
+use crate::ifnet::Ifnet;
 use crate::stack::{Inner, Stack};
 use crate::tcp::State;
 use crate::tcp::output;
@@ -461,14 +462,14 @@ impl Stack {
             local: SocketAddrV4::new(addr, local.port()),
             peer,
         };
-        let pcb = open(stack, key, route.ifp.mtu() as u32)?;
+        let pcb = open(stack, key, &route.ifp)?;
         drop(giant);
         stack.enter(|batch| batch.touch(&pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
 }
 
-fn open(stack: &Arc<Inner>, key: Key, mtu: u32) -> Result<Arc<Inpcb>, SocketError> {
+fn open(stack: &Arc<Inner>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
     let tcp = &stack.tcp;
     let now = stack.clock.now();
     let fixed = key.local.port() != 0;
@@ -486,9 +487,10 @@ fn open(stack: &Arc<Inner>, key: Key, mtu: u32) -> Result<Arc<Inpcb>, SocketErro
             peer: key.peer,
         };
         let iss = tcp.initial_sequence(&key, now);
-        let mss = mtu.saturating_sub(40);
+        let mss = (ifp.mtu() as u32).saturating_sub(40);
         let tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
-        let flow = stack.netisr.flows().between(key.local, key.peer);
+        let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
+        let flow = flows.of_connection(key.local, key.peer, ifp, cpu);
         let pcb = Inpcb::new(key, flow, tcb);
         if tcp.table.insert(&pcb, tcp.config.connections_max) {
             tcp.counters.opened_active.inc();

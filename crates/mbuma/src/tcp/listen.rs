@@ -65,11 +65,8 @@ fn open(
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
     take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
     t.accept = Some(Arc::clone(&queue));
-    let flow = batch
-        .stack
-        .netisr
-        .flows()
-        .between(seg.key.local, seg.key.peer);
+    let (key, flows) = (&seg.key, batch.stack.netisr.flows());
+    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(seg.key, flow, t);
     if !tcp.table.insert(&pcb, tcp.config.connections_max) {
         queue.forget_embryo();

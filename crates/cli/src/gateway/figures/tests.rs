@@ -3,7 +3,7 @@ use std::time::Duration;
 use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
 use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpStats};
 
-use super::{Counters, Figures, Fixed, Gauges};
+use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::guest::GuestEnd;
 use crate::sys::tap::Offloads;
 
@@ -60,17 +60,21 @@ pub(in super::super) fn figures() -> Figures {
             tso_ecn: false,
             uso: false,
         },
+        workers_asked: 2,
     };
-    let counters = Counters {
-        connections_out: 7,
-        bytes_up: 1_500_000,
-        ..Counters::default()
+    let share = |connections_out, connections_active, flows_active| Share {
+        counters: Counters {
+            connections_out,
+            bytes_up: 750_000,
+            ..Counters::default()
+        },
+        gauges: Gauges {
+            connections_active,
+            flows_active,
+        },
     };
-    let gauges = Gauges {
-        connections_active: 3,
-        flows_active: 1,
-    };
-    Figures::new(&fixed, Duration::from_millis(1500), counters, gauges, stack)
+    let shares = vec![share(5, 2, 1), share(2, 1, 0)];
+    Figures::new(&fixed, Duration::from_millis(1500), shares, stack)
 }
 
 #[test]
@@ -84,4 +88,6 @@ fn programs_can_read_the_summary() {
     assert_eq!(json["giant"]["over_all"], true);
     assert_eq!(json["giant"]["components"][0]["name"], "tap0");
     assert_eq!(json["guest"]["addr"], "10.0.2.100");
+    assert_eq!(json["bytes_up"], 1_500_000);
+    assert_eq!(json["workers"][1]["connections"], 2);
 }

@@ -1,7 +1,13 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::Workers;
 
 use super::super::table::{Kind, Token};
-use super::Ready;
+use super::{Chime, Ready};
+use crate::sys::eventfd::EventFd;
+use crate::sys::fd;
 
 fn tokens(ready: &Ready) -> Vec<Token> {
     let mut taken = VecDeque::new();
@@ -12,7 +18,7 @@ fn tokens(ready: &Ready) -> Vec<Token> {
 #[test]
 fn each_is_queued_once_and_in_order() {
     // Breaks when a busy connection fills the list, or one that waits longer is overtaken.
-    let ready = Ready::new();
+    let ready = Ready::new(None);
     let [a, b] = [1, 2].map(|n| Token::nth(Kind::Connection, n));
     let (first, second) = (ready.wake_for(a), ready.wake_for(b));
     let waker = first.waker();
@@ -26,7 +32,7 @@ fn each_is_queued_once_and_in_order() {
 #[test]
 fn a_wake_during_the_turn_brings_another() {
     // Breaks when data that arrives while a connection has its turn waits for ever.
-    let ready = Ready::new();
+    let ready = Ready::new(None);
     let token = Token::only(Kind::Interceptor);
     let wake = ready.wake_for(token);
     wake.wake();
@@ -40,4 +46,34 @@ fn a_wake_during_the_turn_brings_another() {
         w.wake();
     });
     assert_eq!(tokens(&ready), [token]);
+}
+
+#[test]
+fn only_a_sleeping_worker_is_woken_and_only_by_others() {
+    // Breaks when a worker pays a system call for each wakeup of its own, or sleeps over another's.
+    let cpus = Arc::new(Workers::new(2));
+    let event = Arc::new(EventFd::new().expect("a descriptor"));
+    let signalled =
+        || fd::poll(&[std::os::fd::AsFd::as_fd(&*event)], Some(Duration::ZERO)).expect("poll")[0];
+    let ready = Ready::new(Some(Chime::new(&cpus, 1, &event)));
+    let wake = ready.wake_for(Token::only(Kind::Interceptor));
+    let other = ready.wake_for(Token::only(Kind::Bell));
+    wake.wake();
+    assert!(!ready.settle(), "there is something to do");
+    assert_eq!(tokens(&ready).len(), 1);
+    {
+        let _me = cpus.bind(1);
+        assert!(ready.settle());
+        wake.wake();
+        assert!(!signalled(), "the worker woke itself");
+        ready.rise();
+    }
+    assert_eq!(tokens(&ready).len(), 1);
+    wake.wake();
+    assert!(!signalled(), "it was awake");
+    assert_eq!(tokens(&ready).len(), 1);
+    let _another = cpus.bind(0);
+    assert!(ready.settle());
+    other.wake();
+    assert!(signalled(), "it slept");
 }

@@ -1,0 +1,239 @@
+//! The workers that serve one guest together, and what they know of each other.
+//!
+//! ```text
+//!              TAP queue 0     TAP queue 1     TAP queue 2
+//!                   |               |               |
+//!               worker 0        worker 1        worker 2      each: a thread, an epoll set, a ready
+//!                   |               |               |         list, timers, connections, host sockets
+//!                   '-----------[ Stack ]-----------'
+//! ```
+//!
+//! They share the stack and nothing else on a packet's way. A connection is begun, and served to its end, by
+//! the worker on whose queue its SYN came: what that worker writes makes the guest's kernel send the rest
+//! of the connection to the same queue. UDP flows, pings, the status page and published ports are worker 0's
+//! (see front): they need one table each, and are seldom what fills a machine.
+//!
+//! Three things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
+//! of the other's became ready by what this one took in; the stack left packets or a timer with the other's
+//! CPU; the phase changed.
+//!
+//! # The end
+//! [`Phase`] goes one way: `Serve`, `Linger`, `End`; worker 0 moves it. While they linger, each says of
+//! itself whether it has anything to wait for, and the guest is done when all of them say so *and* no
+//! ready list has anything on it, looked at under one lock. A worker takes its word back, under that
+//! lock, before it takes anything from its list or its TAP queue. So whoever is said to be settled, and has
+//! an empty list, is not in the middle of anything; and what it gave others lies on their lists.
+//!
+//! Called by: serve, the loop, shared. Calls: ready, sys::eventfd.
+//! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
+//! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a member's `share` (STATS).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::Waker;
+
+use kern::cpus::Bound;
+use kern::{Cpus, LockClass, Mutex, Workers, order};
+use mbuma::Stack;
+
+use super::figures::Share;
+use super::poller::Poller;
+use super::ready::{Chime, Ready, Wake};
+use super::table::{Kind, Token};
+use crate::sys::eventfd::EventFd;
+
+static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
+static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
+
+/// All workers of a guest.
+pub(super) struct Crew {
+    cpus: Arc<Workers>,
+    members: Vec<Member>,
+    /// A [`Phase`]. Release and Acquire, though each worker is also woken after it changed.
+    phase: AtomicU8,
+    /// Who has nothing to wait for any more.
+    settled: Mutex<Vec<bool>>,
+}
+
+/// What others see of a worker.
+struct Member {
+    ready: Ready,
+    event: Option<Arc<EventFd>>,
+    /// Gets it out of its sleep, to look around.
+    rouse: Arc<Wake>,
+    /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
+    lost: AtomicBool,
+    share: Mutex<Share>,
+}
+
+/// How far the service is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// The guest runs.
+    Serve,
+    /// The guest has ended, and what it sent is delivered.
+    Linger,
+    /// Everybody leaves.
+    End,
+}
+
+impl Crew {
+    /// `count` workers, which begin to serve.
+    pub(super) fn new(count: usize) -> io::Result<Arc<Crew>> {
+        let cpus = Arc::new(Workers::new(count));
+        let members = (0..count).map(|index| Member::new(&cpus, index));
+        Ok(Arc::new(Crew {
+            members: members.collect::<io::Result<_>>()?,
+            cpus,
+            phase: AtomicU8::new(Phase::Serve as u8),
+            settled: Mutex::new(&SETTLED, vec![false; count]),
+        }))
+    }
+
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The stack's CPUs.
+    pub(super) fn cpus(&self) -> Arc<Workers> {
+        Arc::clone(&self.cpus)
+    }
+
+    /// The calling thread is worker `index` until what is returned is dropped.
+    pub(super) fn bind(&self, index: usize) -> Bound {
+        self.cpus.bind(index)
+    }
+
+    /// Worker `index`'s ready list.
+    pub(super) fn ready(&self, index: usize) -> Ready {
+        self.members[index].ready.clone()
+    }
+
+    /// Lets `poller`, worker `index`'s, be woken by the others.
+    pub(super) fn watch(&self, index: usize, poller: &Poller) -> io::Result<()> {
+        let event = self.members[index].event.as_ref();
+        event.map_or(Ok(()), |event| {
+            poller.add_alarm(&**event, Token::only(Kind::Bell))
+        })
+    }
+
+    /// Has the stack wake whoever is to do what others left with a CPU.
+    pub(super) fn serve_cpus(&self, stack: &Stack) {
+        for (cpu, member) in self.members.iter().enumerate() {
+            stack.set_cpu_waker(cpu, Some(member.rouse.waker()));
+        }
+    }
+
+    /// How far the service is.
+    pub(super) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Serve,
+            1 => Phase::Linger,
+            _ => Phase::End,
+        }
+    }
+
+    /// The service goes on to `phase`: tells everybody.
+    pub(super) fn advance(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::Release);
+        self.members.iter().for_each(|member| member.rouse.wake());
+    }
+
+    /// Worker `index` has left, or fails to.
+    pub(super) fn leave(&self, index: usize) {
+        self.members[index].lost.store(true, Ordering::Release);
+        self.members[0].rouse.wake();
+    }
+
+    /// Whether one has left.
+    pub(super) fn has_lost_one(&self) -> bool {
+        self.members.iter().any(Member::is_lost)
+    }
+
+    /// Worker `index` is about to take something in.
+    pub(super) fn unsettle(&self, index: usize) {
+        self.settled.lock()[index] = false;
+    }
+
+    /// Worker `index` has nothing to wait for. True if nobody has; then worker 0 is told, if it is another.
+    pub(super) fn settle(&self, index: usize) -> bool {
+        let mut settled = self.settled.lock();
+        settled[index] = true;
+        let done = |(member, settled): (&Member, &bool)| {
+            member.is_lost() || (*settled && member.ready.is_empty())
+        };
+        let all = self.members.iter().zip(settled.iter()).all(done);
+        drop(settled);
+        if all && index != 0 {
+            self.members[0].rouse.wake();
+        }
+        all
+    }
+
+    /// What worker `index` has done so far.
+    pub(super) fn publish(&self, index: usize, share: Share) {
+        *self.members[index].share.lock() = share;
+    }
+
+    /// What each has done so far, a moment ago.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        let shares = self.members.iter().map(|member| *member.share.lock());
+        shares.collect()
+    }
+}
+
+impl Member {
+    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<Member> {
+        let event = match cpus.count() {
+            1 => None,
+            _ => Some(Arc::new(EventFd::new()?)),
+        };
+        let chime = event.as_ref().map(|event| Chime::new(cpus, index, event));
+        let ready = Ready::new(chime);
+        Ok(Member {
+            rouse: ready.wake_for(Token::only(Kind::Bell)),
+            ready,
+            event,
+            lost: AtomicBool::new(false),
+            share: Mutex::new(&SHARE, Share::default()),
+        })
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+}
+
+/// Where connections to be intercepted knock: at the worker that took the SYN in, which is the one whose
+/// thread calls; at worker 0, should another thread ever do so.
+pub(super) struct Door {
+    cpus: Arc<Workers>,
+    /// Each worker's way to its turn.
+    wakes: Vec<Arc<Wake>>,
+}
+
+impl Door {
+    /// To the workers that have `wakes`.
+    pub(super) fn waker(crew: &Crew, wakes: Vec<Arc<Wake>>) -> Waker {
+        let cpus = crew.cpus();
+        Waker::from(Arc::new(Door { cpus, wakes }))
+    }
+}
+
+impl std::task::Wake for Door {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let caller = self.cpus.current();
+        let index = if caller.is_own { caller.index } else { 0 };
+        Wake::wake(&self.wakes[index]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use std::task::Waker;
+
+use super::{Crew, Door, Phase};
+use crate::gateway::table::{Kind, Token};
+
+fn crew(count: usize) -> std::sync::Arc<Crew> {
+    Crew::new(count).expect("descriptors")
+}
+
+/// Takes what lies on a worker's list; how much it was.
+fn take(crew: &Crew, index: usize) -> usize {
+    let mut taken = std::collections::VecDeque::new();
+    crew.ready(index).take_all(&mut taken);
+    taken.iter().for_each(|wake| _ = wake.begin());
+    taken.len()
+}
+
+#[test]
+fn a_connection_knocks_at_the_worker_that_took_it_in() {
+    // Breaks when a connection is served by another worker than the one that its packets come to.
+    let crew = crew(3);
+    let wakes = (0..3).map(|n| crew.ready(n).wake_for(Token::only(Kind::Interceptor)));
+    let door: Waker = Door::waker(&crew, wakes.collect());
+    let bound = crew.bind(2);
+    door.wake_by_ref();
+    assert_eq!([0, 1, 2].map(|n| take(&crew, n)), [0, 0, 1]);
+    drop(bound);
+    door.wake_by_ref();
+    assert_eq!([0, 1, 2].map(|n| take(&crew, n)), [1, 0, 0]);
+}
+
+#[test]
+fn the_guest_is_done_only_when_nobody_holds_anything() {
+    // Breaks when bytes that one worker has handed to another are thrown away at the end.
+    let crew = crew(2);
+    assert!(!crew.settle(0), "the other has not said so");
+    crew.ready(0).wake_for(Token::only(Kind::Connection)).wake();
+    assert!(!crew.settle(1), "something lies on the first one's list");
+    crew.unsettle(0);
+    assert_eq!(take(&crew, 0), 1);
+    assert!(!crew.settle(1), "the first is in the middle of it");
+    assert!(crew.settle(0));
+}
+
+#[test]
+fn whoever_settles_last_tells_the_first() {
+    // Breaks when the end is noticed a quarter of a second late.
+    let crew = crew(2);
+    assert!(!crew.settle(0));
+    assert!(crew.settle(1));
+    assert_eq!(take(&crew, 0), 1);
+}
+
+#[test]
+fn a_worker_that_left_is_not_waited_for_and_the_first_hears_of_it() {
+    // Breaks when an error of one worker leaves the others serving half a guest, or waiting for ever.
+    let crew = crew(3);
+    crew.leave(2);
+    assert!(crew.has_lost_one());
+    assert_eq!(take(&crew, 0), 1);
+    assert!(!crew.settle(0));
+    assert!(crew.settle(1));
+}
+
+#[test]
+fn the_phase_never_goes_back() {
+    // Breaks when a late word to linger keeps workers that were told to end.
+    let crew = crew(2);
+    crew.advance(Phase::End);
+    crew.advance(Phase::Linger);
+    assert_eq!(crew.phase(), Phase::End);
+    assert_eq!([0, 1].map(|n| take(&crew, n)), [1, 1]);
+}

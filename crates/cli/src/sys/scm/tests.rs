@@ -1,0 +1,45 @@
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::{FDS_MAX, pair, recv, send};
+
+/// A file in memory that holds `n`, at its beginning.
+fn numbered(n: usize) -> File {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&n.to_le_bytes()).expect("it has room");
+    File::from(OwnedFd::from(reader))
+}
+
+fn number_in(fd: OwnedFd) -> usize {
+    let mut bytes = [0; size_of::<usize>()];
+    File::from(fd).read_exact(&mut bytes).expect("a number");
+    usize::from_le_bytes(bytes)
+}
+
+#[test]
+fn many_descriptors_arrive_in_order() {
+    // Breaks when a queue of the TAP goes missing on its way to mbuma, or two change places.
+    for count in [0, 1, 2, 3, FDS_MAX] {
+        let (a, b) = pair().expect("a pair");
+        let files: Vec<_> = (0..count).map(numbered).collect();
+        let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        send(a.as_fd(), b"queues", &fds).expect("sent");
+        drop(files);
+        let mut bytes = [0; 16];
+        let (len, fds) = recv(b.as_fd(), &mut bytes).expect("received");
+        assert_eq!(&bytes[..len], b"queues");
+        assert!(fds.into_iter().map(number_in).eq(0..count), "{count}");
+    }
+}
+
+#[test]
+fn too_many_are_an_error_and_nothing_is_sent() {
+    // Breaks when descriptors past the room are dropped in silence.
+    let (a, b) = pair().expect("a pair");
+    let fds = vec![a.as_fd(); FDS_MAX + 1];
+    let error = send(a.as_fd(), b"x", &fds).expect_err("no room");
+    assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+    drop(a);
+    assert_eq!(recv(b.as_fd(), &mut [0; 4]).expect("the end").0, 0);
+}

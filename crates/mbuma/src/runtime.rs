@@ -1,0 +1,265 @@
+//! Threads that drive stacks: for programs that embed one or several and want no loop of their own.
+//!
+//! A [`Stack`] has no threads. Somebody has to run its timers, take in what its devices received, and run
+//! what was queued for its CPUs. A [`Runtime`] is N worker threads that do so: worker n is CPU n of every
+//! stack that has [`Runtime::cpus`] in its configuration, and sleeps when there is nothing to do.
+//!
+//! | work | comes by | done by |
+//! |---|---|---|
+//! | timers of a CPU | [`Runtime::add`] | the worker that is this CPU |
+//! | frames of a device queue | [`Runtime::add_tap`], [`Runtime::add_queue`]: its descriptor is readable | worker `queue % N` |
+//! | tasks, such as an epair's input | [`Runtime::taskqueue`] | the worker whose queue it is |
+//!
+//! ```
+//! use std::net::{Ipv4Addr, SocketAddrV4};
+//! use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+//! use mbuma::runtime::Runtime;
+//! use mbuma::{Config, IfConfig, Stack};
+//!
+//! let runtime = Runtime::new(2)?;
+//! let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+//! let mut stacks = Vec::new();
+//! for (n, end) in [(0, &mut a), (1, &mut b)] {
+//!     let stack = Stack::new(Config { cpus: runtime.cpus(), ..Config::from_system() })?;
+//!     runtime.add(&stack);
+//!     let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, 1 + n), 24);
+//!     end.attach(&stack, config, Input::Task(runtime.taskqueue(n.into())));
+//!     stacks.push(stack);
+//! }
+//! let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+//! let listener = stacks[1].tcp_listen(there, 8)?;
+//! let client = stacks[0].tcp_connect(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), there)?;
+//! let server = listener.accept_blocking(None).expect("somebody connects");
+//! client.send_blocking(b"hello", None)?;
+//! assert_eq!(server.recv_blocking(&mut [0; 8], None)?, 5);
+//! runtime.shutdown();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How a worker sleeps
+//! In one place, an epoll set with an eventfd in it ([`bed`]), and whoever brings work writes the eventfd
+//! only if the worker sleeps ([`kern::bell`]). After it has settled to sleep a worker looks once more at
+//! all that others bring: tasks, its CPU's deadlines, what was added and removed, the end.
+//!
+//! # Adding and removing
+//! What there is to drive is a list that never changes; who adds or removes makes another, with a number,
+//! and each worker takes the newest at the start of its next round and says which it has. So a round
+//! takes no lock but to look whether there is a newer one, and [`Runtime::remove`] can wait until nobody
+//! drives what was removed.
+//!
+//! Called by: programs, benches. Calls: [`Stack`], [`kern::Taskqueue`].
+//! Invariants: no thread outlives its runtime; a runtime holds the stacks that were added until they are
+//! removed, and none after it ends.
+//! Locks: `roster` (STACK_CONFIG), with nothing called under it.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use kern::{Cpus, Taskqueue, Workers};
+
+use crate::device::Device;
+use crate::device::tap::{Tap, TapOptions};
+use crate::{IfConfig, IfIndex, Stack};
+use crew::{Crew, Polled};
+
+mod bed;
+mod crew;
+mod worker;
+
+/// N threads that drive stacks. Dropping it ends and joins them.
+pub struct Runtime {
+    crew: Arc<Crew>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How a runtime is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// Threads, at least 1. Default: as many as the machine has CPUs for this process.
+    pub workers: usize,
+    /// Binds worker n to the n-th of the CPUs that this process may use, round and round. A worker that
+    /// cannot move keeps its caches, and waits when another program has its CPU. Default false.
+    pub pinned: bool,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            pinned: false,
+        }
+    }
+}
+
+impl Runtime {
+    /// Starts `workers` threads, at least one.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn new(workers: usize) -> io::Result<Self> {
+        Self::with_config(RuntimeConfig {
+            workers,
+            ..RuntimeConfig::default()
+        })
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left, or does not let a thread be bound.
+    pub fn with_config(config: RuntimeConfig) -> io::Result<Self> {
+        let crew = Arc::new(Crew::new(Workers::new(config.workers))?);
+        let mut runtime = Self {
+            threads: Vec::new(),
+            crew,
+        };
+        for index in 0..runtime.crew.len() {
+            // What was started ends with `runtime`, should this fail.
+            let thread = worker::start(&runtime.crew, index, config.pinned)?;
+            runtime.threads.push(thread);
+        }
+        Ok(runtime)
+    }
+
+    /// What stacks that are driven by this runtime have as [`Config::cpus`](crate::Config::cpus).
+    pub fn cpus(&self) -> Arc<dyn Cpus> {
+        self.crew.cpus()
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.crew.len()
+    }
+
+    /// The tasks that worker `worker % workers` runs. Good to hand to an
+    /// [`Input::Task`](crate::device::epair::Input::Task). What is queued when the runtime ends does not run.
+    pub fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
+        self.crew.taskqueue(worker % self.crew.len())
+    }
+
+    /// Drives `stack` from now on: the timers of its CPUs, and what is queued for them. Once is enough.
+    ///
+    /// # Panics
+    /// If the stack has other CPUs than [`Runtime::cpus`].
+    pub fn add(&self, stack: &Stack) {
+        self.crew.add(stack);
+    }
+
+    /// Lets go of `stack`, its device queues too. When this returns no worker drives it; but a worker's own
+    /// task that calls this only knows that about itself.
+    pub fn remove(&self, stack: &Stack) {
+        self.crew.remove(stack);
+    }
+
+    /// Attaches a TAP of as many queues as there are descriptors, each set up as `options` say and not
+    /// blocking, and takes in what they receive: queue n is worker `n % workers`'s.
+    ///
+    /// # Errors
+    /// A descriptor can't be watched.
+    ///
+    /// # Panics
+    /// If there are no descriptors, or the stack has other CPUs than [`Runtime::cpus`].
+    pub fn add_tap(
+        &self,
+        stack: &Stack,
+        fds: Vec<OwnedFd>,
+        options: TapOptions,
+        config: IfConfig,
+    ) -> io::Result<IfIndex> {
+        let watched = fds.iter().map(OwnedFd::try_clone);
+        let watched = watched.collect::<io::Result<Vec<_>>>()?;
+        let taps = fds.into_iter().map(|fd| {
+            let tap = Tap::from_fd(fd, options, stack.pool());
+            Arc::new(tap) as Arc<dyn Device>
+        });
+        let index = stack.attach_queues(taps.collect(), config);
+        for (queue, fd) in watched.into_iter().enumerate() {
+            if let Err(e) = self.watch(stack, index, queue, fd) {
+                self.remove_interface(stack, index);
+                stack.detach(index);
+                return Err(e);
+            }
+        }
+        Ok(index)
+    }
+
+    /// Takes in what queue `queue` of an interface receives whenever `fd`, its device's, is readable.
+    ///
+    /// A queue that has failed, or whose interface was detached, is let go of.
+    ///
+    /// # Errors
+    /// The descriptor can't be watched.
+    ///
+    /// # Panics
+    /// If the stack has other CPUs than [`Runtime::cpus`].
+    pub fn add_queue(
+        &self,
+        stack: &Stack,
+        index: IfIndex,
+        queue: usize,
+        fd: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        self.watch(stack, index, queue, fd.try_clone_to_owned()?)
+    }
+
+    fn watch(&self, stack: &Stack, index: IfIndex, queue: usize, fd: OwnedFd) -> io::Result<()> {
+        self.crew.add(stack);
+        self.crew.watch(Polled {
+            stack: stack.clone(),
+            index,
+            queue,
+            fd,
+        })
+    }
+
+    /// Lets go of an interface's queues and their descriptors, as [`Runtime::remove`] does of a stack.
+    pub fn remove_interface(&self, stack: &Stack, index: IfIndex) {
+        self.crew.remove_interface(stack, index);
+    }
+
+    /// Ends the workers and waits until they have ended. Stacks stay as they are, and nobody drives them.
+    ///
+    /// # Panics
+    /// If a task of a worker has.
+    pub fn shutdown(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.crew.end();
+        let me = std::thread::current().id();
+        let others = self.threads.drain(..).filter(|t| t.thread().id() != me);
+        let ended: Vec<_> = others.map(JoinHandle::join).collect();
+        self.crew.release();
+        let panic = ended.into_iter().find_map(Result::err);
+        if let (Some(panic), false) = (panic, std::thread::panicking()) {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl AsFd for Polled {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! What the workers of a runtime share: who they are, and the roster of what there is to drive.
+//!
+//! Called by: runtime (adding, removing, ending), worker. Calls: bed, the stack (its CPUs' wakers).
+//! Invariants: a roster does not change once workers can see it; numbers of device queues are never given
+//! again, so that a late event finds nothing rather than another queue.
+//! Locks: `roster` (STACK_CONFIG), with nothing called under it but the clone and drop of handles.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
+
+use super::bed::Bed;
+use crate::{IfIndex, Stack};
+
+static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
+
+/// All workers of a runtime.
+pub(super) struct Crew {
+    cpus: Arc<Workers>,
+    members: Vec<Member>,
+    roster: Mutex<State>,
+    /// A worker has taken a newer roster, or has left.
+    seen: Condvar,
+    /// The number of the newest roster. Release when it is made, under the lock; Acquire by who looks.
+    newest: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// What others see of a worker.
+struct Member {
+    bed: Arc<Bed>,
+    tasks: Arc<Taskqueue>,
+}
+
+struct State {
+    roster: Arc<Roster>,
+    /// Which roster each worker has: the largest number when it has left.
+    has: Vec<u64>,
+}
+
+/// What there is to drive.
+#[derive(Clone, Default)]
+pub(super) struct Roster {
+    pub(super) number: u64,
+    pub(super) stacks: Vec<Stack>,
+    /// Each with its number, in ascending order.
+    pub(super) queues: Vec<(u64, Arc<Polled>)>,
+    last_queue: u64,
+}
+
+/// A queue of a device, with the descriptor that says when there is something to receive.
+pub(super) struct Polled {
+    pub(super) stack: Stack,
+    pub(super) index: IfIndex,
+    pub(super) queue: usize,
+    pub(super) fd: OwnedFd,
+}
+
+impl Crew {
+    pub(super) fn new(cpus: Workers) -> io::Result<Self> {
+        let count = cpus.count();
+        let members = (0..count).map(|_| Member::new());
+        let state = State {
+            roster: Arc::default(),
+            has: vec![0; count],
+        };
+        Ok(Self {
+            members: members.collect::<io::Result<_>>()?,
+            cpus: Arc::new(cpus),
+            roster: Mutex::new(&ROSTER, state),
+            seen: Condvar::new(),
+            newest: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn cpus(&self) -> Arc<Workers> {
+        Arc::clone(&self.cpus)
+    }
+
+    pub(super) fn taskqueue(&self, worker: usize) -> Arc<Taskqueue> {
+        Arc::clone(&self.members[worker].tasks)
+    }
+
+    pub(super) fn bed(&self, worker: usize) -> Arc<Bed> {
+        Arc::clone(&self.members[worker].bed)
+    }
+
+    /// Everybody is to leave.
+    pub(super) fn end(&self) {
+        // Release, and each worker's bell orders it as it does all work.
+        self.ended.store(true, Ordering::Release);
+        self.ring_all();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn ring_all(&self) {
+        self.members.iter().for_each(|member| member.bed.ring());
+    }
+
+    pub(super) fn add(&self, stack: &Stack) {
+        let theirs = Arc::as_ptr(&stack.0.cpus).cast::<()>();
+        let ours = Arc::as_ptr(&self.cpus).cast::<()>();
+        assert!(
+            std::ptr::eq(theirs, ours),
+            "the stack's CPUs are not this runtime's workers"
+        );
+        let known = self.change(|roster| {
+            let known = roster.stacks.iter().any(|s| is_same(s, stack));
+            if !known {
+                roster.stacks.push(stack.clone());
+            }
+            known
+        });
+        if !known {
+            for (cpu, member) in self.members.iter().enumerate() {
+                stack.set_cpu_waker(cpu, Some(member.bed.waker()));
+            }
+            // Whoever looked between these two steps knows of no waker yet, and of all deadlines.
+            self.ring_all();
+        }
+    }
+
+    pub(super) fn remove(&self, stack: &Stack) {
+        let gone = self.change(|roster| {
+            roster.stacks.retain(|s| !is_same(s, stack));
+            take_queues(roster, |polled| is_same(&polled.stack, stack))
+        });
+        (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
+        self.let_go(gone);
+    }
+
+    pub(super) fn remove_interface(&self, stack: &Stack, index: IfIndex) {
+        let gone = self
+            .change(|roster| take_queues(roster, |p| p.index == index && is_same(&p.stack, stack)));
+        self.let_go(gone);
+    }
+
+    /// A queue's device, or interface, is gone: its worker says so.
+    pub(super) fn lose_queue(&self, number: u64) {
+        let gone = self.change(|roster| {
+            let at = roster.queues.iter().position(|(n, _)| *n == number);
+            at.map(|at| roster.queues.remove(at))
+        });
+        self.forget(gone.as_slice());
+    }
+
+    /// Nobody watches these any more; waits until nobody drives them either.
+    fn let_go(&self, gone: Vec<(u64, Arc<Polled>)>) {
+        self.forget(&gone);
+        self.wait_until_seen();
+    }
+
+    fn forget(&self, gone: &[(u64, Arc<Polled>)]) {
+        for (_, polled) in gone {
+            self.members[self.worker_of(polled)].bed.forget(&polled.fd);
+        }
+    }
+
+    /// Adds a queue to what is driven, then to what its worker sleeps on.
+    pub(super) fn watch(&self, polled: Polled) -> io::Result<()> {
+        let polled = Arc::new(polled);
+        let number = self.change(|roster| {
+            roster.last_queue += 1;
+            let number = roster.last_queue;
+            roster.queues.push((number, Arc::clone(&polled)));
+            number
+        });
+        let bed = &self.members[self.worker_of(&polled)].bed;
+        let watched = bed.watch(&polled.fd, number);
+        if watched.is_err() {
+            self.lose_queue(number);
+        }
+        watched
+    }
+
+    fn worker_of(&self, polled: &Polled) -> usize {
+        polled.queue % self.len()
+    }
+
+    /// Makes a new roster out of the newest, and tells everybody.
+    fn change<R>(&self, f: impl FnOnce(&mut Roster) -> R) -> R {
+        let mut state = self.roster.lock();
+        let mut roster = Roster::clone(&state.roster);
+        roster.number += 1;
+        let number = roster.number;
+        let result = f(&mut roster);
+        let old = std::mem::replace(&mut state.roster, Arc::new(roster));
+        self.newest.store(number, Ordering::Release);
+        drop(state);
+        // It may hold the last handle on a stack.
+        drop(old);
+        self.ring_all();
+        result
+    }
+
+    /// Whether there is a newer roster than the one that a worker has.
+    pub(super) fn is_newer_than(&self, roster: &Roster) -> bool {
+        self.newest.load(Ordering::Acquire) != roster.number
+    }
+
+    /// Worker `index` takes the newest roster in the place of `old`.
+    pub(super) fn newest(&self, index: usize, old: Arc<Roster>) -> Arc<Roster> {
+        // Before it says that it has none of this any more.
+        drop(old);
+        let mut state = self.roster.lock();
+        let newest = Arc::clone(&state.roster);
+        state.has[index] = newest.number;
+        drop(state);
+        self.seen.notify_all();
+        newest
+    }
+
+    /// Worker `index` drives nothing any more.
+    pub(super) fn leave(&self, index: usize) {
+        self.roster.lock().has[index] = u64::MAX;
+        self.seen.notify_all();
+    }
+
+    /// Waits until all workers have the newest roster, unless the caller is one.
+    fn wait_until_seen(&self) {
+        if self.cpus.current().is_own {
+            return;
+        }
+        let newest = self.newest.load(Ordering::Acquire);
+        let mut state = self.roster.lock();
+        while state.has.iter().any(|has| *has < newest) {
+            state = self.seen.wait(state, None);
+        }
+    }
+
+    /// The runtime has ended: nobody is to be woken for these stacks.
+    pub(super) fn release(&self) {
+        let stacks = std::mem::take(&mut self.roster.lock().roster);
+        for stack in &stacks.stacks {
+            (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
+        }
+    }
+}
+
+impl Member {
+    fn new() -> io::Result<Self> {
+        let bed = Bed::new()?;
+        let woken = Arc::clone(&bed);
+        let tasks = Arc::new(Taskqueue::new(move || woken.ring()));
+        Ok(Self { bed, tasks })
+    }
+}
+
+fn is_same(a: &Stack, b: &Stack) -> bool {
+    Arc::ptr_eq(&a.0, &b.0)
+}
+
+/// Takes the queues out that `which` says.
+fn take_queues(roster: &mut Roster, which: impl Fn(&Polled) -> bool) -> Vec<(u64, Arc<Polled>)> {
+    let all = std::mem::take(&mut roster.queues).into_iter();
+    let (gone, left) = all.partition(|(_, polled)| which(polled));
+    roster.queues = left;
+    gone
+}

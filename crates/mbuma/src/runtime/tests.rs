@@ -1,0 +1,270 @@
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use kern::{Task, Time};
+use mbuf::Live;
+
+use super::{Runtime, RuntimeConfig};
+use crate::device::epair::{EpairConfig, EpairEnd, Input};
+use crate::{Config, IfConfig, Stack, TcpStream};
+
+/// Longer than anything takes that does not hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn interface(n: u8) -> IfConfig {
+    IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, n), 24)
+}
+
+/// A stack that `runtime` drives.
+fn stack(runtime: &Runtime) -> Stack {
+    let config = Config {
+        cpus: runtime.cpus(),
+        ..Config::from_system()
+    };
+    let stack = Stack::new(config).expect("address space");
+    runtime.add(&stack);
+    stack
+}
+
+/// Two stacks with an epair between, each end run by a worker.
+struct Pair {
+    stacks: [Stack; 2],
+    ends: [EpairEnd; 2],
+}
+
+impl Pair {
+    fn new(runtime: &Runtime) -> Self {
+        let stacks = [stack(runtime), stack(runtime)];
+        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+        a.attach(&stacks[0], interface(1), Input::Task(runtime.taskqueue(0)));
+        b.attach(&stacks[1], interface(2), Input::Task(runtime.taskqueue(1)));
+        Self {
+            stacks,
+            ends: [a, b],
+        }
+    }
+
+    fn connect(&self) -> (TcpStream, TcpStream) {
+        let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let listener = self.stacks[1].tcp_listen(there, 8).expect("free");
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let client = self.stacks[0].tcp_connect(any, there).expect("a route");
+        let server = listener.accept_blocking(Some(PATIENCE));
+        (client, server.expect("it connects"))
+    }
+
+    /// Everything is given back when it goes.
+    fn check_balance(self) {
+        let pools = self.stacks.each_ref().map(|stack| stack.pool().clone());
+        let Self { stacks, ends } = self;
+        drop(ends);
+        drop(stacks);
+        for pool in pools {
+            assert_eq!(pool.live(), Live::NONE);
+        }
+    }
+}
+
+#[test]
+fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
+    // Breaks when a worker sleeps while frames, or a timer, wait for it.
+    let runtime = Runtime::new(2).expect("threads");
+    let pair = Pair::new(&runtime);
+    let (client, server) = pair.connect();
+    let echo = thread::spawn(move || {
+        let mut buf = [0; 4096];
+        loop {
+            match server
+                .recv_blocking(&mut buf, Some(PATIENCE))
+                .expect("in time")
+            {
+                0 => return,
+                n => server.send_all_blocking(&buf[..n]),
+            }
+        }
+    });
+    for n in 0..500_usize {
+        let said = vec![n as u8; 1 + n * 7 % 4096];
+        client.send_all_blocking(&said);
+        let mut heard = vec![0; said.len()];
+        let mut at = 0;
+        while at < heard.len() {
+            let got = client.recv_blocking(&mut heard[at..], Some(PATIENCE));
+            at += got.expect("in time");
+        }
+        assert_eq!(said, heard);
+    }
+    client.shutdown_write();
+    echo.join().expect("no panic");
+    drop(client);
+    runtime.shutdown();
+    pair.check_balance();
+}
+
+/// Sending everything, for tests.
+trait SendAll {
+    fn send_all_blocking(&self, bytes: &[u8]);
+}
+
+impl SendAll for TcpStream {
+    fn send_all_blocking(&self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let n = self.send_blocking(bytes, Some(PATIENCE)).expect("in time");
+            bytes = &bytes[n..];
+        }
+    }
+}
+
+#[test]
+fn a_thousand_runtimes_come_and_go() {
+    // Breaks when a thread, a descriptor, a stack or a buffer outlives its runtime.
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let before = descriptors();
+    for n in 0..1000 {
+        let runtime = Runtime::new(1 + n % 3).expect("threads");
+        let pair = Pair::new(&runtime);
+        if n % 10 == 0 {
+            let (client, server) = pair.connect();
+            client.send(b"x").expect("room");
+            assert_eq!(server.recv_blocking(&mut [0; 4], Some(PATIENCE)), Ok(1));
+        }
+        if n % 2 == 0 {
+            runtime.remove(&pair.stacks[0]);
+        }
+        let weak = pair.stacks.each_ref().map(|stack| Arc::downgrade(&stack.0));
+        drop(runtime);
+        pair.check_balance();
+        assert!(
+            weak.iter().all(|stack| stack.upgrade().is_none()),
+            "run {n}"
+        );
+    }
+    // Other tests of this program have descriptors of their own, a few.
+    assert!(descriptors() < before + 500);
+}
+
+#[test]
+fn what_was_removed_is_driven_by_nobody() {
+    // Breaks when a worker still holds a stack after remove() has returned.
+    let runtime = Runtime::new(2).expect("threads");
+    for _ in 0..200 {
+        let pair = Pair::new(&runtime);
+        let (client, server) = pair.connect();
+        client.send(&[1; 4096]).expect("room");
+        let weak = pair.stacks.each_ref().map(|stack| Arc::downgrade(&stack.0));
+        drop((client, server));
+        let Pair { stacks, ends } = pair;
+        // A task that runs now holds its stack as long as it runs.
+        drop(ends);
+        stacks.iter().for_each(|stack| runtime.remove(stack));
+        drop(stacks);
+        eventually(|| weak.iter().all(|w| w.upgrade().is_none()));
+    }
+    runtime.shutdown();
+}
+
+/// Waits for what other threads are about to do.
+fn eventually(condition: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if condition() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("waited in vain");
+}
+
+#[test]
+fn tasks_run_on_their_worker_also_while_it_sleeps() {
+    // Breaks when a task waits for a wakeup that nobody gives, or runs on another thread.
+    let runtime = Runtime::with_config(RuntimeConfig {
+        workers: 3,
+        pinned: true,
+    })
+    .expect("threads");
+    let (tell, told) = mpsc::channel();
+    for round in 0..300 {
+        let worker = round % 3;
+        let tell = tell.clone();
+        let task = Arc::new(Task::new(move || {
+            let name = thread::current().name().map(str::to_owned);
+            tell.send(name).expect("somebody listens");
+        }));
+        runtime.taskqueue(worker).enqueue(&task);
+        let name = told.recv_timeout(PATIENCE).expect("it ran");
+        assert_eq!(name, Some(format!("mbuma-{worker}")));
+        if round % 7 == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn timers_run_though_nobody_calls() {
+    // Breaks when a worker sleeps past a deadline: nobody answers here but the SYN's own timer.
+    let runtime = Runtime::new(2).expect("threads");
+    let stack = stack(&runtime);
+    let (a, _) = crate::device::memory::Pipe::pair(crate::device::Capabilities::plain(1500));
+    stack.attach(Arc::new(a), interface(1));
+    let nobody = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 80);
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let stream = stack.tcp_connect(any, nobody).expect("a route");
+    let again = || stack.stats().tcp.retransmitted_segments > 0 || stream.error().is_some();
+    eventually(again);
+    assert!(stack.now() > Time::ZERO);
+    drop(stream);
+    runtime.shutdown();
+    let pool = stack.pool().clone();
+    drop(stack);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+#[test]
+#[should_panic(expected = "not this runtime's workers")]
+fn a_stack_with_other_cpus_is_refused() {
+    // Breaks when a stack waits for CPUs that nobody is.
+    let runtime = Runtime::new(1).expect("threads");
+    let stack = Stack::new(Config::from_system()).expect("address space");
+    runtime.add(&stack);
+}
+
+#[test]
+fn many_threads_use_one_stack() {
+    // Breaks when two threads in one stack lose bytes, or a wakeup, to each other.
+    let runtime = Runtime::new(2).expect("threads");
+    let pair = Pair::new(&runtime);
+    let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+    let listener = pair.stacks[1].tcp_listen(there, 8).expect("free");
+    let sum = Arc::new(AtomicUsize::new(0));
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let client = pair.stacks[0].tcp_connect(any, there).expect("a route");
+            scope.spawn(move || (0..64).for_each(|_| client.send_all_blocking(&[7; 16 << 10])));
+            let server = listener
+                .accept_blocking(Some(PATIENCE))
+                .expect("it connects");
+            let sum = Arc::clone(&sum);
+            scope.spawn(move || {
+                let mut buf = vec![0; 64 << 10];
+                loop {
+                    match server
+                        .recv_blocking(&mut buf, Some(PATIENCE))
+                        .expect("in time")
+                    {
+                        0 => return,
+                        n => sum.fetch_add(n, Ordering::Relaxed),
+                    };
+                }
+            });
+        }
+    });
+    assert_eq!(sum.load(Ordering::Relaxed), 4 * (1 << 20));
+    drop(listener);
+    runtime.shutdown();
+    pair.check_balance();
+}

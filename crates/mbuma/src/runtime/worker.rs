@@ -1,0 +1,184 @@
+//! A worker's thread: rounds of running what is due, until nothing is, and sleeping.
+//!
+//! Called by: runtime. Calls: crew, bed, the stacks.
+//! Invariants: each piece of work is bounded, so that none waits for more than the others' turns; a worker
+//! sleeps only if it found nothing after it had settled.
+//! Locks: none.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kern::Taskqueue;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::bed::{Bed, Events};
+use super::crew::{Crew, Polled, Roster};
+use crate::Stack;
+use crate::device::Budget;
+
+/// Tasks that run before others have their turn.
+const TASKS_MAX: usize = 64;
+/// What is taken in from one queue before others have their turn.
+const BUDGET: Budget = Budget {
+    frames: 64,
+    bytes: 256 << 10,
+};
+
+/// Starts worker `index`.
+pub(super) fn start(crew: &Arc<Crew>, index: usize, pinned: bool) -> io::Result<JoinHandle<()>> {
+    let cpu = if pinned { Some(nth_cpu(index)?) } else { None };
+    let crew = Arc::clone(crew);
+    let thread = thread::Builder::new().name(format!("mbuma-{index}"));
+    thread.spawn(move || {
+        if let Some(cpu) = cpu {
+            // It was allowed a moment ago; if it is no more, the worker runs where it may.
+            let _ = sched_setaffinity(None, &cpu);
+        }
+        let _bound = crew.cpus().bind(index);
+        let _leaves = Leaves(&crew, index);
+        Worker::new(&crew, index).run();
+    })
+}
+
+/// The `n`-th of the CPUs that this process may use, round and round.
+fn nth_cpu(n: usize) -> io::Result<CpuSet> {
+    let allowed = sched_getaffinity(None)?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let cpus: Vec<usize> = cpus.collect();
+    let mut one = CpuSet::new();
+    // A process that runs may use at least one.
+    one.set(cpus[n % cpus.len()]);
+    Ok(one)
+}
+
+/// Says that a worker is gone, also when a task panics: nobody is to wait for it.
+struct Leaves<'a>(&'a Crew, usize);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+    }
+}
+
+/// One worker, on its thread.
+struct Worker<'a> {
+    crew: &'a Crew,
+    index: usize,
+    bed: Arc<Bed>,
+    tasks: Arc<Taskqueue>,
+    roster: Arc<Roster>,
+    events: Events,
+    /// Numbers of the queues that have more to give.
+    readable: Vec<u64>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(crew: &'a Crew, index: usize) -> Self {
+        Self {
+            bed: crew.bed(index),
+            tasks: crew.taskqueue(index),
+            roster: Arc::default(),
+            events: Events::default(),
+            readable: Vec::new(),
+            crew,
+            index,
+        }
+    }
+
+    fn run(mut self) {
+        while !self.crew.has_ended() {
+            if self.crew.is_newer_than(&self.roster) {
+                let old = std::mem::take(&mut self.roster);
+                self.roster = self.crew.newest(self.index, old);
+            }
+            let mut more = self.tasks.run(TASKS_MAX).more;
+            more |= self.run_stacks();
+            self.receive();
+            if more || !self.readable.is_empty() {
+                self.look_around();
+            } else {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Runs what is due on this CPU of each stack, and what others queued for it. Says whether there is more.
+    fn run_stacks(&self) -> bool {
+        let mut more = false;
+        for stack in &self.roster.stacks {
+            if self.time_left(stack) == Some(Duration::ZERO) {
+                stack.poll_timers(self.index);
+            }
+            more |= stack.run_netisr(self.index, BUDGET);
+        }
+        more
+    }
+
+    /// How long until something is due on this CPU of `stack`.
+    fn time_left(&self, stack: &Stack) -> Option<Duration> {
+        let at = stack.next_deadline_of(self.index)?;
+        Some(at - stack.now())
+    }
+
+    /// Takes in what queues have received, from each within its budget.
+    fn receive(&mut self) {
+        let Self { crew, roster, .. } = self;
+        self.readable.retain(|number| {
+            let Some(polled) = find(roster, *number) else {
+                return false;
+            };
+            let more = polled.stack.poll_queue(polled.index, polled.queue, BUDGET);
+            more.unwrap_or_else(|_| {
+                crew.lose_queue(*number);
+                false
+            })
+        });
+    }
+
+    /// There is more to do. Queues that became readable meanwhile are not to wait for its end; where
+    /// there are no queues, that costs no system call.
+    fn look_around(&mut self) {
+        if !self.roster.queues.is_empty() {
+            self.bed.look(&mut self.events);
+            self.note_readable();
+        }
+    }
+
+    fn sleep(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.bed.sleep(&mut events, || self.may_sleep());
+        self.events = events;
+        self.note_readable();
+    }
+
+    /// For how long, without a limit where nothing is due; none if there is something to do.
+    fn may_sleep(&self) -> Option<Option<Duration>> {
+        let crew = self.crew;
+        if crew.has_ended() || crew.is_newer_than(&self.roster) || !self.tasks.is_empty() {
+            return None;
+        }
+        let stacks = &self.roster.stacks;
+        if stacks.iter().any(|s| s.netisr_waits(self.index)) {
+            return None;
+        }
+        let left = stacks.iter().filter_map(|s| self.time_left(s));
+        let left = left.min();
+        (left != Some(Duration::ZERO)).then_some(left)
+    }
+
+    fn note_readable(&mut self) {
+        let known = &mut self.readable;
+        for number in self.events.queues() {
+            if !known.contains(&number) {
+                known.push(number);
+            }
+        }
+    }
+}
+
+fn find(roster: &Roster, number: u64) -> Option<&Polled> {
+    let at = roster.queues.binary_search_by_key(&number, |(n, _)| *n);
+    at.ok().map(|at| &*roster.queues[at].1)
+}

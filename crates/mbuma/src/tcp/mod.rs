@@ -58,7 +58,7 @@ pub use pcb::State;
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use planted::Planted;
 #[cfg(not(any(feature = "planted-bugs", shuttle)))]
-use planted::Planted;
+pub(crate) use planted::Planted;
 
 /// TCP's part of a stack.
 pub(crate) struct TcpState {

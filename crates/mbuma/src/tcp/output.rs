@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use kern::MutexGuard;
+use kern::prim::MutexGuard;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
 use super::pcb::{Inpcb, Key, State, Tcb};

@@ -181,7 +181,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     (t.snd_una, t.snd_nxt, t.snd_max, t.base) = (ISS + 2, ISS + 2, ISS + 2, ISS + 1);
     (t.fin_queued, t.orphan) = (true, true);
     (t.rcv_nxt, t.rcv_adv) = (NEXT, NEXT + 1000);
-    let pcb = Inpcb::new(key(), t);
+    let pcb = Inpcb::new(key(), 0, t);
     assert!(inner.tcp.table.insert(&pcb, 8));
     inner.enter(|batch| {
         time_wait::enter(batch, &mut pcb.tcb.lock());

@@ -4,18 +4,23 @@
 //! Both are an [`AcceptQueue`]: a bounded row of connections that wait for their user. A listener's
 //! row holds established ones; an interceptor's holds those whose SYN nobody has answered yet.
 //!
-//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock).
+//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `accept/schedules.rs` tries the
+//! orders.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::Waker;
 
-use kern::{LockClass, Mutex, Random, RmLock, SeededState, order};
+use kern::prim::Mutex;
+use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::Inpcb;
 use crate::ifnet::IfIndex;
 use crate::socket::wakers::{Wakers, Wakes};
+
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 static LISTENERS: LockClass = LockClass::new("listeners", order::LISTENERS);
 static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);

@@ -74,8 +74,11 @@ fn open(
     }
     tcp.counters.opened_passive.inc();
     if intercepted {
+        // Whoever ended it meanwhile gave its place back, which another may have by now.
+        if pcb.tcb.lock().accept.take().is_none() {
+            return Verdict::Delivered;
+        }
         let (taken, wakes) = queue.push(&pcb);
-        pcb.tcb.lock().accept = None;
         batch.wake(wakes);
         if !taken {
             pcb.tcb.lock().close(None);

@@ -1,0 +1,302 @@
+//! The model `accept_queue`: a listener as it is, with peers that connect and give up, a user that sleeps in accept, and
+//! one that goes, under a schedule checker, which tries random orders of the threads' steps.
+//!
+//! The peers' part is what `listen` and `ack` do with the queue; accepting and closing are the user's real calls.
+//! Whatever the order: who sleeps in accept is woken, no more wait than the backlog allows, each place is given back,
+//! and each connection ends with somebody: its user, the listener's close, or who came too late for it. Then the same
+//! with mistakes, each of which must be found.
+//!
+//! | mistake | what goes wrong |
+//! |---|---|
+//! | [`Mistake::LateWaker`] | the user looks, and leaves its waker afterwards without another look |
+//! | [`Mistake::UnseenClose`] | a connection is queued on the word of an earlier look that the user is there |
+//! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
+//! | [`Mistake::TwoLooks`] | a place is taken on the word of an earlier look |
+//!
+//! The seed is in `ACCEPT_SEED`, or always the same; a failure prints it and its schedule.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::accept::schedules`
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::task::Poll;
+
+use kern::prim::Condvar;
+use kern::{LockClass, Random, Time, VirtualClock};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::thread;
+use wire::SeqNum;
+
+use super::*;
+use crate::Config;
+use crate::socket::TcpListener;
+use crate::socket::park::Parker;
+use crate::stack::Stack;
+use crate::tcp::pcb::{Key, State, Tcb};
+
+/// How often the right protocol is tried, in each of two scenarios: so many rounds in each of so many stacks.
+const ROUNDS: usize = 10;
+const RUNS: usize = 10_000;
+const BACKLOG: usize = 2;
+/// Peers, and connections that each begins.
+const PEERS: u16 = 2;
+const EACH: u16 = 2;
+const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80);
+/// The port of the last connection, which tells the user to stop.
+const LAST: u16 = 9999;
+
+static DONE: LockClass = LockClass::new("model", order::UNRANKED);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    LateWaker,
+    UnseenClose,
+    KeptPlace,
+    TwoLooks,
+}
+
+struct Model {
+    stack: Stack,
+    queue: Arc<AcceptQueue>,
+    mistake: Mistake,
+    /// Connections that came to an end.
+    done: Mutex<u16>,
+    changed: Condvar,
+}
+
+impl Model {
+    fn new(stack: &Stack, mistake: Mistake) -> (Arc<Self>, TcpListener) {
+        let listener = stack
+            .tcp_listen(
+                SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, LOCAL.port()),
+                BACKLOG,
+            )
+            .expect("the port is free");
+        let queue = stack.0.tcp.listeners.find(LOCAL, true).expect("it listens");
+        let model = Self {
+            stack: stack.clone(),
+            queue,
+            mistake,
+            done: Mutex::new(&DONE, 0),
+            changed: Condvar::new(),
+        };
+        (Arc::new(model), listener)
+    }
+
+    /// A connection that neither sends nor needs anything, but is in the table until it is ended.
+    fn connection(&self, port: u16) -> Arc<Inpcb> {
+        let inner = &self.stack.0;
+        let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
+        let key = Key { local: LOCAL, peer };
+        let t = Tcb::new(
+            &inner.tcp.config,
+            State::Closed,
+            SeqNum(99),
+            1460,
+            inner.clock.now(),
+        );
+        let pcb = Inpcb::new(key, 0, t);
+        assert!(inner.tcp.table.insert(&pcb, 64));
+        pcb
+    }
+
+    fn reserve(&self) -> bool {
+        let free = if self.mistake == Mistake::TwoLooks {
+            let q = self.queue.queue.lock();
+            let free = !q.closed && q.embryos + q.ready.len() < BACKLOG;
+            drop(q);
+            self.queue.queue.lock().embryos += usize::from(free);
+            free
+        } else {
+            self.queue.reserve()
+        };
+        let q = self.queue.queue.lock();
+        assert!(
+            q.embryos + q.ready.len() <= BACKLOG,
+            "more than the backlog"
+        );
+        free
+    }
+
+    fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Wakes) {
+        if self.mistake != Mistake::UnseenClose {
+            return self.queue.push(pcb);
+        }
+        if self.queue.queue.lock().closed {
+            return (false, Wakes::default());
+        }
+        let mut q = self.queue.queue.lock();
+        q.embryos = q.embryos.saturating_sub(1);
+        q.ready.push_back(Arc::clone(pcb));
+        (true, q.wakers.take())
+    }
+
+    /// A peer's SYN, and its acknowledgement or reset. Says whether the user is to get the connection.
+    fn connect(&self, port: u16) -> bool {
+        if !self.reserve() {
+            return false;
+        }
+        if port != LAST && thread_rng().gen_bool(0.3) {
+            if self.mistake != Mistake::KeptPlace {
+                self.queue.forget_embryo();
+            }
+            return false;
+        }
+        let pcb = self.connection(port);
+        self.stack.0.enter(|batch| {
+            let (taken, wakes) = self.push(&pcb);
+            batch.wake(wakes);
+            if !taken {
+                pcb.tcb.lock().close(None);
+                batch.touch(&pcb);
+            }
+            taken
+        })
+    }
+
+    fn peer(&self, peer: u16) {
+        for n in 0..EACH {
+            if !self.connect(1000 * (peer + 1) + n) {
+                self.ended();
+            }
+        }
+    }
+
+    fn ended(&self) {
+        *self.done.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for_all(&self) {
+        let mut done = self.done.lock();
+        while *done < PEERS * EACH {
+            done = self.changed.wait(done, None);
+        }
+    }
+
+    /// Accepts until the last connection comes.
+    fn user(&self, listener: &TcpListener) {
+        loop {
+            let stream = match self.mistake {
+                Mistake::LateWaker => self.accept_with_a_late_waker(listener),
+                _ => listener.accept_blocking(None),
+            };
+            if stream.expect("no timeout").peer_addr().port() == LAST {
+                return;
+            }
+            self.ended();
+        }
+    }
+
+    fn accept_with_a_late_waker(&self, listener: &TcpListener) -> Option<crate::TcpStream> {
+        Parker::new().block_on(None, |waker| match listener.accept() {
+            Some(stream) => Poll::Ready(stream),
+            None => {
+                let mut q = self.queue.queue.lock();
+                q.wakers.add(waker.expect("it may wait"));
+                Poll::Pending
+            }
+        })
+    }
+
+    /// Nothing is left when both sides are done.
+    fn judge(&self) {
+        assert_eq!(self.stack.0.tcp.table.len(), 0, "nobody ended a connection");
+        let q = self.queue.queue.lock();
+        assert!(q.ready.is_empty() && (q.closed || q.embryos == 0));
+    }
+}
+
+fn check(scenario: fn(Mistake), mistake: Mistake) {
+    let seed = std::env::var("ACCEPT_SEED").ok();
+    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x0acc_2004);
+    println!("ACCEPT_SEED={seed}");
+    let mut config = shuttle::Config::new();
+    config.stack_size = 0x20000;
+    let scheduler = RandomScheduler::new_from_seed(seed, RUNS);
+    shuttle::Runner::new(scheduler, config).run(move || scenario(mistake));
+}
+
+fn stack() -> Stack {
+    let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+    Stack::new(Config::new(clock, Random::from_seed(1))).expect("address space")
+}
+
+fn start_peers(model: &Arc<Model>) -> Vec<thread::JoinHandle<()>> {
+    let start = |peer| {
+        let model = Arc::clone(model);
+        thread::spawn(move || model.peer(peer))
+    };
+    (0..PEERS).map(start).collect()
+}
+
+fn join(threads: Vec<thread::JoinHandle<()>>) {
+    let each = threads.into_iter();
+    each.for_each(|t| t.join().expect("no panic"));
+}
+
+/// A user accepts all that come.
+fn accepting(mistake: Mistake) {
+    let stack = stack();
+    for _ in 0..ROUNDS {
+        let (model, listener) = Model::new(&stack, mistake);
+        let mut threads = start_peers(&model);
+        let users = Arc::clone(&model);
+        threads.push(thread::spawn(move || users.user(&listener)));
+        model.wait_for_all();
+        assert!(model.connect(LAST), "a place is lost");
+        join(threads);
+        model.judge();
+    }
+}
+
+/// A user accepts at most one, and goes.
+fn closing(mistake: Mistake) {
+    let stack = stack();
+    for _ in 0..ROUNDS {
+        let (model, listener) = Model::new(&stack, mistake);
+        let threads = start_peers(&model);
+        drop(listener.accept());
+        drop(listener);
+        join(threads);
+        model.judge();
+    }
+}
+
+#[test]
+fn accept_queue() {
+    // Breaks if a user sleeps while a connection waits, a place is lost, or the backlog does not hold.
+    check(accepting, Mistake::None);
+}
+
+#[test]
+fn accept_queue_against_close() {
+    // Breaks if a connection is queued where nobody will ever look, and stays for ever.
+    check(closing, Mistake::None);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn accept_queue_finds_a_waker_left_too_late() {
+    check(accepting, Mistake::LateWaker);
+}
+
+#[test]
+#[should_panic(expected = "nobody ended a connection")]
+fn accept_queue_finds_a_close_that_was_not_seen() {
+    check(closing, Mistake::UnseenClose);
+}
+
+#[test]
+#[should_panic(expected = "a place is lost")]
+fn accept_queue_finds_a_place_that_is_kept() {
+    check(accepting, Mistake::KeptPlace);
+}
+
+#[test]
+#[should_panic(expected = "more than the backlog")]
+fn accept_queue_finds_a_place_taken_twice() {
+    check(accepting, Mistake::TwoLooks);
+}

@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use kern::{LockClass, Mutex, order};
+use kern::prim::Mutex;
+use kern::{LockClass, order};
 
 use crate::socket::wakers::{Wakers, Wakes};
 
@@ -35,7 +36,7 @@ struct Inner<T> {
 }
 
 impl<T> Datagramq<T> {
-    pub(crate) const fn new(items_max: usize) -> Self {
+    pub(crate) fn new(items_max: usize) -> Self {
         let inner = Inner {
             items: VecDeque::new(),
             pinned: 0,

@@ -11,6 +11,8 @@ use std::io;
 
 mod echo;
 pub(crate) mod park;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod tcp_listener;
 mod tcp_stream;
 mod udp;

@@ -76,6 +76,12 @@ impl TcpStream {
         Self { stack, pcb }
     }
 
+    /// The connection itself.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn pcb_for_model(&self) -> Arc<Inpcb> {
+        Arc::clone(&self.pcb)
+    }
+
     /// Our end.
     pub fn local_addr(&self) -> SocketAddrV4 {
         self.pcb.key.local

@@ -415,6 +415,8 @@ impl Tcb {
     pub(crate) fn close(&mut self, error: Option<SocketError>) {
         self.state = State::Closed;
         self.error = self.error.or(error);
+        // Whoever closes: another thread may sleep in a call on it.
+        self.notify();
         self.timers.stop();
         self.sndbuf.chain = Chain::new();
         self.reass.clear();

@@ -120,7 +120,9 @@ fn deliver(
     }
 }
 
-fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
+/// Queues a datagram, and sees to it that its readers are woken; false if there is no room.
+#[doc(alias = "udp_append")]
+pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
     // Little data must not pin a large cluster while it waits.
     let mut payload = Chain::new();
     payload.append_compact(&batch.stack.pool, datagram.payload);

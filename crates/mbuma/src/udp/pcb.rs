@@ -139,6 +139,13 @@ impl Table {
         all.for_each(|pcb| pcb.route.lock().1.forget(index));
     }
 
+    /// The socket that is bound there.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn find_bound(&self, local: SocketAddrV4) -> Arc<UdpPcb> {
+        let found = self.lookup(local, Whose::Many);
+        found.expect("somebody is bound there")
+    }
+
     /// The socket that a datagram to `dst` is for.
     #[doc(alias = "in_pcblookup")]
     pub(super) fn lookup(&self, dst: SocketAddrV4, whose: Whose) -> Option<Arc<UdpPcb>> {

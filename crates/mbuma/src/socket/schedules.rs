@@ -1,0 +1,276 @@
+//! The model `socket_wakeup`: sockets as they are, whose readers sleep, against input, errors and an end, under a
+//! schedule checker, which tries random orders of the threads' steps.
+//!
+//! | scenario | what races |
+//! |---|---|
+//! | UDP | two readers of one socket, three datagrams, an ICMP error |
+//! | TCP | a reader, a reset by the peer, an end by the socket's other user |
+//!
+//! Whatever the order, every reader comes back: it sleeps only if its waker is where the next one who has something
+//! for it looks. Wakers are called when no lock is held: each here takes the socket's lock. Then the same with
+//! mistakes, each of which must be found.
+//!
+//! | mistake | what goes wrong |
+//! |---|---|
+//! | [`Mistake::LateWaker`] | a reader looks, and leaves its waker afterwards without another look |
+//! | [`Mistake::ForgottenWakes`] | whoever brings data does not call whom it should |
+//! | [`Mistake::WakeUnderLock`] | wakers are called with the socket's lock held |
+//!
+//! The seed is in `WAKEUP_SEED`, or always the same; a failure prints it and its schedule.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib socket::schedules`
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+
+use kern::{Random, Time, VirtualClock};
+use mbuf::Chain;
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::thread;
+use wire::SeqNum;
+
+use super::park::Parker;
+use super::{SocketError, TcpStream, UdpSocket};
+use crate::icmp::Unreach;
+use crate::stack::Stack;
+use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
+use crate::udp::pcb::UdpPcb;
+use crate::udp::{self, Datagram};
+use crate::{Config, batch::Batch};
+
+/// How often each scenario is tried: so many rounds in each of so many stacks.
+const ROUNDS: usize = 10;
+const RUNS: usize = 10_000;
+const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 53);
+const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 5000);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    LateWaker,
+    ForgottenWakes,
+    WakeUnderLock,
+}
+
+fn check(scenario: fn(&Stack, Mistake), mistake: Mistake) {
+    let seed = std::env::var("WAKEUP_SEED").ok();
+    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x050c_1994);
+    println!("WAKEUP_SEED={seed}");
+    let mut config = shuttle::Config::new();
+    config.stack_size = 0x20000;
+    let scheduler = RandomScheduler::new_from_seed(seed, RUNS);
+    shuttle::Runner::new(scheduler, config).run(move || {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let config = Config::new(clock, Random::from_seed(1));
+        let stack = Stack::new(config).expect("address space");
+        (0..ROUNDS).for_each(|_| scenario(&stack, mistake));
+    });
+}
+
+fn spawn(run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(run)
+}
+
+fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    let each = threads.into_iter();
+    each.for_each(|t| t.join().expect("no panic"));
+}
+
+/// A waker that stays with the socket and looks at it when it is called, as a program's may.
+struct Looker(Arc<UdpPcb>);
+
+impl Wake for Looker {
+    fn wake(self: Arc<Self>) {
+        let _: bool = self.0.queue.is_empty(None);
+    }
+}
+
+/// A datagram comes in.
+fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
+    let datagram = Datagram {
+        src: PEER,
+        dst: LOCAL,
+        payload: Chain::new(),
+        ttl: 64,
+    };
+    match mistake {
+        Mistake::ForgottenWakes => drop(pcb.queue.push(datagram, 0)),
+        _ => assert!(udp::input::push(batch, pcb, datagram), "there is room"),
+    }
+}
+
+/// Takes so many datagrams, and whatever errors come.
+fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
+    let mut taken = 0;
+    while taken < count {
+        let datagram = match mistake {
+            Mistake::LateWaker => recv_with_a_late_waker(socket, pcb),
+            _ => socket.recv_blocking(None),
+        };
+        match datagram {
+            Some(_) => taken += 1,
+            // The other reader may have been faster.
+            None => drop(socket.take_error()),
+        }
+    }
+}
+
+fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Option<Datagram> {
+    Parker::new().block_on(None, |waker| match socket.recv() {
+        Some(datagram) => Poll::Ready(datagram),
+        None => {
+            let waker = waker.expect("it may wait").clone();
+            let _: Option<Waker> = pcb.queue.set_waker(waker);
+            Poll::Pending
+        }
+    })
+}
+
+/// Two readers, two who bring datagrams, one an error.
+fn datagrams(stack: &Stack, mistake: Mistake) {
+    let socket = stack.udp_bind(LOCAL).expect("the port is free");
+    let pcb = stack.0.udp.table.find_bound(LOCAL);
+    if mistake != Mistake::LateWaker {
+        socket.set_waker(Waker::from(Arc::new(Looker(Arc::clone(&pcb)))));
+    }
+    let readers = [2, 1].map(|count| {
+        let (socket, pcb) = (socket.clone(), Arc::clone(&pcb));
+        spawn(move || read(&socket, &pcb, count, mistake))
+    });
+    let sources = [2, 1].map(|count| {
+        let (stack, pcb) = (stack.clone(), Arc::clone(&pcb));
+        spawn(move || {
+            let one = |batch: &mut Batch<'_>| arrive(batch, &pcb, mistake);
+            (0..count).for_each(|_| stack.0.enter(one));
+        })
+    });
+    let inner = &stack.0;
+    inner.enter(|batch| udp::input::control(batch, Unreach::Port, LOCAL, PEER));
+    join(readers);
+    join(sources);
+    assert!(pcb.queue.is_empty(None));
+    while socket.take_error().is_some() {}
+    drop(socket);
+    // What is left refers to nobody: the one that looks refers to the socket.
+    assert_eq!(Arc::strong_count(&pcb), 1, "somebody knows a closed socket");
+}
+
+/// A connection that answers nothing: so no buffer is ever needed.
+fn connection(stack: &Stack) -> TcpStream {
+    let inner = &stack.0;
+    let t = Tcb::new(
+        &inner.tcp.config,
+        State::SynSent,
+        SeqNum(99),
+        1460,
+        stack.now(),
+    );
+    let key = Key {
+        local: LOCAL,
+        peer: PEER,
+    };
+    let pcb = Inpcb::new(key, 0, t);
+    assert!(inner.tcp.table.insert(&pcb, 8));
+    TcpStream::from_pcb(Arc::clone(inner), pcb)
+}
+
+/// What the peer's reset (`steps`) does to a connection, and a mistake that it could make.
+fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
+    stack.0.enter(|batch| {
+        let mut t = pcb.tcb.lock();
+        t.notify();
+        t.close(Some(SocketError::Reset));
+        match mistake {
+            Mistake::ForgottenWakes => t.wake_user = false,
+            Mistake::WakeUnderLock => t.wakers.take().wake(),
+            _ => {}
+        }
+        drop(t);
+        batch.touch(pcb);
+    });
+}
+
+/// A waker that looks at the connection when it is called.
+struct StreamLooker(Arc<Inpcb>);
+
+impl Wake for StreamLooker {
+    fn wake(self: Arc<Self>) {
+        let _: State = self.0.tcb.lock().state;
+    }
+}
+
+/// Two readers of a connection; the peer resets it, or its user, or both. (Mistakes are the peer's.)
+fn an_end(stack: &Stack, mistake: Mistake) {
+    let stream = Arc::new(connection(stack));
+    let pcb = stream.pcb_for_model();
+    let looker = Arc::new(StreamLooker(Arc::clone(&pcb)));
+    stream.set_waker(Some(Waker::from(looker)));
+    let readers = [1, 100].map(|len| {
+        let stream = Arc::clone(&stream);
+        spawn(move || {
+            let ended = stream.recv_blocking(&mut vec![0; len], None);
+            assert!(matches!(
+                ended,
+                Err(SocketError::Reset | SocketError::Closed)
+            ));
+        })
+    });
+    let (by_peer, by_user) = match mistake {
+        Mistake::None => [(true, false), (false, true), (true, true)][thread_rng().gen_range(0..3)],
+        _ => (true, false),
+    };
+    let other = by_user.then(|| {
+        let stream = Arc::clone(&stream);
+        spawn(move || stream.abort())
+    });
+    if by_peer {
+        reset(stack, &pcb, mistake);
+    }
+    join(readers);
+    join(other);
+    drop(stream);
+    assert_eq!(stack.0.tcp.table.len(), 0);
+    assert_eq!(
+        Arc::strong_count(&pcb),
+        1,
+        "somebody knows a closed connection"
+    );
+}
+
+#[test]
+fn socket_wakeup_of_datagrams() {
+    // Breaks if a reader sleeps while a datagram waits, or a waker is called under a lock.
+    check(datagrams, Mistake::None);
+}
+
+#[test]
+fn socket_wakeup_at_an_end() {
+    // Breaks if a reader sleeps on after the end: as after `abort` by another thread, once.
+    check(an_end, Mistake::None);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_a_waker_left_too_late() {
+    check(datagrams, Mistake::LateWaker);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_datagrams_that_wake_nobody() {
+    check(datagrams, Mistake::ForgottenWakes);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_an_end_that_wakes_nobody() {
+    check(an_end, Mistake::ForgottenWakes);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_a_waker_called_under_a_lock() {
+    check(an_end, Mistake::WakeUnderLock);
+}

@@ -82,7 +82,7 @@ pub struct NetisrConfig {
     /// Default [`Dispatch::Direct`].
     #[doc(alias = "net.isr.dispatch")]
     pub dispatch: Dispatch,
-    /// Packets of one protocol that wait for one CPU at most. A connection's whole window to
+    /// Packets of one protocol that wait for one CPU, or were taken by it at once, at most. A connection's whole window to
     /// ourselves should find room: at 1448 bytes a segment, 1 MiB are 725 packets. Default 4096.
     #[doc(alias = "net.isr.defaultqlimit")]
     pub queue_max: usize,

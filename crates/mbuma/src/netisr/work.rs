@@ -65,6 +65,8 @@ pub(super) struct Work<Q> {
 #[derive(Default)]
 struct Queue<Q> {
     row: Q,
+    /// How many packets the owner took and may put back: there must be room for them.
+    in_hand: usize,
     counts: Counts,
 }
 
@@ -113,6 +115,7 @@ impl<Q: Row> Work<Q> {
     pub(super) fn new() -> Self {
         let queue = Queue {
             row: Q::default(),
+            in_hand: 0,
             counts: Counts::default(),
         };
         Self {
@@ -189,7 +192,7 @@ impl<Q: Row> Work<Q> {
         }
         self.state.store(RUNNING, Ordering::Release);
         self.waiting.store(0, Ordering::Release);
-        Some(mem::take(&mut queue.row))
+        Some(queue.take())
     }
 
     /// The owner handled `handled` packets, and takes what waits now; `None`: nothing, and it owns it no
@@ -198,11 +201,12 @@ impl<Q: Row> Work<Q> {
         let mut queue = self.row.lock();
         queue.counts.handled += handled;
         if queue.row.is_empty() {
+            queue.in_hand = 0;
             self.rest(active);
             return None;
         }
         self.waiting.store(0, Ordering::Release);
-        Some(mem::take(&mut queue.row))
+        Some(queue.take())
     }
 
     /// The owner handled `handled` packets of what it took and puts the others back, before those that
@@ -210,9 +214,11 @@ impl<Q: Row> Work<Q> {
     pub(super) fn end(&self, handled: u64, mut others: Q, active: &AtomicUsize) -> Left {
         let mut queue = self.row.lock();
         queue.counts.handled += handled;
+        queue.in_hand = 0;
         if !others.is_empty() {
             others.take_from(&mut queue.row, usize::MAX);
             queue.row = others;
+            queue.note_high_water();
         }
         if queue.row.is_empty() {
             self.rest(active);
@@ -254,13 +260,26 @@ impl<Q: Row> Work<Q> {
 impl<Q: Row> Queue<Q> {
     /// Queues as much of `row` as there is room for; says how much.
     fn add(&mut self, row: &mut Q, max: usize, moved: bool) -> usize {
-        let room = max.saturating_sub(self.row.len());
+        let room = max.saturating_sub(self.row.len() + self.in_hand);
         let queued = room.min(row.len());
         self.row.take_from(row, queued);
         self.counts.queued += queued as u64;
         self.counts.moved += if moved { queued as u64 } else { 0 };
         self.counts.full += row.len() as u64;
-        self.counts.high_water = self.counts.high_water.max(self.row.len());
+        self.note_high_water();
         queued
     }
+
+    fn note_high_water(&mut self) {
+        self.counts.high_water = self.counts.high_water.max(self.row.len());
+    }
+
+    /// Takes all, in O(1).
+    fn take(&mut self) -> Q {
+        self.in_hand = self.row.len();
+        mem::take(&mut self.row)
+    }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

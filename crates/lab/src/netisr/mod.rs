@@ -16,6 +16,7 @@
 
 mod loads;
 mod options;
+pub(crate) mod report;
 mod world;
 
 pub use options::Options;

@@ -4,7 +4,7 @@
 //! Invariant: every experiment of `mbuma lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
-use crate::{alloc, epair, extpgs, giant, refs, sizes};
+use crate::{alloc, epair, extpgs, giant, netisr, refs, sizes};
 
 /// All experiments, in the order in which they run and are shown: that of the seeds.
 #[must_use]
@@ -13,6 +13,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &refs::report::Refs,
         &extpgs::report::Extpgs,
         &giant::report::Giant,
+        &netisr::report::Netisr,
         &epair::report::Epair,
         &alloc::report::Alloc,
         &sizes::report::Sizes,

@@ -12,8 +12,9 @@
 //! dropped for a reason; nothing waits anywhere; nobody has the interface when the last thread has left
 //! it. Each mistake of [`planted`](super::planted) breaks one of them, and must be found.
 //!
-//! Only the locks and atomics of the interface, its neighbours and the epair are the checker's. The lists
-//! of interfaces and routes are under real locks, inside of which no thread is stopped.
+//! Only the locks and atomics of the interface, its neighbours, the epair and UDP's table are the
+//! checker's. The lists of interfaces and routes are under real locks, inside of which no thread is stopped:
+//! whoever takes a real lock of the stack and goes on to an interface with it makes this test hang.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib ifnet::schedules`
 

@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use kern::{LockClass, Mutex, Random, RmLock, SeededState, order};
+use kern::prim::{Mutex, RmLock};
+use kern::{LockClass, Random, SeededState, order};
 
 use super::{Datagram, UdpError};
 use crate::datagramq::Datagramq;

@@ -20,7 +20,7 @@
 //! others run meanwhile, as one that sleeps does.
 //!
 //! Called by: whoever enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
-//! [`witness`](crate::witness). Invariant: `inner` is touched only by the thread that has `raw`.
+//! [`witness`]. Invariant: `inner` is touched only by the thread that has `raw`.
 //! Locks: Giant, rank 0. Source: seed 002, debug.mpsafenet.
 
 use core::cell::UnsafeCell;

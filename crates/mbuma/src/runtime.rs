@@ -37,7 +37,7 @@
 //! ```
 //!
 //! # How a worker sleeps
-//! In one place, an epoll set with an eventfd in it ([`bed`]), and whoever brings work writes the eventfd
+//! In one place, an epoll set with an eventfd in it (`bed`), and whoever brings work writes the eventfd
 //! only if the worker sleeps ([`kern::bell`]). After it has settled to sleep a worker looks once more at
 //! all that others bring: tasks, its CPU's deadlines, what was added and removed, the end.
 //!

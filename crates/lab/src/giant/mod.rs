@@ -9,7 +9,7 @@
 //!   show.rs    tables, and the seed's ratios beside ours
 //! ```
 //!
-//! A program is written once, against [`load::Talk`], and runs over whichever sockets a design has. On one CPU, all its
+//! A program is written once, against `load::Talk`, and runs over whichever sockets a design has. On one CPU, all its
 //! threads are bound to that.
 //!
 //! Sources: seed 002; netperf's TCP_STREAM, TCP_RR and UDP_RR; super-smack's select-key.

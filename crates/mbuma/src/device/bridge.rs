@@ -12,7 +12,7 @@
 //! A frame's source says which port its station is behind; a frame to a station that is known goes
 //! to that port, any other to all but the one that it came from. Frames pass as they are: large segments
 //! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). What a
-//! port's device can't do is done for it, as in [`Ifnet`](crate::ifnet).
+//! port's device can't do is done for it, as in `Ifnet`.
 //!
 //! It has no thread and no clock of its own: whoever brings frames in carries them out. How deep that
 //! goes when every input is direct is bounded, because a port whose frames are being taken in only has more

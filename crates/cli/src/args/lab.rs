@@ -114,12 +114,13 @@ pub(crate) enum Experiment {
 
     /// TCP from stack to stack in one process: ours, smoltcp, lwIP, gVisor's netstack, the kernel
     #[command(
-        long_about = "Compare one TCP stream, and round trips of 64 bytes, between two stacks in one process (ours over \
-        an epair), on one thread and on two, with what smoltcp, lwIP, gVisor's netstack and the kernel make of the same.\n\n\
+        long_about = "Compare one TCP stream, and round trips of 64 bytes, between two stacks in one process (ours \
+        over an epair), on one thread and on two, with what smoltcp, lwIP, gVisor's netstack and the kernel make of \
+        the same.\n\n\
         Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
         the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. Where two \
-        threads take part, the latency between two CPUs is sampled before each reading, and readings taken while it was \
-        near and while it was far are kept apart."
+        threads take part, the latency between two CPUs is sampled before each reading, and readings taken while it \
+        was near and while it was far are kept apart."
     )]
     Stream(StreamArgs),
 

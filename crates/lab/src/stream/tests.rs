@@ -48,6 +48,14 @@ fn every_way_of_joining_carries_the_bytes() {
     }
 }
 
+/// On a busy machine two threads that spin may not both have had a CPU in a short run, and then nothing arrives. What
+/// stalls does not go on in a long one either.
+const PATIENCE: [Duration; 3] = [
+    Duration::from_millis(20),
+    Duration::from_millis(500),
+    Duration::from_secs(10),
+];
+
 /// Breaks if a design that needs nothing from outside does not run, or its line is not read as it was written.
 #[test]
 fn what_is_built_in_runs_and_its_figures_survive_the_line() {
@@ -63,9 +71,12 @@ fn what_is_built_in_runs_and_its_figures_survive_the_line() {
             if entry.name == "mbuma-ref" && mode == Mode::Rr {
                 continue;
             }
-            let figures = alone(entry, job(mode, two, true), Duration::from_millis(20));
-            let figures = figures.unwrap_or_else(|why| panic!("{}: {why}", entry.name));
-            assert!(figures.main() > 0.0, "{}: {figures:?}", entry.name);
+            let run = |time| {
+                let figures = alone(entry, job(mode, two, true), time);
+                figures.unwrap_or_else(|why| panic!("{}: {why}", entry.name))
+            };
+            let figures = PATIENCE.into_iter().map(run).find(|f| f.main() > 0.0);
+            let figures = figures.unwrap_or_else(|| panic!("{}: it stalls", entry.name));
             let read = Figures::parse(&figures.to_json()).expect("a line of its own");
             assert!((read.main() - figures.main()).abs() <= 0.006, "{read:?}");
         }

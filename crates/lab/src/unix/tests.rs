@@ -12,8 +12,11 @@ fn both_programs_run_over_each_kind_and_end() {
                 Work::PingPong { pairs: 3, size: 64 },
                 Work::Stream { chunk: 64 << 10 },
             ] {
-                let figures = (entry.run)(work, place, &effort, Duration::from_millis(20));
-                assert!(figures.rate > 0.0, "{} {work:?}: {figures:?}", entry.name);
+                // On a busy machine a short run may be over before both threads had a CPU; what stalls does not go
+                // on in a long one either.
+                let run = |ms| (entry.run)(work, place, &effort, Duration::from_millis(ms));
+                let moves = [20, 500, 10_000].into_iter().any(|ms| run(ms).rate > 0.0);
+                assert!(moves, "{} {work:?}: it stalls", entry.name);
             }
         }
     }

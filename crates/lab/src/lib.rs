@@ -28,9 +28,9 @@
 //! subcommand that is in no registry):
 //!
 //! ```ignore
-//! pub(crate) struct Netisr;
-//! impl Experiment for Netisr {
-//!     fn name(&self) -> &'static str { "netisr" } // as in `mbuma lab netisr`
+//! pub(crate) struct Sample;
+//! impl Experiment for Sample {
+//!     fn name(&self) -> &'static str { "sample" } // as in `mbuma lab sample`
 //!     fn arguments(&self, pace: Pace) -> &'static str {
 //!         pace.pick(["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"])
 //!     }

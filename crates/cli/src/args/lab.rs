@@ -132,7 +132,7 @@ pub(crate) enum Experiment {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab all                                  about ten minutes; then open report/index.html
+  mbuma lab all                                  about 20 minutes; then open report/index.html
   mbuma lab all --effort quick --out try         seconds: does everything run here?
   mbuma lab all --only refs,epair --out some
   mbuma lab all --from report/results.jsonl      the page again, from what was saved

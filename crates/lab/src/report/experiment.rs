@@ -58,7 +58,7 @@ pub trait Experiment: Sync {
     /// What its figures do not show.
     fn caveats(&self) -> &'static str;
 
-    /// The seed's claims, and how to judge each.
+    /// The seed's claims, or our targets where no seed has any, and how to judge each.
     fn claims(&self) -> &'static [Claim];
 
     /// What is said to `mbuma lab NAME --json`, words with a blank between.
@@ -93,9 +93,10 @@ pub enum Shape {
 }
 
 /// What a seed document says, so that it can be held against what was measured. It is judged by the designs that it is
-/// about, and by a rule that was there before the figures; ours may be named beside them, and does not decide.
+/// about, and by a rule that was there before the figures; ours may be named beside them, and does not decide. Where no seed has a
+/// figure, it is a target that we set ourselves, and ours is what it is about.
 pub struct Claim {
-    /// The seed's number and the place in it: "seed 004, section 4".
+    /// The seed's number and the place in it: "seed 004, section 4"; or [`OUR_TARGET`].
     pub seed: &'static str,
     /// What it says, in a sentence; its own words in quotation marks.
     pub says: &'static str,
@@ -104,6 +105,9 @@ pub struct Claim {
     /// What was measured of it; none if the records are not there.
     pub judge: fn(&Rows<'_>) -> Option<Finding>,
 }
+
+/// Whose claim it is where no seed has one.
+pub const OUR_TARGET: &str = "our own target";
 
 /// What was measured of a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +136,24 @@ impl Finding {
             ratio: Some(ratio),
             verdict,
         }
+    }
+
+    /// A finding of several ratios, each with its name, that shall all reach a target. The least of them is shown as
+    /// the ratio. It holds partly if some reach the target, or if all are at least on its side of 1; none: no ratios.
+    #[must_use]
+    pub fn over(what: &str, ratios: &[(&str, f64)], target: f64) -> Option<Self> {
+        let least = ratios.iter().map(|(_, ratio)| *ratio).reduce(f64::min)?;
+        let reached = ratios.iter().any(|(_, ratio)| *ratio >= target);
+        let mut found = Self::at_least(what.to_owned(), least, target, target.min(1.0));
+        if found.verdict == Verdict::Fails && reached {
+            found.verdict = Verdict::Partly;
+        }
+        let named: Vec<String> = ratios
+            .iter()
+            .map(|(name, ratio)| format!("{name} {ratio:.2}\u{d7}"))
+            .collect();
+        found.here = format!("{what}: {}", named.join(", "));
+        Some(found)
     }
 
     /// A finding that could not have been another.
@@ -183,5 +205,26 @@ impl Verdict {
             Self::Fails => "not here",
             Self::Given => "by construction",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_for_all_cases() {
+        // Breaks when the best of several cases, or their mean, is taken for all of them.
+        let of = |ratios: &[f64], target| {
+            let named: Vec<_> = ratios.iter().map(|ratio| ("", *ratio)).collect();
+            Finding::over("", &named, target).map(|found| found.verdict)
+        };
+        assert_eq!(of(&[1.0, 3.0], 1.0), Some(Verdict::Holds));
+        assert_eq!(of(&[0.99, 3.0], 1.0), Some(Verdict::Partly));
+        assert_eq!(of(&[0.99, 0.5], 1.0), Some(Verdict::Fails));
+        assert_eq!(of(&[1.5, 1.2], 2.0), Some(Verdict::Partly));
+        assert_eq!(of(&[1.5, 0.9], 2.0), Some(Verdict::Fails));
+        assert_eq!(of(&[0.6, 0.4], 0.5), Some(Verdict::Partly));
+        assert_eq!(of(&[], 1.0), None);
     }
 }

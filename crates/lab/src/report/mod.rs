@@ -17,6 +17,6 @@ pub(crate) mod registry;
 pub(crate) mod results;
 mod rows;
 
-pub use experiment::{Claim, Experiment, Finding, Pace, Shape, Verdict};
+pub use experiment::{Claim, Experiment, Finding, OUR_TARGET, Pace, Shape, Verdict};
 pub use registry::experiments;
 pub use rows::{Row, Rows};

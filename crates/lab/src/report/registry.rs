@@ -4,9 +4,9 @@
 //! Invariant: every experiment of `mbuma lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
-use crate::{alloc, epair, extpgs, giant, netisr, refs, sizes};
+use crate::{alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
 
-/// All experiments, in the order in which they run and are shown: that of the seeds.
+/// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
 #[must_use]
 pub fn experiments() -> &'static [&'static dyn Experiment] {
     &[
@@ -17,6 +17,8 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &epair::report::Epair,
         &alloc::report::Alloc,
         &sizes::report::Sizes,
+        &stream::report::Stream,
+        &unix::report::Unix,
     ]
 }
 

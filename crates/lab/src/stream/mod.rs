@@ -19,6 +19,7 @@ mod kernel;
 mod options;
 mod ours;
 mod programs;
+pub(crate) mod report;
 mod sums;
 
 pub use options::Options;

@@ -15,6 +15,7 @@
 mod case;
 mod options;
 mod programs;
+pub(crate) mod report;
 mod socket;
 
 pub use options::Options;

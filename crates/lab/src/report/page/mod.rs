@@ -72,7 +72,7 @@ fn header(results: &Results) -> Markup {
                 buffers, hand-offs and locks are built as they are. " b { "mbuma" }
                 " has one design for each of these; its laboratory rebuilds what each \
                     was measured against, runs all of it side by side, and asks whether the claims are so on \
-                    this machine."
+                    this machine. Where no seed has a figure, it asks whether a target that we set is met."
             }
             p.when {
                 (date::utc(results.head.began)) " \u{b7} " (results.head.pace) " effort \u{b7} mbuma "

@@ -1,4 +1,4 @@
-//! The table at the top: each claim of a seed, its figure, and what was measured.
+//! The table at the top: each claim of a seed and each target of ours, its figure, and what was measured.
 //!
 //! Called by: the page, and [`crate::all`] for its text. Calls: the claims' judges.
 
@@ -22,14 +22,15 @@ pub(super) fn table(results: &Results) -> Markup {
             p.about {
                 "A ratio sets the two sides of a claim against each other as they are here: above 1 it speaks \
                 for the side that the claim prefers. A claim is judged by the designs that it is about; ours is \
-                named beside them and does not decide. What is so by construction could not have come out \
+                named beside them and does not decide. Where no seed has a figure we set a target, which is about \
+                ours. What is so by construction could not have come out \
                 otherwise, and is no evidence."
             }
             table.claims {
                 thead {
                     tr {
                         th scope="col" { "claim" }
-                        th scope="col" { "the seed\u{2019}s figure" }
+                        th scope="col" { "the seed\u{2019}s figure, or our target" }
                         th scope="col" { "measured here" }
                         th.number scope="col" { "ratio" }
                         th scope="col" { "verdict" }
@@ -58,7 +59,7 @@ fn row(section: &Section, claim: &Claim) -> Markup {
     html! {
         tr {
             td.says { (claim.says) " " span.source { (claim.seed) } }
-            td data-label="the seed\u{2019}s figure" { (claim.figure) }
+            td data-label="figure, or target" { (claim.figure) }
             @if let Some(finding) = finding {
                 td data-label="measured here" { (finding.here) }
                 td.number data-label="ratio" {
@@ -67,7 +68,7 @@ fn row(section: &Section, claim: &Claim) -> Markup {
                 td data-label="verdict" { (badge(Some(finding.verdict))) }
             } @else {
                 td data-label="measured here" {
-                    (section.trouble().unwrap_or_else(|| "not part of this run".to_owned()))
+                    (section.trouble().unwrap_or_else(|| "who it is about was not part of this run".to_owned()))
                 }
                 td.number data-label="ratio" { "\u{2013}" }
                 td data-label="verdict" { (badge(None)) }

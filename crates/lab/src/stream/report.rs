@@ -1,0 +1,191 @@
+//! What this experiment tells the report.
+//!
+//! Called by: the report. Calls: the cases, for what they are about. Source: issue 5, its targets.
+
+use super::CASES;
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+
+/// `mbuma lab stream`.
+pub(crate) struct Stream;
+
+impl Experiment for Stream {
+    fn name(&self) -> &'static str {
+        "stream"
+    }
+
+    fn title(&self) -> &'static str {
+        "TCP between two stacks, beside other stacks"
+    }
+
+    fn essay(&self) -> &'static str {
+        "What do locks, mbufs and hand-offs come to when all are put together? Two stacks in one process, joined \
+        by an epair, carry one TCP stream, or 64 bytes there and back, on one thread that drives both ends or on \
+        two; and so do the TCP stacks that a program could use in this one\u{2019}s place: smoltcp, for small \
+        devices and written for one thread; lwIP, likewise and in C; gVisor\u{2019}s netstack, in Go; and the \
+        kernel, over loopback and over veth, its own epair.\n\n\
+        Stacks differ in what they do for a byte. A cable in memory needs no checksum and no frames of 1500 \
+        bytes, and an epair passes segments on whole; smoltcp sums each byte twice and cuts. So ours runs as it \
+        is (`mbuma`), and as if there were a wire: with sums of the sender and of the receiver (`mbuma-sums`), \
+        and in frames of the MTU as well (`mbuma-frames`)."
+    }
+
+    fn reading(&self) -> &'static str {
+        "The name of a case is what is done, the MTU, and on how many threads. Streams are in Gbit/s of payload, \
+        round trips (`rr`) in microseconds, of which less is better. Compare `mbuma-sums` and `mbuma-frames` \
+        with smoltcp, lwIP and netstack, which sum, and `mbuma` with the kernel, which does not; in the cases \
+        named `nocsum` nobody sums that can leave it."
+    }
+
+    fn caveats(&self) -> &'static str {
+        "lwIP has both ends in one stack, and was tuned; netstack was not, and has as many threads as Go gives \
+        it. Peers are programs that are started for each reading, outside of this one: they are built by hand, \
+        and skipped where they are not. The kernel crosses from user space and back for each call. The \
+        kernel\u{2019}s loopback has an MTU of its own. One stream, nothing lost, nothing reordered: no word on \
+        real networks."
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn arguments(&self, pace: Pace) -> &'static str {
+        pace.pick([
+            "--case stream-1500-one,stream-1500-two,rr-1500-one,rr-1500-two --reps 2 --seconds-per-case 0.1",
+            "--reps 5 --seconds-per-case 2",
+            "--reps 11 --seconds-per-case 11",
+        ])
+    }
+
+    fn seconds(&self, pace: Pace) -> u64 {
+        pace.pick([8, 210, 1100])
+    }
+
+    fn about(&self, case: &str) -> String {
+        let case = CASES.iter().find(|one| one.name == case);
+        case.map_or_else(String::new, ToString::to_string)
+    }
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        seed: OUR_TARGET,
+        says: "With two threads at MTU 1500, a stream is at least 1.5 times as fast as smoltcp\u{2019}s; both sum.",
+        figure: "at least 1.5\u{d7} smoltcp",
+        judge: |rows| against_smoltcp(rows, "stream-1500-two", 1.5),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "With one thread at MTU 1500, it is at least as fast; both sum.",
+        figure: "at least 1.0\u{d7} smoltcp",
+        judge: |rows| against_smoltcp(rows, "stream-1500-one", 1.0),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "A round trip takes at most twice as long as smoltcp\u{2019}s.",
+        figure: "at most 2\u{d7} its time: a ratio of 0.5",
+        judge: round_trips,
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "A stream is at least as fast as between two namespaces of the kernel over veth; neither sums.",
+        figure: "at least 1.0\u{d7} veth",
+        judge: against_veth,
+    },
+];
+
+/// Ours with sums, whose bytes are summed as often as smoltcp's. Ours in frames is named beside it: that cuts as often too.
+fn against_smoltcp(rows: &Rows<'_>, case: &str, target: f64) -> Option<Finding> {
+    let rows = rows.case(case);
+    let (ours, smoltcp) = rows.pair("mbuma-sums", "smoltcp")?;
+    let found = Finding::over("", &[("", ours / smoltcp)], target)?;
+    let mut here = format!("smoltcp {smoltcp:.1}, ours {ours:.1} Gbit/s");
+    for (design, what) in [("mbuma-frames", "in frames"), ("mbuma", "without sums")] {
+        if let Some((ours, _)) = rows.pair(design, "smoltcp") {
+            here += &format!(", {what} {ours:.1}");
+        }
+    }
+    Some(Finding { here, ..found })
+}
+
+/// Less is better: smoltcp's time over ours.
+fn round_trips(rows: &Rows<'_>) -> Option<Finding> {
+    let times = |case| rows.case(case).pair("mbuma-sums", "smoltcp");
+    let (one, two) = (times("rr-1500-one")?, times("rr-1500-two")?);
+    let ratios = [("", one.1 / one.0), ("", two.1 / two.0)];
+    let found = Finding::over("", &ratios, 0.5)?;
+    let here = format!(
+        "ours {:.2}, smoltcp {:.2} us; on two threads {:.2} and {:.2}",
+        one.0, one.1, two.0, two.1
+    );
+    Some(Finding { here, ..found })
+}
+
+/// Every case of the target that was measured, and the two of MTU 1500 at least.
+fn against_veth(rows: &Rows<'_>) -> Option<Finding> {
+    let ratio = |case| rows.case(case).ratio("mbuma", "kernel-veth");
+    let mut of = vec![
+        ("1500 one thread", ratio("stream-1500-one")?),
+        ("two", ratio("stream-1500-two")?),
+    ];
+    let large = [
+        ("65535 one thread", ratio("stream-65535-one")),
+        ("two", ratio("stream-65535-two")),
+    ];
+    of.extend(large.into_iter().filter_map(|(name, x)| Some((name, x?))));
+    Finding::over("ours to veth\u{2019}s, MTU", &of, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Row, Verdict};
+
+    fn row(case: &str, design: &str, median: Option<f64>) -> Row {
+        Row {
+            case: case.to_owned(),
+            design: design.to_owned(),
+            median,
+            n: 5,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_not_beaten() {
+        // Breaks when a target is said to be met because nobody else ran.
+        let rows = [
+            row("stream-1500-two", "mbuma-sums", Some(30.0)),
+            row("stream-1500-two", "smoltcp", None),
+        ];
+        let rows = Rows::of(&rows);
+        assert!(CLAIMS.iter().all(|claim| (claim.judge)(&rows).is_none()));
+    }
+
+    #[test]
+    fn shorter_is_better_for_round_trips() {
+        // Breaks when times are judged as rates are.
+        let judged = |ours| {
+            let rows = ["rr-1500-one", "rr-1500-two"].map(|case| {
+                let smoltcp = row(case, "smoltcp", Some(1.0));
+                [row(case, "mbuma-sums", Some(ours)), smoltcp]
+            });
+            round_trips(&Rows::of(rows.iter().flatten())).map(|found| found.verdict)
+        };
+        assert_eq!(judged(0.5), Some(Verdict::Holds));
+        assert_eq!(judged(1.9), Some(Verdict::Holds));
+        assert_eq!(judged(2.1), Some(Verdict::Fails));
+    }
+
+    #[test]
+    fn ours_is_judged_by_the_same_work() {
+        // Breaks when a design that does not sum decides against one that does.
+        let rows = [
+            row("stream-1500-one", "mbuma", Some(90.0)),
+            row("stream-1500-one", "mbuma-sums", Some(30.0)),
+            row("stream-1500-one", "smoltcp", Some(40.0)),
+        ];
+        let found = against_smoltcp(&Rows::of(&rows), "stream-1500-one", 1.0);
+        let found = found.map(|found| (found.verdict, found.ratio));
+        assert_eq!(found, Some((Verdict::Fails, Some(0.75))));
+    }
+}

@@ -1,0 +1,92 @@
+//! What this experiment tells the report.
+//!
+//! Called by: the report. Calls: the cases, for what they are about. Source: issue 5, its targets.
+
+use super::CASES;
+use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
+
+/// `mbuma lab unix`.
+pub(crate) struct Unix;
+
+impl Experiment for Unix {
+    fn name(&self) -> &'static str {
+        "unix"
+    }
+
+    fn title(&self) -> &'static str {
+        "Local sockets, in the process and in the kernel"
+    }
+
+    fn essay(&self) -> &'static str {
+        "Programs on one machine often talk through UNIX-domain sockets: a web server and its workers, a database \
+        and its clients. No packets are made; what one side writes, the other reads. In the kernel that is a system \
+        call on each side, two copies, and a thread to wake.\n\n\
+        This stack has such sockets too, for threads of one process. They save the system calls, and where the \
+        sender gives its buffer away (`mbuma-ref`) the copies as well; a thread that sleeps must still be woken, \
+        and only the kernel can do that. Seed 002 measured a load of this shape, with 11 workers, to show what \
+        Giant cost: hence the 11 pairs."
+    }
+
+    fn reading(&self) -> &'static str {
+        "`pp` is 64 bytes there and back, by 1 pair of threads or by 11 at once; `st64k` is one way, 64 KiB at a time. \
+        `same` keeps both threads of a pair on one CPU, `cross` has them on two; without either, the system places \
+        them. `mbuma` copies in and out as the kernel does, and is the one that is judged."
+    }
+
+    fn caveats(&self) -> &'static str {
+        "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose other end is a \
+        stranger gains nothing. Neither side passes descriptors or looks at credentials here. Where a wakeup is \
+        dear, as on virtual machines, ping-pong between two CPUs measures wakeups more than sockets, and whether \
+        a side spins a little before it sleeps."
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        CLAIMS
+    }
+
+    fn arguments(&self, pace: Pace) -> &'static str {
+        pace.pick([
+            "--reps 2 --seconds-per-case 0.1",
+            "--reps 7 --seconds-per-case 2",
+            "--reps 31 --seconds-per-case 10",
+        ])
+    }
+
+    fn seconds(&self, pace: Pace) -> u64 {
+        pace.pick([4, 60, 300])
+    }
+
+    fn about(&self, case: &str) -> String {
+        let case = CASES.iter().find(|one| one.name == case);
+        case.map_or_else(String::new, ToString::to_string)
+    }
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        seed: OUR_TARGET,
+        says: "One pair of threads makes at least as many round trips as over the kernel\u{2019}s sockets.",
+        figure: "at least 1.0\u{d7} the kernel",
+        judge: |rows| against_kernel(rows, ["pp1", "pp1-same", "pp1-cross"], 1.0),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "So do eleven pairs at once.",
+        figure: "at least 1.0\u{d7} the kernel",
+        judge: |rows| against_kernel(rows, ["pp11", "pp11-same", "pp11-cross"], 1.0),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "A stream of 64 KiB at a time is at least twice as fast as over the kernel\u{2019}s sockets.",
+        figure: "at least 2\u{d7} the kernel",
+        judge: |rows| against_kernel(rows, ["st64k", "st64k-same", "st64k-cross"], 2.0),
+    },
+];
+
+/// The same at each place of the threads: where the system has them, on one CPU, on two.
+fn against_kernel(rows: &Rows<'_>, cases: [&str; 3], target: f64) -> Option<Finding> {
+    let ratio = |case| rows.case(case).ratio("mbuma", "kernel");
+    let [free, same, cross] = cases.map(ratio);
+    let of = [("free", free?), ("same CPU", same?), ("two CPUs", cross?)];
+    Finding::over("ours to the kernel\u{2019}s", &of, target)
+}

@@ -141,18 +141,15 @@ fn work(stacks: &[Stack], workers: &Workers, cpu: usize, on: usize, stop: &Atomi
     while !stop.load(Ordering::Acquire) {
         let mut sleep = TICK;
         for stack in stacks {
-            if stack.run_netisr(cpu, BUDGET) {
-                sleep = Duration::ZERO;
-            }
+            stack.run_netisr(cpu, BUDGET);
             if let Some(at) = stack.poll_timers(cpu) {
                 let now = stack.now();
                 sleep = sleep.min(at.max(now) - now);
             }
-            if stack.netisr_waits(cpu) {
-                sleep = Duration::ZERO;
-            }
         }
-        if !sleep.is_zero() {
+        // One stack may have left the other something, for which nobody wakes this thread: it is that CPU of both.
+        let waits = stacks.iter().any(|stack| stack.netisr_waits(cpu));
+        if !waits && !sleep.is_zero() {
             thread::park_timeout(sleep);
         }
     }

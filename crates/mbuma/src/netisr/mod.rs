@@ -397,6 +397,9 @@ impl Stack {
     /// ([`Stack::set_cpu_waker`]) and before it sleeps: what it queued for itself wakes nobody. If others
     /// call it too, each packet is still handled by one of them, and flows stay in order.
     ///
+    /// A thread that is a CPU of several stacks asks each of them ([`Stack::netisr_waits`]) before it sleeps: by way of an
+    /// epair one may leave something with another, and nobody wakes a thread for what it did itself.
+    ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`](crate::Config::cpus).
     #[doc(alias = "swi_net")]

@@ -17,7 +17,7 @@ cargo xtask <COMMAND>
   tidy     what lints can't see: layer order, where unsafe may be, texts
   doc      documentation builds without a warning
   test     all tests; those that this machine can't run are counted as skipped
-  giant    the stack's tests with Giant over every stack
+  giant    tests of the stack with Giant over every stack
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control
   loom     hand-off protocols, every interleaving
@@ -25,6 +25,8 @@ cargo xtask <COMMAND>
   witness-cost  that WITNESS costs nothing in release: the same instructions
   readme   the commands that the README promises, as it promises them
 
+  invariants  that invariants are checked in release builds with the feature, and not evaluated without (not part of
+              ci: it builds everything twice)
   asan     buffers and allocator under AddressSanitizer (not part of ci: it builds everything again)
 ";
 

@@ -4,8 +4,8 @@
 //! ordinary way is to fetch each one back first, or at least to have it taken away there, and then the reader fetches
 //! it from the writer's cache: two crossings a line, one of which the writer waits for. Stores that go around the
 //! caches, a whole line at a time, wait for nobody, and the reader's prefetcher then reads memory. Between CPUs that
-//! share no cache that is several times as fast; on one CPU it is several times slower. So it depends on who had
-//! the storage last: who copies out of it says so beside its count ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
+//! share no cache that is several times as fast; on one CPU the lines are at hand, and it only costs. So it depends on
+//! who had the storage last: who copies out of it says so beside its count ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
 //!
 //! Called by: `mbuf/bytes.rs`. Calls: nothing. Locks: none.
 

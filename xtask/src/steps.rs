@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Instant;
 
 use crate::{tidy, witness_cost};
@@ -22,6 +23,11 @@ pub(crate) fn all() -> Vec<Step> {
         in_ci: true,
         run,
     };
+    let aside = |name, run| Step {
+        name,
+        in_ci: false,
+        run,
+    };
     vec![
         step("fmt", || cargo("fmt --all --check", &[])),
         step("tidy", tidy::run),
@@ -38,22 +44,16 @@ pub(crate) fn all() -> Vec<Step> {
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
-        step("loom", loom),
-        step("shuttle", shuttle),
+        step("models", models),
         step("witness-cost", || {
             witness_cost::run(&target_dir().join("witness-cost"))
         }),
         step("readme", readme),
-        Step {
-            name: "invariants",
-            in_ci: false,
-            run: invariants,
-        },
-        Step {
-            name: "asan",
-            in_ci: false,
-            run: asan,
-        },
+        aside("loom", loom),
+        aside("shuttle", shuttle),
+        aside("schemes", schemes),
+        aside("invariants", invariants),
+        aside("asan", asan),
     ]
 }
 
@@ -120,6 +120,15 @@ fn giant() -> bool {
     )
 }
 
+/// Both kinds of models side by side: each builds for long on one CPU.
+fn models() -> bool {
+    thread::scope(|scope| {
+        let other = scope.spawn(loom);
+        let ok = shuttle();
+        other.join().unwrap_or(false) && ok
+    })
+}
+
 fn loom() -> bool {
     // A directory of its own: the flag rebuilds everything.
     let dir = target_dir().join("loom");
@@ -141,9 +150,23 @@ fn loom() -> bool {
         )
 }
 
-/// Random orders of the protocols of the allocator, of packets that share clusters, of hand-offs and of UNIX-domain
-/// sockets, by a seed; those of seed 003 must be found wrong.
+/// Random orders of the protocols of the allocator, of packets that share clusters, of the stack and of
+/// hand-offs, by a seed.
 fn shuttle() -> bool {
+    under_shuttle(&[
+        "-p uma --release --lib -- schedules",
+        "-p mbuma --release --lib -- schedules",
+        "-p kern --release --test handoff --test bell",
+        "-p mbuf --release --lib -- schedules",
+    ])
+}
+
+/// Random orders of the hand-offs of seed 003, which must be found wrong.
+fn schemes() -> bool {
+    under_shuttle(&["-p lab --release --lib -- epair::schedules"])
+}
+
+fn under_shuttle(tests: &[&str]) -> bool {
     let dir = target_dir().join("shuttle");
     let vars = [
         ("RUSTFLAGS", "--cfg shuttle"),
@@ -152,14 +175,9 @@ fn shuttle() -> bool {
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
-    cargo("test -q -p uma --release --lib -- schedules", &vars)
-        && cargo("test -q -p mbuma --release --lib -- schedules", &vars)
-        && cargo(
-            "test -q -p kern --release --test handoff --test bell",
-            &vars,
-        )
-        && cargo("test -q -p lab --release --lib -- epair::schedules", &vars)
-        && cargo("test -q -p mbuf --release --lib -- schedules", &vars)
+    tests
+        .iter()
+        .all(|test| cargo(&format!("test -q {test}"), &vars))
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks
@@ -167,7 +185,10 @@ fn shuttle() -> bool {
 fn uma() -> bool {
     cargo("test -q -p uma", &[("UMA_PERCPU", "locked")])
         && cargo("test -q -p uma --features invariants", &[])
-        && cargo("test -q -p mbuf --features invariants", &[])
+        && cargo(
+            "test -q -p mbuf --features invariants --lib --test fail",
+            &[],
+        )
 }
 
 /// The allocator's sections, stretched so that many are interrupted, for half a minute; and

@@ -264,7 +264,7 @@ fn a_stopped_command_goes_on_with_mbuma() {
 #[test]
 fn a_terminals_key_reaches_command_once() {
     // Breaks when Ctrl-C is delivered by the terminal and by mbuma: programs count the second as "now!".
-    needs!(namespaces(), tun(), program("script"));
+    needs!(namespaces(), tun(), program("script"), keys());
     // Pending signals of one kind merge, so mbuma is held back until COMMAND has dealt with its own.
     // Between mbuma and COMMAND is the guard.
     let count = "read -r _ _ _ mbuma _ < /proc/$PPID/stat; \
@@ -289,7 +289,13 @@ fn a_terminals_key_reaches_command_once() {
 #[test]
 fn a_shells_job_stops_and_goes_on_as_one() {
     // Breaks when `fg` brings back mbuma and not COMMAND, or mbuma stops again for a stop that is over.
-    needs!(namespaces(), tun(), program("script"), program("bash"));
+    needs!(
+        namespaces(),
+        tun(),
+        program("script"),
+        program("bash"),
+        keys()
+    );
     let mut script = Command::new("script");
     script
         .args(["-qec", "bash --norc --noprofile -i", "/dev/null"])
@@ -767,6 +773,19 @@ fn namespaces() -> Result<(), String> {
 fn tun() -> Result<(), String> {
     let opened = File::options().read(true).write(true).open("/dev/net/tun");
     opened.map(|_| ()).map_err(|e| format!("/dev/net/tun: {e}"))
+}
+
+/// Ctrl-C reaches what the tests start: a shell's background job has it ignored, and so have its children.
+fn keys() -> Result<(), String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    // Signal 2 is bit 1.
+    match ignored {
+        Some(set) if set & 2 != 0 => Err("SIGINT is ignored here, as in a background job".into()),
+        _ => Ok(()),
+    }
 }
 
 /// The tests run as root.

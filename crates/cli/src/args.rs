@@ -27,7 +27,9 @@ const MTU_MAX: i64 = 65521;
 
 /// Seconds that a round of the loop may last before the locks are shown: a thousand times what one takes.
 const WATCHDOG_DEFAULT: u32 = 10;
-/// Workers unless `--workers` says otherwise.
+/// Workers unless `--workers` says otherwise. Measured on two CPUs, which guest and host side share with us: with two
+/// workers one stream from the host moves a fifth less, and the p99 of a small request is a tenth to a quarter worse;
+/// nothing moves more.
 pub(crate) const WORKERS_DEFAULT: u8 = 1;
 /// A message hands over that many descriptors at most.
 const WORKERS_MAX: i64 = 64;

@@ -115,23 +115,29 @@ pub(crate) fn queries(pairs: Vec<Pair>, each: usize) -> io::Result<Done> {
             }));
         }
         all_there.wait();
-        let begin = Instant::now();
+        // The clients take the time: this thread may have a CPU again only when they are done.
+        let (mut first, mut last) = (None::<Instant>, None::<Instant>);
         let mut done = Done::default();
         for client in clients {
-            let (end, latencies) = joined(client)?;
-            done.time = done.time.max(end - begin);
+            let (begin, end, latencies) = joined(client)?;
+            first = Some(first.map_or(begin, |t| t.min(begin)));
+            last = last.max(Some(end));
             done.count += latencies.len() as u64;
             done.latencies.extend(latencies);
         }
         servers.into_iter().try_for_each(joined)?;
+        done.time = last
+            .zip(first)
+            .map_or(done.time, |(end, begin)| end - begin);
         Ok(done)
     })
 }
 
-fn ask(mut server: Box<dyn Talk>, times: usize) -> io::Result<(Instant, Vec<u32>)> {
+fn ask(mut server: Box<dyn Talk>, times: usize) -> io::Result<(Instant, Instant, Vec<u32>)> {
     let mut latencies = Vec::with_capacity(times);
     let (mut query, mut answer) = ([0; QUERY], [0; ANSWER]);
-    let mut last = Instant::now();
+    let begin = Instant::now();
+    let mut last = begin;
     for n in 0..times {
         query[..8].copy_from_slice(&(n as u64).to_le_bytes());
         server.send(&query)?;
@@ -142,7 +148,7 @@ fn ask(mut server: Box<dyn Talk>, times: usize) -> io::Result<(Instant, Vec<u32>
         latencies.push(nanos(now - last));
         last = now;
     }
-    Ok((last, latencies))
+    Ok((begin, last, latencies))
 }
 
 fn serve(mut client: Box<dyn Talk>, times: usize) -> io::Result<()> {

@@ -11,17 +11,17 @@ use kern::handoff::Row;
 
 use crate::mbuf::Mark;
 use crate::packet::Packet;
+use crate::storage::{Mapped, Storage};
 
-/// First in, first out.
+/// First in, first out. `S` says what the packets may consist of.
 #[doc(alias = "mbufq")]
-#[derive(Default)]
-pub struct Mbufq {
-    head: Option<Packet>,
+pub struct Mbufq<S: Storage = Mapped> {
+    head: Option<Packet<S>>,
     tail: Option<Mark>,
     len: usize,
 }
 
-impl Mbufq {
+impl<S: Storage> Mbufq<S> {
     /// An empty queue.
     pub const fn new() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Mbufq {
 
     /// Adds a packet at the end.
     #[inline]
-    pub fn enqueue(&mut self, packet: Packet) {
+    pub fn enqueue(&mut self, packet: Packet<S>) {
         let tail = Mark::of(packet.first());
         self.link(packet, tail);
         self.len += 1;
@@ -53,7 +53,7 @@ impl Mbufq {
 
     /// Adds a row of packets, the last of which is at `tail`.
     #[inline]
-    fn link(&mut self, head: Packet, tail: Mark) {
+    fn link(&mut self, head: Packet<S>, tail: Mark) {
         match &mut self.tail {
             // SAFETY: our last packet's first mbuf, reached only through `self`, which is borrowed.
             Some(last) => unsafe { last.get_mut() }.set_nextpkt(head.into_list()),
@@ -64,7 +64,7 @@ impl Mbufq {
 
     /// Takes the packet at the front.
     #[inline]
-    pub fn dequeue(&mut self) -> Option<Packet> {
+    pub fn dequeue(&mut self) -> Option<Packet<S>> {
         let mut packet = self.head.take()?;
         self.head = packet.first_mut().take_nextpkt().map(Packet::of);
         self.len -= 1;
@@ -92,11 +92,17 @@ impl Mbufq {
     }
 }
 
-impl Iterator for Mbufq {
-    type Item = Packet;
+impl<S: Storage> Default for Mbufq<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Storage> Iterator for Mbufq<S> {
+    type Item = Packet<S>;
 
     #[inline]
-    fn next(&mut self) -> Option<Packet> {
+    fn next(&mut self) -> Option<Packet<S>> {
         self.dequeue()
     }
 
@@ -105,7 +111,7 @@ impl Iterator for Mbufq {
     }
 }
 
-impl Row for Mbufq {
+impl<S: Storage> Row for Mbufq<S> {
     fn len(&self) -> usize {
         self.len
     }
@@ -120,14 +126,14 @@ impl Row for Mbufq {
     }
 }
 
-impl Drop for Mbufq {
+impl<S: Storage> Drop for Mbufq<S> {
     fn drop(&mut self) {
         // One after the other: packets own the ones queued behind them, but do not drop them.
         while self.dequeue().is_some() {}
     }
 }
 
-impl fmt::Debug for Mbufq {
+impl<S: Storage> fmt::Debug for Mbufq<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mbufq").field("len", &self.len).finish()
     }

@@ -23,14 +23,16 @@ impl World {
             What::CopyPacket => self.copy_packet(op)?,
             What::Dup => self.dup(op)?,
             What::Enqueue => {
-                let packet = self.take(op.which, |item| matches!(item, Item::Packet(_)));
-                if let Some((Item::Packet(packet), model)) = packet {
-                    self.queue.enqueue(packet);
-                    self.queued.push_back(model);
+                let is_packet =
+                    |item: &Item| matches!(item, Item::Packet(_) | Item::MixedPacket(_));
+                match self.take(op.which, is_packet) {
+                    Some((Item::Packet(packet), model)) => self.enqueue(packet.into(), model),
+                    Some((Item::MixedPacket(packet), model)) => self.enqueue(packet, model),
+                    _ => {}
                 }
             }
             What::Dequeue => match (self.queue.dequeue(), self.queued.pop_front()) {
-                (Some(packet), Some(model)) => self.add(Item::Packet(packet), model),
+                (Some(packet), Some(model)) => self.add(Item::MixedPacket(packet), model),
                 (None, None) => {}
                 _ => panic!("the queue lost count"),
             },
@@ -184,6 +186,11 @@ impl World {
         };
         self.add(Item::Packet(copy), model);
         Ok(())
+    }
+
+    fn enqueue(&mut self, packet: Packet<Mixed>, model: Model) {
+        self.queue.enqueue(packet);
+        self.queued.push_back(model);
     }
 
     /// Takes the queue whole, and joins the rest of it to one that holds its first packet.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mbuf::{ClusterSize, ExtPgsError, Live, MapError, MbufPool, Mbufq, NoBufs, Scatter};
+use mbuf::{ClusterSize, ExtPgsError, Live, MapError, MbufPool, Mbufq, Mixed, NoBufs, Scatter};
 
 use crate::model::{Framed, Item, Model, on};
 use crate::ops::{Limits, Op, What};
@@ -79,7 +79,7 @@ pub(crate) struct World {
     pub(crate) pool: MbufPool,
     ample: bool,
     pub(crate) items: Vec<(Item, Model)>,
-    pub(crate) queue: Mbufq,
+    pub(crate) queue: Mbufq<Mixed>,
     pub(crate) queued: VecDeque<Model>,
     pub(crate) scatter: Scatter,
     /// What left as `Bytes`.

@@ -3,8 +3,7 @@
 //! Whether a thread may enter is asked by letting one try, never by a time: what would break these tests
 //! hangs, and is then reported after a minute.
 
-mod net;
-mod unix;
+mod common;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -14,6 +13,8 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::net::{ALL, Lab, Setup, US, at, udp_frame};
+use common::unix::{HUNG, done};
 use kern::{Giant, MonotonicClock, Random};
 use mbuf::{Chain, Live, Mbufq};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
@@ -22,8 +23,6 @@ use mbuma::unix::UnixError;
 use mbuma::{
     ComponentKind, ComponentStats, Config, GiantStats, IfConfig, Protocol, Stack, UdpSocket,
 };
-use net::{ALL, Lab, Setup, US, at, udp_frame};
-use unix::{HUNG, done};
 
 const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 

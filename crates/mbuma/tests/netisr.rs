@@ -1,18 +1,18 @@
 //! Dispatch: at once, by the flow's CPU, or later; never out of order, never lost without being counted.
 
-mod net;
+mod common;
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
+use common::net::*;
 use kern::VirtualCpus;
 use mbuf::Live;
 use mbuma::device::memory::Pipe;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::{Dispatch, DropReason, IfAddr, IfConfig, NetisrConfig, Protocol, UdpSocket, WorkStats};
-use net::*;
 
 /// A stack of `N` CPUs that this thread plays, whose IP packets wait at first.
 fn deferred<const N: usize>() -> Lab {

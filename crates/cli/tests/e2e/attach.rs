@@ -1,0 +1,134 @@
+//! `mbuma attach`, as container engines start it, with a namespace that `ip netns` made.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::island::{ip, shell};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::scratch::noise;
+use crate::common::server::TcpServer;
+use crate::common::{MBUMA, Running, Scratch, Stats, http, program, wait_until};
+
+/// A shell that becomes `mbuma attach`, so that its descriptors are what the script says.
+fn attach(arguments: &str) -> Running {
+    let mut command = program("sh");
+    command.args(["-c", &format!("exec {MBUMA} attach {arguments}")]);
+    Running::start(command)
+}
+
+/// A script in the network namespace `blue`.
+fn in_blue(script: &str) -> Command {
+    let mut command = program("ip");
+    command.args(["netns", "exec", "blue", "sh", "-c", script]);
+    command
+}
+
+#[test]
+fn a_named_namespace_gets_a_network() {
+    // Breaks when an engine that speaks slirp4netns's convention cannot use mbuma instead.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let ready = scratch.text("ready");
+    let server = http::serve(noise(1_000_000, 13));
+    let attached = attach(&format!(
+        "/run/netns/blue --ifname eth7 --mtu 9000 --host-loopback --stats=json --ready-fd 3 3>{ready}"
+    ));
+    wait_until("readiness", || {
+        fs::read(&ready).is_ok_and(|said| said == b"1")
+    });
+    let script = format!(
+        "cat /sys/class/net/eth7/mtu
+         curl -sS http://10.0.2.2/ | tail -n 1
+         curl -sS -o /dev/null -w '%{{size_download}}\\n' http://10.0.2.2:{}/",
+        server.port()
+    );
+    let out = Running::start(in_blue(&script)).finish().good();
+    assert_eq!(out, "9000\n</html>\n1000000\n");
+    attached.signal("TERM");
+    let ended = attached.finish();
+    assert_eq!((ended.code, &*ended.out), (Some(0), ""), "{ended:#?}");
+    Stats::checked(&ended.err);
+    let gone = Running::start(in_blue("test ! -e /sys/class/net/eth7")).finish();
+    assert_eq!(gone.code, Some(0), "the interface outlived mbuma");
+}
+
+#[test]
+fn a_port_of_a_named_namespace_is_published() {
+    // Breaks when a container's server cannot be reached, or its port stays taken.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["python3", "curl"])
+    );
+    on_an_island!();
+    ip("netns add blue");
+    let attached = attach("/run/netns/blue --publish 8080:80 --ready-fd 3 3>&1 1>&2");
+    let web = Running::start(in_blue(
+        "cd / && exec python3 -I -u -m http.server 80 2>/dev/null",
+    ));
+    web.wait_for("Serving HTTP");
+    let said = attached.wait_for_end_of_output();
+    assert_eq!(said, "1");
+    shell("curl -sS http://127.0.0.1:8080/etc/passwd | cmp - /etc/passwd");
+    web.signal("TERM");
+    web.finish();
+    attached.signal("TERM");
+    let ended = attached.finish();
+    assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:#?}");
+}
+
+#[test]
+fn a_signal_ends_it_at_once() {
+    // Breaks when an engine that stops a busy container's network has to wait for the container's bytes.
+    needs!(guests(), root(), an_island(), programs(&["nc"]));
+    on_an_island!();
+    ip("netns add blue");
+    let taken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&taken);
+    let server = TcpServer::start(move |mut stream| {
+        let mut piece = [0; 1 << 16];
+        while let Ok(n @ 1..) = io::Read::read(&mut stream, &mut piece) {
+            count.fetch_add(n as u64, Ordering::AcqRel);
+        }
+    });
+    for signal in ["TERM", "INT"] {
+        let attached =
+            attach("/run/netns/blue --host-loopback --stats=json --ready-fd 3 3>&1 1>&2");
+        attached.wait_for_end_of_output();
+        let before = taken.load(Ordering::Acquire);
+        let script = format!("exec nc 10.0.2.2 {} </dev/zero", server.port());
+        let sender = Running::start(in_blue(&script));
+        wait_until("a transfer", || {
+            taken.load(Ordering::Acquire) > before + 5_000_000
+        });
+        let begun = Instant::now();
+        attached.signal(signal);
+        let ended = attached.finish();
+        assert!(begun.elapsed() < Duration::from_secs(2), "{ended:#?}");
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        Stats::checked(&ended.err);
+        sender.signal("KILL");
+        sender.finish();
+    }
+}
+
+#[test]
+fn a_deleted_interface_ends_it() {
+    // Breaks when mbuma spins, or stays, with nothing to serve.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    ip("netns add blue");
+    let attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
+    attached.wait_for_end_of_output();
+    ip("-n blue link delete tap0");
+    let ended = attached.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(ended.err.contains("interface is gone"), "{ended:#?}");
+}

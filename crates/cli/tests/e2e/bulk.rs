@@ -1,0 +1,136 @@
+//! Much data through `mbuma run`: every byte arrives, in order, at every MTU, on every stream.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use crate::common::needs::{guests, programs};
+use crate::common::scratch::{noise, sha256};
+use crate::common::server::{self, TcpServer};
+use crate::common::{Running, Scratch, alone, http, output_of, program};
+
+const MB: usize = 1_000_000;
+
+#[test]
+fn curl_fetches_and_sends_100_mb() {
+    // Breaks when a byte is lost, doubled, moved or changed anywhere between two programs.
+    needs!(guests(), programs(&["curl", "sha256sum"]));
+    let _alone = alone();
+    fetch_and_send(100 * MB, &["--host-loopback"]);
+}
+
+#[test]
+fn every_mtu_carries_every_byte() {
+    // Breaks when segments are cut at another length than the interface takes, or checksums are
+    // left to a side that does not fill them in.
+    needs!(guests(), programs(&["curl", "sha256sum"]));
+    let _alone = alone();
+    for mtu in ["576", "1500", "9000", "65520", "65521"] {
+        let options = ["--host-loopback", "--mtu", mtu];
+        let shown = output_of(&options, "cat /sys/class/net/tap0/mtu");
+        assert_eq!(shown.trim(), mtu);
+        fetch_and_send(10 * MB, &options);
+    }
+}
+
+/// Has curl fetch `len` bytes and send them back, and compares.
+fn fetch_and_send(len: usize, options: &[&str]) {
+    let body = Arc::new(noise(len, 0x6d62_756d));
+    let want = sha256(|to| to.write_all(&body).expect("sha256sum reads"));
+    let scratch = Scratch::new();
+    let file = scratch.write("body", &body);
+    let (server, told) = TcpServer::telling(move |stream| fetched_or_sent(stream, &body));
+    let port = server.port();
+
+    let fetched = output_of(
+        options,
+        &format!("curl -sS http://10.0.2.2:{port}/ | sha256sum"),
+    );
+    assert_eq!(fetched.split_whitespace().next(), Some(&*want), "fetched");
+    assert_eq!(server::next(&told), "GET");
+
+    output_of(
+        options,
+        &format!("curl -sS -T {file} http://10.0.2.2:{port}/"),
+    );
+    assert_eq!(server::next(&told), want, "sent");
+}
+
+/// Gives `body` to a GET; takes the body of a PUT, and gives back its hash.
+fn fetched_or_sent(mut stream: TcpStream, body: &[u8]) -> String {
+    let request = http::read_request(&mut stream).expect("a request");
+    if request.method == "GET" {
+        http::respond(&mut stream, "200 OK", body).expect("curl reads all of it");
+        return request.method;
+    }
+    let hash = sha256(|to| {
+        http::read_body(&mut stream, &request, |piece| {
+            to.write_all(piece).expect("sha256sum reads");
+        })
+        .expect("curl sends all of it");
+    });
+    http::respond(&mut stream, "200 OK", b"").expect("curl reads the answer");
+    hash
+}
+
+#[test]
+fn iperf3_runs_both_ways_on_1_and_8_streams() {
+    // Breaks when streams starve each other, or one direction stalls.
+    needs!(guests(), programs(&["iperf3"]));
+    let _alone = alone();
+    for (streams, direction, in_all) in [
+        (1, "", 1),
+        (1, "-R", 1),
+        (8, "", 8),
+        (8, "-R", 8),
+        (8, "--bidir", 16),
+    ] {
+        let bytes = iperf3(streams, direction);
+        assert!(
+            bytes.len() == in_all && bytes.iter().all(|&n| n > 0),
+            "{streams} streams {direction}: {bytes:?}"
+        );
+    }
+}
+
+/// The bytes that each stream carried to the receiver.
+fn iperf3(streams: u32, direction: &str) -> Vec<u64> {
+    let port = server::closed_port();
+    let mut command = program("iperf3");
+    command.args([
+        "-s",
+        "-1",
+        "--forceflush",
+        "-B",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+    ]);
+    let listening = Running::start(command);
+    listening.wait_for("Server listening");
+    let client = format!("iperf3 -c 10.0.2.2 -p {port} -t 1 -P {streams} {direction} -J");
+    let report: serde_json::Value =
+        serde_json::from_str(&output_of(&["--host-loopback"], &client)).expect("iperf3's JSON");
+    assert_eq!(listening.finish().code, Some(0));
+    let streams = report["end"]["streams"].as_array().expect("streams");
+    let received = streams.iter().map(|stream| &stream["receiver"]["bytes"]);
+    received
+        .map(|bytes| bytes.as_u64().expect("a count"))
+        .collect()
+}
+
+#[test]
+fn five_hundred_short_connections_16_at_a_time() {
+    // Breaks when a connection is refused, stalled or mixed up among many.
+    needs!(guests(), programs(&["curl"]));
+    let _alone = alone();
+    let server = http::serve(b"short".to_vec());
+    let script = format!(
+        "curl -sS --no-progress-meter -Z --parallel-immediate --parallel-max 16 -H 'Connection: close' -o /dev/null \
+         -w '%{{http_code}} %{{num_connects}} %{{size_download}}\\n' 'http://10.0.2.2:{}/[1-500]'",
+        server.port()
+    );
+    let out = output_of(&["--host-loopback"], &script);
+    let good = out.lines().filter(|line| *line == "200 1 5").count();
+    assert_eq!((good, out.lines().count()), (500, 500), "{out}");
+    assert_eq!(server.accepted(), 500);
+}

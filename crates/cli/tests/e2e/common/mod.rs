@@ -1,0 +1,118 @@
+//! What the end-to-end tests share: the program under test, programs beside it, servers on the host,
+//! and namespaces to be alone in.
+//!
+//! A test begins with what it needs of the machine (`needs!`), which skips it aloud where that is
+//! missing. One that changes routes, resolvers or devices, or that looks at every process there is,
+//! continues `on_an_island!`: in network, mount and process namespaces of its own.
+
+#[macro_use]
+pub(crate) mod needs;
+#[macro_use]
+pub(crate) mod island;
+pub(crate) mod http;
+pub(crate) mod nameserver;
+pub(crate) mod running;
+pub(crate) mod scratch;
+pub(crate) mod server;
+pub(crate) mod stats;
+
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use running::{Ended, Running};
+pub(crate) use scratch::Scratch;
+pub(crate) use stats::Stats;
+
+/// The program under test.
+pub(crate) const MBUMA: &str = env!("CARGO_BIN_EXE_mbuma");
+
+/// Longer than anything takes here that does not hang, on a slow machine with other work.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Before a command: makes it an ordinary user's, one that every system has.
+pub(crate) const AS_NOBODY: [&str; 6] = [
+    "setpriv",
+    "--reuid",
+    "65534",
+    "--regid",
+    "65534",
+    "--clear-groups",
+];
+
+/// A command line of mbuma, with a shell script as COMMAND.
+pub(crate) fn mbuma(options: &[&str], script: &str) -> Command {
+    let mut command = program(MBUMA);
+    command
+        .arg("run")
+        .args(options)
+        .args(["--", "sh", "-c", script]);
+    command
+}
+
+/// A command line of mbuma, with a Python program as COMMAND.
+pub(crate) fn mbuma_python(options: &[&str], source: &str, args: &[&str]) -> Command {
+    let mut command = program(MBUMA);
+    command.arg("run").args(options).arg("--");
+    command.args(["python3", "-I", "-S", "-u", "-c", source]);
+    command.args(args);
+    command
+}
+
+/// A program of the system: those in a developer's home come last, since another user lacks them.
+pub(crate) fn program(name: &str) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(name);
+    command
+        .env("PATH", format!("/usr/sbin:/usr/bin:/sbin:/bin:{path}"))
+        .env("LC_ALL", "C")
+        // curl would go through a proxy that the developer has.
+        .env_remove("http_proxy")
+        .env_remove("all_proxy");
+    command
+}
+
+/// Runs mbuma with a script to the end, which has to be a good one, and gives what it printed.
+pub(crate) fn output_of(options: &[&str], script: &str) -> String {
+    Running::start(mbuma(options, script)).finish().good()
+}
+
+/// Runs mbuma with a Python program to the end, which has to be a good one, and gives what it printed.
+pub(crate) fn output_of_python(options: &[&str], source: &str, args: &[&str]) -> String {
+    Running::start(mbuma_python(options, source, args))
+        .finish()
+        .good()
+}
+
+/// Waits for a condition, not for ever.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Lets heavy tests of one program go one after the other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static HEAVY: Mutex<()> = Mutex::new(());
+    HEAVY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends a signal, by name, to a process.
+pub(crate) fn kill(signal: &str, whom: &str) {
+    let script = format!("kill -s {signal} -- {whom}");
+    let sent = program("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("sh is there");
+    assert!(sent.status.success(), "{script}: {sent:?}");
+}
+
+/// A line of digits, out of what a program said.
+pub(crate) fn number(text: &str) -> u64 {
+    let text = text.trim();
+    text.parse()
+        .unwrap_or_else(|e| panic!("{text:?} is no number: {e}"))
+}

@@ -1,0 +1,186 @@
+//! Datagrams, names and pings of a guest.
+
+use std::fs;
+
+use crate::common::island::{make_neighbour, resolve_with, shell};
+use crate::common::nameserver::{ANSWER, MANY, NameServer};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::server::{closed_port, udp_echo};
+use crate::common::{Running, mbuma, output_of, output_of_python};
+
+#[test]
+fn names_are_resolved_over_udp_and_tcp() {
+    // Breaks when 10.0.2.3 is not the host's resolver, in either of DNS's two forms.
+    needs!(guests(), an_island(), programs(&["dig", "getent"]));
+    on_an_island!();
+    let server = NameServer::start("127.0.0.1");
+    resolve_with("nameserver 127.0.0.1\n");
+    let dig = "dig +short +tries=1 +time=5";
+
+    let out = output_of(&[], &format!("{dig} @10.0.2.3 host.example A"));
+    assert_eq!((out.trim(), server.connections()), (ANSWER, 0));
+    let out = output_of(&[], &format!("{dig} +tcp @10.0.2.3 host.example A"));
+    assert_eq!((out.trim(), server.connections()), (ANSWER, 1));
+    // Too much for a datagram, so dig asks again over TCP.
+    let out = output_of(&[], &format!("{dig} @10.0.2.3 many.example A"));
+    assert_eq!(out.lines().count(), usize::from(MANY.1), "{out}");
+    assert_eq!(server.connections(), 2);
+    // As programs do it: by the resolv.conf in there, through the C library.
+    let out = output_of(&[], "getent ahostsv4 host.example");
+    assert!(out.starts_with(ANSWER), "{out}");
+}
+
+#[test]
+fn a_dead_resolver_does_not_end_it() {
+    // Breaks when only the first of the host's resolvers is ever asked.
+    needs!(guests(), an_island(), programs(&["dig"]));
+    on_an_island!();
+    let server = NameServer::start("127.0.0.3");
+    resolve_with("nameserver 127.0.0.2\nnameserver 127.0.0.3\n");
+    // The second is asked when the guest repeats its question, or even before.
+    let out = output_of(&[], "dig +short +tries=3 +time=2 @10.0.2.3 host.example A");
+    assert_eq!(out.lines().last(), Some(ANSWER), "{out}");
+    let out = output_of(
+        &[],
+        "dig +short +tcp +tries=1 +time=5 @10.0.2.3 host.example A",
+    );
+    assert_eq!(out.trim(), ANSWER);
+    assert!(server.udp_questions() > 0 && server.connections() == 1);
+}
+
+/// Sends datagrams of these lengths to 10.0.2.2, one after the other, and compares the echoes.
+const ECHO: &str = "
+import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+s.connect(('10.0.2.2', int(sys.argv[1])))
+for n in (1, 0, 100, 1472, 1473, 9000, 32768, 65507):
+    sent = os.urandom(n)
+    s.send(sent)
+    print(n, s.recv(65536) == sent)
+";
+
+#[test]
+fn datagrams_of_every_length_come_back() {
+    // Breaks when a datagram's end is lost: empty ones, full packets, fragments both ways.
+    needs!(guests(), programs(&["python3"]));
+    let port = udp_echo().to_string();
+    for mtu in ["1500", "65520"] {
+        let out = output_of_python(&["--host-loopback", "--mtu", mtu], ECHO, &[&port]);
+        assert!(
+            out.lines().count() == 8 && out.lines().all(|line| line.ends_with("True")),
+            "at MTU {mtu}: {out}"
+        );
+    }
+}
+
+#[test]
+fn datagrams_of_many_flows_are_not_mixed_up() {
+    // Breaks when a reply comes back to another port, or from another, than it was sent between.
+    needs!(guests(), programs(&["python3"]));
+    let ports = [udp_echo(), udp_echo()].map(|port| port.to_string());
+    let source = "
+import select, socket, sys
+peers = [('10.0.2.2', int(port)) for port in sys.argv[1:]]
+flows = {}
+for i in range(100):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for peer in peers:
+        s.sendto(b'%d to %d' % (i, peer[1]), peer)
+    flows[s] = (i, set(peers))
+while waiting := [s for s in flows if flows[s][1]]:
+    ready = select.select(waiting, [], [], 5)[0]
+    assert ready, len(waiting)
+    for s in ready:
+        text, peer = s.recvfrom(100)
+        assert text == b'%d to %d' % (flows[s][0], peer[1]), (text, peer)
+        flows[s][1].remove(peer)
+print('all')
+";
+    let args = [&*ports[0], &*ports[1]];
+    assert_eq!(
+        output_of_python(&["--host-loopback"], source, &args),
+        "all\n"
+    );
+}
+
+/// Sends a datagram to each address:port among its arguments, and prints the error that comes back.
+const DATAGRAM_ERRORS: &str = "
+import errno, socket, sys
+for where in sys.argv[1:]:
+    host, port = where.split(':')
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IP, 11, 1) # IP_RECVERR
+    s.settimeout(3)
+    s.connect((host, int(port)))
+    try:
+        s.send(b'?')
+        print(where, s.recv(1))
+    except TimeoutError:
+        print(where, 'TIMEOUT')
+    except OSError as e:
+        print(where, errno.errorcode[e.errno])
+";
+
+#[test]
+fn a_datagram_to_nobody_is_told_so() {
+    // Breaks when a client waits in vain where ICMP would tell it at once.
+    needs!(guests(), an_island(), programs(&["python3"]));
+    on_an_island!();
+    shell("ip route add unreachable 203.0.113.0/28");
+    let closed = format!("10.0.2.2:{}", closed_port());
+    let wants = [
+        (&*closed, "ECONNREFUSED"),
+        ("10.0.2.3:54", "ECONNREFUSED"),
+        ("192.0.2.1:9", "ENETUNREACH"),
+        ("203.0.113.1:9", "EHOSTUNREACH"),
+    ];
+    let args = wants.map(|(at, _)| at);
+    let out = output_of_python(&["--host-loopback"], DATAGRAM_ERRORS, &args);
+    let got: Vec<_> = out
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    assert_eq!(got, wants);
+    // Not asked to, mbuma keeps the host's loopback to the host.
+    let port = format!("10.0.2.2:{}", udp_echo());
+    let out = output_of_python(&[], DATAGRAM_ERRORS, &[&port]);
+    assert_eq!(out, format!("{port} ECONNREFUSED\n"));
+}
+
+#[test]
+fn the_gateway_answers_pings() {
+    // Breaks when the stack itself does not answer, small or in fragments.
+    needs!(guests(), programs(&["ping"]));
+    let out = output_of(
+        &[],
+        "ping -n -c 3 -i 0.2 -W 5 10.0.2.2 && ping -n -c 1 -s 5000 -W 5 10.0.2.2",
+    );
+    assert!(
+        out.contains("3 received, 0% packet loss") && out.contains("5008 bytes from 10.0.2.2"),
+        "{out}"
+    );
+}
+
+#[test]
+fn pings_are_answered_by_whom_they_are_for() {
+    // Breaks when mbuma answers for a host that is not there, or not for one that is.
+    needs!(guests(), an_island(), root(), programs(&["ping"]));
+    on_an_island!();
+    make_neighbour();
+    // Once as root may, by a raw socket; once as everybody may where the system lets them.
+    for group_range in ["1 0", "0 2147483647"] {
+        fs::write("/proc/sys/net/ipv4/ping_group_range", group_range).expect("the island's own");
+        let out = output_of(&[], "ping -n -c 2 -i 0.2 -W 5 198.51.100.2");
+        assert!(
+            out.contains("2 received, 0% packet loss"),
+            "{group_range}: {out}"
+        );
+        assert!(out.contains("64 bytes from 198.51.100.2"), "{out}");
+        for silent in ["198.51.100.99", "192.0.2.1"] {
+            let ended = Running::start(mbuma(&[], &format!("ping -n -c 1 -W 1 {silent}"))).finish();
+            assert_eq!(ended.code, Some(1), "{ended:#?}");
+            assert!(!ended.out.contains("bytes from"), "{ended:#?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! How it ends when something is killed in the middle: clearly, for everybody, with nothing left
+//! running. Each test is on an island, where it sees every process that is left.
+
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use crate::common::http::Endless;
+use crate::common::island::processes;
+use crate::common::needs::{an_island, guests, programs};
+use crate::common::server::{TcpServer, closed_port};
+use crate::common::{Ended, Running, Stats, kill, mbuma, program, wait_until};
+
+/// Bytes after which a transfer is well under way.
+const UNDER_WAY: u64 = 5_000_000;
+
+/// A guest that fetches without end, and the server that it fetches from.
+struct Transfer {
+    server: Endless,
+    running: Running,
+    command: String,
+}
+
+impl Transfer {
+    /// Starts it, and waits until it is well under way.
+    fn start() -> Transfer {
+        let server = Endless::start();
+        let port = server.port();
+        let fetch = format!("curl -sS -o /dev/null http://10.0.2.2:{port}/");
+        let script = format!("echo pid $$; read go; exec {fetch}");
+        let mut running = Running::start(mbuma(&["--host-loopback", "--stats=json"], &script));
+        let command = running.wait_for("pid");
+        running.say("go");
+        wait_until("a transfer", || server.sent() > UNDER_WAY);
+        Transfer {
+            server,
+            running,
+            command,
+        }
+    }
+
+    /// Waits for the end of everything.
+    fn finish(self) -> Ended {
+        let Transfer {
+            server, running, ..
+        } = self;
+        let ended = running.finish();
+        wait_until("the end at the host's side", || server.ended() == 1);
+        nothing_is_left();
+        ended
+    }
+}
+
+/// Every process but the test ends.
+fn nothing_is_left() {
+    let mut left = Vec::new();
+    wait_until("every process to end", || {
+        let before = std::mem::replace(&mut left, processes());
+        if left != before {
+            println!("left: {left:?}");
+        }
+        left.is_empty()
+    });
+}
+
+#[test]
+fn command_is_killed() {
+    // Breaks when mbuma, or the host's peer, waits for a guest that is gone; or a buffer stays behind.
+    needs!(guests(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    let transfer = Transfer::start();
+    kill("KILL", &transfer.command);
+    let ended = transfer.finish();
+    assert_eq!(ended.code, Some(137), "{ended:#?}");
+    Stats::checked(&ended.err);
+}
+
+#[test]
+fn mbuma_is_told_to_end() {
+    // Breaks when SIGTERM does not end a busy COMMAND, and the transfer's two ends with it.
+    needs!(guests(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    let transfer = Transfer::start();
+    transfer.running.signal("TERM");
+    let ended = transfer.finish();
+    assert_eq!(ended.code, Some(143), "{ended:#?}");
+    Stats::checked(&ended.err);
+}
+
+#[test]
+fn mbuma_is_killed() {
+    // Breaks when COMMAND goes on without its network, or the host's peer is not told.
+    needs!(guests(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    let transfer = Transfer::start();
+    transfer.running.signal("KILL");
+    let ended = transfer.finish();
+    assert_eq!((ended.signal, &*ended.err), (Some(9), ""), "{ended:#?}");
+}
+
+#[test]
+fn the_interface_is_deleted() {
+    // Breaks when mbuma spins on a TAP that is gone, or leaves COMMAND without a network or a word.
+    needs!(guests(), an_island(), programs(&["curl", "ip"]));
+    on_an_island!();
+    let server = Endless::start();
+    let script = format!(
+        "curl -sS -o /dev/null http://10.0.2.2:{}/ & read go; ip link delete tap0; wait",
+        server.port()
+    );
+    let mut running = Running::start(mbuma(&["--host-loopback"], &script));
+    wait_until("a transfer", || server.sent() > UNDER_WAY);
+    running.say("go");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(ended.err.contains("interface is gone"), "{ended:#?}");
+    wait_until("the end at the host's side", || server.ended() == 1);
+    nothing_is_left();
+}
+
+#[test]
+fn the_hosts_server_is_killed() {
+    // Breaks when the guest waits for a server that is gone, whether it sends or receives.
+    needs!(guests(), an_island(), programs(&["nc"]));
+    on_an_island!();
+    for (server, client) in [("</dev/zero", "-d"), (">/dev/null", "</dev/zero")] {
+        let port = closed_port();
+        let mut listening = program("sh");
+        let script = format!("exec nc -l 127.0.0.1 {port} {server}");
+        listening.args(["-c", &script]);
+        let listening = Running::start(listening);
+        wait_until("a listener", || is_listening(port));
+        let script = format!("echo pid $$; nc {client} 10.0.2.2 {port} | wc -c; echo over");
+        let running = Running::start(mbuma(&["--host-loopback", "--stats=json"], &script));
+        running.wait_for("pid");
+        wait_until("a transfer", || is_busy(listening.id()));
+        listening.signal("KILL");
+        running.wait_for("over");
+        let ended = running.finish();
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        Stats::checked(&ended.err);
+        listening.finish();
+        nothing_is_left();
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_what_command_left() {
+    // Breaks when Ctrl-C does nothing while mbuma delivers an ended COMMAND's last bytes to a slow server.
+    needs!(guests(), an_island(), programs(&["nc"]));
+    on_an_island!();
+    let (over, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let server = TcpServer::start(move |stream| {
+        // Reads nothing, so that the bytes stay where they are.
+        let _ = wait.lock().expect("one connection").recv();
+        drop(stream);
+    });
+    // What the guest's kernel holds goes on towards the server after the end of who wrote it.
+    let script = format!(
+        "echo pid $$; head -c 20000000 /dev/zero | timeout 1 nc -N 10.0.2.2 {}; exit 6",
+        server.port()
+    );
+    let mut running = Running::start(mbuma(&["--host-loopback"], &script));
+    let command = running.wait_for("pid");
+    wait_until("COMMAND to end", || {
+        !std::path::Path::new(&format!("/proc/{command}")).exists()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!running.has_ended(), "nothing to wait for");
+    let begun = Instant::now();
+    running.signal("TERM");
+    let ended = running.finish();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{ended:#?}");
+    assert_eq!((ended.code, &*ended.err), (Some(6), ""), "{ended:#?}");
+    drop(over);
+    nothing_is_left();
+}
+
+/// Whether somebody listens on a port of 127.0.0.1.
+fn is_listening(port: u16) -> bool {
+    // The address in network order, the state LISTEN.
+    let line = format!(" 0100007F:{port:04X} 00000000:0000 0A ");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc is there");
+    table.contains(&line)
+}
+
+/// Whether a process has read or written much.
+fn is_busy(pid: u32) -> bool {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).expect("it runs");
+    let figures = io.lines().filter_map(|line| line.split_once(": "));
+    let mut chars = figures.filter(|(name, _)| *name == "wchar");
+    chars.any(|(_, n)| crate::common::number(n) > UNDER_WAY)
+}
+
+#[test]
+fn grandchildren_of_command_end_with_it() {
+    // Breaks when what COMMAND started in the background, with connections open, goes on after it.
+    needs!(guests(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    let server = Endless::start();
+    let script = format!(
+        "curl -sS -o /dev/null http://10.0.2.2:{}/ 2>/dev/null & read go; exit 3",
+        server.port()
+    );
+    let mut running = Running::start(mbuma(&["--host-loopback"], &script));
+    wait_until("a transfer", || server.sent() > UNDER_WAY);
+    running.say("go");
+    let ended = running.finish();
+    assert_eq!((ended.code, &*ended.err), (Some(3), ""), "{ended:#?}");
+    wait_until("the end at the host's side", || server.ended() == 1);
+    nothing_is_left();
+}

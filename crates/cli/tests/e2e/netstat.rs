@@ -1,0 +1,387 @@
+//! `mbuma netstat` against running mbumas: as root, as an ordinary user, with several, with none, with what
+//! killed ones left behind, and with one that hangs.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::island::make_tun;
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::scratch::noise;
+use crate::common::{
+    AS_NOBODY, Ended, MBUMA, Running, Scratch, alone, http, kill, program, wait_until,
+};
+
+/// A home for control sockets that no other test has.
+struct Home {
+    scratch: Scratch,
+    /// The program under test.
+    mbuma: String,
+}
+
+impl Home {
+    fn new() -> Home {
+        Home {
+            scratch: Scratch::new(),
+            mbuma: MBUMA.to_owned(),
+        }
+    }
+
+    /// On an island: where not even root finds an mbuma of the machine's.
+    fn alone() -> Result<Home, String> {
+        tmpfs("/mnt")?;
+        let mbuma = "/mnt/mbuma".to_owned();
+        fs::copy(MBUMA, &mbuma).map_err(|e| format!("{MBUMA}: {e}"))?;
+        tmpfs("/run")?;
+        tmpfs("/tmp")?;
+        Ok(Home {
+            scratch: Scratch::new(),
+            mbuma,
+        })
+    }
+
+    /// A command line of mbuma that has its socket, or looks for sockets, here.
+    fn mbuma(&self, args: &[&str]) -> Command {
+        let mut command = program(&self.mbuma);
+        command
+            .env("XDG_RUNTIME_DIR", self.scratch.path(""))
+            .args(args);
+        command
+    }
+
+    /// An mbuma whose COMMAND runs until its input ends.
+    fn start(&self, options: &[&str], script: &str) -> Running {
+        let mut command = self.mbuma(&["run"]);
+        let script = format!("{script}\necho ready; cat >/dev/null");
+        command.args(options).args(["--", "sh", "-c", &script]);
+        let running = Running::start(command);
+        running.wait_for("ready");
+        running
+    }
+
+    fn netstat(&self, args: &[&str]) -> Ended {
+        let mut command = self.mbuma(&["netstat"]);
+        command.args(args);
+        Running::start(command).finish()
+    }
+
+    /// What netstat says about this very one: root sees those of other tests too.
+    fn ask(&self, whom: &Running, args: &[&str]) -> String {
+        let pid = whom.id().to_string();
+        self.netstat(&[&[&*pid], args].concat()).good()
+    }
+
+    fn socket(&self, pid: u32) -> PathBuf {
+        self.scratch.path("mbuma").join(format!("{pid}.sock"))
+    }
+}
+
+#[test]
+fn every_section_says_what_is_there() {
+    // Breaks when netstat cannot look into a running mbuma, or shows figures that are not its.
+    needs!(guests(), programs(&["nc", "curl"]));
+    let home = Home::new();
+    let server = http::serve(noise(100_000, 5));
+    let port = server.port();
+    let fetch = format!(
+        "curl -sS -o /dev/null http://10.0.2.2:{port}/
+         (sleep 1000 | nc 10.0.2.2 {port} >/dev/null) & sleep 0.5"
+    );
+    let running = home.start(&["--host-loopback"], &fetch);
+    let text = home.ask(&running, &[]);
+    for words in [
+        &*format!("mbuma {}: up", running.id()),
+        "10.0.2.100",
+        "2 from the guest",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    let text = home.ask(&running, &["-a"]);
+    let row = text
+        .lines()
+        .find(|l| l.contains("ESTABLISHED"))
+        .unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        row.contains("10.0.2.100:") && row.contains(&format!("10.0.2.2:{port}")),
+        "{row}"
+    );
+    let text = home.ask(&running, &["-m", "-z", "-s", "-i", "--locks"]);
+    for words in [
+        "mbufs in use (current/cache/total)",
+        "ITEM",
+        "cluster",
+        "segments in",
+        "delivered",
+        "tap0",
+        "connection table",
+        "no thread waits for a lock",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    ended_well(&home, running);
+}
+
+#[test]
+fn programs_get_one_document() {
+    // Breaks when --json is no JSON, lacks a section, or has others than were asked for.
+    needs!(guests());
+    let home = Home::new();
+    let running = home.start(&[], "");
+    let all = ["-a", "-m", "-s", "-z", "-i", "--locks", "--json"];
+    let document = json(&home.ask(&running, &all));
+    assert_eq!(document["pid"], running.id());
+    assert!(document["connections"]["tcp"].is_array());
+    assert!(document["mbufs"]["zones"].is_array());
+    assert!(document["protocols"]["tcp"]["segments_in"].is_u64());
+    let zones = document["zones"].as_array().expect("a list");
+    assert!(zones.iter().any(|z| z["name"] == "mbuf"), "{zones:?}");
+    assert_eq!(document["interfaces"][0]["name"], "tap0");
+    assert!(document["locks"]["classes"].is_array());
+    assert!(document.get("overview").is_none());
+    let document = json(&home.ask(&running, &["--json"]));
+    assert_eq!(document["overview"]["guest"]["addr"], "10.0.2.100");
+    assert_eq!(document.as_object().expect("an object").len(), 2);
+    ended_well(&home, running);
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// Ends it, and looks whether its socket ended too.
+fn ended_well(home: &Home, running: Running) {
+    let pid = running.id();
+    assert!(home.socket(pid).exists());
+    assert_eq!(running.finish().good(), "ready\n");
+    assert!(!home.socket(pid).exists(), "a socket was left behind");
+}
+
+#[test]
+fn the_one_that_is_meant_is_found() {
+    // Breaks when one needs a number, several need none, or none goes unsaid.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    let home = Home::alone().expect("the island is ours to change");
+    let none = home.netstat(&[]);
+    assert_eq!((none.code, &*none.out), (Some(1), ""), "{none:#?}");
+    assert!(none.err.contains("no mbuma runs"), "{none:#?}");
+
+    let first = home.start(&[], "");
+    let text = home.netstat(&[]).good();
+    assert!(text.contains(&format!("mbuma {}:", first.id())), "{text}");
+
+    let second = home.start(&["--ifname", "eth7"], "");
+    let (one, two) = (first.id().to_string(), second.id().to_string());
+    let several = home.netstat(&["-m"]);
+    assert_eq!((several.code, &*several.out), (Some(2), ""), "{several:#?}");
+    for words in [&*one, &*two, "--ifname eth7"] {
+        assert!(several.err.contains(words), "{words}: {several:#?}");
+    }
+    assert!(home.ask(&second, &["-i"]).contains("eth7"));
+    assert!(home.ask(&first, &["-i"]).contains("tap0"));
+
+    let wrong = home.netstat(&["1"]);
+    assert_eq!(wrong.code, Some(1), "{wrong:#?}");
+    assert!(wrong.err.contains("process 1 is no mbuma"), "{wrong:#?}");
+    assert_eq!(home.netstat(&["nonsense"]).code, Some(2));
+    for running in [first, second] {
+        ended_well(&home, running);
+    }
+}
+
+#[test]
+fn what_a_killed_one_left_is_removed() {
+    // Breaks when a socket that nobody listens to is taken for a running mbuma, or stays for ever.
+    needs!(guests());
+    let home = Home::new();
+    let stale = |home: &Home| {
+        let running = home.start(&[], "");
+        let socket = home.socket(running.id());
+        kill("KILL", &running.id().to_string());
+        assert_eq!(running.finish().signal, Some(9));
+        assert!(socket.exists(), "nobody could remove it");
+        socket
+    };
+    let socket = stale(&home);
+    let ended = home.netstat(&["999999999"]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(!socket.exists(), "netstat saw that nobody listens");
+
+    let socket = stale(&home);
+    let running = home.start(&[], "");
+    assert!(!socket.exists(), "the next one saw that nobody listens");
+    ended_well(&home, running);
+}
+
+#[test]
+fn without_a_place_for_sockets_it_runs() {
+    // Breaks when a read-only or foreign runtime directory stops a run, or netstat does not say why it finds none.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    let home = Home::alone().expect("the island is ours to change");
+    // A file where the directory should be, in both places.
+    home.scratch.write("mbuma", b"");
+    fs::write("/tmp/mbuma-0", "").expect("the island's own");
+    let mut command = home.mbuma(&["run"]);
+    command.args(["--", "echo", "ran"]);
+    assert_eq!(Running::start(command).finish().good(), "ran\n");
+    let ended = home.netstat(&[]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("it is no directory"), "{ended:#?}");
+}
+
+#[test]
+fn an_ordinary_user_sees_their_own_and_root_everybodys() {
+    // Breaks when netstat needs root, a user sees another's connections, or root cannot see a user's.
+    needs!(guests(), root(), an_island(), programs(&["setpriv"]));
+    on_an_island!();
+    needs!(make_tun("666"));
+    let home = Home::alone().expect("the island is ours to change");
+    let copy = home.mbuma.clone();
+    let tmp = program("chmod").args(["1777", "/tmp"]).status();
+    assert!(tmp.expect("chmod is there").success());
+    let as_nobody = |args: &[&str]| {
+        let mut command = program(AS_NOBODY[0]);
+        command.args(&AS_NOBODY[1..]).arg(&copy).args(args);
+        command.env_remove("XDG_RUNTIME_DIR");
+        Running::start(command)
+    };
+    let theirs = as_nobody(&["run", "--", "sh", "-c", "echo ready; cat"]);
+    theirs.wait_for("ready");
+    let pid = theirs.id().to_string();
+    let text = as_nobody(&["netstat", &pid, "-s"]).finish().good();
+    assert!(text.contains("segments in"), "{text}");
+
+    let text = home.netstat(&[&pid, "-i"]).good();
+    assert!(text.contains("tap0"), "{text}");
+
+    let roots = home.start(&[], "");
+    let pid = roots.id().to_string();
+    let ended = as_nobody(&["netstat", &pid]).finish();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    // Nor by asking for it where it is.
+    let mut command = program(AS_NOBODY[0]);
+    command
+        .args(&AS_NOBODY[1..])
+        .arg(&copy)
+        .args(["netstat", &pid]);
+    command.env("XDG_RUNTIME_DIR", home.scratch.path(""));
+    let ended = Running::start(command).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(1), ""), "{ended:#?}");
+    theirs.finish().good();
+    ended_well(&home, roots);
+}
+
+#[test]
+fn an_attached_one_is_asked_as_well() {
+    // Breaks when only `run` has a control socket.
+    needs!(guests(), programs(&["unshare"]));
+    let home = Home::new();
+    let mut holder = program("unshare");
+    holder.args(["-Urn", "sh", "-c", "echo ready; cat"]);
+    let holder = Running::start(holder);
+    holder.wait_for("ready");
+    let attached = Running::start(home.mbuma(&["attach", &holder.id().to_string()]));
+    wait_until("the socket", || home.socket(attached.id()).exists());
+    assert!(home.ask(&attached, &["-i"]).contains("tap0"));
+    let socket = home.socket(attached.id());
+    holder.finish().good();
+    attached.finish().good();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_signal_shows_locks_and_is_not_commands() {
+    // Breaks when the locks cannot be seen without the loop, or COMMAND gets, or loses, a signal by it.
+    needs!(guests(), programs(&["bash"]));
+    let home = Home::new();
+    let script = "trap 'echo usr1' USR1; trap 'echo mine' RTMIN+1
+                  while :; do echo ready; sleep 0.05; done";
+    let running = Running::start(home.mbuma(&["run", "--", "bash", "-c", script]));
+    running.wait_for("ready");
+    running.signal("RTMIN+1");
+    running.wait_for_complaint("no thread waits for a lock");
+    running.wait_for_complaint("acquisitions");
+    running.signal("USR1");
+    running.wait_for("usr1");
+    running.signal("TERM");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(143), "{ended:#?}");
+    assert!(!ended.out.contains("mine"), "{ended:#?}");
+    assert_eq!(ended.err.matches("a signal asks").count(), 1, "{ended:#?}");
+}
+
+#[test]
+fn a_loop_that_hangs_is_told_of() {
+    // Breaks when netstat waits for ever, or nothing is to be learnt of an mbuma that hangs.
+    needs!(guests(), programs(&["mkfifo", "curl"]));
+    let _alone = alone();
+    let home = Home::new();
+    let (fifo, mut reader) = fifo(&home);
+    // A capture into a pipe that nobody reads: the loop hangs in its write.
+    let running = home.start(&["--pcap", &fifo, "--watchdog", "1"], "");
+    let mut idle = running.complaints();
+    assert!(idle.is_empty(), "{idle}");
+    thread::sleep(Duration::from_secs(3));
+    idle = running.complaints();
+    assert!(idle.is_empty(), "an idle loop does not hang: {idle}");
+
+    let server = http::serve(noise(1_000_000, 7));
+    drop(running);
+    let fetch = format!("curl -sS -o /dev/null http://10.0.2.2:{}/ &", server.port());
+    let options = ["--host-loopback", "--pcap", &fifo, "--watchdog", "1"];
+    let running = home.start(&options, &fetch);
+    running.wait_for_complaint("the loop has been in one round for 1s");
+    running.wait_for_complaint("acquisitions");
+    let pid = running.id().to_string();
+    let ended = home.netstat(&[&pid]);
+    assert_eq!((ended.code, &*ended.out), (Some(1), ""), "{ended:#?}");
+    assert!(
+        ended.err.contains(&format!("kill -s RTMIN+1 {pid}")),
+        "{ended:#?}"
+    );
+    running.signal("RTMIN+1");
+    running.wait_for_complaint("a signal asks for the locks");
+    if cfg!(debug_assertions) {
+        // WITNESS knows what the loop holds while it writes.
+        running.wait_for_complaint("  holds ");
+    }
+
+    // Somebody reads, and it goes on. The pipe has no end, since its reader could write too.
+    thread::spawn(move || {
+        let mut bytes = [0; 64 << 10];
+        while reader.read(&mut bytes).is_ok_and(|n| n > 0) {}
+    });
+    wait_until("an answer", || home.netstat(&[&pid]).code == Some(0));
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(
+        ended.err.matches("in one round").count(),
+        1,
+        "once: {}",
+        ended.err
+    );
+}
+
+/// Covers a directory with an empty one, for this mount namespace.
+fn tmpfs(dir: &str) -> Result<(), String> {
+    let mounted = program("mount").args(["-t", "tmpfs", "none", dir]).output();
+    match mounted {
+        Ok(out) if out.status.success() => Ok(()),
+        other => Err(format!("{dir}: {other:?}")),
+    }
+}
+
+/// A named pipe, and an end of it that makes opening the other one no wait.
+fn fifo(home: &Home) -> (String, File) {
+    let path = home.scratch.text("capture");
+    let made = program("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo is there").success());
+    let both = OpenOptions::new().read(true).write(true).open(&path);
+    (path, both.expect("a pipe can be opened"))
+}

@@ -1,0 +1,203 @@
+//! Servers in the guest that the host reaches through `--publish`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, UdpSocket};
+use std::time::Duration;
+
+use crate::common::needs::{guests, programs};
+use crate::common::scratch::noise;
+use crate::common::server::{closed_port, connect};
+use crate::common::{Running, Scratch, alone, mbuma, mbuma_python, output_of, program, wait_until};
+
+#[test]
+fn a_web_server_in_the_guest_is_reached() {
+    // Breaks when the host cannot reach what the guest serves, on a privileged port of its own.
+    needs!(guests(), programs(&["python3", "curl"]));
+    let scratch = Scratch::new();
+    let file = noise(3_000_000, 5);
+    scratch.write("file", &file);
+    let port = closed_port();
+    let server = format!(
+        "cd {} && exec python3 -I -u -m http.server 80 2>/dev/null",
+        scratch.text("")
+    );
+    let published = format!("{port}:80");
+    let running = Running::start(mbuma(&["--publish", &published], &server));
+    running.wait_for("Serving HTTP");
+    for _ in 0..3 {
+        let mut curl = program("curl");
+        curl.args(["-sS", "-o", &scratch.text("copy")]);
+        curl.arg(format!("http://127.0.0.1:{port}/file"));
+        Running::start(curl).finish().good();
+        let copy = std::fs::read(scratch.path("copy")).expect("curl wrote it");
+        assert!(copy == file, "the copy differs");
+    }
+    running.signal("TERM");
+    let ended = running.finish();
+    assert_eq!((ended.code, &*ended.err), (Some(143), ""), "{ended:#?}");
+}
+
+#[test]
+fn iperf3_serves_in_the_guest() {
+    // Breaks when many connections into the guest, and much on them, do not go through.
+    needs!(guests(), programs(&["iperf3"]));
+    let _alone = alone();
+    let port = closed_port();
+    let running = Running::start(mbuma(
+        &["--publish", &format!("{port}:5201")],
+        "exec iperf3 -s -1 --forceflush",
+    ));
+    running.wait_for("Server listening");
+    let mut client = program("iperf3");
+    client.args([
+        "-c",
+        "127.0.0.1",
+        "-t",
+        "1",
+        "-P",
+        "4",
+        "-J",
+        "-p",
+        &port.to_string(),
+    ]);
+    let report: serde_json::Value =
+        serde_json::from_str(&Running::start(client).finish().good()).expect("iperf3's JSON");
+    let bytes = report["end"]["sum_received"]["bytes"].as_u64();
+    assert!(bytes > Some(0), "{report}");
+    running.finish().good();
+}
+
+#[test]
+fn half_closed_connections_into_the_guest_go_on() {
+    // Breaks when the end that a client of the host sent cuts off the guest's answer.
+    needs!(guests(), programs(&["python3"]));
+    let source = "
+import socket
+l = socket.create_server(('0.0.0.0', 7))
+print('listening')
+s, peer = l.accept()
+print('from', peer[0])
+got = b''
+while piece := s.recv(65536):
+    got += piece
+s.sendall(got.upper() * 1000)
+";
+    let port = closed_port();
+    let published = format!("127.0.0.1:{port}:7");
+    let running = Running::start(mbuma_python(&["--publish", &published], source, &[]));
+    running.wait_for("listening");
+    let mut stream = connect(port).expect("the port is bound");
+    stream.write_all(b"hello").expect("the guest reads");
+    stream.shutdown(Shutdown::Write).expect("connected");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the guest's end");
+    assert_eq!(answer, "HELLO".repeat(1000));
+    // A client on the host itself has no address that the guest could answer to but the gateway's.
+    assert_eq!(running.wait_for("from"), "10.0.2.2");
+    running.finish().good();
+}
+
+#[test]
+fn a_published_port_that_nobody_serves_is_reset() {
+    // Breaks when a client of the host waits in vain, or is told that all is well.
+    needs!(guests());
+    let port = closed_port();
+    let mut running = Running::start(mbuma(
+        &["--publish", &format!("{port}:7")],
+        "echo up; read line",
+    ));
+    running.wait_for("up");
+    // A quick enough reset is there before the client has looked whether it is connected.
+    let read = connect(port).and_then(|mut stream| stream.read(&mut [0]));
+    assert_eq!(read.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
+    running.say("");
+    running.finish().good();
+}
+
+#[test]
+fn datagrams_into_the_guest_are_answered() {
+    // Breaks when a client's datagrams, or the answers to two clients, go astray.
+    needs!(guests(), programs(&["python3"]));
+    let source = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('0.0.0.0', 7))
+print('bound')
+while True:
+    text, peer = s.recvfrom(65536)
+    s.sendto(text.upper(), peer)
+    if text == b'stop':
+        break
+";
+    let port = closed_port();
+    let published = format!("{port}:7/udp");
+    let running = Running::start(mbuma_python(&["--publish", &published], source, &[]));
+    running.wait_for("bound");
+    let clients = [(); 2].map(|()| {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        socket.connect(("127.0.0.1", port)).expect("an address");
+        let wait = Some(Duration::from_secs(5));
+        socket.set_read_timeout(wait).expect("a timeout can be set");
+        socket
+    });
+    let ask = |client: &UdpSocket, text: &str| {
+        client.send(text.as_bytes()).expect("the port is bound");
+        let mut bytes = vec![0; 1 << 16];
+        let len = client.recv(&mut bytes).expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&bytes[..len]), text.to_uppercase());
+    };
+    clients[0].send(b"one").expect("the port is bound");
+    ask(&clients[1], "two");
+    let mut bytes = [0; 10];
+    let len = clients[0].recv(&mut bytes).expect("an answer");
+    assert_eq!(&bytes[..len], b"ONE");
+    ask(&clients[0], &"long".repeat(10_000));
+    ask(&clients[1], "stop");
+    running.finish().good();
+}
+
+#[test]
+fn a_port_in_use_is_told_before_command_starts() {
+    // Breaks when COMMAND runs without the port that it was promised.
+    needs!(guests());
+    let scratch = Scratch::new();
+    let touch = format!("touch {}", scratch.text("started"));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port();
+    let ended = Running::start(mbuma(&["--publish", &format!("{port}:80")], &touch)).finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(
+        ended.err.contains(&port.to_string()) && ended.err.contains("in use"),
+        "{ended:#?}"
+    );
+    assert!(!scratch.path("started").exists());
+    // The same for UDP, and a port is free again at once when mbuma is gone.
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("it is bound").port();
+    let udp = format!("{port}:80/udp");
+    let ended = Running::start(mbuma(&["--publish", &udp], "true")).finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    drop(taken);
+    for _ in 0..2 {
+        output_of(
+            &[
+                "--publish",
+                &udp,
+                "--publish",
+                &format!("{}:80", closed_port()),
+            ],
+            "true",
+        );
+    }
+}
+
+#[test]
+fn a_published_port_ends_with_mbuma() {
+    // Breaks when a listener outlives the guest that it leads to.
+    needs!(guests());
+    let port = closed_port();
+    output_of(&["--publish", &format!("{port}:80")], "true");
+    wait_until("the port to be free", || {
+        TcpListener::bind(("127.0.0.1", port)).is_ok()
+    });
+}

@@ -1,0 +1,223 @@
+//! What mbuma says of itself: the status page, the figures, the capture; and that it says and does
+//! nothing unasked.
+
+use std::collections::HashSet;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::needs::{guests, programs};
+use crate::common::scratch::noise;
+use crate::common::{Running, Scratch, Stats, alone, http, mbuma, number, output_of, program};
+
+#[test]
+fn the_status_page_is_served_from_inside() {
+    // Breaks when the first command of the README does.
+    needs!(guests(), programs(&["curl"]));
+    for options in [&[][..], &["--host-loopback"]] {
+        let page = output_of(options, "curl -sSi http://10.0.2.2/");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert!(
+            page.contains("text/html") && page.contains("mbuma") && page.contains("</html>"),
+            "{page}"
+        );
+        assert!(!page.contains("{{"), "a figure is missing: {page}");
+    }
+}
+
+#[test]
+fn the_status_page_keeps_to_http() {
+    // Breaks when a program that speaks HTTP well, or badly, gets something else in return.
+    needs!(guests(), programs(&["curl", "nc"]));
+    let status = "-o /dev/null -w '%{http_code} %{num_connects}\\n'";
+    let script = format!(
+        "curl -sS {status} http://10.0.2.2/ {status} http://10.0.2.2/nothing {status} http://10.0.2.2/metrics
+         curl -sS {status} -I http://10.0.2.2/
+         curl -sS {status} -d x http://10.0.2.2/
+         printf 'what?\\r\\n\\r\\n' | nc -q 5 10.0.2.2 80 | head -n 1"
+    );
+    let out = output_of(&[], &script);
+    let lines: Vec<_> = out.lines().map(str::trim).collect();
+    // The second and third of the first three go over the first one's connection.
+    assert_eq!(
+        lines[..5],
+        ["200 1", "404 0", "200 0", "200 1", "405 1"],
+        "{out}"
+    );
+    assert!(lines[5].starts_with("HTTP/1.1 400"), "{out}");
+}
+
+#[test]
+fn the_metrics_are_what_prometheus_reads() {
+    // Breaks when a scrape fails, or figures stand still.
+    needs!(guests(), programs(&["curl"]));
+    let text = output_of(&[], "curl -sS http://10.0.2.2/metrics");
+    let mut typed = HashSet::new();
+    let mut samples = 0;
+    for line in text.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words[..] {
+            ["#", "HELP", _, ..] => {}
+            ["#", "TYPE", name, "counter" | "gauge"] => assert!(typed.insert(name), "{line}"),
+            [.., value] => {
+                let name = line.split(['{', ' ']).next().expect("a name");
+                assert!(typed.contains(name), "no type: {line}");
+                assert!(name.starts_with("mbuma_"), "{line}");
+                assert!(value.parse::<f64>().is_ok(), "{line}");
+                samples += 1;
+            }
+            [] => panic!("an empty line in {text}"),
+        }
+    }
+    assert!(samples > 20, "{text}");
+    let received = text
+        .lines()
+        .find_map(|line| line.strip_prefix("mbuma_packets_received_total "));
+    assert!(number(received.expect("a total")) > 0);
+}
+
+#[test]
+fn stats_account_for_everything() {
+    // Breaks when figures do not add up, or a buffer stays behind.
+    needs!(guests(), programs(&["curl", "ping"]));
+    let server = http::serve(noise(200_000, 3));
+    let script = format!(
+        "curl -sS -o /dev/null http://10.0.2.2:{}/; ping -q -c 1 10.0.2.2 >/dev/null",
+        server.port()
+    );
+    let ended = Running::start(mbuma(&["--host-loopback", "--stats=json"], &script)).finish();
+    let stats = Stats::checked(&ended.err);
+    assert_eq!((ended.code, &*ended.out), (Some(0), ""));
+    assert_eq!(stats.number("connections_out"), 1);
+    assert!(stats.number("bytes_down") > 200_000, "{}", ended.err);
+
+    // The same under one lock, for people.
+    let args = ["--host-loopback", "--giant", "--stats"];
+    let ended = Running::start(mbuma(&args, &script)).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(0), ""));
+    for word in [
+        "connections: 1 from the guest",
+        "Giant: over the stack; device tap0: MP-safe",
+        "mbuf",
+        "0 mbufs, 0 clusters",
+    ] {
+        assert!(ended.err.contains(word), "{word} is not in {}", ended.err);
+    }
+}
+
+#[test]
+fn a_capture_is_pcapng() {
+    // Breaks when Wireshark cannot open what --pcap wrote, or frames are missing from it.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = Scratch::new();
+    let path = scratch.text("out.pcapng");
+    let server = http::serve(noise(300_000, 9));
+    let script = format!(
+        "curl -sS -o /dev/null http://10.0.2.2/ && curl -sS -o /dev/null http://10.0.2.2:{}/",
+        server.port()
+    );
+    output_of(&["--host-loopback", "--pcap", &path], &script);
+    let bytes = fs::read(&path).expect("the capture");
+    let kinds = block_types(&bytes);
+    // A section header, an interface, then packets.
+    assert_eq!(kinds[..2], [0x0a0d_0d0a, 1]);
+    assert!(kinds[2..].contains(&6), "no packets: {kinds:x?}");
+    if programs(&["tshark"]).is_ok() {
+        let answers = tshark(&path, "http.response.code == 200");
+        assert_eq!(answers, 2, "HTTP answers in the capture");
+        assert_eq!(tshark(&path, "_ws.malformed"), 0);
+        assert!(
+            tshark(&path, "arp") > 0,
+            "both directions, from the first frame on"
+        );
+    }
+}
+
+/// The types of a capture's blocks. Each has its length at both ends.
+fn block_types(mut bytes: &[u8]) -> Vec<u32> {
+    let word = |bytes: &[u8], at: usize| {
+        let word = bytes.get(at..at + 4).expect("a whole block");
+        u32::from_ne_bytes(word.try_into().expect("four bytes"))
+    };
+    let mut types = Vec::new();
+    while !bytes.is_empty() {
+        let len = word(bytes, 4) as usize;
+        assert_eq!(word(bytes, len - 4) as usize, len);
+        types.push(word(bytes, 0));
+        bytes = &bytes[len..];
+    }
+    types
+}
+
+/// The number of packets that a filter of Wireshark's finds.
+fn tshark(path: &str, filter: &str) -> usize {
+    let mut command = program("tshark");
+    command.args([
+        "-n",
+        "-r",
+        path,
+        "-Y",
+        filter,
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+    ]);
+    // It has things to say about running as root.
+    let ended = Running::start(command).finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended.out.lines().count()
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_told() {
+    // Breaks when a long run turns out to have captured nothing.
+    needs!(guests());
+    let options = ["--pcap", "/nowhere/out.pcapng"];
+    let ended = Running::start(mbuma(&options, "echo started")).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
+    assert!(ended.err.contains("/nowhere/out.pcapng"), "{ended:#?}");
+}
+
+#[test]
+fn an_idle_guest_costs_nothing() {
+    // Breaks when something wakes up again and again with nothing to do.
+    needs!(guests(), programs(&["python3"]));
+    let _alone = alone();
+    let server = crate::common::server::TcpServer::start(|mut stream| {
+        // Held open until the guest ends it.
+        let _ = std::io::Read::read(&mut stream, &mut [0]);
+    });
+    let source = "
+import socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+print('connected')
+sys.stdin.readline()
+";
+    let port = server.port().to_string();
+    let running = Running::start(crate::common::mbuma_python(
+        &["--host-loopback"],
+        source,
+        &[&port],
+    ));
+    running.wait_for("connected");
+    // What connecting leaves to do is done in far less.
+    thread::sleep(Duration::from_millis(300));
+    let before = ticks(running.id());
+    thread::sleep(Duration::from_secs(2));
+    let used = ticks(running.id()) - before;
+    assert!(
+        used <= 2,
+        "{used} ticks of processor time in two idle seconds"
+    );
+    running.finish().good();
+}
+
+/// The processor time that a process has used, in hundredths of a second.
+fn ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, after_name) = stat.rsplit_once(") ").expect("a name");
+    // utime and stime are the 14th and 15th (proc(5)); the third is the first here.
+    let figures = after_name.split_whitespace().skip(11).take(2);
+    figures.map(number).sum()
+}

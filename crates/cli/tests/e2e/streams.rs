@@ -1,0 +1,453 @@
+//! What TCP connections of a guest come to: accepted or refused as the host's side is, ended as the
+//! other side ended them.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::common::http::Endless;
+use crate::common::island::{make_neighbour, shell};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::scratch::noise;
+use crate::common::server::{self, TcpServer, closed_port};
+use crate::common::{
+    Running, Stats, alone, http, mbuma_python, number, output_of, output_of_python, wait_until,
+};
+
+/// Prints, for each address:port among its arguments, the error of connecting and the milliseconds.
+/// The first argument is the seconds that it waits at most.
+///
+/// It asks for the peer too, because Linux (since 5.9) queues an ICMP error of a connection that is under
+/// way, and wakes who waits, just before it sets the socket's error: who looks in between finds none.
+const CONNECT: &str = "
+import errno, socket, sys, time
+def connect(s, at):
+    s.connect(at)
+    while True:
+        try:
+            return s.getpeername()
+        except OSError as e:
+            if e.errno != errno.ENOTCONN:
+                raise
+        error = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, 'late')
+for where in sys.argv[2:]:
+    host, port = where.split(':')
+    s = socket.socket()
+    s.settimeout(int(sys.argv[1]))
+    begun = time.monotonic()
+    try:
+        connect(s, (host, int(port)))
+        name = 'CONNECTED'
+    except TimeoutError:
+        name = 'TIMEOUT'
+    except OSError as e:
+        name = errno.errorcode[e.errno]
+    print(where, name, round((time.monotonic() - begun) * 1000))
+    s.close()
+";
+
+/// One line that [`CONNECT`] printed: the error and the milliseconds.
+fn outcome(line: &str) -> (&str, u64) {
+    let mut words = line.split_whitespace().skip(1);
+    let name = words.next().expect("an outcome");
+    (name, number(words.next().expect("a time")))
+}
+
+#[test]
+fn a_closed_port_is_refused_in_50_ms() {
+    // Breaks when a refusal is an accepted connection that dies, a silence, or a detour over a timer.
+    needs!(guests(), programs(&["python3"]));
+    let _alone = alone();
+    let at = format!("10.0.2.2:{}", closed_port());
+    let fast = || {
+        let out = output_of_python(&["--host-loopback"], CONNECT, &["9", &at]);
+        let (name, ms) = outcome(&out);
+        assert_eq!(name, "ECONNREFUSED");
+        ms < 50
+    };
+    // The second chance is the machine's, which may have had something else to do.
+    assert!(fast() || fast(), "refused, but not in 50 ms, twice");
+}
+
+#[test]
+fn loopback_is_out_of_reach_unless_asked_for() {
+    // Breaks when a guest reaches what listens on the host's 127.0.0.1 for the host alone.
+    needs!(guests(), programs(&["python3"]));
+    let server = TcpServer::start(|_| ());
+    let at = format!("10.0.2.2:{}", server.port());
+    let out = output_of_python(&[], CONNECT, &["9", &at]);
+    assert_eq!(outcome(&out).0, "ECONNREFUSED");
+    assert_eq!(server.accepted(), 0);
+    let out = output_of_python(&["--host-loopback"], CONNECT, &["9", &at]);
+    assert_eq!(outcome(&out).0, "CONNECTED");
+}
+
+#[test]
+fn unreachable_is_told_as_the_host_was_told() {
+    // Breaks when a guest waits for minutes where its host knows at once that there is no way.
+    needs!(guests(), an_island(), programs(&["python3"]));
+    on_an_island!();
+    // No default route here: what has no route of its own has none.
+    shell(
+        "ip route add unreachable 203.0.113.0/28
+         ip route add prohibit 203.0.113.16/28",
+    );
+    let wants = [
+        ("192.0.2.1:80", "ENETUNREACH"),
+        ("203.0.113.1:80", "EHOSTUNREACH"),
+        // What the kernel makes of "communication administratively prohibited".
+        ("203.0.113.17:80", "EHOSTUNREACH"),
+        ("169.254.169.254:80", "EHOSTUNREACH"),
+        ("10.0.2.3:80", "ECONNREFUSED"),
+    ];
+    let args: Vec<_> = std::iter::once("9")
+        .chain(wants.map(|(at, _)| at))
+        .collect();
+    let fast = || {
+        let out = output_of_python(&["--host-loopback"], CONNECT, &args);
+        let outcomes: Vec<_> = out.lines().map(outcome).collect();
+        let names = outcomes.iter().map(|&(name, _)| name);
+        assert!(names.eq(wants.map(|(_, want)| want)), "{out}");
+        outcomes.iter().all(|&(_, ms)| ms < 200)
+    };
+    // The kernel forgets an error that comes while connect(2) is not through, and tries again.
+    assert!(fast() || fast(), "told, but slowly, twice");
+}
+
+#[test]
+fn silence_stays_silence_and_a_neighbour_answers() {
+    // Breaks when a guest's connection is accepted, or refused, before the other side said anything.
+    needs!(guests(), an_island(), root(), programs(&["python3"]));
+    on_an_island!();
+    make_neighbour();
+    let server = TcpServer::start_at("198.51.100.1:0", |_| ());
+    let near = format!("198.51.100.1:{}", server.port());
+    // The last is on the guest's own network, and nobody is there.
+    let ats = [
+        "1",
+        "198.51.100.99:80",
+        "198.51.100.2:80",
+        &near,
+        "10.0.2.77:80",
+    ];
+    let out = output_of_python(&[], CONNECT, &ats);
+    let names: Vec<_> = out.lines().map(|line| outcome(line).0).collect();
+    assert_eq!(
+        names,
+        ["TIMEOUT", "ECONNREFUSED", "CONNECTED", "TIMEOUT"],
+        "{out}"
+    );
+}
+
+/// Ends its own side first when told "first", and last when told "last"; sends and prints what it is
+/// told either way.
+const HALF_CLOSE: &str = "
+import socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[2])), 20)
+def finish():
+    s.sendall(b'from the guest ' * 50000)
+    s.shutdown(socket.SHUT_WR)
+def collect():
+    n = 0
+    while piece := s.recv(65536):
+        n += len(piece)
+    print('got', n)
+steps = [finish, collect]
+for step in steps if sys.argv[1] == 'first' else reversed(steps):
+    step()
+";
+/// What [`HALF_CLOSE`] sends.
+const FROM_GUEST_LEN: usize = 15 * 50_000;
+static FROM_HOST: [u8; 700_000] = [b'h'; 700_000];
+
+#[test]
+fn either_side_may_end_first() {
+    // Breaks when the end of one direction takes the other along, or does not pass.
+    needs!(guests(), programs(&["python3"]));
+    for who in ["first", "last"] {
+        let (server, told) = TcpServer::telling(move |mut stream| {
+            let mut all = Vec::new();
+            if who == "first" {
+                stream.read_to_end(&mut all).expect("the guest's end");
+            }
+            stream.write_all(&FROM_HOST).expect("the guest reads");
+            stream.shutdown(Shutdown::Write).expect("connected");
+            if who == "last" {
+                stream.read_to_end(&mut all).expect("the guest's end");
+            }
+            all.len()
+        });
+        let port = server.port().to_string();
+        let out = output_of_python(&["--host-loopback"], HALF_CLOSE, &[who, &port]);
+        assert_eq!(out, format!("got {}\n", FROM_HOST.len()), "{who}");
+        assert_eq!(server::next(&told), FROM_GUEST_LEN, "{who}");
+    }
+}
+
+#[test]
+fn netcat_ends_with_its_input() {
+    // Breaks when a pipeline over the network hangs at its end.
+    needs!(guests(), programs(&["nc"]));
+    let (server, told) = TcpServer::telling(|mut stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("netcat's end");
+        stream
+            .write_all(text.to_uppercase().as_bytes())
+            .expect("netcat reads");
+        text
+    });
+    let script = format!("echo hello | nc -N 10.0.2.2 {}", server.port());
+    assert_eq!(output_of(&["--host-loopback"], &script), "HELLO\n");
+    assert_eq!(server::next(&told), "hello\n");
+}
+
+#[test]
+fn a_guests_reset_reaches_the_host() {
+    // Breaks when a crashed client looks to the host like one that finished.
+    needs!(guests(), programs(&["python3"]));
+    let (server, told) = TcpServer::telling(|mut stream| {
+        stream.read_exact(&mut [0]).expect("the guest's byte");
+        stream.write_all(b"!").expect("the guest reads");
+        stream.read(&mut [0]).map_err(|e| e.kind())
+    });
+    let source = "
+import socket, struct, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+s.sendall(b'?')
+s.recv(1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+";
+    output_of_python(&["--host-loopback"], source, &[&server.port().to_string()]);
+    assert_eq!(server::next(&told), Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn a_hosts_reset_reaches_the_guest() {
+    // Breaks when a crashed server looks to the guest like one that said all it had to say.
+    needs!(guests(), programs(&["python3"]));
+    let server = TcpServer::start(|stream| {
+        // Closed with something unread, it is reset (RFC 2525, 2.17).
+        server::wait_for_data(&stream);
+    });
+    let source = "
+import socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+s.sendall(b'?')
+try:
+    print('read', s.recv(1))
+except ConnectionResetError:
+    print('reset')
+";
+    let out = output_of_python(&["--host-loopback"], source, &[&server.port().to_string()]);
+    assert_eq!(out, "reset\n");
+}
+
+#[test]
+fn the_last_bytes_of_a_command_that_ended_arrive() {
+    // Breaks when what a program sent just before it ended is lost with its namespace.
+    needs!(guests(), programs(&["python3"]));
+    let (go, gone) = mpsc::channel();
+    let gone = std::sync::Mutex::new(gone);
+    let (server, told) = TcpServer::telling(move |mut stream| {
+        let command_ended = gone.lock().expect("nobody panicked with it");
+        command_ended
+            .recv_timeout(crate::common::PATIENCE)
+            .expect("the word");
+        let mut all = Vec::new();
+        stream
+            .read_to_end(&mut all)
+            .map(|_| all.len())
+            .map_err(|e| e.kind())
+    });
+    // Fills every buffer on the way, and ends.
+    let source = "
+import os, select, socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+s.setblocking(False)
+n = 0
+while select.select([], [s], [], 0.3)[1]:
+    n += s.send(b'z' * 65536)
+print('sent', n)
+print('pid', os.getpid())
+";
+    let port = server.port().to_string();
+    let running = Running::start(mbuma_python(&["--host-loopback"], source, &[&port]));
+    let sent = number(&running.wait_for("sent"));
+    let pid = running.wait_for("pid");
+    wait_until("COMMAND's end", || !Path::new("/proc").join(&pid).exists());
+    go.send(()).expect("the server waits");
+    let received = server::next(&told).map(|n| n as u64);
+    assert_eq!(received, Ok(sent));
+    running.finish().good();
+}
+
+/// For each line that it reads, makes that many connections, one after the other, each with a byte
+/// in both directions; every other one it resets.
+const MANY: &str = "
+import socket, struct, sys
+for line in sys.stdin:
+    for i in range(int(line)):
+        s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+        s.sendall(b'?')
+        s.recv(1)
+        if i % 2:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        s.close()
+    print('done', line.strip())
+";
+
+#[test]
+fn no_descriptor_stays_behind() {
+    // Breaks when a connection that ended, well or badly, keeps its host socket.
+    needs!(guests(), programs(&["python3"]));
+    let server = TcpServer::start(|mut stream: TcpStream| {
+        // The guest's byte, an answer, and the guest's end: its reset is as good.
+        let _ = stream.read_exact(&mut [0]);
+        let _ = stream.write_all(b"!");
+        let _ = stream.read(&mut [0]);
+    });
+    let port = server.port().to_string();
+    let mut running = Running::start(mbuma_python(&["--host-loopback"], MANY, &[&port]));
+    let fds = format!("/proc/{}/fd", running.id());
+    let open = || fs::read_dir(&fds).expect("mbuma runs").count();
+    running.say("0");
+    running.wait_for("done 0");
+    let before = open();
+    running.say("200");
+    running.wait_for("done 200");
+    wait_until("mbuma to close what ended", || open() == before);
+    assert_eq!(server.accepted(), 200);
+    running.finish().good();
+}
+
+/// Four processes of [`HELD_EACH`] connections each, held until all have theirs; then one more. Prints
+/// how many of all there were, and that the last was.
+const HOLD: &str = "
+import os, socket, sys, time
+def connect():
+    s = socket.socket()
+    try:
+        s.connect(('10.0.2.2', int(sys.argv[1])))
+        return s
+    except ConnectionError:
+        return None
+(told, tell), (go, let_go) = os.pipe(), os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.close(let_go)
+        held = [connect() for _ in range(int(sys.argv[2]))]
+        os.write(tell, bytes([sum(s is not None for s in held)]))
+        os.read(go, 1)
+        os._exit(0)
+print('held', sum(os.read(told, 1)[0] for _ in range(4)))
+os.close(let_go)
+for _ in range(4):
+    os.wait()
+for _ in range(1000):
+    if s := connect():
+        print('again')
+        break
+    time.sleep(0.01)
+";
+const HELD_EACH: u64 = 20;
+
+#[test]
+fn without_descriptors_connections_are_refused_for_a_while() {
+    // Breaks when running out of descriptors stalls mbuma, ends it, or lasts.
+    needs!(guests(), programs(&["python3"]));
+    let server = TcpServer::start(|mut stream| {
+        // Held open until the guest ends it.
+        let _ = stream.read(&mut [0]);
+    });
+    let mbuma = mbuma_python(
+        &["--host-loopback", "--stats=json"],
+        HOLD,
+        &[&server.port().to_string(), &HELD_EACH.to_string()],
+    );
+    let mut limited = crate::common::program("sh");
+    limited
+        .args(["-c", "ulimit -n 48; exec \"$@\"", "sh"])
+        .arg(mbuma.get_program())
+        .args(mbuma.get_args());
+    let running = Running::start(limited);
+    let held = number(&running.wait_for("held"));
+    assert!(held > 0 && held < 4 * HELD_EACH, "{held} connections held");
+    running.wait_for("again");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let stats = Stats::checked(&ended.err);
+    assert!(stats.number("descriptors_exhausted") > 0);
+}
+
+/// Asks for a body without end, and reads nothing of it until told; then some, and ends.
+const LAZY: &str = "
+import socket, sys
+s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), 20)
+s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')
+print('asked')
+sys.stdin.readline()
+n = 0
+while n < 100_000_000:
+    n += len(s.recv(1 << 20))
+print('read')
+sys.stdin.readline()
+";
+
+#[test]
+fn a_guest_that_does_not_read_stops_the_host() {
+    // Breaks when mbuma's memory takes what the guest does not, or does not go on when it does.
+    needs!(guests(), programs(&["python3"]));
+    let server = Endless::start();
+    let port = server.port().to_string();
+    let mut running = Running::start(mbuma_python(&["--host-loopback"], LAZY, &[&port]));
+    running.wait_for("asked");
+    let mut sent = 0;
+    wait_until("the server to stop", || {
+        // Longer than any pause of a transfer that goes on.
+        thread::sleep(Duration::from_millis(300));
+        let before = std::mem::replace(&mut sent, server.sent());
+        sent > 0 && sent == before
+    });
+    assert!(
+        sent < 50_000_000,
+        "{sent} bytes for a guest that reads none"
+    );
+    let resident = resident_kb(running.id());
+    assert!(resident < 50_000, "{resident} kB in memory");
+    running.say("");
+    running.wait_for("read");
+    running.say("");
+    running.finish().good();
+}
+
+/// The memory that a process has in use, in kB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number(kb.expect("a figure"))
+}
+
+#[test]
+fn many_guests_are_apart() {
+    // Breaks when two mbumas get in each other's way: names, ports, namespaces.
+    needs!(guests(), programs(&["curl"]));
+    let server = http::serve(noise(100_000, 7));
+    let script = format!(
+        "curl -sS -o /dev/null -w '%{{size_download}}' http://10.0.2.2:{}/",
+        server.port()
+    );
+    let running: Vec<_> = (0..4)
+        .map(|_| Running::start(crate::common::mbuma(&["--host-loopback"], &script)))
+        .collect();
+    for one in running {
+        assert_eq!(one.finish().good(), "100000");
+    }
+}

@@ -1,0 +1,6 @@
+//! What several test programs share: a stack on a pipe, a stack with UNIX-domain sockets.
+
+#![allow(dead_code)] // each program uses its part
+
+pub mod net;
+pub mod unix;

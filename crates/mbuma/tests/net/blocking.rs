@@ -1,0 +1,112 @@
+//! TCP and UDP sockets whose users sleep: two threads of one program, over the stack's own address.
+//!
+//! Each wait has a limit that only a lost wakeup reaches.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::net::*;
+use mbuma::SocketError;
+
+const HUNG: Option<Duration> = Some(Duration::from_secs(60));
+const SHORT: Option<Duration> = Some(Duration::from_millis(2));
+
+/// Says that it is done, also when the test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Drives the stack until `done`: a thread of its own, as in any program whose users sleep.
+fn drive(lab: &Lab, done: &AtomicBool) {
+    while !done.load(Ordering::Relaxed) {
+        lab.clock.advance(Duration::from_millis(5));
+        lab.stack.poll();
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Breaks if a thread that accepts, connects, reads, or waits for room sleeps on when there is something;
+/// or if one that reads and one that writes take each other's wakeups.
+#[test]
+fn tcp() {
+    let lab = Lab::plain();
+    let there = at(US, 80);
+    let listener = lab.stack.tcp_listen(there, 4).unwrap();
+    assert!(listener.accept_blocking(SHORT).is_none());
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let client = lab.stack.tcp_connect(any, there).unwrap();
+    let data = pattern_bytes(3 << 20);
+    let done = AtomicBool::new(false);
+    thread::scope(|s| {
+        // Delayed acknowledgements and probes need somebody who looks at the clock.
+        s.spawn(|| drive(&lab, &done));
+        let _done = Done(&done);
+        s.spawn(|| {
+            let server = listener.accept_blocking(HUNG).expect("somebody comes");
+            let mut buf = vec![0; 10_000];
+            while let n @ 1.. = server.recv_blocking(&mut buf, HUNG).unwrap() {
+                assert_eq!(server.send_blocking(&buf[..n], HUNG), Ok(n));
+            }
+        });
+        client.connected_blocking(HUNG).unwrap();
+        assert_eq!(
+            client.recv_blocking(&mut [0; 8], SHORT),
+            Err(SocketError::WouldBlock)
+        );
+        s.spawn(|| {
+            assert_eq!(client.send_blocking(&data, HUNG), Ok(data.len()));
+        });
+        let mut got = Vec::new();
+        while got.len() < data.len() {
+            let chain = client.recv_chain_blocking(100_000, HUNG).unwrap();
+            got.extend_from_slice(&chain.to_vec());
+        }
+        assert!(got == data);
+        client.shutdown_write();
+        assert_eq!(client.recv_blocking(&mut [0; 8], HUNG), Ok(0));
+    });
+    drop((client, listener));
+    lab.done();
+}
+
+/// Breaks if nobody is told that nobody listens.
+#[test]
+fn a_refused_connection_wakes() {
+    let lab = Lab::plain();
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let client = lab.stack.tcp_connect(any, at(US, 81)).unwrap();
+    assert_eq!(client.connected_blocking(HUNG), Err(SocketError::Refused));
+    drop(client);
+    lab.done();
+}
+
+/// Breaks if a thread that waits for a datagram sleeps on when there is one.
+#[test]
+fn udp() {
+    let lab = Lab::plain();
+    let there = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let here = lab.stack.udp_bind(at(US, 9)).unwrap();
+    assert!(here.recv_blocking(SHORT).is_none());
+    thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..1000 {
+                let datagram = there.recv_blocking(HUNG).expect("it comes");
+                there.send_to(datagram.payload, datagram.src).unwrap();
+            }
+        });
+        for n in 0..1000_u32 {
+            let payload = mbuf::Chain::from_slice(lab.stack.pool(), &n.to_be_bytes()).unwrap();
+            here.send_to(payload, at(US, 7)).unwrap();
+            let echo = here.recv_blocking(HUNG).expect("it comes");
+            assert_eq!(echo.payload.to_vec(), n.to_be_bytes());
+        }
+    });
+    drop((here, there));
+    lab.done();
+}

@@ -1,0 +1,15 @@
+//! The stack below TCP, on a pipe whose other end the tests hold. One program: each takes seconds to build and link.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arp;
+mod blocking;
+mod forward;
+mod fragment;
+mod icmp;
+mod lengths;
+mod loopback;
+mod routes;
+mod shapes;
+mod udp;

@@ -1,0 +1,120 @@
+//! Routes that are added, listed and deleted, and what packets do then.
+
+use std::net::Ipv4Addr;
+
+use crate::common::net::*;
+use mbuma::{IfAddr, IfIndex, RouteError, RouteKind};
+
+fn net4(addr: [u8; 4], prefix_len: u8) -> IfAddr {
+    IfAddr {
+        addr: addr.into(),
+        prefix_len,
+    }
+}
+
+/// Breaks if a packet does not take the most precise route that there is now.
+#[test]
+fn the_most_precise_route() {
+    let lab = Lab::plain();
+    let stack = &lab.stack;
+    let socket = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 9)).unwrap();
+    let sent = || socket.send_to(lab.chain(b"x"), at(FOREIGN, 9)).is_ok();
+    assert!(!sent());
+    stack.add_default_route(lab.iface, PEER);
+    assert!(sent() && lab.frame().len() > 14);
+    let all = net4([198, 51, 0, 0], 16);
+    let some = net4([198, 51, 100, 0], 24);
+    let one = net4([198, 51, 100, 7], 32);
+    stack.add_route(all, RouteKind::Blackhole).unwrap();
+    assert!(!sent(), "the sender hears of it here");
+    let gateway = RouteKind::Gateway(lab.iface, PEER);
+    stack.add_route(some, gateway).unwrap();
+    assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
+    stack.add_route(one, RouteKind::Reject).unwrap();
+    assert!(!sent());
+    stack.delete_route(one).unwrap();
+    // On the link itself: it is asked for.
+    stack.add_route(one, RouteKind::Link(lab.iface)).unwrap();
+    assert!(sent());
+    let frame = lab.frame();
+    assert_eq!(&frame[12..14], [8, 6], "an ARP request");
+    for net in [one, some, all] {
+        stack.delete_route(net).unwrap();
+    }
+    assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if the list hides a route, or shows what is not there.
+#[test]
+fn listing() {
+    let lab = Lab::plain();
+    let stack = &lab.stack;
+    let net = net4([198, 51, 100, 0], 24);
+    let gateway = RouteKind::Gateway(lab.iface, PEER);
+    stack.add_route(net, gateway).unwrap();
+    stack.add_default_route(lab.iface, PEER);
+    let shown: Vec<_> = stack
+        .routes()
+        .iter()
+        .map(|r| (r.net, r.kind, r.local, r.pinned))
+        .collect();
+    let link = RouteKind::Link(lab.iface);
+    let lo = RouteKind::Link(IfIndex::LOOPBACK);
+    let own = IfAddr {
+        addr: US,
+        prefix_len: 32,
+    };
+    let expected = [
+        (net4([127, 0, 0, 1], 32), lo, true, true),
+        (own, link, true, true),
+        (net4([10, 0, 2, 0], 24), link, false, true),
+        (net, gateway, false, false),
+        (net4([127, 0, 0, 0], 8), lo, true, true),
+        (net4([0, 0, 0, 0], 0), gateway, false, false),
+    ];
+    assert_eq!(shown, expected);
+    stack.detach(lab.iface);
+    assert_eq!(stack.routes().len(), 2, "what is left is the loopback's");
+}
+
+/// Breaks if a route is taken that can't work, or one is deleted that belongs to an address.
+#[test]
+fn mistakes() {
+    let lab = Lab::plain();
+    let stack = &lab.stack;
+    let net = net4([198, 51, 100, 0], 24);
+    let link = RouteKind::Link(lab.iface);
+    let add = |net, kind| stack.add_route(net, kind);
+    assert_eq!(
+        add(net4([1, 2, 3, 4], 24), link),
+        Err(RouteError::BadNetwork)
+    );
+    assert_eq!(
+        add(net4([1, 2, 3, 4], 33), link),
+        Err(RouteError::BadNetwork)
+    );
+    for gateway in [
+        US,
+        Ipv4Addr::UNSPECIFIED,
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::new(10, 0, 2, 255),
+        Ipv4Addr::new(224, 0, 0, 1),
+    ] {
+        let kind = RouteKind::Gateway(lab.iface, gateway);
+        assert_eq!(add(net, kind), Err(RouteError::BadGateway), "{gateway}");
+    }
+    let lo = RouteKind::Link(IfIndex::LOOPBACK);
+    assert_eq!(add(net, lo), Err(RouteError::NoInterface));
+    assert_eq!(add(net, link), Ok(()));
+    assert_eq!(add(net, RouteKind::Reject), Err(RouteError::Exists));
+    for net in [net4([10, 0, 2, 0], 24), net4([127, 0, 0, 0], 8)] {
+        assert_eq!(stack.delete_route(net), Err(RouteError::NotFound));
+    }
+    assert_eq!(stack.delete_route(net), Ok(()));
+    assert_eq!(stack.delete_route(net), Err(RouteError::NotFound));
+    stack.detach(lab.iface);
+    assert_eq!(add(net, link), Err(RouteError::NoInterface));
+}

@@ -1,0 +1,373 @@
+//! UDP over a wire that the test holds the other end of, and between two sockets of one stack.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+use crate::common::net::*;
+use mbuf::{Csum, Packet};
+use mbuma::device::Capabilities;
+use mbuma::socket::{BindError, SendError};
+use mbuma::{DropReason, Unreach};
+use wire::{EtherType, IcmpMessage, IpProto, Ipv4Fields, MacAddr, UdpHeader, Unreachable};
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Breaks if a datagram changes on its way in or out, or its answer goes elsewhere.
+#[test]
+fn echo_both_ways() {
+    for len in [0, 1, 7, 216, 217, 1472] {
+        let lab = Lab::plain();
+        let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+        let data = pattern_bytes(len);
+        lab.give(&udp_frame(4000, at(US, 7), &data));
+        let datagram = socket.recv().unwrap();
+        assert_eq!(
+            (datagram.src, datagram.dst, datagram.ttl),
+            (at(PEER, 4000), at(US, 7), 64)
+        );
+        assert_eq!(datagram.payload.to_vec(), data);
+        socket
+            .send(datagram.payload, datagram.dst, datagram.src)
+            .unwrap();
+        assert_eq!(parse_udp(&lab.frame()), (at(US, 7), at(PEER, 4000), data));
+        assert!(socket.recv().is_none());
+        drop(socket);
+        lab.done();
+    }
+}
+
+/// Breaks if a damaged datagram is taken in, or one without a checksum (RFC 768) is not.
+#[test]
+fn checksum() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let mut frame = udp_frame(1, at(US, 7), b"odd");
+    *frame.last_mut().unwrap() ^= 0x10;
+    lab.give(&frame);
+    assert_eq!(lab.dropped(DropReason::UdpBadChecksum), 1);
+    frame[14 + 20 + 6..][..2].fill(0);
+    lab.give(&frame);
+    assert!(socket.recv().is_some());
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if a UDP length that the packet does not have is believed.
+#[test]
+fn bad_lengths() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    for len in [0u16, 7, 12, u16::MAX] {
+        let mut datagram = udp(at(PEER, 1), at(US, 7), b"abc");
+        datagram[4..6].copy_from_slice(&len.to_be_bytes());
+        datagram[6..8].fill(0);
+        lab.give(&ip_frame(&from_peer(US, IpProto::UDP), &datagram));
+    }
+    assert_eq!(lab.dropped(DropReason::UdpBadHeader), 4);
+    // A shorter length than the packet's is what counts; the rest is no data.
+    let mut datagram = udp(at(PEER, 1), at(US, 7), b"abc");
+    datagram.extend_from_slice(b"behind");
+    lab.give(&ip_frame(&from_peer(US, IpProto::UDP), &datagram));
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), b"abc");
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if two sockets can be meant by one datagram, or a free port is not found.
+#[test]
+fn binding() {
+    let lab = Lab::plain();
+    let stack = &lab.stack;
+    let all = stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
+    assert_eq!(
+        stack.udp_bind(at(US, 53)).unwrap_err(),
+        BindError::AddrInUse
+    );
+    assert_eq!(
+        stack.udp_bind(at(FOREIGN, 53)).unwrap_err(),
+        BindError::AddrNotAvailable
+    );
+    let (a, b) = (
+        stack.udp_bind(at(US, 0)).unwrap(),
+        stack.udp_bind(at(US, 0)).unwrap(),
+    );
+    assert!(a.local_addr().port() >= 49152);
+    assert_ne!(a.local_addr(), b.local_addr());
+    let clone = all.clone();
+    drop(all);
+    assert!(stack.udp_bind(at(US, 53)).is_err(), "a handle is left");
+    drop(clone);
+    assert!(stack.udp_bind(at(US, 53)).is_ok());
+    drop((a, b));
+    lab.done();
+}
+
+/// Breaks if a socket sends from addresses that are not its own, or what can't be a datagram.
+#[test]
+fn sending_is_checked() {
+    let lab = Lab::gateway();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let send = |src, dst| socket.send(lab.chain(b"x"), src, dst);
+    assert_eq!(send(at(FOREIGN, 7), at(PEER, 1)), Err(SendError::BadSource));
+    assert_eq!(send(at(US, 8), at(PEER, 1)), Err(SendError::BadSource));
+    assert_eq!(send(at(US, 7), at(PEER, 0)), Err(SendError::BadDestination));
+    assert_eq!(send(at(US, 7), at(FOREIGN, 1)), Err(SendError::NoRoute));
+    assert_eq!(
+        send(at(US, 7), at(Ipv4Addr::new(240, 0, 0, 1), 1)),
+        Err(SendError::NoRoute)
+    );
+    let large = lab.chain(&vec![0; 65_508]);
+    assert_eq!(socket.send_to(large, at(PEER, 1)), Err(SendError::TooBig));
+    assert!(lab.frames().is_empty());
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if a gateway's socket for everything misses datagrams, takes what is for others, or can't
+/// answer as the address that was asked.
+#[test]
+fn any_socket() {
+    let lab = Lab::gateway();
+    let any = lab.stack.udp_bind_any(lab.iface).unwrap();
+    assert_eq!(
+        lab.stack.udp_bind_any(lab.iface).unwrap_err(),
+        BindError::AddrInUse
+    );
+    let dns = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
+    lab.give(&udp_frame(4000, at(FOREIGN, 53), b"to a foreign server"));
+    lab.give(&udp_frame(4000, at(US, 53), b"to ours"));
+    let everybody = Ipv4Addr::BROADCAST;
+    let many = ip(
+        &from_peer(everybody, IpProto::UDP),
+        &udp(at(PEER, 68), at(everybody, 67), b""),
+    );
+    lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &many));
+    lab.give(&udp_frame(
+        4000,
+        at(US, 99),
+        b"to a port of ours that nobody has",
+    ));
+
+    assert_eq!(dns.recv().unwrap().payload.to_vec(), b"to ours");
+    let datagram = any.recv().unwrap();
+    assert_eq!(datagram.dst, at(FOREIGN, 53));
+    let ours = any.recv().unwrap();
+    assert_eq!(ours.dst, at(US, 99));
+    assert!(any.recv().is_none() && dns.recv().is_none());
+    any.send(lab.chain(b"answer"), datagram.dst, datagram.src)
+        .unwrap();
+    let answer = (at(FOREIGN, 53), at(PEER, 4000), b"answer".to_vec());
+    assert_eq!(parse_udp(&lab.frame()), answer);
+
+    any.refuse(&datagram, Unreach::Port);
+    let frame = lab.frame();
+    assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
+    let (message, quote) = parse_icmp(&frame);
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
+    );
+    assert_eq!(
+        quote,
+        udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]
+    );
+    drop((any, dns, datagram, ours));
+    lab.done();
+}
+
+/// Breaks if a large datagram that is refused is quoted with the length of the quote.
+#[test]
+fn refusing_a_large_datagram() {
+    let lab = Lab::gateway();
+    let any = lab.stack.udp_bind_any(lab.iface).unwrap();
+    let frame = udp_frame(4000, at(FOREIGN, 53), &pattern_bytes(1400));
+    lab.give(&frame);
+    any.refuse(&any.recv().unwrap(), Unreach::AdminProhibited);
+    let (message, quote) = parse_icmp(&lab.frame());
+    assert_eq!(
+        message,
+        IcmpMessage::DestUnreachable(Unreachable::AdminProhibited)
+    );
+    assert_eq!(quote, frame[14..][..548]);
+    drop(any);
+    lab.done();
+}
+
+/// Breaks if a client without an address can't reach a DHCP server, or if it can reach more.
+#[test]
+fn from_no_address() {
+    let lab = Lab::plain();
+    let server = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 67)).unwrap();
+    let (none, everybody) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+    let fields = Ipv4Fields {
+        src: none,
+        ..from_peer(everybody, IpProto::UDP)
+    };
+    let packet = ip(&fields, &udp(at(none, 68), at(everybody, 67), b"discover"));
+    lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
+    assert_eq!(server.recv().unwrap().src, at(none, 68));
+    let fields = Ipv4Fields { dst: US, ..fields };
+    lab.give(&ip_frame(
+        &fields,
+        &udp(at(none, 68), at(US, 67), b"directly"),
+    ));
+    assert_eq!(lab.dropped(DropReason::IpBadSource), 1);
+    // The answer goes to everybody, in a frame to everybody.
+    server
+        .send(lab.chain(b"offer"), at(US, 67), at(everybody, 68))
+        .unwrap();
+    let frame = lab.frame();
+    assert_eq!(parse(&frame).ether.dst, MacAddr::BROADCAST);
+    assert_eq!(
+        parse_udp(&frame),
+        (at(US, 67), at(everybody, 68), b"offer".to_vec())
+    );
+    drop(server);
+    lab.done();
+}
+
+/// Breaks if datagrams that nobody reads take memory without limit, or if a reader is not woken, or
+/// woken for each.
+#[test]
+fn queue_and_waker() {
+    let lab = Lab::new(Setup {
+        tune: |c| c.udp_queue_max = 3,
+        ..Setup::default()
+    });
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let count = Arc::new(Count::default());
+    socket.set_waker(Waker::from(Arc::clone(&count)));
+    let woken = || count.0.load(Ordering::Relaxed);
+    for _ in 0..5 {
+        lab.give(&udp_frame(1, at(US, 7), b"x"));
+    }
+    assert_eq!(woken(), 1, "only when the queue was empty");
+    assert_eq!(lab.dropped(DropReason::UdpQueueFull), 2);
+    while socket.recv().is_some() {}
+    lab.give(&udp_frame(1, at(US, 7), b"y"));
+    assert_eq!(woken(), 2);
+    socket.set_waker(Waker::from(Arc::clone(&count)));
+    assert_eq!(woken(), 3, "something is there already");
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if a small datagram that waits keeps a whole cluster from being used.
+#[test]
+fn small_datagrams_pin_little() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let frame = udp_frame(1, at(US, 7), &[1; 100]);
+    let mut packet = Packet::with_cluster(&lab.pool, mbuf::ClusterSize::K16, 0).unwrap();
+    packet.append(&lab.pool, &frame).unwrap();
+    lab.put_packet(packet);
+    lab.poll();
+    assert!(socket.recv().unwrap().payload.pinned() <= mbuf::MSIZE);
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if two sockets of one stack don't reach each other, or if such packets touch the wire.
+#[test]
+fn to_ourselves() {
+    let lab = Lab::plain();
+    let (a, b) = (
+        lab.stack.udp_bind(at(US, 1)).unwrap(),
+        lab.stack.udp_bind(at(US, 2)).unwrap(),
+    );
+    let data = pattern_bytes(60_000);
+    a.send_to(lab.chain(&data), at(US, 2)).unwrap();
+    assert_eq!(b.recv().unwrap().payload.to_vec(), data);
+    a.send_to(lab.chain(b"closed"), at(US, 3)).unwrap();
+    assert_eq!(a.take_error().unwrap().kind, Unreach::Port);
+    assert!(lab.frames().is_empty());
+    drop((a, b));
+    lab.done();
+}
+
+/// Breaks if a device that finishes checksums gets anything but the pseudo-header's sum, or if the
+/// other end does not trust what never left memory.
+#[test]
+fn checksum_offload() {
+    let lab = Lab::new(Setup {
+        caps: Capabilities::whole(1500),
+        ..Setup::default()
+    });
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    socket.send_to(lab.chain(b"payload"), at(PEER, 9)).unwrap();
+    let packets = lab.packets();
+    let meta = packets[0].header();
+    assert!(meta.csum.contains(Csum::UDP | Csum::L4_VALID));
+    assert_eq!((meta.l2_len, meta.l3_len, meta.l4_len), (14, 20, 8));
+    let bytes = packets[0].to_vec();
+    let partial = wire::pseudo_header_v4(US, PEER, IpProto::UDP, 15).partial();
+    assert_eq!(
+        bytes[34 + UdpHeader::CHECKSUM_OFFSET..][..2],
+        partial.to_be_bytes()
+    );
+    drop(packets);
+    // Inward: a wrong sum passes if the device says that it is good.
+    let mut frame = udp_frame(9, at(US, 7), b"trusted");
+    frame[34 + 6] ^= 0xff;
+    let mut packet = Packet::from_slice(&lab.pool, &frame, 0).unwrap();
+    packet.header_mut().csum = Csum::L4_VALID;
+    lab.put_packet(packet);
+    lab.poll();
+    assert_eq!(socket.recv().unwrap().payload.to_vec(), b"trusted");
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if datagrams that a device merged reach the socket as one.
+#[test]
+fn merged_datagrams_are_taken_apart() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+    let data = pattern_bytes(2500);
+    let mut packet = Packet::from_slice(&lab.pool, &udp_frame(9, at(US, 7), &data), 0).unwrap();
+    packet.header_mut().tso_segsz = 1000;
+    lab.put_packet(packet);
+    lab.poll();
+    for piece in data.chunks(1000) {
+        assert_eq!(socket.recv().unwrap().payload.to_vec(), piece);
+    }
+    assert!(socket.recv().is_none());
+    drop(socket);
+    lab.done();
+}
+
+/// Breaks if datagrams to groups that we never joined are taken in, or those to every host are not;
+/// or if TCP listens to either (RFC 1122 4.2.3.10).
+#[test]
+fn groups() {
+    let lab = Lab::plain();
+    let socket = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 5353)).unwrap();
+    let (all, mdns) = (Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 251));
+    for (dst, taken) in [(all, true), (mdns, false)] {
+        let packet = ip(
+            &from_peer(dst, IpProto::UDP),
+            &udp(at(PEER, 5353), at(dst, 5353), b"hello"),
+        );
+        lab.give(&ether(
+            MacAddr::from_ipv4_multicast(dst),
+            EtherType::IPV4,
+            &packet,
+        ));
+        assert_eq!(socket.recv().is_some(), taken, "{dst}");
+    }
+    let packet = ip(&from_peer(Ipv4Addr::BROADCAST, IpProto::TCP), &[0; 20]);
+    lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
+    assert_eq!(lab.dropped(DropReason::IpNotForUs), 2);
+    assert!(lab.frames().is_empty());
+    drop(socket);
+    lab.done();
+}

@@ -1,0 +1,192 @@
+//! Segments from somebody who is not the peer: he can forge addresses, but does not see the numbers.
+
+use crate::common::*;
+use mbuma::State;
+use sim::Segment;
+use wire::SeqNum;
+
+fn challenges(b: &Bench) -> u64 {
+    b.stack().stats().tcp.challenge_acks
+}
+
+#[test]
+fn a_blind_reset_is_questioned() {
+    // RFC 5961 3.2: breaks when a reset anywhere in the window ends the connection.
+    each_shape(|mut b| {
+        let (hand, stream) = b.passive();
+        for beyond in [1, 1000, 60_000] {
+            b.say(&Segment {
+                seq: hand.snd + beyond,
+                ..hand.segment(RST)
+            });
+            let challenge = b.one();
+            assert_eq!(
+                (challenge.flags, challenge.ack),
+                (ACK, hand.snd),
+                "{beyond}"
+            );
+        }
+        for outside in [
+            hand.snd - 1,
+            hand.snd + (2 << 20),
+            SeqNum(hand.snd.0 ^ (1 << 31)),
+        ] {
+            b.say(&Segment {
+                seq: outside,
+                ..hand.segment(RST)
+            });
+            b.nothing();
+        }
+        assert_eq!(stream.state(), State::Established);
+        assert_eq!(challenges(&b), 3);
+        stream.abort();
+    });
+}
+
+#[test]
+fn a_syn_on_a_connection_is_questioned() {
+    // RFC 5961 4.2: breaks when a SYN resets a connection; the peer, if it did restart, answers the
+    // challenge with an exact reset.
+    each_shape(|mut b| {
+        let (hand, stream) = b.passive();
+        for seq in [hand.snd, hand.snd + 1000, hand.snd - 1, hand.snd - 100_000] {
+            b.say(&Segment {
+                seq,
+                ..hand.segment(SYN)
+            });
+            let challenge = b.one();
+            assert_eq!((challenge.flags, challenge.ack), (ACK, hand.snd));
+            b.say(&Segment {
+                seq,
+                ..hand.segment(SYN | ACK)
+            });
+            assert_eq!(b.one().flags, ACK);
+        }
+        assert_eq!(stream.state(), State::Established);
+        let restarted = Segment {
+            seq: hand.snd,
+            ack: SeqNum(0),
+            ..hand.segment(RST)
+        };
+        b.say(&restarted);
+        assert_eq!(stream.state(), State::Closed);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_is_questioned() {
+    // RFC 5961 5.2: breaks when data with a made-up acknowledgement is taken.
+    each_shape(|mut b| {
+        let (hand, stream) = b.passive();
+        for ack in [hand.rcv + 1, hand.rcv + 100_000, hand.rcv - 200_000] {
+            let forged = Segment {
+                ack,
+                data: b"forged".to_vec(),
+                ..hand.segment(ACK)
+            };
+            b.say(&forged);
+            let challenge = b.one();
+            assert_eq!((challenge.flags, challenge.ack), (ACK, hand.snd));
+        }
+        let none = Segment {
+            data: b"forged".to_vec(),
+            ..hand.segment(PSH)
+        };
+        b.say(&none);
+        assert!(
+            read(&stream).is_empty(),
+            "RFC 9293 3.10.7.4: no ACK, no data"
+        );
+        assert_eq!(stream.state(), State::Established);
+        stream.abort();
+    });
+}
+
+#[test]
+fn challenges_are_few() {
+    // RFC 5961 7: breaks when a flood of forged segments makes a flood of answers.
+    let mut b = Bench::new();
+    let (hand, stream) = b.passive();
+    for i in 0..1000 {
+        b.say(&Segment {
+            seq: hand.snd + 1 + i,
+            ..hand.segment(RST)
+        });
+    }
+    assert_eq!(b.seen().len(), 10);
+    b.run(secs(1));
+    b.say(&Segment {
+        seq: hand.snd + 1,
+        ..hand.segment(RST)
+    });
+    assert_eq!(b.one().flags, ACK, "but not none for ever");
+    stream.abort();
+}
+
+#[test]
+fn data_beyond_the_window_is_not_kept() {
+    // RFC 9293 3.10.7.4: breaks when a sender can make us keep more than we offered.
+    let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4096);
+    let (mut hand, stream) = b.passive();
+    b.say(&Segment {
+        seq: hand.snd + 4096,
+        data: bytes(100),
+        ..hand.segment(ACK)
+    });
+    assert_eq!(b.one().ack, hand.snd);
+    // Half of it fits.
+    b.say(&Segment {
+        seq: hand.snd + 4000,
+        data: bytes(200),
+        ..hand.segment(ACK)
+    });
+    b.seen();
+    for chunk in bytes(4000).chunks(1000) {
+        let data = hand.data(chunk);
+        b.say(&data);
+    }
+    assert_eq!(read(&stream).len(), 4096);
+    stream.abort();
+    b.finish();
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    // RFC 9293 3.4: breaks when numbers are compared as numbers. The station's begin 2000 before the
+    // end of the circle, so this crosses it twice: in order, and behind a gap.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let first = hand.data(&bytes(1400));
+        let second = hand.data(&bytes(1400));
+        assert!(second.end().0 < first.seq.0, "the circle's end is crossed");
+        b.say(&second);
+        b.say(&first);
+        assert_eq!(b.seen().pop().expect("acknowledged").ack, hand.snd);
+        assert_eq!(read(&stream), [bytes(1400), bytes(1400)].concat());
+        stream.abort();
+    });
+}
+
+#[test]
+fn a_flood_of_syns_keeps_what_is_established() {
+    // Breaks when half-open connections push out others, or cost more than the backlog.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 64)
+        .expect("free");
+    let mut hand = b.dial(5000, wire::TcpOptions::default());
+    let stream = listener.accept().expect("established");
+    for port in 10_000..20_000 {
+        b.say(&Hand::from_port(port).segment(SYN));
+    }
+    assert_eq!(b.stack().stats().tcp.connections, 1 + 64);
+    b.seen();
+    let data = hand.data(b"still here");
+    b.say(&data);
+    assert_eq!(read(&stream), b"still here");
+    drop((stream, listener));
+    b.finish();
+}

@@ -1,0 +1,532 @@
+//! Closing a connection, and what comes after.
+
+use std::net::SocketAddrV4;
+
+use crate::common::*;
+use mbuma::{SocketError, State};
+use sim::Segment;
+use wire::SeqNum;
+
+#[test]
+fn we_close_first_and_the_peer_goes_on_for_a_while() {
+    // RFC 9293 3.6: breaks when half-close ends the other direction too, or a state is left out.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        stream.send(b"bye").expect("room");
+        stream.shutdown_write();
+        b.run(ms(0));
+        let seen = b.seen();
+        let fin = seen.last().expect("a FIN is due").clone();
+        assert!(fin.has(FIN));
+        assert_eq!(stream.state(), State::FinWait1);
+        b.say(&hand.ack(&fin));
+        assert_eq!(stream.state(), State::FinWait2);
+        assert_eq!(stream.send(b"more").err(), Some(SocketError::Closed));
+        for text in ["one", "two", "three"] {
+            let data = hand.data(text.as_bytes());
+            b.say(&data);
+            assert_eq!(read(&stream), text.as_bytes());
+        }
+        b.seen();
+        let fin = hand.fin();
+        b.say(&fin);
+        assert_eq!(b.one().ack, hand.snd);
+        assert_eq!(stream.state(), State::TimeWait);
+        assert!(
+            stream
+                .recv_chain(1)
+                .expect("the end of the stream")
+                .is_empty()
+        );
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn the_peer_closes_first_and_we_go_on_for_a_while() {
+    // RFC 9293 3.6: breaks when a peer's FIN stops our sending.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let last = hand.data(b"last");
+        b.say(&last);
+        let fin = hand.fin();
+        b.say(&fin);
+        assert_eq!(stream.state(), State::CloseWait);
+        assert_eq!(read(&stream), b"last");
+        assert!(
+            stream
+                .recv_chain(1)
+                .expect("the end of the stream")
+                .is_empty()
+        );
+        b.seen();
+        stream.send(b"answer").expect("half of it is open");
+        b.run(ms(0));
+        let data = b.one();
+        assert_eq!(data.data, b"answer");
+        b.say(&hand.ack(&data));
+        stream.shutdown_write();
+        b.run(ms(0));
+        let fin = b.one();
+        assert!(fin.has(FIN));
+        assert_eq!(stream.state(), State::LastAck);
+        b.say(&hand.ack(&fin));
+        assert_eq!((stream.state(), stream.error()), (State::Closed, None));
+        assert!(
+            stream
+                .recv_chain(1)
+                .expect("still the end of the stream")
+                .is_empty()
+        );
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn both_close_at_once() {
+    // RFC 9293 3.6, figure 13: breaks when FINs that cross lead anywhere but CLOSING and TIME-WAIT.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        stream.shutdown_write();
+        b.run(ms(0));
+        let ours = b.one();
+        let theirs = hand.fin();
+        b.say(&theirs);
+        assert_eq!(stream.state(), State::Closing);
+        assert_eq!(b.one().ack, hand.snd);
+        b.say(&hand.ack(&ours));
+        assert_eq!(stream.state(), State::TimeWait);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_fin_that_acknowledges_ours_leads_straight_to_time_wait() {
+    // RFC 9293 3.10.7.4: breaks when both in one segment are taken for one.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        stream.shutdown_write();
+        b.run(ms(0));
+        hand.rcv = b.one().end();
+        let fin = hand.fin();
+        b.say(&fin);
+        assert_eq!(stream.state(), State::TimeWait);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_fin_waits_for_data_that_is_missing() {
+    // Breaks when a FIN that overtakes data ends the stream early.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let data = hand.data(b"late");
+        let fin = hand.fin();
+        b.say(&fin);
+        assert_eq!(stream.state(), State::Established);
+        assert_eq!(stream.recv_chain(9).err(), Some(SocketError::WouldBlock));
+        b.say(&data);
+        assert_eq!(read(&stream), b"late");
+        assert_eq!(stream.state(), State::CloseWait);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn our_fin_is_repeated_with_back_off() {
+    // RFC 6298 5: breaks when the last segment of all is not protected by a timer.
+    let mut b = Bench::new();
+    let (_, stream) = b.active();
+    b.run(secs(5));
+    let start = b.net.now();
+    stream.shutdown_write();
+    b.run(secs(4));
+    let seen = b.seen();
+    // Without a round trip worth mentioning the timeout is its lower bound, 200 ms.
+    assert_eq!(times_ms(&seen, start), [0, 200, 600, 1400, 3000]);
+    assert!(seen.iter().all(|s| s.has(FIN) && s.seq == seen[0].seq));
+}
+
+/// Closes from our side; the peer closes too. Returns the hand.
+fn to_time_wait(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
+    let (mut hand, stream) = b.active();
+    stream.shutdown_write();
+    b.run(ms(0));
+    hand.rcv = b.one().end();
+    let fin = hand.fin();
+    b.say(&fin);
+    b.one();
+    assert_eq!(stream.state(), State::TimeWait);
+    (hand, stream)
+}
+
+#[test]
+fn time_wait_lasts_twice_the_segment_lifetime() {
+    // RFC 9293 3.4.2, 3.6.1: breaks when it is shorter, or never ends.
+    let mut b = Bench::new();
+    let (_, stream) = to_time_wait(&mut b);
+    b.run(ms(29_990));
+    assert_eq!(stream.state(), State::TimeWait);
+    b.run(ms(20));
+    assert_eq!((stream.state(), stream.error()), (State::Closed, None));
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+}
+
+#[test]
+fn a_repeated_fin_begins_time_wait_anew() {
+    // RFC 9293 3.10.7.4: breaks when the peer's repeated FIN is not acknowledged again, or when the
+    // wait ends while the peer may still be repeating it.
+    each_shape(|mut b| {
+        let (hand, stream) = to_time_wait(&mut b);
+        b.run(secs(20));
+        let again = Segment {
+            seq: hand.snd - 1,
+            ..hand.segment(FIN | ACK)
+        };
+        b.say(&again);
+        assert_eq!(b.one().ack, hand.snd);
+        b.run(secs(20));
+        assert_eq!(stream.state(), State::TimeWait);
+        b.run(secs(11));
+        assert_eq!(stream.state(), State::Closed);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_newer_syn_takes_the_place_of_a_time_wait() {
+    // RFC 1122 4.2.2.13: breaks when a client that comes back to the same port has to wait, or when an
+    // old SYN can end TIME-WAIT.
+    each_shape(|mut b| {
+        let listener = b
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("free");
+        let mut hand = b.dial(5000, wire::TcpOptions::default());
+        let stream = listener.accept().expect("established");
+        stream.shutdown_write();
+        b.run(ms(0));
+        hand.rcv = b.one().end();
+        let fin = hand.fin();
+        b.say(&fin);
+        b.seen();
+        assert_eq!(stream.state(), State::TimeWait);
+
+        let old = Segment {
+            seq: hand.snd - 5000,
+            ..hand.segment(SYN)
+        };
+        b.say(&old);
+        let challenge = b.one();
+        assert_eq!((challenge.flags, challenge.ack), (ACK, hand.snd));
+        assert_eq!(stream.state(), State::TimeWait);
+
+        let new = Segment {
+            seq: hand.snd + 5000,
+            ..hand.segment(SYN)
+        };
+        b.say(&new);
+        let syn_ack = b.one();
+        assert_eq!((syn_ack.flags, syn_ack.ack), (SYN | ACK, new.seq + 1));
+        assert_eq!((stream.state(), stream.error()), (State::Closed, None));
+        hand.snd = new.seq + 1;
+        hand.rcv = syn_ack.seq + 1;
+        b.say(&hand.segment(ACK));
+        let second = listener.accept().expect("the new connection");
+        assert_eq!(second.state(), State::Established);
+        drop((stream, second, listener));
+        b.finish();
+    });
+}
+
+#[test]
+fn a_reset_ends_time_wait_without_an_error() {
+    // RFC 9293 3.10.7.4: breaks when a program that has heard everything is told of an error.
+    let mut b = Bench::new();
+    let (hand, stream) = to_time_wait(&mut b);
+    b.say(&hand.segment(RST));
+    assert_eq!((stream.state(), stream.error()), (State::Closed, None));
+    assert!(
+        stream
+            .recv_chain(1)
+            .expect("the end of the stream")
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_orphan_does_not_wait_in_fin_wait_2_for_ever() {
+    // Breaks when a peer that never closes holds a connection that nobody owns.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    drop(stream);
+    b.run(ms(0));
+    let fin = b.one();
+    assert!(fin.has(FIN));
+    b.say(&hand.ack(&fin));
+    assert_eq!(b.stack().stats().tcp.connections, 1);
+    b.run(secs(59));
+    assert_eq!(b.stack().stats().tcp.connections, 1);
+    b.run(secs(2));
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+    b.finish();
+}
+
+#[test]
+fn an_owner_may_wait_in_fin_wait_2_as_long_as_it_likes() {
+    // Breaks when half-close has a time limit: a long answer to a request takes what it takes.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    stream.shutdown_write();
+    b.run(ms(0));
+    let fin = b.one();
+    b.say(&hand.ack(&fin));
+    b.run(secs(3600));
+    let data = hand.data(b"at last");
+    b.say(&data);
+    assert_eq!(read(&stream), b"at last");
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn data_for_an_orphan_is_answered_with_a_reset() {
+    // RFC 1122 4.2.2.13: breaks when a peer is led to believe that somebody reads.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        drop(stream);
+        b.run(ms(0));
+        let fin = b.one();
+        b.say(&hand.ack(&fin));
+        let data = hand.data(b"anybody there?");
+        b.say(&data);
+        let rst = b.one();
+        assert!(rst.has(RST));
+        assert_eq!(
+            rst.seq, hand.rcv,
+            "or the peer does not believe it (RFC 5961 3.2)"
+        );
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        b.finish();
+    });
+}
+
+#[test]
+fn dropping_a_stream_with_unread_data_resets_it() {
+    // RFC 2525 2.17: breaks when the peer believes that what it sent was read.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let data = hand.data(b"unread");
+        b.say(&data);
+        b.seen();
+        drop(stream);
+        b.run(ms(0));
+        let rst = b.one();
+        assert!(rst.has(RST));
+        assert_eq!(rst.seq, hand.rcv);
+        b.finish();
+    });
+}
+
+#[test]
+fn abort_resets_from_every_state() {
+    // RFC 9293 3.10.5: breaks when the peer is not told where it should be, or something stays.
+    type Step = fn(&mut Bench, &mut Hand, &mbuma::TcpStream);
+    let steps: [(State, bool, Step); 6] = [
+        (State::Established, true, |_, _, _| {}),
+        (State::CloseWait, true, |b, hand, _| {
+            let fin = hand.fin();
+            b.say(&fin);
+        }),
+        (State::FinWait1, true, |b, _, stream| {
+            stream.shutdown_write();
+            b.run(ms(0));
+        }),
+        (State::FinWait2, true, |b, hand, stream| {
+            stream.shutdown_write();
+            b.run(ms(0));
+            let fin = b.one();
+            b.say(&hand.ack(&fin));
+        }),
+        (State::LastAck, true, |b, hand, stream| {
+            let fin = hand.fin();
+            b.say(&fin);
+            stream.shutdown_write();
+            b.run(ms(0));
+        }),
+        (State::TimeWait, false, |b, hand, stream| {
+            stream.shutdown_write();
+            b.run(ms(0));
+            hand.rcv = b.one().end();
+            let fin = hand.fin();
+            b.say(&fin);
+        }),
+    ];
+    for (state, tells, step) in steps {
+        let mut b = Bench::new();
+        let (mut hand, stream) = b.active();
+        step(&mut b, &mut hand, &stream);
+        assert_eq!(stream.state(), state);
+        b.seen();
+        stream.abort();
+        b.run(ms(0));
+        assert_eq!(b.seen().iter().any(|s| s.has(RST)), tells, "{state:?}");
+        assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Closed));
+        assert_eq!(b.stack().stats().tcp.connections, 0, "{state:?}");
+        drop(stream);
+        b.finish();
+    }
+}
+
+#[test]
+fn a_reset_is_believed_in_every_state() {
+    // RFC 9293 3.10.7.4: breaks when a connection outlives its peer.
+    each_shape(|mut b| {
+        let (hand, stream) = b.passive();
+        stream.send(b"in flight").expect("room");
+        b.run(ms(0));
+        b.seen();
+        b.say(&hand.segment(RST));
+        assert_eq!(stream.error(), Some(SocketError::Reset));
+        assert_eq!(stream.send(b"x").err(), Some(SocketError::Reset));
+        assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Reset));
+        b.nothing();
+        drop(stream);
+        b.finish();
+    });
+    // Half-open: the listener's user never hears of it.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 1)
+        .expect("free");
+    let mut hand = Hand::from_port(5000);
+    b.say(&hand.segment(SYN));
+    hand.snd += 1;
+    b.say(&hand.segment(RST));
+    assert!(listener.accept().is_none());
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+    drop(listener);
+    b.finish();
+}
+
+#[test]
+fn data_received_before_a_reset_can_still_be_read() {
+    // Breaks when a reset takes away what was acknowledged.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    let data = hand.data(b"acknowledged");
+    b.say(&data);
+    b.say(&hand.segment(RST));
+    assert_eq!(read(&stream), b"acknowledged");
+    assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Reset));
+}
+
+#[test]
+fn a_fin_fits_into_a_closed_window() {
+    // Breaks when a connection whose reader has stopped can't be closed, and dies of it.
+    let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4096);
+    let (mut hand, stream) = b.passive();
+    for chunk in bytes(4096).chunks(1024) {
+        let data = hand.data(chunk);
+        b.say(&data);
+    }
+    b.run(ms(50));
+    assert_eq!(b.seen().last().expect("acknowledged").window, 0);
+    let fin = hand.fin();
+    b.say(&fin);
+    assert_eq!(b.one().ack, hand.snd);
+    assert_eq!(read(&stream), bytes(4096));
+    assert!(
+        stream
+            .recv_chain(1)
+            .expect("the end of the stream")
+            .is_empty()
+    );
+    drop(stream);
+}
+
+#[test]
+fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
+    // RFC 9293 3.8.6.1: breaks when a connection is given up although its peer is there. Not every
+    // peer takes a FIN while its window is closed.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active_with(536, wire::TcpOptions::default());
+    hand.window = 0;
+    stream.send(&bytes(536)).expect("room");
+    b.run(ms(0));
+    let data = b.one();
+    b.say(&hand.ack(&data));
+    stream.shutdown_write();
+    b.run(ms(0));
+    let mut fins = 0;
+    for _ in 0..3600 {
+        b.run(secs(1));
+        for segment in b.seen() {
+            fins += u32::from(segment.has(FIN));
+            b.say(&hand.segment(ACK));
+        }
+    }
+    assert!((50..120).contains(&fins), "about one a minute: {fins}");
+    assert_eq!(stream.state(), State::FinWait1);
+    hand.window = 1000;
+    b.say(&hand.segment(ACK));
+    b.run(secs(60));
+    let fin = b.seen().pop().expect("the FIN again");
+    b.say(&hand.ack(&fin));
+    assert_eq!(stream.state(), State::FinWait2);
+}
+
+#[test]
+fn a_silent_peer_is_given_up_and_told() {
+    // RFC 9293 3.8.3: breaks when retransmission never ends, or the peer is left with half of a
+    // connection.
+    let mut b = Bench::new();
+    let (hand, stream) = b.active();
+    stream.send(b"hello?").expect("room");
+    b.run(secs(1200));
+    assert_eq!(stream.error(), Some(SocketError::TimedOut));
+    let seen = b.seen();
+    let sent = seen.iter().filter(|s| !s.data.is_empty()).count();
+    assert_eq!(sent, 13, "once, and 12 times again");
+    let rst = seen.last().expect("a reset at last");
+    assert!(rst.has(RST));
+    assert_eq!(rst.seq, hand.rcv + 6);
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn old_segments_do_not_disturb_a_connection() {
+    // Breaks when a duplicate from before moves anything.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        let first = hand.data(b"first");
+        b.say(&first);
+        let second = hand.data(b"second");
+        b.say(&second);
+        b.seen();
+        b.say(&first);
+        assert_eq!(b.one().ack, hand.snd);
+        b.say(&Segment {
+            seq: first.seq - 3000,
+            ..first.clone()
+        });
+        assert_eq!(b.one().ack, hand.snd);
+        b.say(&Segment {
+            seq: SeqNum(first.seq.0 ^ 0x8000_0000),
+            ..first
+        });
+        b.run(ms(0));
+        assert_eq!(read(&stream), b"firstsecond");
+        drop(stream);
+        b.finish();
+    });
+}

@@ -1,0 +1,257 @@
+//! Connections to anybody, held until their owner decides.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crate::common::*;
+use mbuma::socket::{Incoming, Interceptor, Refusal};
+use mbuma::{IfAddr, IfConfig, State, Unreach};
+use sim::{Link, Net, PortConfig, Segment, Shape};
+
+const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
+
+/// A gateway and a station behind which nothing is.
+fn gateway(shape: Shape) -> (Bench, Interceptor) {
+    let mut net = Net::new(1);
+    let wire = net.wire(Link::PERFECT);
+    let node = net.stack();
+    let config = IfConfig {
+        addrs: vec![IfAddr {
+            addr: US,
+            prefix_len: 24,
+        }],
+        accept_any: true,
+        ..IfConfig::new("sim0")
+    };
+    let (ifindex, _) = net.plug_with(node, wire, &PortConfig::plain(MTU).shaped(shape), config);
+    let peer = net.peer(wire, THEM);
+    net.announce(peer, US);
+    net.run_for(ms(10));
+    let interceptor = net
+        .at(node)
+        .tcp_intercept(ifindex, 4)
+        .expect("there is none yet");
+    (
+        Bench {
+            net,
+            node,
+            peer,
+            wire,
+        },
+        interceptor,
+    )
+}
+
+fn each_gateway(test: impl Fn(Bench, Interceptor)) {
+    for shape in Shape::ALL {
+        println!("{shape:?}");
+        let (b, interceptor) = gateway(shape);
+        test(b, interceptor);
+    }
+}
+
+/// The station asks for somebody beyond the gateway.
+fn ask(b: &mut Bench, interceptor: &Interceptor, port: u16) -> (Hand, Incoming) {
+    let hand = Hand {
+        us: SocketAddrV4::new(BEYOND, 443),
+        ..Hand::from_port(port)
+    };
+    b.say(&hand.segment(SYN));
+    b.nothing();
+    let incoming = interceptor.next().expect("somebody asks");
+    assert_eq!(
+        (incoming.local_addr(), incoming.peer_addr()),
+        (hand.us, hand.them)
+    );
+    (hand, incoming)
+}
+
+#[test]
+fn a_held_syn_is_answered_late() {
+    // Breaks when a guest sees a connection before the host side has one, or when its repeated SYNs
+    // meanwhile are answered or make more connections.
+    each_gateway(|mut b, interceptor| {
+        let (mut hand, incoming) = ask(&mut b, &interceptor, 5000);
+        for wait in [1, 2, 4] {
+            b.run(secs(wait));
+            b.say(&hand.segment(SYN));
+            b.nothing();
+            assert!(interceptor.next().is_none());
+        }
+        let stream = incoming.accept().expect("it is still there");
+        b.run(ms(0));
+        let syn_ack = b.one();
+        assert_eq!((syn_ack.flags, syn_ack.src), (SYN | ACK, hand.us));
+        hand.snd += 1;
+        hand.rcv = syn_ack.end();
+        let hello = hand.data(b"hello");
+        b.say(&hello);
+        assert_eq!(stream.state(), State::Established);
+        assert_eq!(read(&stream), b"hello");
+        stream.send(b"from beyond").expect("room");
+        b.run(ms(0));
+        let data = b.one();
+        assert_eq!(
+            (data.data.as_slice(), data.src),
+            (&b"from beyond"[..], hand.us)
+        );
+        drop((stream, interceptor));
+        b.finish();
+    });
+}
+
+#[test]
+fn what_is_written_before_the_answer_goes_with_it() {
+    // Breaks when data of the host side that came first gets lost.
+    let (mut b, interceptor) = gateway(Shape::Cluster);
+    let (mut hand, incoming) = ask(&mut b, &interceptor, 5000);
+    let stream = incoming.accept().expect("it is still there");
+    stream.send(b"banner").expect("room");
+    stream.shutdown_write();
+    b.run(ms(0));
+    hand.snd += 1;
+    hand.rcv = b.one().end();
+    b.say(&hand.segment(ACK));
+    let seen = b.seen();
+    assert_eq!(
+        seen.iter().flat_map(|s| s.data.clone()).collect::<Vec<_>>(),
+        b"banner"
+    );
+    assert!(seen.last().expect("data").has(FIN));
+}
+
+#[test]
+fn a_refusal_by_reset_is_believable() {
+    // RFC 9293 3.5.2: breaks when the guest goes on asking.
+    each_gateway(|mut b, interceptor| {
+        let (hand, incoming) = ask(&mut b, &interceptor, 5000);
+        incoming.refuse(Refusal::Reset);
+        b.run(ms(0));
+        let rst = b.one();
+        assert_eq!(
+            (rst.flags, rst.ack, rst.src),
+            (RST | ACK, hand.snd + 1, hand.us)
+        );
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        // Dropping it undecided is the same.
+        let (hand, incoming) = ask(&mut b, &interceptor, 5001);
+        drop(incoming);
+        b.run(ms(0));
+        assert_eq!(b.one().ack, hand.snd + 1);
+        drop(interceptor);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_refusal_by_icmp_quotes_the_syn() {
+    // RFC 1122 3.2.2: breaks when the guest can't tell which connection is meant.
+    for (kind, code) in [
+        (Unreach::Net, 0),
+        (Unreach::Host, 1),
+        (Unreach::Port, 3),
+        (Unreach::AdminProhibited, 13),
+    ] {
+        let (mut b, interceptor) = gateway(Shape::Cluster);
+        let (hand, incoming) = ask(&mut b, &interceptor, 5000);
+        incoming.refuse(Refusal::Unreachable(kind));
+        b.run(ms(0));
+        b.nothing();
+        let seen = b.net.peer_mut(b.peer).take_icmp();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].kind, (3, code));
+        let quoted = &seen[0].body;
+        assert_eq!(quoted[12..16], THEM.octets());
+        assert_eq!(quoted[16..20], BEYOND.octets());
+        assert_eq!(quoted[20..22], hand.them.port().to_be_bytes());
+        assert_eq!(quoted[22..24], hand.us.port().to_be_bytes());
+        assert_eq!(
+            quoted[24..28],
+            hand.snd.0.to_be_bytes(),
+            "RFC 5927 4.1: its sequence number"
+        );
+        drop(interceptor);
+        b.finish();
+    }
+}
+
+#[test]
+fn silence_is_a_refusal_too() {
+    // Breaks when `Ignore` says something.
+    let (mut b, interceptor) = gateway(Shape::Cluster);
+    let (_, incoming) = ask(&mut b, &interceptor, 5000);
+    incoming.refuse(Refusal::Ignore);
+    b.run(secs(10));
+    b.nothing();
+    drop(interceptor);
+    b.finish();
+}
+
+#[test]
+fn a_guest_that_gives_up_is_noticed() {
+    // Breaks when the host side is kept for a guest that has left; or when anybody can make it leave.
+    each_gateway(|mut b, interceptor| {
+        let (mut hand, incoming) = ask(&mut b, &interceptor, 5000);
+        b.say(&Segment {
+            seq: hand.snd + 5000,
+            ..hand.segment(RST)
+        });
+        assert!(!incoming.is_gone(), "not its number");
+        hand.snd += 1;
+        b.say(&hand.segment(RST));
+        assert!(incoming.is_gone());
+        assert!(incoming.accept().is_err());
+        b.run(ms(0));
+        b.nothing();
+        drop(interceptor);
+        b.finish();
+    });
+}
+
+#[test]
+fn too_many_undecided_ones_wait_outside() {
+    // Breaks when a guest that opens thousands of connections fills the table.
+    let (mut b, interceptor) = gateway(Shape::Cluster);
+    for port in 5000..5010 {
+        let hand = Hand {
+            us: SocketAddrV4::new(BEYOND, 443),
+            ..Hand::from_port(port)
+        };
+        b.say(&hand.segment(SYN));
+    }
+    b.nothing();
+    assert_eq!(std::iter::from_fn(|| interceptor.next()).count(), 4);
+    drop(interceptor);
+    b.finish();
+}
+
+#[test]
+fn a_listener_goes_before_the_interceptor() {
+    // Breaks when the gateway's own service is taken for a connection to the outside.
+    let (mut b, interceptor) = gateway(Shape::Cluster);
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 4)
+        .expect("free");
+    b.dial(5000, wire::TcpOptions::default());
+    assert!(listener.accept().is_some());
+    assert!(interceptor.next().is_none());
+    drop((listener, interceptor));
+    b.finish();
+}
+
+#[test]
+fn a_connection_can_be_made_from_a_foreign_address() {
+    // Breaks when published ports can't show the guest who its client really is.
+    let (mut b, interceptor) = gateway(Shape::Cluster);
+    let client = SocketAddrV4::new(BEYOND, 50_000);
+    let to = SocketAddrV4::new(THEM, PORT);
+    let stream = b
+        .stack()
+        .tcp_connect(client, to)
+        .expect("any address will do");
+    b.run(ms(0));
+    let syn = b.one();
+    assert_eq!((syn.flags, syn.src, syn.dst), (SYN, client, to));
+    drop((stream, interceptor));
+    b.finish();
+}

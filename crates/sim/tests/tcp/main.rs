@@ -1,0 +1,11 @@
+//! TCP's behaviour, clause by clause, in virtual time. One program: each takes seconds to build and link.
+
+mod blind;
+mod close;
+mod common;
+mod intercept;
+mod keepalive;
+mod loss;
+mod open;
+mod pinned;
+mod window;

@@ -1,0 +1,466 @@
+//! Opening a connection.
+
+use std::net::SocketAddrV4;
+
+use crate::common::*;
+use mbuma::{SocketError, State};
+use sim::{Net, Segment};
+use wire::TcpOptions;
+
+#[test]
+fn the_stack_connects() {
+    // RFC 9293 3.5: breaks when a step of the handshake, its numbers or its options are wrong.
+    each_shape(|mut b| {
+        let stream = b.connect();
+        let syn = b.one();
+        assert_eq!(syn.flags, SYN);
+        assert_eq!(syn.options.mss, Some(MSS as u16), "RFC 9293 3.7.1");
+        assert_eq!(
+            syn.options.window_scale,
+            Some(5),
+            "RFC 7323 2.2: 1 MiB needs a shift of 5"
+        );
+        assert_eq!(stream.state(), State::SynSent);
+        let mut hand = Hand::answering(&syn);
+        b.say(&hand.segment(SYN | ACK));
+        hand.snd += 1;
+        let ack = b.one();
+        assert_eq!((ack.flags, ack.seq, ack.ack), (ACK, syn.seq + 1, hand.snd));
+        assert_eq!(stream.state(), State::Established);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn the_stack_accepts() {
+    // Breaks when a listener answers wrongly, or hands a connection over before it is established.
+    each_shape(|mut b| {
+        let listener = b
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("free");
+        let mut hand = Hand::from_port(5000);
+        b.say(&hand.segment(SYN));
+        let syn_ack = b.one();
+        assert_eq!(syn_ack.flags, SYN | ACK);
+        assert_eq!(syn_ack.ack, hand.snd + 1);
+        assert_eq!(
+            syn_ack.options.window_scale, None,
+            "not offered, so not answered"
+        );
+        assert!(listener.accept().is_none());
+        hand.snd += 1;
+        hand.rcv = syn_ack.end();
+        let hello = hand.data(b"hello");
+        b.say(&hello);
+        let stream = listener
+            .accept()
+            .expect("established by the data's acknowledgement");
+        assert_eq!(stream.peer_addr(), hand.them);
+        assert_eq!(read(&stream), b"hello");
+        drop((stream, listener));
+        b.finish();
+    });
+}
+
+#[test]
+fn the_syn_is_repeated_with_back_off_and_then_given_up() {
+    // RFC 6298 (2.1), (5.5); RFC 9293 3.8.3: breaks when a SYN's timer is lost or runs otherwise.
+    let mut b = Bench::new();
+    let start = b.net.now();
+    let stream = b.connect();
+    b.run(secs(100));
+    let seen = b.seen();
+    assert_eq!(
+        times_ms(&seen, start),
+        [0, 1000, 3000, 7000, 15_000, 31_000]
+    );
+    assert!(seen.iter().all(|s| s.flags == SYN && s.seq == seen[0].seq));
+    assert_eq!(stream.error(), Some(SocketError::TimedOut));
+    assert_eq!(stream.state(), State::Closed);
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn the_answer_to_a_syn_is_repeated_with_back_off() {
+    // Breaks when a listener forgets a half-open connection, or keeps it for ever.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 1)
+        .expect("free");
+    let start = b.net.now();
+    b.say(&Hand::from_port(5000).segment(SYN));
+    b.run(secs(100));
+    assert_eq!(
+        times_ms(&b.seen(), start),
+        [0, 1000, 3000, 7000, 15_000, 31_000]
+    );
+    // Its place in the backlog is free again.
+    b.say(&Hand::from_port(5001).segment(SYN));
+    assert_eq!(b.one().flags, SYN | ACK);
+    drop(listener);
+    b.finish();
+}
+
+#[test]
+fn a_repeated_syn_is_answered_again() {
+    // RFC 9293 3.10.7.4: breaks when a lost SYN-ACK waits for our own timer.
+    each_shape(|mut b| {
+        let _listener = b
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("free");
+        let hand = Hand::from_port(5000);
+        b.say(&hand.segment(SYN));
+        let first = b.one();
+        b.run(ms(300));
+        b.say(&hand.segment(SYN));
+        let second = b.one();
+        assert_eq!((second.flags, second.seq), (SYN | ACK, first.seq));
+    });
+}
+
+#[test]
+fn a_connection_is_refused_by_a_reset() {
+    // RFC 9293 3.10.7.3: breaks when a refusal is not believed, or a forged one is.
+    each_shape(|mut b| {
+        let stream = b.connect();
+        let mut hand = Hand::answering(&b.one());
+        hand.snd = wire::SeqNum(0);
+        let forged = Segment {
+            ack: hand.rcv + 1,
+            ..hand.segment(RST | ACK)
+        };
+        b.say(&forged);
+        assert_eq!(
+            stream.state(),
+            State::SynSent,
+            "it acknowledges what was never sent"
+        );
+        b.say(&hand.segment(RST));
+        assert_eq!(stream.state(), State::SynSent, "it acknowledges nothing");
+        b.seen();
+        b.say(&hand.segment(RST | ACK));
+        assert_eq!(stream.error(), Some(SocketError::Refused));
+        assert_eq!(stream.recv_chain(1).err(), Some(SocketError::Refused));
+        drop(stream);
+        b.nothing();
+        b.finish();
+    });
+}
+
+#[test]
+fn a_connection_is_refused_by_icmp() {
+    // RFC 1122 4.2.3.9, RFC 5927 4.1: breaks when an error about our SYN is ignored, or one about
+    // something else believed.
+    for (kind, error) in [
+        ((3, 1), SocketError::Unreachable),
+        ((3, 3), SocketError::Refused),
+        ((3, 13), SocketError::Unreachable),
+    ] {
+        let mut b = Bench::new();
+        let stream = b.connect();
+        let syn = b.one();
+        let other = Segment {
+            seq: syn.seq + 77,
+            ..syn.clone()
+        };
+        b.net.complain(b.peer, &other, kind, [0; 4]);
+        b.run(ms(0));
+        assert_eq!(stream.state(), State::SynSent, "not about our segment");
+        b.net.complain(b.peer, &syn, kind, [0; 4]);
+        b.run(ms(0));
+        assert_eq!(stream.error(), Some(error), "{kind:?}");
+        drop(stream);
+        b.finish();
+    }
+}
+
+#[test]
+fn an_established_connection_survives_icmp() {
+    // RFC 5927 6: breaks when anybody can end a connection with a forged ICMP error.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    stream.send(b"data").expect("room");
+    b.run(ms(0));
+    let data = b.one();
+    for code in [0, 1, 2, 3, 13] {
+        b.net.complain(b.peer, &data, (3, code), [0; 4]);
+    }
+    b.run(ms(0));
+    assert_eq!(stream.state(), State::Established);
+    b.say(&hand.ack(&data));
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn both_ends_open_at_once() {
+    // RFC 9293 3.5, figure 8: breaks when a SYN in SYN-SENT is not answered by a SYN-ACK.
+    each_shape(|mut b| {
+        let stream = b.connect();
+        let syn = b.one();
+        let mut hand = Hand::answering(&syn);
+        b.say(&hand.segment(SYN));
+        let syn_ack = b.one();
+        assert_eq!((syn_ack.flags, syn_ack.seq), (SYN | ACK, syn.seq));
+        assert_eq!(syn_ack.ack, hand.snd + 1);
+        assert_eq!(stream.state(), State::SynReceived);
+        b.say(&hand.segment(SYN | ACK));
+        assert_eq!(stream.state(), State::Established);
+        hand.snd += 1;
+        let data = hand.data(b"both");
+        b.say(&data);
+        assert_eq!(read(&stream), b"both");
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn two_stacks_open_to_each_other_at_once() {
+    // The same with a real stack on both sides: breaks when they do not agree that it is one
+    // connection.
+    let mut net = Net::new(3);
+    let wire = net.wire(sim::Link::delay(ms(10)));
+    let nodes = [net.stack(), net.stack()];
+    let addrs = [SocketAddrV4::new(US, 1111), SocketAddrV4::new(THEM, 2222)];
+    for (node, addr) in nodes.iter().zip(addrs) {
+        net.plug(*node, wire, *addr.ip(), &sim::PortConfig::plain(MTU));
+    }
+    // Both know each other's Ethernet address already, so that the SYNs cross.
+    let warm = net
+        .at(nodes[0])
+        .tcp_connect(SocketAddrV4::new(US, 0), addrs[1])
+        .expect("free");
+    net.run_for(secs(1));
+    assert_eq!(warm.error(), Some(SocketError::Refused));
+    let one = net
+        .at(nodes[0])
+        .tcp_connect(addrs[0], addrs[1])
+        .expect("free");
+    let two = net
+        .at(nodes[1])
+        .tcp_connect(addrs[1], addrs[0])
+        .expect("free");
+    net.run_for(secs(1));
+    assert_eq!(
+        (one.state(), two.state()),
+        (State::Established, State::Established)
+    );
+    one.send(b"ping").expect("room");
+    two.send(b"pong").expect("room");
+    net.run_for(secs(1));
+    assert_eq!(
+        (read(&one), read(&two)),
+        (b"pong".to_vec(), b"ping".to_vec())
+    );
+}
+
+#[test]
+fn nobody_listens() {
+    // RFC 9293 3.5.2: breaks when a closed port is silent, or its reset is not believable.
+    each_shape(|mut b| {
+        let hand = Hand::from_port(5000);
+        b.say(&Segment {
+            data: b"x".to_vec(),
+            ..hand.segment(SYN)
+        });
+        let rst = b.one();
+        assert_eq!(
+            (rst.flags, rst.seq.0, rst.ack),
+            (RST | ACK, 0, hand.snd + 2)
+        );
+        b.say(&Segment {
+            ack: wire::SeqNum(77),
+            ..hand.segment(ACK)
+        });
+        let rst = b.one();
+        assert_eq!((rst.flags, rst.seq.0), (RST, 77));
+        b.say(&hand.segment(RST));
+        b.nothing();
+        b.finish();
+    });
+}
+
+#[test]
+fn a_listener_wants_a_syn() {
+    // RFC 9293 3.10.7.2: breaks when a stray segment makes a connection, or goes unanswered.
+    each_shape(|mut b| {
+        let listener = b
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("free");
+        let hand = Hand::from_port(5000);
+        b.say(&Segment {
+            ack: wire::SeqNum(99),
+            ..hand.segment(SYN | ACK)
+        });
+        assert_eq!((b.one().flags, listener.accept().is_none()), (RST, true));
+        b.say(&hand.segment(FIN));
+        b.say(&hand.segment(RST | SYN));
+        b.nothing();
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        drop(listener);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_full_backlog_stays_silent() {
+    // Breaks when a full backlog answers SYNs that it can't serve, or never recovers.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 2)
+        .expect("free");
+    let (one, two) = (
+        b.dial(5000, TcpOptions::default()),
+        b.dial(5001, TcpOptions::default()),
+    );
+    b.say(&Hand::from_port(5002).segment(SYN));
+    b.nothing();
+    let accepted = listener.accept().expect("two are waiting");
+    assert_eq!(accepted.peer_addr(), one.them);
+    let three = b.dial(5002, TcpOptions::default());
+    let rest: Vec<_> = std::iter::from_fn(|| listener.accept())
+        .map(|s| s.peer_addr())
+        .collect();
+    assert_eq!(rest, [two.them, three.them]);
+    let dropped = b.stack().stats().dropped;
+    assert!(
+        dropped
+            .iter()
+            .any(|(reason, n)| reason.name() == "tcp_listen_overflow" && *n == 1)
+    );
+    drop((accepted, listener));
+    b.finish();
+}
+
+#[test]
+fn a_dropped_listener_resets_who_waits() {
+    // Breaks when connections that nobody accepted stay, or their peers hear nothing.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 2)
+        .expect("free");
+    let hand = b.dial(5000, TcpOptions::default());
+    drop(listener);
+    b.run(ms(0));
+    let rst = b.one();
+    assert!(rst.has(RST));
+    assert_eq!(rst.seq, hand.rcv);
+    b.finish();
+}
+
+#[test]
+fn segments_are_as_large_as_the_peer_allows() {
+    // RFC 9293 3.7.1: breaks when the peer's MSS is ignored, or the default of 536 where it says none.
+    for (option, mss) in [
+        (Some(536), 536),
+        (Some(1000), 1000),
+        (Some(9000), MSS),
+        (None, 536),
+    ] {
+        let mut b = Bench::new();
+        let options = TcpOptions {
+            mss: option,
+            ..TcpOptions::default()
+        };
+        let (_, stream) = b.active_with(65_535, options);
+        stream.send(&bytes(5000)).expect("room");
+        b.run(ms(0));
+        let seen = b.seen();
+        assert_eq!(seen[0].data.len(), mss, "{option:?}");
+        assert!(seen.iter().all(|s| s.data.len() <= mss));
+    }
+}
+
+#[test]
+fn initial_sequence_numbers_are_unpredictable_yet_monotone() {
+    // RFC 6528 3: breaks when an outsider can compute them from those of his own connections, or when
+    // a new incarnation of a connection begins within the old one's numbers.
+    let isn = |seed: u64, port: u16, wait_us: u64| {
+        let mut net = Net::new(seed);
+        let wire = net.wire(sim::Link::PERFECT);
+        let node = net.stack();
+        net.plug(node, wire, US, &sim::PortConfig::plain(MTU));
+        let peer = net.peer(wire, THEM);
+        net.run_for(std::time::Duration::from_micros(wait_us));
+        let to = SocketAddrV4::new(THEM, PORT);
+        let stream = net
+            .at(node)
+            .tcp_connect(SocketAddrV4::new(US, port), to)
+            .expect("free");
+        net.run_for(ms(0));
+        drop(stream);
+        net.peer_mut(peer).take_segments()[0].seq
+    };
+    let base = isn(1, 1000, 0);
+    assert_eq!(
+        isn(1, 1000, 4000).since(base),
+        1000,
+        "4 microseconds a step"
+    );
+    let others = [isn(2, 1000, 0), isn(1, 1001, 0), isn(1, 1002, 0)];
+    for (i, other) in others.iter().enumerate() {
+        let distance = other.since(base).min(base.since(*other));
+        assert!(distance > 100_000, "{i}: {distance}");
+    }
+    let (one, two) = (others[1].since(base), others[2].since(others[1]));
+    assert_ne!(one, two, "neighbouring ports are equally far apart");
+}
+
+#[test]
+fn a_repeated_handshake_begins_with_a_patient_timer() {
+    // RFC 6298 (5.7): breaks when data is sent again after a second although nobody knows the trip.
+    let mut b = Bench::new();
+    let stream = b.connect();
+    b.run(ms(1500));
+    let syns = b.seen();
+    assert_eq!(syns.len(), 2);
+    let mut hand = Hand::answering(&syns[1]);
+    b.say(&hand.segment(SYN | ACK));
+    hand.snd += 1;
+    b.one();
+    let start = b.net.now();
+    stream.send(b"x").expect("room");
+    b.run(ms(3100));
+    assert_eq!(times_ms(&b.seen(), start), [0, 3000]);
+}
+
+#[test]
+fn what_is_written_before_the_handshake_is_sent_after_it() {
+    // Breaks when data or the end of a stream that is not established yet is forgotten.
+    each_shape(|mut b| {
+        let stream = b.connect();
+        let syn = b.one();
+        stream.send(b"early").expect("room");
+        stream.shutdown_write();
+        b.nothing();
+        let mut hand = Hand::answering(&syn);
+        b.say(&hand.segment(SYN | ACK));
+        hand.snd += 1;
+        let seen = b.seen();
+        let data: Vec<u8> = seen.iter().flat_map(|s| s.data.clone()).collect();
+        assert_eq!(data, b"early");
+        let last = seen.last().expect("there is data");
+        assert!(last.has(FIN));
+        assert_eq!(stream.state(), State::FinWait1);
+        drop(stream);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_stream_dropped_before_the_handshake_leaves_nothing() {
+    // RFC 9293 3.10.4: breaks when a connection attempt that nobody wants any more goes on.
+    let mut b = Bench::new();
+    drop(b.connect());
+    assert_eq!(b.stack().stats().tcp.connections, 0);
+    b.finish();
+}

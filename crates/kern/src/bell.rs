@@ -32,7 +32,7 @@
 //! Without the fences each could read what was there before the other's write, though both wrote: x86
 //! delays a store past a later load. Locks do not help where work and mark are under different ones.
 //!
-//! Locks: none. `tests/bell.rs` runs the protocol, and mistakes in it, in every order.
+//! Locks: none. `tests/models/bell.rs` runs the protocol, and mistakes in it, in every order.
 //! Source: the sleep flags of seed 003, and of every event loop since.
 
 use crate::prim::{AtomicBool, Ordering, fence};

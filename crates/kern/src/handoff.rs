@@ -36,7 +36,7 @@
 //! A put is one lock, no atomic of its own, and no wakeup while the receiver is busy. A take is one
 //! lock for as many things as wait, in O(1).
 //!
-//! Locks: the caller's class over row and state. `tests/handoff.rs` runs the protocol, and mistakes
+//! Locks: the caller's class over row and state. `tests/models/handoff.rs` runs the protocol, and mistakes
 //! in it, in every order (loom) and in many random ones (shuttle). Source: seed 003.
 
 use core::fmt;

@@ -27,6 +27,7 @@
 //! | [`bell`] | waking a worker that sleeps in a system call, only when it must |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
+//! | `model` | in its builds: a scenario in many orders, counted |
 //!
 //! Called by every crate of the workspace. Calls std, libc, and the crates named in Cargo.toml.
 #![deny(unsafe_code)]
@@ -48,6 +49,8 @@ pub mod handoff;
 pub mod invariant;
 #[allow(unsafe_code)] // the same, and the futex system call
 pub mod lock;
+#[cfg(any(loom, shuttle))]
+pub mod model;
 pub mod order;
 pub mod prim;
 #[allow(unsafe_code)] // getrandom

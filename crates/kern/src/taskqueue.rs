@@ -32,7 +32,7 @@
 //! that stops at its budget says so ([`Ran::more`]), and that caller comes back. A task that goes
 //! again is pushed by the runner itself, which is awake.
 //!
-//! Locks: [`order::TASKQUEUE`] over the queue. `tests/loom_taskqueue.rs` checks the protocol.
+//! Locks: [`order::TASKQUEUE`] over the queue. `tests/models/taskqueue.rs` checks the protocol.
 //! Source: seed 003 (the wakeup state machine of epair).
 
 use core::fmt;

@@ -13,9 +13,6 @@
 //! | `schedules/packets.rs` | the packet zone: frees beside sharers, drains, clusters at the limit |
 //! | `schedules/operations.rs` | three threads copym, split, pullup, append and free what they share |
 //!
-//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `MBUF_SEED` or the one that
-//! is always the same; a failure prints its seed and its schedule, and comes again with them.
-//!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib schedules`
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuf --lib schedules`
 
@@ -24,6 +21,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
+use kern::model::Model;
 #[cfg(loom)]
 use loom::thread;
 #[cfg(shuttle)]
@@ -47,57 +45,14 @@ struct Case {
     switches: usize,
 }
 
-/// Runs a scenario in every order within the bounds.
-#[cfg(loom)]
+/// Runs a scenario in every order within the bounds, or in as many random ones.
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
     plant(case.bug);
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(case.switches);
-    model.max_branches = 50_000;
-    let begin = std::time::Instant::now();
-    model.check(move || {
-        counted.fetch_add(1, Relaxed);
-        scenario();
-    });
-    let runs = runs.load(Relaxed);
-    println!("{name}: {runs} orders in {:?}", begin.elapsed());
-}
-
-/// How often a scenario is tried.
-#[cfg(shuttle)]
-const RUNS: usize = 10_000;
-/// The seed unless `MBUF_SEED` says another.
-#[cfg(shuttle)]
-const SEED: u64 = 4;
-
-/// Runs a scenario in random orders: half of them with a switch anywhere, half with few switches
-/// at places that matter the more for it.
-#[cfg(shuttle)]
-fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
-    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-    plant(case.bug);
-    let seed = std::env::var("MBUF_SEED").map_or(SEED, |seed| seed.parse().expect("a number"));
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    let runs = Arc::new(AtomicUsize::new(0));
-    let scenario = Arc::new(scenario);
-    let begin = std::time::Instant::now();
-    println!("{name}: MBUF_SEED={seed}");
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(seed, case.switches, RUNS / 2)),
-    ];
-    for scheduler in schedulers {
-        let (scenario, runs) = (Arc::clone(&scenario), Arc::clone(&runs));
-        shuttle::Runner::new(scheduler, config.clone()).run(move || {
-            runs.fetch_add(1, Relaxed);
-            scenario();
-        });
-    }
-    let runs = runs.load(Relaxed);
-    println!("{name}: {runs} orders in {:?}", begin.elapsed());
+    Model::new(name)
+        .switches(case.switches)
+        .runs(10_000)
+        .seed(4)
+        .check(scenario);
 }
 
 /// A scenario without mistakes.

@@ -16,9 +16,6 @@
 //! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
 //! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all.
 //!
-//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `UMA_SEED` or the one that
-//! is always the same; a failure prints its seed and its schedule, and comes again with them.
-//!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib schedules`
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
 
@@ -29,6 +26,7 @@ use core::alloc::Layout;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use kern::model::Model;
 #[cfg(loom)]
 use loom::thread;
 #[cfg(shuttle)]
@@ -56,52 +54,14 @@ struct Case {
     switches: usize,
 }
 
-/// Runs a scenario in every order within the bounds.
-#[cfg(loom)]
+/// Runs a scenario in every order within the bounds, or in as many random ones.
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
     plant(case.bug);
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(case.switches);
-    model.max_branches = 20_000;
-    let begin = std::time::Instant::now();
-    model.check(move || {
-        counted.fetch_add(1, Relaxed);
-        scenario();
-    });
-    let runs = runs.load(Relaxed);
-    println!("{name}: {runs} orders in {:?}", begin.elapsed());
-}
-
-/// How often a scenario is tried.
-#[cfg(shuttle)]
-const RUNS: usize = 10_000;
-/// The seed unless `UMA_SEED` says another.
-#[cfg(shuttle)]
-const SEED: u64 = 4;
-
-/// Runs a scenario in random orders: half of them with a switch anywhere, half with few switches
-/// at places that matter the more for it.
-#[cfg(shuttle)]
-fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
-    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-    plant(case.bug);
-    let seed = std::env::var("UMA_SEED").map_or(SEED, |seed| seed.parse().expect("a number"));
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    let scenario = Arc::new(scenario);
-    let begin = std::time::Instant::now();
-    println!("{name}: UMA_SEED={seed}");
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(seed, case.switches, RUNS / 2)),
-    ];
-    for scheduler in schedulers {
-        let scenario = Arc::clone(&scenario);
-        shuttle::Runner::new(scheduler, config.clone()).run(move || scenario());
-    }
-    println!("{name}: {RUNS} orders in {:?}", begin.elapsed());
+    Model::new(name)
+        .switches(case.switches)
+        .runs(10_000)
+        .seed(4)
+        .check(scenario);
 }
 
 /// A scenario without mistakes.

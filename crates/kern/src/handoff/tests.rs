@@ -1,4 +1,4 @@
-// Under a checker these would run outside of a model; tests/handoff.rs is for that.
+// Under a checker these would run outside of a model; tests/models/handoff.rs is for that.
 #![cfg(not(any(loom, shuttle)))]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-// Under loom these would run outside a model; tests/loom_taskqueue.rs is for that.
+// Under loom these would run outside a model; tests/models/taskqueue.rs is for that.
 #![cfg(not(loom))]
 
 use std::sync::OnceLock;

@@ -8,13 +8,9 @@ use super::scheme::{Line, Scheme};
 use super::schemes::{Always, MutexState, TwoRings, TwoRingsFlags};
 use kern::Taskqueue;
 use kern::prim::{AtomicBool, AtomicUsize, Ordering};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use std::sync::Arc;
 
-/// How often a scheme is tried. Those that fail do so in some hundred.
-const RUNS: usize = 100_000;
-const SEED: u64 = 3;
 /// Packets of each of two transmitters.
 const PACKETS: usize = 2;
 
@@ -51,15 +47,8 @@ fn nothing_is_stranded<S: Scheme<usize>>() {
 }
 
 fn check<S: Scheme<usize>>() {
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(SEED, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(SEED, 3, RUNS / 2)),
-    ];
-    println!("{}: seed {SEED}", S::NAME);
-    for scheduler in schedulers {
-        let config = shuttle::Config::new();
-        shuttle::Runner::new(scheduler, config).run(nothing_is_stranded::<S>);
-    }
+    // Those that fail do so in some hundred.
+    kern::model::Model::new(S::NAME).check(nothing_is_stranded::<S>);
 }
 
 #[test]

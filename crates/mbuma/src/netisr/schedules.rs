@@ -14,8 +14,6 @@
 //! | [`Mistake::IdleUnseen`] | a worker looks whether something waits, and then goes idle |
 //! | [`Mistake::LostKick`] | who lets go of a work leaves something and tells nobody |
 //!
-//! The seed is in `NETISR_SEED`, or always the same; a failure prints it and its schedule.
-//!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib netisr::schedules`
 
 use std::collections::VecDeque;
@@ -25,7 +23,6 @@ use kern::handoff::Row;
 use kern::prim::{AtomicU64, Condvar, Mutex, Ordering};
 use kern::{LockClass, order};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread;
 
 use super::lane::{Lane, Way};
@@ -41,18 +38,15 @@ const FLOWS: usize = 2;
 
 static KICKS: LockClass = LockClass::new("model", order::UNRANKED);
 
-fn check(runs: usize, scenario: impl Fn() + Send + Sync + 'static) {
-    let seed = std::env::var("NETISR_SEED").ok();
-    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x0e7_2004);
-    println!("NETISR_SEED={seed}");
-    shuttle::Runner::new(
-        RandomScheduler::new_from_seed(seed, runs),
-        shuttle::Config::new(),
-    )
-    .run(scenario);
+fn check(name: String, runs: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    kern::model::Model::new(name)
+        .runs(runs)
+        .any_switches()
+        .seed(0x0e7_2004)
+        .check(scenario);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
     BlindDirect,
@@ -334,13 +328,15 @@ fn netisr_workstream(cpus: usize, policy: Option<Dispatch>, loops: bool, mistake
 }
 
 fn right(cpus: usize, loops: bool) {
-    check(RUNS, move || {
+    let loops_too = if loops { ", to ourselves" } else { "" };
+    let name = format!("netisr workstream, {cpus} CPUs{loops_too}");
+    check(name, RUNS, move || {
         netisr_workstream(cpus, None, loops, Mistake::None)
     });
 }
 
 fn wrong(mistake: Mistake, policy: Option<Dispatch>) {
-    check(MISTAKE_RUNS, move || {
+    check(format!("{mistake:?}, not found"), MISTAKE_RUNS, move || {
         netisr_workstream(2, policy, false, mistake)
     });
 }

@@ -16,18 +16,16 @@
 //! | [`Mistake::ForgottenWakes`] | whoever brings data does not call whom it should |
 //! | [`Mistake::WakeUnderLock`] | wakers are called with the socket's lock held |
 //!
-//! The seed is in `WAKEUP_SEED`, or always the same; a failure prints it and its schedule.
-//!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib socket::schedules`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
+use kern::model::Model;
 use kern::{Random, Time, VirtualClock};
 use mbuf::Chain;
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread;
 use wire::SeqNum;
 
@@ -40,9 +38,6 @@ use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, Datagram};
 use crate::{Config, batch::Batch};
 
-/// How often each scenario is tried: so many rounds in each of so many stacks.
-const ROUNDS: usize = 10;
-const RUNS: usize = 10_000;
 const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 53);
 const PEER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 5000);
 
@@ -54,19 +49,16 @@ enum Mistake {
     WakeUnderLock,
 }
 
-fn check(scenario: fn(&Stack, Mistake), mistake: Mistake) {
-    let seed = std::env::var("WAKEUP_SEED").ok();
-    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x050c_1994);
-    println!("WAKEUP_SEED={seed}");
-    let mut config = shuttle::Config::new();
-    config.stack_size = 0x20000;
-    let scheduler = RandomScheduler::new_from_seed(seed, RUNS);
-    shuttle::Runner::new(scheduler, config).run(move || {
+fn check(name: &str, scenario: fn(&Stack, Mistake), mistake: Mistake) {
+    let run = move || {
         let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
         let config = Config::new(clock, Random::from_seed(1));
-        let stack = Stack::new(config).expect("address space");
-        (0..ROUNDS).for_each(|_| scenario(&stack, mistake));
-    });
+        scenario(&Stack::new(config).expect("address space"), mistake);
+    };
+    Model::new(format!("{name}, {mistake:?}"))
+        .any_switches()
+        .seed(0x050c_1994)
+        .check(run);
 }
 
 fn spawn(run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
@@ -242,35 +234,39 @@ fn an_end(stack: &Stack, mistake: Mistake) {
 #[test]
 fn socket_wakeup_of_datagrams() {
     // Breaks if a reader sleeps while a datagram waits, or a waker is called under a lock.
-    check(datagrams, Mistake::None);
+    check("socket wakeup, datagrams", datagrams, Mistake::None);
 }
 
 #[test]
 fn socket_wakeup_at_an_end() {
     // Breaks if a reader sleeps on after the end: as after `abort` by another thread, once.
-    check(an_end, Mistake::None);
+    check("socket wakeup, an end", an_end, Mistake::None);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_a_waker_left_too_late() {
-    check(datagrams, Mistake::LateWaker);
+    check("socket wakeup, datagrams", datagrams, Mistake::LateWaker);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_datagrams_that_wake_nobody() {
-    check(datagrams, Mistake::ForgottenWakes);
+    check(
+        "socket wakeup, datagrams",
+        datagrams,
+        Mistake::ForgottenWakes,
+    );
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_an_end_that_wakes_nobody() {
-    check(an_end, Mistake::ForgottenWakes);
+    check("socket wakeup, an end", an_end, Mistake::ForgottenWakes);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_a_waker_called_under_a_lock() {
-    check(an_end, Mistake::WakeUnderLock);
+    check("socket wakeup, an end", an_end, Mistake::WakeUnderLock);
 }

@@ -11,17 +11,15 @@
 //! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more, and no wheel
 //! has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
-//! The seed is in `TCP_SEED`, or always the same; a failure prints it and its schedule.
-//!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::schedules`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kern::model::Model;
 use kern::{Random, Time, VirtualClock};
 use mbuf::Chain;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
@@ -35,9 +33,6 @@ use crate::socket::{Interceptor, Refusal};
 use crate::stack::Stack;
 use crate::{Config, IfAddr, IfConfig, ip4};
 
-/// How often a scenario is tried: so many races, one after the other, in each of so many stacks.
-const RACES: usize = 10;
-const RUNS: usize = 10_000;
 /// What the peer says next, and what a SYN says that it wants to begin anew.
 const NEXT: SeqNum = SeqNum(1000);
 const ANEW: SeqNum = SeqNum(2000);
@@ -46,19 +41,8 @@ const ISS: SeqNum = SeqNum(99);
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
-fn check(scenario: fn()) {
-    let seed = std::env::var("TCP_SEED").ok().and_then(|s| s.parse().ok());
-    let seed = seed.unwrap_or(0x0793_1981);
-    println!("TCP_SEED={seed}");
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(seed, 3, RUNS / 2)),
-    ];
-    for scheduler in schedulers {
-        let mut config = shuttle::Config::new();
-        config.stack_size = 0x20000;
-        shuttle::Runner::new(scheduler, config).run(scenario);
-    }
+fn check(name: &str, scenario: fn()) {
+    Model::new(name).seed(0x0793_1981).check(scenario);
 }
 
 /// A stack without connections.
@@ -195,19 +179,15 @@ type Act = fn(&World, &Arc<Inpcb>);
 
 fn run(planted: Option<Planted>, acts: [Act; 3]) {
     let world = World::new(planted);
-    for _ in 0..RACES {
-        let old = waiting_connection(&world.stack);
-        let threads = acts.map(|act| {
-            let (world, old) = (Arc::clone(&world), Arc::clone(&old));
-            thread::spawn(move || act(&world, &old))
-        });
-        for thread in threads {
-            thread.join().expect("no panic");
-        }
-        world.judge(&old);
-        // Whatever is left of it goes.
-        close(&world, &old);
+    let old = waiting_connection(&world.stack);
+    let threads = acts.map(|act| {
+        let (world, old) = (Arc::clone(&world), Arc::clone(&old));
+        thread::spawn(move || act(&world, &old))
+    });
+    for thread in threads {
+        thread.join().expect("no panic");
     }
+    world.judge(&old);
 }
 
 /// An old segment, once more; it asks for nothing.
@@ -257,23 +237,27 @@ fn timer(planted: Option<Planted>) {
 #[test]
 fn lookup_against_close() {
     // Breaks if a lookup finds what is gone, or a connection that ends takes its successor along.
-    check(|| lookups(None));
+    check("lookup against close", || lookups(None));
 }
 
 #[test]
 #[should_panic(expected = "the successor is lost")]
 fn lookup_against_close_finds_a_removal_by_key() {
-    check(|| lookups(Some(Planted::LostSuccessor)));
+    check("a removal by key, not found", || {
+        lookups(Some(Planted::LostSuccessor))
+    });
 }
 
 #[test]
 fn timer_against_close() {
     // Breaks if a timer touches a successor, or an entry outlives its connection on a wheel.
-    check(|| timer(None));
+    check("timer against close", || timer(None));
 }
 
 #[test]
 #[should_panic(expected = "on a wheel")]
 fn timer_against_close_finds_a_forgotten_entry() {
-    check(|| timer(Some(Planted::ForgottenEntry)));
+    check("a forgotten entry, not found", || {
+        timer(Some(Planted::ForgottenEntry))
+    });
 }

@@ -11,17 +11,15 @@
 //! | accept | who waits for a connection, or for a place in the backlog, is woken |
 //! | a passed socket | a socket is in flight, or has a handle, at every look |
 //!
-//! The seed is in `UNIX_SEED`, or always the same; a failure prints it and its schedule.
-//!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib unix::schedules`
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use kern::model::Model;
 use kern::prim::{Condvar, Mutex};
 use kern::{LockClass, order};
 use mbuf::{MSIZE, MbufPool, PoolConfig};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread;
 
 use super::*;
@@ -31,12 +29,11 @@ use crate::socket::park::Parker;
 const RUNS: usize = 5000;
 
 fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    let seed = std::env::var("UNIX_SEED").ok().and_then(|s| s.parse().ok());
-    let seed = seed.unwrap_or(0x0556_2004);
-    println!("UNIX_SEED={seed}");
-    let mut config = shuttle::Config::new();
-    config.stack_size = 0x20000;
-    shuttle::Runner::new(RandomScheduler::new_from_seed(seed, RUNS), config).run(scenario);
+    Model::new("UNIX sockets")
+        .runs(RUNS)
+        .any_switches()
+        .seed(0x0556_2004)
+        .check(scenario);
 }
 
 /// Sockets of a stack whose buffers hold `records` empty records. Its pool is never asked for anything.

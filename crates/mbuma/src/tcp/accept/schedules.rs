@@ -13,18 +13,16 @@
 //! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
 //! | [`Mistake::TwoLooks`] | a place is taken on the word of an earlier look |
 //!
-//! The seed is in `ACCEPT_SEED`, or always the same; a failure prints it and its schedule.
-//!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::accept::schedules`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::task::Poll;
 
+use kern::model::Model;
 use kern::prim::Condvar;
 use kern::{LockClass, Random, Time, VirtualClock};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
 use shuttle::thread;
 use wire::SeqNum;
 
@@ -35,9 +33,6 @@ use crate::socket::park::Parker;
 use crate::stack::Stack;
 use crate::tcp::pcb::{Key, State, Tcb};
 
-/// How often the right protocol is tried, in each of two scenarios: so many rounds in each of so many stacks.
-const ROUNDS: usize = 10;
-const RUNS: usize = 10_000;
 const BACKLOG: usize = 2;
 /// Peers, and connections that each begins.
 const PEERS: u16 = 2;
@@ -57,7 +52,7 @@ enum Mistake {
     TwoLooks,
 }
 
-struct Model {
+struct Listening {
     stack: Stack,
     queue: Arc<AcceptQueue>,
     mistake: Mistake,
@@ -66,7 +61,7 @@ struct Model {
     changed: Condvar,
 }
 
-impl Model {
+impl Listening {
     fn new(stack: &Stack, mistake: Mistake) -> (Arc<Self>, TcpListener) {
         let listener = stack
             .tcp_listen(
@@ -209,14 +204,11 @@ impl Model {
     }
 }
 
-fn check(scenario: fn(Mistake), mistake: Mistake) {
-    let seed = std::env::var("ACCEPT_SEED").ok();
-    let seed = seed.and_then(|s| s.parse().ok()).unwrap_or(0x0acc_2004);
-    println!("ACCEPT_SEED={seed}");
-    let mut config = shuttle::Config::new();
-    config.stack_size = 0x20000;
-    let scheduler = RandomScheduler::new_from_seed(seed, RUNS);
-    shuttle::Runner::new(scheduler, config).run(move || scenario(mistake));
+fn check(name: &str, scenario: fn(Mistake), mistake: Mistake) {
+    Model::new(format!("{name}, {mistake:?}"))
+        .any_switches()
+        .seed(0x0acc_2004)
+        .check(move || scenario(mistake));
 }
 
 fn stack() -> Stack {
@@ -224,7 +216,7 @@ fn stack() -> Stack {
     Stack::new(Config::new(clock, Random::from_seed(1))).expect("address space")
 }
 
-fn start_peers(model: &Arc<Model>) -> Vec<thread::JoinHandle<()>> {
+fn start_peers(model: &Arc<Listening>) -> Vec<thread::JoinHandle<()>> {
     let start = |peer| {
         let model = Arc::clone(model);
         thread::spawn(move || model.peer(peer))
@@ -240,63 +232,59 @@ fn join(threads: Vec<thread::JoinHandle<()>>) {
 /// A user accepts all that come.
 fn accepting(mistake: Mistake) {
     let stack = stack();
-    for _ in 0..ROUNDS {
-        let (model, listener) = Model::new(&stack, mistake);
-        let mut threads = start_peers(&model);
-        let users = Arc::clone(&model);
-        threads.push(thread::spawn(move || users.user(&listener)));
-        model.wait_for_all();
-        assert!(model.connect(LAST), "a place is lost");
-        join(threads);
-        model.judge();
-    }
+    let (model, listener) = Listening::new(&stack, mistake);
+    let mut threads = start_peers(&model);
+    let users = Arc::clone(&model);
+    threads.push(thread::spawn(move || users.user(&listener)));
+    model.wait_for_all();
+    assert!(model.connect(LAST), "a place is lost");
+    join(threads);
+    model.judge();
 }
 
 /// A user accepts at most one, and goes.
 fn closing(mistake: Mistake) {
     let stack = stack();
-    for _ in 0..ROUNDS {
-        let (model, listener) = Model::new(&stack, mistake);
-        let threads = start_peers(&model);
-        drop(listener.accept());
-        drop(listener);
-        join(threads);
-        model.judge();
-    }
+    let (model, listener) = Listening::new(&stack, mistake);
+    let threads = start_peers(&model);
+    drop(listener.accept());
+    drop(listener);
+    join(threads);
+    model.judge();
 }
 
 #[test]
 fn accept_queue() {
     // Breaks if a user sleeps while a connection waits, a place is lost, or the backlog does not hold.
-    check(accepting, Mistake::None);
+    check("accept queue", accepting, Mistake::None);
 }
 
 #[test]
 fn accept_queue_against_close() {
     // Breaks if a connection is queued where nobody will ever look, and stays for ever.
-    check(closing, Mistake::None);
+    check("accept queue against close", closing, Mistake::None);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn accept_queue_finds_a_waker_left_too_late() {
-    check(accepting, Mistake::LateWaker);
+    check("accept queue", accepting, Mistake::LateWaker);
 }
 
 #[test]
 #[should_panic(expected = "nobody ended a connection")]
 fn accept_queue_finds_a_close_that_was_not_seen() {
-    check(closing, Mistake::UnseenClose);
+    check("accept queue against close", closing, Mistake::UnseenClose);
 }
 
 #[test]
 #[should_panic(expected = "a place is lost")]
 fn accept_queue_finds_a_place_that_is_kept() {
-    check(accepting, Mistake::KeptPlace);
+    check("accept queue", accepting, Mistake::KeptPlace);
 }
 
 #[test]
 #[should_panic(expected = "more than the backlog")]
 fn accept_queue_finds_a_place_taken_twice() {
-    check(accepting, Mistake::TwoLooks);
+    check("accept queue", accepting, Mistake::TwoLooks);
 }

@@ -1,17 +1,11 @@
 //! The protocol of [`kern::bell`] in every order, and with every value that the orderings allow (loom),
 //! and in many random orders (shuttle): no wakeup is lost. The planted mistakes must be found.
-//!
-//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `KERN_SEED` or the one that
-//! is always the same; a failure prints its seed and schedule. It takes every ordering for the strongest,
-//! so the missing fence is for loom to find.
-//!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --test bell`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p kern --test bell`
-#![cfg(any(loom, shuttle))]
+//! (The missing fence is for loom to find.)
 
 use std::sync::Arc;
 
 use kern::bell::Bell;
+use kern::model::Model;
 use kern::prim::{AtomicBool, Condvar, Mutex, Ordering};
 use kern::{LockClass, order};
 #[cfg(loom)]
@@ -187,46 +181,17 @@ fn scene<B: Bells>() {
         .for_each(|other| other.join().expect("no panic"));
 }
 
-/// Runs the scenario in every order with at most three preemptions.
-#[cfg(loom)]
-fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(scenario);
-}
-
-/// How often the scenario is tried.
-#[cfg(shuttle)]
-const RUNS: usize = 100_000;
-
-/// Runs the scenario in random orders: half of them with a switch anywhere, half with few.
-#[cfg(shuttle)]
-fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-    let seed = std::env::var("KERN_SEED").map_or(3, |seed| seed.parse().expect("a number"));
-    println!("KERN_SEED={seed}");
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(seed, 3, RUNS / 2)),
-    ];
-    let scenario = Arc::new(scenario);
-    for scheduler in schedulers {
-        let scenario = Arc::clone(&scenario);
-        shuttle::Runner::new(scheduler, shuttle::Config::new()).run(move || scenario());
-    }
-}
-
 #[test]
 fn worker_sleep_loses_no_wakeup() {
     // Breaks if an order exists in which work lies there, and the worker sleeps, and nobody wakes it.
-    check(scene::<Bell>);
+    Model::new("worker sleep").check(scene::<Bell>);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_worker_that_does_not_look_again() {
     // Breaks if the scenario is blind to work that comes between the look and the sleep.
-    check(scene::<LooksFirst>);
+    Model::new("no second look, not found").check(scene::<LooksFirst>);
 }
 
 #[cfg(loom)]
@@ -234,5 +199,5 @@ fn finds_a_worker_that_does_not_look_again() {
 #[should_panic(expected = "deadlock")]
 fn finds_a_missing_fence() {
     // Breaks if the scenario is blind to a store that is seen later than it was made.
-    check(scene::<NoFence>);
+    Model::new("no fence, not found").check(scene::<NoFence>);
 }

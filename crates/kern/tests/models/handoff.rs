@@ -6,18 +6,12 @@
 //! | [`traffic`] | epair queue: transmitters against the receiver's task |
 //! | [`moving`] | interface moved to another stack, against input and transmitters |
 //! | [`destroying`] | interface destroyed, against input and transmitters |
-//!
-//! Under shuttle each scenario is tried [`RUNS`] times, from the seed in `KERN_SEED` or the one that
-//! is always the same; a failure prints its seed and schedule.
-//!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --test handoff`
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p kern --test handoff`
-#![cfg(any(loom, shuttle))]
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use kern::handoff::{Handoff, Put, Receiver, Row, Taken};
+use kern::model::Model;
 use kern::prim::{AtomicBool, Mutex, Ordering};
 use kern::{LockClass, order};
 #[cfg(loom)]
@@ -370,75 +364,47 @@ fn destroying<Q: Queue, const BUG: u8>() {
     assert_eq!(seen, all(1), "a packet was lost or doubled");
 }
 
-/// Runs a scenario in every order with at most three preemptions.
-#[cfg(loom)]
-fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(scenario);
-}
-
-/// How often a scenario is tried.
-#[cfg(shuttle)]
-const RUNS: usize = 100_000;
-
-/// Runs a scenario in random orders: half of them with a switch anywhere, half with few.
-#[cfg(shuttle)]
-fn check(scenario: impl Fn() + Send + Sync + 'static) {
-    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
-    let seed = std::env::var("KERN_SEED").map_or(3, |seed| seed.parse().expect("a number"));
-    println!("KERN_SEED={seed}");
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(seed, RUNS / 2)),
-        Box::new(PctScheduler::new_from_seed(seed, 3, RUNS / 2)),
-    ];
-    let scenario = Arc::new(scenario);
-    for scheduler in schedulers {
-        let scenario = Arc::clone(&scenario);
-        shuttle::Runner::new(scheduler, shuttle::Config::new()).run(move || scenario());
-    }
-}
-
 type Real = Handoff<Numbers>;
 
 #[test]
 fn epair_queue_loses_no_wakeup() {
     // Breaks if an order exists in which something waits and nobody was told.
-    check(traffic::<Real, NONE>);
+    Model::new("epair queue").check(traffic::<Real, NONE>);
 }
 
 #[test]
 fn interface_moved_against_input() {
     // Breaks if an order exists in which a packet is lost, or a wakeup goes to who is no receiver.
-    check(moving::<Real, NONE>);
+    Model::new("interface moved against input").check(moving::<Real, NONE>);
 }
 
 #[test]
 fn interface_destroyed_against_input() {
     // Breaks if an order exists in which a packet outlives the interface that it is for.
-    check(destroying::<Real, NONE>);
+    Model::new("interface destroyed against input").check(destroying::<Real, NONE>);
 }
 
 #[test]
 fn the_copy_is_right_without_a_mistake() {
     // Breaks if what the mistakes are planted in is wrong itself.
-    check(traffic::<Planted<NONE>, NONE>);
-    check(moving::<Planted<NONE>, NONE>);
-    check(destroying::<Planted<NONE>, NONE>);
+    Model::new("epair queue, the copy").check(traffic::<Planted<NONE>, NONE>);
+    Model::new("interface moved, the copy").check(moving::<Planted<NONE>, NONE>);
+    Model::new("interface destroyed, the copy").check(destroying::<Planted<NONE>, NONE>);
 }
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_receiver_that_sleeps_after_a_look() {
     // Breaks if the scenario is blind to a put between the look and the sleep.
-    check(traffic::<Planted<SLEEPS_AFTER_A_LOOK>, NONE>);
+    Model::new("sleeps after a look, not found")
+        .check(traffic::<Planted<SLEEPS_AFTER_A_LOOK>, NONE>);
 }
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_receiver_that_does_not_come_back() {
     // Breaks if the scenario is blind to what came while the receiver was busy.
-    check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
+    Model::new("sleeps after a row, not found").check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
 }
 
 #[test]
@@ -446,19 +412,20 @@ fn finds_a_receiver_that_does_not_come_back() {
 fn finds_a_take_by_the_receiver_before() {
     // Breaks if the scenario is blind to packets that reach a stack which the interface has left, and
     // to a new receiver that is left asleep: which one is found first depends on the checker.
-    check(moving::<Planted<TAKES_AFTER_IT_LEFT>, NONE>);
+    Model::new("takes after it left, not found")
+        .check(moving::<Planted<TAKES_AFTER_IT_LEFT>, NONE>);
 }
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_receiver_that_opens_silently() {
     // Breaks if the scenario is blind to what came between opening and the waker.
-    check(moving::<Planted<OPENS_SILENTLY>, NONE>);
+    Model::new("opens silently, not found").check(moving::<Planted<OPENS_SILENTLY>, NONE>);
 }
 
 #[test]
 #[should_panic(expected = "a packet waits for nobody")]
 fn finds_a_row_that_is_left_behind() {
     // Breaks if the scenario is blind to packets of an interface that is gone.
-    check(destroying::<Planted<LEAVES_A_ROW>, NONE>);
+    Model::new("leaves a row, not found").check(destroying::<Planted<LEAVES_A_ROW>, NONE>);
 }

@@ -1,0 +1,119 @@
+//! [`Model`]: a scenario of threads, run by a schedule checker in many orders, and how many there were.
+//!
+//! Built for the checkers only. Under loom it is every order within the bound of preemptions; under shuttle a number
+//! of random ones, half of them with a switch anywhere, half with few, at places that matter the more for it.
+//!
+//! Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure prints it and its
+//! schedule. The number of orders is counted, and written to standard error past the test harness, which keeps what
+//! tests print to itself: so a run of all models shows what it is worth.
+//!
+//! Called by the models: `schedules.rs` in several crates, and `tests/models`. Calls loom or shuttle.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+/// How a scenario is run.
+#[derive(Clone, Debug)]
+#[cfg_attr(loom, allow(dead_code))] // seed and number are of random orders
+pub struct Model {
+    name: String,
+    switches: Option<usize>,
+    runs: usize,
+    seed: u64,
+}
+
+impl Model {
+    /// 100,000 random orders, or all with at most three preemptions.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            switches: Some(3),
+            runs: 100_000,
+            seed: 3,
+        }
+    }
+
+    /// How often threads are switched in one run, beside where they wait or end.
+    #[must_use]
+    pub fn switches(mut self, switches: usize) -> Self {
+        self.switches = Some(switches);
+        self
+    }
+
+    /// However often threads are switched. Under shuttle: anywhere, in all runs.
+    #[must_use]
+    pub fn any_switches(mut self) -> Self {
+        self.switches = None;
+        self
+    }
+
+    /// How many random orders are tried.
+    #[must_use]
+    pub fn runs(mut self, runs: usize) -> Self {
+        self.runs = runs;
+        self
+    }
+
+    /// The seed of the random orders, unless `MODEL_SEED` says another.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Runs `scenario` in all these orders.
+    ///
+    /// # Panics
+    ///
+    /// As the scenario does in one of them, or if there were fewer than it was told.
+    pub fn check(self, scenario: impl Fn() + Send + Sync + 'static) {
+        let orders = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&orders);
+        let begin = Instant::now();
+        self.run(Arc::new(move || {
+            counted.fetch_add(1, Relaxed);
+            scenario();
+        }));
+        let orders = orders.load(Relaxed);
+        #[cfg(all(shuttle, not(loom)))]
+        assert!(orders >= self.runs, "{orders} orders");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}: {orders} orders in {:.1?}",
+            self.name,
+            begin.elapsed()
+        );
+    }
+
+    #[cfg(loom)]
+    fn run(&self, scenario: Arc<impl Fn() + Send + Sync + 'static>) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = self.switches;
+        model.max_branches = 50_000;
+        model.check(move || scenario());
+    }
+
+    #[cfg(all(shuttle, not(loom)))]
+    fn run(&self, scenario: Arc<impl Fn() + Send + Sync + 'static>) {
+        use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+        let seed = std::env::var("MODEL_SEED").map(|seed| seed.parse().expect("a number"));
+        let seed = seed.unwrap_or(self.seed);
+        println!("{}: MODEL_SEED={seed}", self.name);
+        let seldom = self.switches.map_or(0, |_| self.runs / 2);
+        let anywhere = RandomScheduler::new_from_seed(seed, self.runs - seldom);
+        let mut schedulers: Vec<Box<dyn Scheduler + Send>> = vec![Box::new(anywhere)];
+        if let Some(switches) = self.switches {
+            schedulers.push(Box::new(PctScheduler::new_from_seed(
+                seed, switches, seldom,
+            )));
+        }
+        for scheduler in schedulers {
+            let scenario = Arc::clone(&scenario);
+            let mut config = shuttle::Config::new();
+            config.stack_size = 1 << 18;
+            shuttle::Runner::new(scheduler, config).run(move || scenario());
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Called by: people, and `.ci/run`. Calls: cargo, and the checks in [`tidy`].
 
+mod programs;
 mod steps;
 mod tidy;
 mod witness_cost;

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Instant;
 
-use crate::{tidy, witness_cost};
+use crate::{programs, tidy, witness_cost};
 
 /// One step.
 pub(crate) struct Step {
@@ -83,7 +83,7 @@ fn cargo(args: &str, vars: &[(&str, &str)]) -> bool {
     run_command(&mut command)
 }
 
-fn run_command(command: &mut Command) -> bool {
+pub(crate) fn run_command(command: &mut Command) -> bool {
     match command.status() {
         Ok(status) => status.success(),
         Err(e) => {
@@ -113,11 +113,8 @@ fn test() -> bool {
 
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, nothing may hang.
 fn giant() -> bool {
-    cargo(
-        "test -q -p mbuma --lib --test giant --test epair --test net_udp --test net_blocking \
-         --test netisr_threads --test unix_threads",
-        &[("MBUMA_GIANT", "1")],
-    )
+    let tests = ["mbuma", "giant", "epair", "net", "netisr_threads", "unix"];
+    programs::run("mbuma", &tests, &[("MBUMA_GIANT", "1")])
 }
 
 /// Both kinds of models side by side: each builds for long on one CPU.
@@ -130,60 +127,52 @@ fn models() -> bool {
 }
 
 fn loom() -> bool {
-    // A directory of its own: the flag rebuilds everything.
-    let dir = target_dir().join("loom");
-    let vars = [
-        ("RUSTFLAGS", "--cfg loom"),
-        ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-    ];
-    cargo(
-        "test -q -p kern --release --test loom_taskqueue --test handoff --test bell",
-        &vars,
-    ) && cargo("test -q -p kern --release --lib -- loom_tests", &vars)
-        && cargo(
-            "test -q -p uma --release --lib -- loom_tests schedules",
-            &vars,
-        )
-        && cargo(
-            "test -q -p mbuf --release --lib -- loom_tests schedules",
-            &vars,
-        )
+    under(
+        "loom",
+        &[
+            "-p kern --test models",
+            "-p kern --lib -- loom_tests",
+            "-p uma -p mbuf --lib -- loom_tests schedules",
+        ],
+    )
 }
 
 /// Random orders of the protocols of the allocator, of packets that share clusters, of the stack and of
 /// hand-offs, by a seed.
 fn shuttle() -> bool {
-    under_shuttle(&[
-        "-p uma --release --lib -- schedules",
-        "-p mbuma --release --lib -- schedules",
-        "-p kern --release --test handoff --test bell",
-        "-p mbuf --release --lib -- schedules",
-    ])
+    under(
+        "shuttle",
+        &[
+            "-p uma -p mbuf -p mbuma --lib -- schedules",
+            "-p kern --test models",
+        ],
+    )
 }
 
 /// Random orders of the hand-offs of seed 003, which must be found wrong.
 fn schemes() -> bool {
-    under_shuttle(&["-p lab --release --lib -- epair::schedules"])
+    under("shuttle", &["-p lab --lib -- epair::schedules"])
 }
 
-fn under_shuttle(tests: &[&str]) -> bool {
-    let dir = target_dir().join("shuttle");
+/// Models by a checker, in a directory of its own: the flag rebuilds everything.
+fn under(checker: &str, tests: &[&str]) -> bool {
+    let dir = target_dir().join(checker);
     let vars = [
-        ("RUSTFLAGS", "--cfg shuttle"),
+        ("RUSTFLAGS", &*format!("--cfg {checker}")),
         ("CARGO_TARGET_DIR", &*dir.to_string_lossy()),
-        // Orders need speed, not the last of it. (loom's threads have small stacks, which need it.)
+        // Orders need speed, not the last of it.
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ];
     tests
         .iter()
-        .all(|test| cargo(&format!("test -q {test}"), &vars))
+        .all(|test| cargo(&format!("test -q --release {test}"), &vars))
 }
 
 /// The allocator again: its caches under locks, as where sections do not work; and with the checks
 /// that cost.
 fn uma() -> bool {
-    cargo("test -q -p uma", &[("UMA_PERCPU", "locked")])
+    programs::run("uma", &[], &[("UMA_PERCPU", "locked")])
         && cargo("test -q -p uma --features invariants", &[])
         && cargo(
             "test -q -p mbuf --features invariants --lib --test fail",

@@ -1,0 +1,74 @@
+//! The test programs that `cargo test --workspace` built, run again as they are.
+//!
+//! To cargo, a crate's tests alone are another build than the same tests in the workspace: what its dependencies are
+//! built with depends on who else is there. That is a minute for nothing.
+//!
+//! Called by: `steps.rs`. Calls: cargo, for the programs' names.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::steps::run_command;
+
+/// Runs a crate's test programs, all or those of these names, in its directory.
+pub(crate) fn run(package: &str, names: &[&str], vars: &[(&str, &str)]) -> bool {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["test", "-q", "--workspace", "--no-run"])
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output();
+    let Ok(output) = output.inspect_err(|e| eprintln!("can't run cargo: {e}")) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let wanted = |program: &Program<'_>| {
+        program.package() == Some(package) && (names.is_empty() || names.contains(&program.name))
+    };
+    let found: Vec<_> = text.lines().filter_map(parse).filter(wanted).collect();
+    if !output.status.success() || found.is_empty() || found.len() < names.len() {
+        eprintln!("{} programs of {package}", found.len());
+        return false;
+    }
+    found.iter().all(|program| program.run(vars))
+}
+
+struct Program<'a> {
+    directory: &'a Path,
+    name: &'a str,
+    file: &'a str,
+}
+
+/// What a line of cargo's says, if it is of a test program.
+fn parse(line: &str) -> Option<Program<'_>> {
+    let test = line.contains("\"test\":true}") || line.contains("\"test\":true,\"");
+    let (_, target) = line.split_once("\"target\":{")?;
+    let program = Program {
+        directory: Path::new(field(line, "manifest_path")?).parent()?,
+        name: field(target, "name")?,
+        file: field(line, "executable")?,
+    };
+    (test && !target.contains("\"kind\":[\"example\"]")).then_some(program)
+}
+
+/// A text of this name. Cargo escapes nothing in names of files that have no quotes.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("\"{name}\":\""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+impl Program<'_> {
+    fn package(&self) -> Option<&str> {
+        self.directory.file_name()?.to_str()
+    }
+
+    fn run(&self, vars: &[(&str, &str)]) -> bool {
+        let mut command = Command::new(self.file);
+        command
+            .arg("-q")
+            .current_dir(self.directory)
+            .envs(vars.iter().copied());
+        run_command(&mut command)
+    }
+}

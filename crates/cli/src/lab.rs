@@ -104,16 +104,7 @@ fn run_refs(args: &RefsArgs) -> Result<(), lab::Error> {
     if common.list {
         return refs::list(&mut out);
     }
-    let options = refs::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
-    };
-    refs::run(&options, &mut out)
+    refs::run(&comparison(common), &mut out)
 }
 
 fn run_extpgs(args: &ExtpgsArgs) -> Result<(), lab::Error> {
@@ -213,16 +204,7 @@ fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
         return unix::bench(&common.design, &args.bench, &mut out);
     }
-    let options = unix::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
-    };
-    unix::run(&options, &mut out)
+    unix::run(&comparison(common), &mut out)
 }
 
 fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
@@ -242,6 +224,19 @@ fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
         progress: true,
     };
     netisr::run(&options, &mut out)
+}
+
+/// What every comparison takes.
+fn comparison(common: &crate::args::lab::Common) -> refs::Options {
+    refs::Options {
+        cases: common.case.clone(),
+        designs: common.design.clone(),
+        seconds_per_case: common.seconds_per_case,
+        reps: common.reps,
+        json: common.json,
+        plot: common.plot.clone(),
+        progress: true,
+    }
 }
 
 /// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or

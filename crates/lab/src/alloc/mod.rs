@@ -38,8 +38,8 @@ pub use child::child;
 pub use options::Options;
 
 use crate::error::written;
-use crate::harness::plot;
 use crate::harness::progress::Progress;
+use crate::harness::{compare, plot};
 use crate::{Error, Record};
 use cases::Case;
 use catalog::{CATALOG, Entry, Kind};
@@ -91,15 +91,14 @@ fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) ->
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in Case::ALL {
-        text += &format!("  {:<12} {} ({})\n", case.name(), case.about(), case.unit());
-    }
-    text += "\ndesigns:\n";
-    for entry in CATALOG {
-        text += &format!("  {:<12} {}{}\n", entry.name, whose(entry), entry.about);
-    }
-    written(out.write_all(text.as_bytes()))
+    let about = |case: Case| format!("{} ({})", case.about(), case.unit());
+    compare::list(
+        out,
+        Case::ALL.map(|case| (case.name(), about(case))),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, format!("{}{}", whose(entry), entry.about))),
+    )
 }
 
 fn whose(entry: &Entry) -> &'static str {

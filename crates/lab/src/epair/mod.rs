@@ -33,9 +33,9 @@ pub use options::Options;
 pub use programs::child;
 
 use crate::Error;
-use crate::harness::plot;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
+use crate::harness::{compare, plot};
 use histogram::Histogram;
 use options::Choice;
 use result::{Shown, bins, measured, times};
@@ -166,15 +166,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in Case::ALL {
-        text += &format!("  {:<16} {}\n", case.name(), case.about());
-    }
-    text += "\ndesigns:\n";
-    for design in Design::ALL {
-        text += &format!("  {:<16} {}\n", design.name(), design.about());
-    }
-    written(out.write_all(text.as_bytes()))
+    compare::list(
+        out,
+        Case::ALL.map(|case| (case.name(), case.about())),
+        Design::ALL.map(|design| (design.name(), design.about())),
+    )
 }
 
 fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {

@@ -30,7 +30,7 @@ pub use options::Options;
 use crate::error::written;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
-use crate::harness::{plot, sys, table};
+use crate::harness::{compare, plot, sys, table};
 use crate::{Error, Record};
 use catalog::{CATALOG, Case, Entry};
 use design::RECORD;
@@ -63,15 +63,12 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in Case::ALL {
-        text += &format!("  {:<12} {} ({})\n", case.name(), case.about(), case.unit());
-    }
-    text += "\ndesigns:\n";
-    for entry in CATALOG {
-        text += &format!("  {:<12} {}\n", entry.name, entry.about);
-    }
-    written(out.write_all(text.as_bytes()))
+    let about = |case: Case| format!("{} ({})", case.about(), case.unit());
+    compare::list(
+        out,
+        Case::ALL.map(|case| (case.name(), about(case))),
+        CATALOG.iter().map(|entry| (entry.name, entry.about)),
+    )
 }
 
 /// What one design did.

@@ -27,9 +27,7 @@ mod world;
 pub use options::Options;
 
 use crate::Error;
-use crate::error::written;
-use crate::harness::plot;
-use crate::harness::progress::Progress;
+use crate::harness::compare;
 use std::io::Write;
 
 /// Where the sockets are, and what is over them.
@@ -147,19 +145,13 @@ impl Case {
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for &case in &choice.cases {
-        let measured = rounds::measure(case, &choice, &mut progress);
-        progress.clear();
-        let (records, text) = show::shown(&measured, options.json);
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    compare::each(
+        choice.cases.iter().copied(),
+        options.progress,
+        options.plot.as_deref(),
+        out,
+        |case, progress| show::shown(&rounds::measure(case, &choice, progress), options.json),
+    )
 }
 
 /// Writes what there is to choose from.
@@ -167,15 +159,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in Case::ALL {
-        text += &format!("  {:<16} {}\n", case.name(), case.about());
-    }
-    text += "\ndesigns:\n";
-    for design in Design::ALL {
-        text += &format!("  {:<16} {}\n", design.name(), design.about());
-    }
-    written(out.write_all(text.as_bytes()))
+    compare::list(
+        out,
+        Case::ALL.map(|case| (case.name(), case.about())),
+        Design::ALL.map(|design| (design.name(), design.about())),
+    )
 }
 
 #[cfg(all(test, not(shuttle)))]

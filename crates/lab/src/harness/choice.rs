@@ -18,6 +18,14 @@ pub(crate) enum Kind {
     Floor,
 }
 
+impl Kind {
+    /// A design's line in a list, where there are ours and others'.
+    pub(crate) fn says(self, about: &str) -> String {
+        let whose = if self == Self::Ours { "ours" } else { "peer" };
+        format!("{whose}: {about}")
+    }
+}
+
 /// Why a design does not take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Absent(pub(crate) String);

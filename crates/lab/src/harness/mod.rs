@@ -7,6 +7,7 @@
 //! The readings become [`record::Record`]s, and those a table, JSON lines, or pictures.
 
 pub(crate) mod choice;
+pub(crate) mod compare;
 pub(crate) mod effort;
 pub(crate) mod memory;
 pub(crate) mod pinned;

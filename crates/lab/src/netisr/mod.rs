@@ -21,11 +21,10 @@ mod world;
 
 pub use options::Options;
 
-use crate::error::written;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_group;
 use crate::harness::rounds::{Reading, by_mode};
-use crate::harness::{plot, table, xcore};
+use crate::harness::{compare, table, xcore};
 use crate::{Error, Record};
 use loads::{Load, Seen};
 use mbuma::Dispatch;
@@ -179,19 +178,17 @@ struct Contestant {
 /// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for &case in &choice.cases {
-        let records = measure(case, options, &choice, &mut progress);
-        progress.clear();
-        let text = show(options.json, case, &records);
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    compare::each(
+        choice.cases.iter().copied(),
+        options.progress,
+        options.plot.as_deref(),
+        out,
+        |case, progress| {
+            let records = measure(case, options, &choice, progress);
+            let text = compare::shown(options.json, &records, || show(case, &records));
+            (records, text)
+        },
+    )
 }
 
 /// Writes what there is to choose from.
@@ -199,15 +196,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in CASES {
-        text += &format!("  {:<20} {}\n", case.name, case.about);
-    }
-    text += "\ndesigns:\n";
-    for design in Design::ALL {
-        text += &format!("  {:<20} {}\n", design.name(), design.about());
-    }
-    written(out.write_all(text.as_bytes()))
+    compare::list(
+        out,
+        CASES.map(|case| (case.name, case.about)),
+        Design::ALL.map(|design| (design.name(), design.about())),
+    )
 }
 
 /// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
@@ -278,11 +271,7 @@ fn said(case: Case, measure: Measure, contestant: &Contestant) -> Vec<Record> {
 }
 
 /// A block as it is printed.
-fn show(json: bool, case: Case, records: &[Record]) -> String {
-    if json {
-        let line = |record: &Record| record.to_json() + "\n";
-        return records.iter().map(line).collect();
-    }
+fn show(case: Case, records: &[Record]) -> String {
     let title = |first: &Record| {
         let named = |measure: &Measure| Some(measure.name()) == first.measure;
         let about = Measure::ALL

@@ -26,12 +26,11 @@ mod options;
 pub(crate) mod report;
 mod subject;
 
-pub use options::Options;
+pub use crate::harness::compare::Options;
 
-use crate::error::written;
 use crate::harness::choice::Kind;
 use crate::harness::progress::Progress;
-use crate::harness::{plot, table};
+use crate::harness::{compare, table};
 use crate::{Error, Record};
 use cases::Case;
 use catalog::{CATALOG, Entry};
@@ -43,20 +42,18 @@ use std::io::Write;
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for &case in &choice.cases {
-        let records = measure(case, &choice, &mut progress);
-        progress.clear();
-        let text = show(options.json, case, &records);
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    let choice = Choice::of(options)?;
+    compare::each(
+        choice.cases.iter().copied(),
+        options.progress,
+        options.plot.as_deref(),
+        out,
+        |case, progress| {
+            let records = measure(case, &choice, progress);
+            let text = compare::shown(options.json, &records, || show(case, &records));
+            (records, text)
+        },
+    )
 }
 
 fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
@@ -71,11 +68,7 @@ fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> 
 }
 
 /// A block as it is printed.
-fn show(json: bool, case: Case, records: &[Record]) -> String {
-    if json {
-        let line = |record: &Record| record.to_json() + "\n";
-        return records.iter().map(line).collect();
-    }
+fn show(case: Case, records: &[Record]) -> String {
     let title = |first: &Record| {
         let about = match (first.measure, first.threads) {
             (Some("ratio"), _) => "what a share takes by two CPUs, to one alone (1: it scales)",
@@ -92,15 +85,13 @@ fn show(json: bool, case: Case, records: &[Record]) -> String {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in Case::ALL {
-        text += &format!("  {:<14} {}\n", case.name(), case.about());
-    }
-    text += "\ndesigns:\n";
-    for entry in CATALOG {
-        text += &format!("  {:<14} {}{}\n", entry.name, whose(entry), entry.about);
-    }
-    written(out.write_all(text.as_bytes()))
+    compare::list(
+        out,
+        Case::ALL.map(|case| (case.name(), case.about())),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, format!("{}{}", whose(entry), entry.about))),
+    )
 }
 
 fn whose(entry: &Entry) -> &'static str {

@@ -119,7 +119,7 @@ fn every_case_runs_and_its_lines_are_json() {
 #[test]
 fn what_has_two_figures_shows_both() {
     // Breaks when the splice loses its rate or its cost, or when what two CPUs do is not compared with one.
-    let choice = short().choose().expect("a choice");
+    let choice = Choice::of(&short()).expect("a choice");
     if choice.effort.pair_of_cpus().is_none() {
         return;
     }
@@ -154,8 +154,7 @@ fn pictures_are_well_formed() {
     };
     run(&options, &mut Vec::new()).expect("a run");
     let mut pictures = vec!["refs-first-2048.svg", "refs-chain-65536.svg"];
-    if options
-        .choose()
+    if Choice::of(&options)
         .expect("a choice")
         .effort
         .pair_of_cpus()

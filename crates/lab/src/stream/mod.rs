@@ -29,7 +29,7 @@ use crate::harness::choice::{Absent, Kind, chosen};
 use crate::harness::progress::Progress;
 use crate::harness::record::of_group;
 use crate::harness::rounds::{Reading, by_mode};
-use crate::harness::{plot, table, xcore};
+use crate::harness::{compare, table, xcore};
 use crate::{Error, Record};
 use case::{CASES, Case, Mode};
 use designs::{CATALOG, Entry};
@@ -43,19 +43,17 @@ use std::io::Write;
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for case in &choice.cases {
-        let records = measure(case, &choice, &mut progress);
-        progress.clear();
-        let text = show(options.json, case, &records);
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    compare::each(
+        &choice.cases,
+        options.progress,
+        options.plot.as_deref(),
+        out,
+        |case, progress| {
+            let records = measure(case, &choice, progress);
+            let text = compare::shown(options.json, &records, || show(case, &records));
+            (records, text)
+        },
+    )
 }
 
 /// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take them.
@@ -161,11 +159,7 @@ fn empty(case: &Case, entry: &Entry) -> Record {
 }
 
 /// A case as it is printed.
-fn show(json: bool, case: &Case, records: &[Record]) -> String {
-    if json {
-        let line = |record: &Record| record.to_json() + "\n";
-        return records.iter().map(line).collect();
-    }
+fn show(case: &Case, records: &[Record]) -> String {
     let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
     table::by_unit(records, title) + "\n"
 }
@@ -175,19 +169,13 @@ fn show(json: bool, case: &Case, records: &[Record]) -> String {
 /// # Errors
 /// [`Error`] if `out` cannot be written.
 pub fn list(out: &mut dyn Write) -> Result<(), Error> {
-    let mut text = "cases:\n".to_owned();
-    for case in CASES {
-        text += &format!("  {:<23} {case}\n", case.name);
-    }
-    text += "\ndesigns:\n";
-    for entry in CATALOG {
-        let whose = match entry.kind {
-            Kind::Ours => "ours: ",
-            _ => "peer: ",
-        };
-        text += &format!("  {:<14} {whose}{}\n", entry.name, entry.about);
-    }
-    written(out.write_all(text.as_bytes()))
+    compare::list(
+        out,
+        CASES.iter().map(|case| (case.name, case)),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, entry.kind.says(entry.about))),
+    )
 }
 
 #[cfg(test)]

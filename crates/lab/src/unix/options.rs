@@ -1,46 +1,13 @@
 //! What the user asked for, and what of it can be done.
 //!
-//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: nothing.
+//! Called by: the tool, which fills in `Options`; `mod.rs`. Calls: nothing.
 
 use super::case::{CASES, Case};
 use super::{CATALOG, Entry};
 use crate::Error;
 use crate::harness::choice::chosen;
+use crate::harness::compare::Options;
 use crate::harness::effort::Effort;
-use std::path::PathBuf;
-
-/// What to compare, how long, and how to show it. Empty lists mean all.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Names of cases.
-    pub cases: Vec<String>,
-    /// Names of designs.
-    pub designs: Vec<String>,
-    /// How long each design is measured in each case, all rounds together.
-    pub seconds_per_case: f64,
-    /// Rounds.
-    pub reps: usize,
-    /// JSON lines instead of tables.
-    pub json: bool,
-    /// Where to draw pictures.
-    pub plot: Option<PathBuf>,
-    /// Say on standard error how far it is, if that is a terminal.
-    pub progress: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cases: Vec::new(),
-            designs: Vec::new(),
-            seconds_per_case: 3.0,
-            reps: 5,
-            json: false,
-            plot: None,
-            progress: true,
-        }
-    }
-}
 
 /// What was chosen.
 pub(crate) struct Choice {
@@ -49,13 +16,13 @@ pub(crate) struct Choice {
     pub(crate) effort: Effort,
 }
 
-impl Options {
+impl Choice {
     /// Names to things.
-    pub(crate) fn choose(&self) -> Result<Choice, Error> {
-        Ok(Choice {
-            cases: chosen("case", &self.cases, CASES, |case| case.name)?,
-            entries: chosen("design", &self.designs, CATALOG, |entry| entry.name)?,
-            effort: Effort::new(self.reps, self.seconds_per_case)?,
+    pub(crate) fn of(options: &Options) -> Result<Self, Error> {
+        Ok(Self {
+            cases: chosen("case", &options.cases, CASES, |case| case.name)?,
+            entries: chosen("design", &options.designs, CATALOG, |entry| entry.name)?,
+            effort: Effort::new(options.reps, options.seconds_per_case)?,
         })
     }
 }

@@ -42,14 +42,16 @@ struct Program<'a> {
 
 /// What a line of cargo's says, if it is of a test program.
 fn parse(line: &str) -> Option<Program<'_>> {
-    let test = line.contains("\"test\":true}") || line.contains("\"test\":true,\"");
-    let (_, target) = line.split_once("\"target\":{")?;
+    let (head, target) = line.split_once("\"target\":{")?;
+    let (target, profile) = target.split_once("\"profile\":{")?;
+    let (profile, _) = profile.split_once('}')?;
+    let test = profile.contains("\"test\":true") && !target.contains("[\"example\"]");
     let program = Program {
-        directory: Path::new(field(line, "manifest_path")?).parent()?,
+        directory: Path::new(field(head, "manifest_path")?).parent()?,
         name: field(target, "name")?,
         file: field(line, "executable")?,
     };
-    (test && !target.contains("\"kind\":[\"example\"]")).then_some(program)
+    test.then_some(program)
 }
 
 /// A text of this name. Cargo escapes nothing in names of files that have no quotes.
@@ -70,5 +72,33 @@ impl Program<'_> {
             .current_dir(self.directory)
             .envs(vars.iter().copied());
         run_command(&mut command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_and_nothing_else() {
+        // Breaks if a program that is no test is run, or a test's name or crate is taken for another's.
+        let line = |kind: &str, test: bool| {
+            format!(
+                "{{\"reason\":\"compiler-artifact\",\"package_id\":\"path+file:///w/crates/uma#0.1.0\",\
+                 \"manifest_path\":\"/w/crates/uma/Cargo.toml\",\"target\":{{\"kind\":[\"{kind}\"],\"crate_types\":\
+                 [\"bin\"],\"name\":\"storm\",\"doc\":false,\"test\":true}},\"profile\":{{\"opt_level\":\"1\",\
+                 \"test\":{test}}},\"features\":[],\"executable\":\"/t/debug/deps/storm-1\",\"fresh\":true}}"
+            )
+        };
+        let found = line("test", true);
+        let program = parse(&found).expect("a test program");
+        assert_eq!(program.package(), Some("uma"));
+        assert_eq!(
+            (program.name, program.file),
+            ("storm", "/t/debug/deps/storm-1")
+        );
+        assert!(parse(&line("example", true)).is_none());
+        assert!(parse(&line("bin", false)).is_none());
+        assert!(parse("{\"reason\":\"build-finished\",\"success\":true}").is_none());
     }
 }

@@ -4,22 +4,35 @@
 //! until it is called; try again. The waker of a thread is a [`Parker`].
 //!
 //! # The protocol
-//! `notified` is set by a wake and cleared by the sleeper only when it returns from its sleep, both under
-//! the parker's lock. A wake that comes before the sleep finds nobody asleep and leaves the mark; the
-//! sleeper looks at the mark before it sleeps. A wake that is left over from an earlier call costs one
-//! more try. It is not [`std::thread::park`]: that has one token a thread, which a program may use for
-//! purposes of its own. `unix/schedules.rs` tries its interleavings.
+//! One word says whether the thread is awake, asleep, or was woken.
+//!
+//! ```text
+//!   sleeper                                        whoever wakes it
+//!   -------                                        ----------------
+//!   looks a few times for NOTIFIED (Patience)      exchange by NOTIFIED; was it ASLEEP?
+//!   under the bed's lock: AWAKE to ASLEEP;           yes: takes the bed's lock and gives it up,
+//!     if that is so, sleeps until it is NOTIFIED          wakes
+//!   exchange by AWAKE
+//! ```
+//!
+//! Either the sleeper's change of the word comes first, and whoever wakes finds it asleep; or it fails, and the
+//! sleeper does not sleep. A thread that still looks is woken without a system call. It holds the bed's lock from its
+//! change until it listens, so who had to wait for that lock is heard. A wake that is left over from an earlier call
+//! costs one more try. It is not [`std::thread::park`]: that has one token a thread, which a program may use for
+//! purposes of its own, and does not look first. `schedules.rs` and `unix/schedules.rs` try its interleavings.
 //!
 //! Timeouts are measured on the machine's clock, whatever the stack's clock is: a thread really sleeps.
 //!
-//! Called by: sockets. Calls: nothing. Locks: `state` (PARKER), with none held.
+//! Called by: sockets. Calls: `patience.rs`. Locks: `bed` (PARKER), with none held.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use kern::prim::{Condvar, Mutex};
+use kern::prim::{AtomicUsize, Condvar, Mutex, Ordering};
 use kern::{LockClass, order, witness};
+
+use super::patience::Patience;
 
 static PARKER: LockClass = LockClass::new("parker", order::PARKER);
 
@@ -53,11 +66,12 @@ fn with_parker<R>(f: impl FnOnce(&Parker) -> R) -> R {
     std::thread_local! {
         static MINE: Parker = Parker::new();
     }
+    let mut f = Some(f);
+    let mut call = |parker: &Parker| f.take().map(|f| f(parker));
+    let done = MINE.try_with(&mut call).ok().flatten();
     // A thread that ends has none any more when its last destructors block.
-    let parker = MINE
-        .try_with(Parker::clone)
-        .unwrap_or_else(|_| Parker::new());
-    f(&parker)
+    done.or_else(|| call(&Parker::new()))
+        .expect("one of the two calls")
 }
 
 /// A model's threads share the thread of the system that runs them.
@@ -67,23 +81,37 @@ fn with_parker<R>(f: impl FnOnce(&Parker) -> R) -> R {
 }
 
 /// A place for one thread to sleep in.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Parker {
     signal: Arc<Signal>,
     waker: Waker,
+    patience: Patience,
 }
+
+/// Nobody has woken the thread, which is awake.
+const AWAKE: usize = 0;
+/// The same, and it sleeps: to wake it takes a system call.
+const ASLEEP: usize = 1;
+/// Somebody woke it, on the CPU whose number is this less `NOTIFIED`.
+const NOTIFIED: usize = 2;
 
 #[derive(Debug)]
 struct Signal {
-    state: Mutex<State>,
+    state: AtomicUsize,
+    bed: Mutex<()>,
     woken: Condvar,
+    #[cfg(all(test, shuttle))]
+    mistake: Option<Mistake>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    notified: bool,
-    /// Nobody is told who does not sleep: that would be a system call.
-    asleep: bool,
+/// What a model plants.
+#[cfg(all(test, shuttle))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// The sleeper lies down without looking whether it was woken since it looked last.
+    HastySleeper,
+    /// Whoever wakes looks whether it sleeps, and says so that it was woken afterwards.
+    HastyWaker,
 }
 
 impl Wake for Signal {
@@ -92,24 +120,98 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.state.lock();
-        state.notified = true;
-        let asleep = state.asleep;
-        drop(state);
-        if asleep {
+        if self.notify() == ASLEEP {
+            // It has the lock until it listens.
+            drop(self.bed.lock());
             self.woken.notify_one();
         }
     }
 }
 
+impl Signal {
+    fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(AWAKE),
+            bed: Mutex::new(&PARKER, ()),
+            woken: Condvar::new(),
+            #[cfg(all(test, shuttle))]
+            mistake: None,
+        }
+    }
+
+    /// Says that the thread was woken, by this CPU, and what it did before.
+    fn notify(&self) -> usize {
+        let notified = NOTIFIED + kern::cpu::current();
+        #[cfg(all(test, shuttle))]
+        if self.mistake == Some(Mistake::HastyWaker) {
+            let before = self.state.load(Ordering::Relaxed);
+            self.state.store(notified, Ordering::Release);
+            return before;
+        }
+        // Release: the thread sees what its waker did before.
+        self.state.swap(notified, Ordering::Release)
+    }
+
+    fn is_notified(&self) -> bool {
+        // Relaxed: `take` follows.
+        self.state.load(Ordering::Relaxed) >= NOTIFIED
+    }
+
+    /// Says that the thread sleeps, unless it was woken. The bed's lock is held.
+    fn lies_down(&self) -> bool {
+        #[cfg(all(test, shuttle))]
+        if self.mistake == Some(Mistake::HastySleeper) {
+            self.state.store(ASLEEP, Ordering::Relaxed);
+            return true;
+        }
+        let (sets, fetches) = (Ordering::Relaxed, Ordering::Relaxed);
+        let changed = self.state.compare_exchange(AWAKE, ASLEEP, sets, fetches);
+        changed.is_ok()
+    }
+
+    /// Sleeps until somebody wakes, or `deadline` comes.
+    fn sleep(&self, deadline: Option<Instant>) {
+        let mut bed = self.bed.lock();
+        let lies_down = self.lies_down();
+        while lies_down && !self.is_notified() {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            bed = self.woken.wait(bed, left);
+        }
+    }
+
+    /// The CPU of whoever woke the thread, if anybody did; it is awake.
+    fn take(&self) -> Option<usize> {
+        // Acquire: see `notify`. An exchange, so that of two who wake the later one is seen as well.
+        self.state
+            .swap(AWAKE, Ordering::Acquire)
+            .checked_sub(NOTIFIED)
+    }
+}
+
 impl Parker {
     pub(crate) fn new() -> Self {
-        let signal = Arc::new(Signal {
-            state: Mutex::new(&PARKER, State::default()),
-            woken: Condvar::new(),
-        });
+        Self::with(Signal::new())
+    }
+
+    /// One with a mistake.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn planted(mistake: Mistake) -> Self {
+        let mut signal = Signal::new();
+        signal.mistake = Some(mistake);
+        Self::with(signal)
+    }
+
+    fn with(signal: Signal) -> Self {
+        let signal = Arc::new(signal);
         let waker = Waker::from(Arc::clone(&signal));
-        Self { signal, waker }
+        Self {
+            signal,
+            waker,
+            patience: Patience::default(),
+        }
     }
 
     /// Runs `attempt` until it is ready, or the time is over; then once more.
@@ -138,16 +240,14 @@ impl Parker {
     /// Sleeps until somebody wakes; false if `deadline` came first.
     fn sleep(&self, deadline: Option<Instant>) -> bool {
         witness::assert_none("a blocking call");
-        let mut state = self.signal.state.lock();
-        while !state.notified {
-            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                break;
-            }
-            state.asleep = true;
-            state = self.signal.woken.wait(state, left);
-            state.asleep = false;
+        let signal = &self.signal;
+        if !self.patience.spin(deadline, || signal.is_notified()) {
+            signal.sleep(deadline);
         }
-        std::mem::take(&mut state.notified)
+        let by = signal.take();
+        if let Some(cpu) = by {
+            self.patience.woken_by(cpu);
+        }
+        by.is_some()
     }
 }

@@ -7,7 +7,7 @@
 //! | TCP | a reader, a reset by the peer, an end by the socket's other user |
 //!
 //! Whatever the order, every reader comes back: it sleeps only if its waker is where the next one who has something
-//! for it looks. Wakers are called when no lock is held: each here takes the socket's lock. Then the same with
+//! for it looks. It looks a few times before it sleeps, as `park.rs` has it. Wakers are called when no lock is held: each here takes the socket's lock. Then the same with
 //! mistakes, each of which must be found.
 //!
 //! | mistake | what goes wrong |
@@ -15,6 +15,8 @@
 //! | [`Mistake::LateWaker`] | a reader looks, and leaves its waker afterwards without another look |
 //! | [`Mistake::ForgottenWakes`] | whoever brings data does not call whom it should |
 //! | [`Mistake::WakeUnderLock`] | wakers are called with the socket's lock held |
+//! | [`Mistake::HastySleeper`] | a reader that has looked sleeps without another look |
+//! | [`Mistake::HastyWaker`] | whoever wakes a reader that still looks says so too late |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib socket::schedules`
 
@@ -29,7 +31,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use wire::SeqNum;
 
-use super::park::Parker;
+use super::park::{self, Parker};
 use super::{SocketError, TcpStream, UdpSocket};
 use crate::icmp::Unreach;
 use crate::stack::Stack;
@@ -47,6 +49,8 @@ enum Mistake {
     LateWaker,
     ForgottenWakes,
     WakeUnderLock,
+    HastySleeper,
+    HastyWaker,
 }
 
 fn check(name: &str, scenario: fn(&Stack, Mistake), mistake: Mistake) {
@@ -99,6 +103,8 @@ fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
     while taken < count {
         let datagram = match mistake {
             Mistake::LateWaker => recv_with_a_late_waker(socket, pcb),
+            Mistake::HastySleeper => recv_with(park::Mistake::HastySleeper, pcb),
+            Mistake::HastyWaker => recv_with(park::Mistake::HastyWaker, pcb),
             _ => socket.recv_blocking(None),
         };
         match datagram {
@@ -118,6 +124,17 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Option<Datagram> 
             Poll::Pending
         }
     })
+}
+
+/// As [`UdpSocket::recv_blocking`], by a parker with a mistake.
+fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Option<Datagram> {
+    let parker = Parker::planted(mistake);
+    let received = parker.block_on(None, |waker| match pcb.queue.pop(waker) {
+        Some(datagram) => Poll::Ready(Some(datagram)),
+        None if pcb.errors.is_empty(waker) => Poll::Pending,
+        None => Poll::Ready(None),
+    });
+    received.flatten()
 }
 
 /// Two readers, two who bring datagrams, one an error.
@@ -269,4 +286,16 @@ fn socket_wakeup_finds_an_end_that_wakes_nobody() {
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_a_waker_called_under_a_lock() {
     check("socket wakeup, an end", an_end, Mistake::WakeUnderLock);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_a_reader_that_sleeps_without_a_look() {
+    check(datagrams, Mistake::HastySleeper);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn socket_wakeup_finds_a_wake_that_comes_in_two_steps() {
+    check(datagrams, Mistake::HastyWaker);
 }

@@ -39,6 +39,7 @@
 
 mod close;
 mod config;
+mod connected;
 mod connection;
 mod credentials;
 mod datagram;

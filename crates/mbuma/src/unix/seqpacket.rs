@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mbuf::Chain;
 
+use super::connected::connected;
 use super::connection::Connection;
 use super::credentials::Credentials;
 use super::error::UnixError;
@@ -45,17 +46,6 @@ use crate::socket::park::Wait;
 pub struct UnixSeqpacket(pub(super) Handle);
 
 impl UnixSeqpacket {
-    fn connection(&self) -> &Connection {
-        match &self.0.pcb().role {
-            Role::Seqpacket(connection) => connection,
-            _ => unreachable!("sequenced packets are made of nothing else"),
-        }
-    }
-
-    fn unix(&self) -> &UnixState {
-        &self.0.pcb().unix
-    }
-
     /// Copies a record to the peer.
     ///
     /// # Errors
@@ -136,13 +126,6 @@ impl UnixSeqpacket {
         self.copy_out(buf, Wait::Yes(timeout))
     }
 
-    fn copy_out(&self, buf: &mut [u8], wait: Wait) -> Result<usize, UnixError> {
-        let received = self.connection().recv(self.unix(), buf.len(), wait)?;
-        let data = received.unwrap_or_default().data;
-        data.copy_to(0, &mut buf[..data.len()]);
-        Ok(data.len())
-    }
-
     /// Takes the next record, cut to `max` bytes, and what came with it; `None` at the end.
     ///
     /// # Errors
@@ -164,56 +147,6 @@ impl UnixSeqpacket {
         let wait = Wait::Yes(timeout);
         self.connection().recv(self.unix(), max, wait)
     }
-
-    /// Ready when a receive gives a record, the end, or an error; the task is woken then.
-    pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.connection().poll_readable(cx)
-    }
-
-    /// Ready when a send is taken or fails for good; the task is woken then: when half of the peer's
-    /// buffer is free.
-    pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.connection().poll_writable(cx)
-    }
-
-    /// Whom to call when a record comes and none was waiting, when half of the peer's buffer is free
-    /// again, and when a direction ends; at once, if there is something to read now. Stays until replaced.
-    pub fn set_waker(&self, waker: Option<Waker>) {
-        self.connection().set_waker(waker);
-    }
-
-    /// Ends a direction, or both. The peer reads what was sent, then the end; it can't send where this
-    /// side reads no more.
-    pub fn shutdown(&self, how: Shutdown) {
-        self.connection().shutdown(how);
-    }
-
-    /// Its name: that of the listener that accepted it.
-    #[doc(alias = "getsockname")]
-    pub fn local_name(&self) -> Option<&Name> {
-        self.connection().local.as_ref()
-    }
-
-    /// The peer's name: that of the listener, if this side connected to it.
-    #[doc(alias = "getpeername")]
-    pub fn peer_name(&self) -> Option<&Name> {
-        self.connection().peer.as_ref()
-    }
-
-    /// Who the peer was when it connected, or when it began to listen.
-    #[doc(alias = "LOCAL_PEERCRED")]
-    #[doc(alias = "SO_PEERCRED")]
-    pub fn peer_credentials(&self) -> Credentials {
-        self.connection().peer_credentials
-    }
 }
 
-impl fmt::Debug for UnixSeqpacket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixSeqpacket")
-            .field("id", &self.0.pcb().id)
-            .field("local", &self.local_name())
-            .field("peer", &self.peer_name())
-            .finish()
-    }
-}
+connected!(UnixSeqpacket, Seqpacket);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use mbuf::Chain;
 
+use super::connected::connected;
 use super::connection::Connection;
 use super::credentials::Credentials;
 use super::error::UnixError;
@@ -49,17 +50,6 @@ const CHUNK: usize = 64 << 10;
 pub struct UnixStream(pub(super) Handle);
 
 impl UnixStream {
-    fn connection(&self) -> &Connection {
-        match &self.0.pcb().role {
-            Role::Stream(connection) => connection,
-            _ => unreachable!("a stream is made of nothing else"),
-        }
-    }
-
-    fn unix(&self) -> &UnixState {
-        &self.0.pcb().unix
-    }
-
     /// Copies bytes to the peer; returns how many: all, or 64 KiB if there are more.
     ///
     /// # Errors
@@ -182,13 +172,6 @@ impl UnixStream {
         self.copy_out(buf, Wait::Yes(timeout))
     }
 
-    fn copy_out(&self, buf: &mut [u8], wait: Wait) -> Result<usize, UnixError> {
-        let received = self.connection().recv(self.unix(), buf.len(), wait)?;
-        let data = received.unwrap_or_default().data;
-        data.copy_to(0, &mut buf[..data.len()]);
-        Ok(data.len())
-    }
-
     /// Takes up to `max` received bytes, moving their mbufs. An empty chain is the end. What came with
     /// them is dropped.
     ///
@@ -233,56 +216,6 @@ impl UnixStream {
         let wait = Wait::Yes(timeout);
         self.connection().recv(self.unix(), max, wait)
     }
-
-    /// Ready when a receive gives data, the end, or an error; the task is woken then.
-    pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.connection().poll_readable(cx)
-    }
-
-    /// Ready when a send is taken or fails for good; the task is woken then: when half of the peer's
-    /// buffer is free.
-    pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.connection().poll_writable(cx)
-    }
-
-    /// Whom to call when data comes and none was waiting, when half of the peer's buffer is free again,
-    /// and when a direction ends; at once, if there is something to read now. Stays until replaced.
-    pub fn set_waker(&self, waker: Option<Waker>) {
-        self.connection().set_waker(waker);
-    }
-
-    /// Ends a direction, or both. The peer reads what was sent, then the end; it can't send where this
-    /// side reads no more.
-    pub fn shutdown(&self, how: Shutdown) {
-        self.connection().shutdown(how);
-    }
-
-    /// Its name: that of the listener that accepted it.
-    #[doc(alias = "getsockname")]
-    pub fn local_name(&self) -> Option<&Name> {
-        self.connection().local.as_ref()
-    }
-
-    /// The peer's name: that of the listener, if this side connected to it.
-    #[doc(alias = "getpeername")]
-    pub fn peer_name(&self) -> Option<&Name> {
-        self.connection().peer.as_ref()
-    }
-
-    /// Who the peer was when it connected, or when it began to listen.
-    #[doc(alias = "LOCAL_PEERCRED")]
-    #[doc(alias = "SO_PEERCRED")]
-    pub fn peer_credentials(&self) -> Credentials {
-        self.connection().peer_credentials
-    }
 }
 
-impl fmt::Debug for UnixStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixStream")
-            .field("id", &self.0.pcb().id)
-            .field("local", &self.local_name())
-            .field("peer", &self.peer_name())
-            .finish()
-    }
-}
+connected!(UnixStream, Stream);

@@ -1,0 +1,84 @@
+//! What streams and sequenced packets have in common: their users see a connection in the same way, but for what
+//! goes through it.
+//!
+//! Called by: `stream.rs`, `seqpacket.rs`, each once. Calls: `connection.rs`. A macro and no trait: users call these
+//! without importing anything. Locks: none.
+
+/// The methods of a socket, made of a [`Handle`](super::pcb::Handle), whose role is a connection.
+macro_rules! connected {
+    ($Socket:ident, $Role:ident) => {
+        impl $Socket {
+            fn connection(&self) -> &Connection {
+                match &self.0.pcb().role {
+                    Role::$Role(connection) => connection,
+                    _ => unreachable!("it is made of nothing else"),
+                }
+            }
+
+            fn unix(&self) -> &UnixState {
+                &self.0.pcb().unix
+            }
+
+            fn copy_out(&self, buf: &mut [u8], wait: Wait) -> Result<usize, UnixError> {
+                let received = self.connection().recv(self.unix(), buf.len(), wait)?;
+                let data = received.unwrap_or_default().data;
+                data.copy_to(0, &mut buf[..data.len()]);
+                Ok(data.len())
+            }
+
+            /// Ready when a receive gives something, the end, or an error; the task is woken then.
+            pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+                self.connection().poll_readable(cx)
+            }
+
+            /// Ready when a send is taken or fails for good; the task is woken then: when half of the peer's
+            /// buffer is free.
+            pub fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
+                self.connection().poll_writable(cx)
+            }
+
+            /// Whom to call when something comes and nothing was waiting, when half of the peer's buffer is free
+            /// again, and when a direction ends; at once, if there is something to read now. Stays until replaced.
+            pub fn set_waker(&self, waker: Option<Waker>) {
+                self.connection().set_waker(waker);
+            }
+
+            /// Ends a direction, or both. The peer reads what was sent, then the end; it can't send where this
+            /// side reads no more.
+            pub fn shutdown(&self, how: Shutdown) {
+                self.connection().shutdown(how);
+            }
+
+            /// Its name: that of the listener that accepted it.
+            #[doc(alias = "getsockname")]
+            pub fn local_name(&self) -> Option<&Name> {
+                self.connection().local.as_ref()
+            }
+
+            /// The peer's name: that of the listener, if this side connected to it.
+            #[doc(alias = "getpeername")]
+            pub fn peer_name(&self) -> Option<&Name> {
+                self.connection().peer.as_ref()
+            }
+
+            /// Who the peer was when it connected, or when it began to listen.
+            #[doc(alias = "LOCAL_PEERCRED")]
+            #[doc(alias = "SO_PEERCRED")]
+            pub fn peer_credentials(&self) -> Credentials {
+                self.connection().peer_credentials
+            }
+        }
+
+        impl fmt::Debug for $Socket {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($Socket))
+                    .field("id", &self.0.pcb().id)
+                    .field("local", &self.local_name())
+                    .field("peer", &self.peer_name())
+                    .finish()
+            }
+        }
+    };
+}
+
+pub(super) use connected;

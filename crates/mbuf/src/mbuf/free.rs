@@ -2,7 +2,7 @@
 //!
 //! Called by: whoever drops an mbuf. Calls: `ext.rs`, the pool's zones.
 
-use core::mem::offset_of;
+use core::mem::{ManuallyDrop, offset_of};
 use core::ptr;
 
 use super::{Mbuf, internal};
@@ -20,7 +20,7 @@ impl Drop for Mbuf {
         if kind == WHOLE && self.next().is_none() && self.is_whole() {
             self.free_packet();
         } else {
-            self.free_other();
+            Self(self.0).free_other();
         }
     }
 }
@@ -44,44 +44,48 @@ impl Mbuf {
     }
 
     /// The next in frequency: one mbuf that shows shared storage, or holds a few bytes itself.
+    ///
+    /// Takes the mbuf itself, not where its handle is: a handle whose address is given away has to
+    /// lie in memory, and with it the chain or packet that it is part of.
     #[inline(never)]
-    fn free_other(&mut self) {
-        let alone = self.next().is_none();
-        match self.head().flags & KINDS {
+    fn free_other(self) {
+        let mut m = ManuallyDrop::new(self);
+        let alone = m.next().is_none();
+        match m.head().flags & KINDS {
             EXT if alone => {
-                self.drop_ext();
-                self.free_mbuf();
+                m.drop_ext();
+                m.free_mbuf();
             }
-            0 if alone => self.free_mbuf(),
-            _ => self.free_list(),
+            0 if alone => m.free_mbuf(),
+            _ => Self::free_list(m),
         }
     }
 
     #[inline(never)]
-    fn free_list(&mut self) {
+    fn free_list(mut m: ManuallyDrop<Self>) {
         // One after the other: a drop that calls itself for the next would need a stack as deep as
         // the list is long.
-        let mut rest = self.take_next();
-        while let Some(mut m) = rest {
-            rest = m.take_next();
+        let mut rest = m.take_next();
+        while let Some(mut next) = rest {
+            rest = next.take_next();
         }
-        if self.is(PKTHDR) {
-            self.free_tags();
+        if m.is(PKTHDR) {
+            m.free_tags();
         }
-        if self.is(ZERO) {
-            self.wipe_internal();
+        if m.is(ZERO) {
+            m.wipe_internal();
         }
-        if self.is(PACK) {
-            let alone = self.ext().is_some_and(Ext::is_plain);
+        if m.is(PACK) {
+            let alone = m.ext().is_some_and(Ext::is_plain);
             if !alone && !planted(Bug::GreedyPacket) {
-                self.leave_cluster();
+                m.leave_cluster();
             }
-            return self.free_packet();
+            return m.free_packet();
         }
-        if self.is(EXT) {
-            self.drop_ext();
+        if m.is(EXT) {
+            m.drop_ext();
         }
-        self.free_mbuf();
+        m.free_mbuf();
     }
 
     /// Back to the mbuf zone.

@@ -43,11 +43,7 @@ impl Flows {
         ifp: &Ifnet,
         cpu: Cpu,
     ) -> u32 {
-        let flow = self.between(a, b);
-        match ifp.queues.len() {
-            n @ 2.. if cpu.is_own => kept_to(flow, n as u32, (cpu.index % n) as u32),
-            _ => flow,
-        }
+        keep(self.between(a, b), ifp.queues.len(), cpu)
     }
 
     fn hash(&self, a: (Ipv4Addr, u16), b: (Ipv4Addr, u16)) -> u32 {
@@ -76,6 +72,15 @@ impl Flows {
         let mut sender = [0; 4];
         packet.copy_to(SENDER, &mut sender);
         self.hash((sender.into(), 0), (sender.into(), 0))
+    }
+}
+
+/// `flow`; but where there are several queues and `cpu` is one of the stack's, a hash near it that chooses that
+/// CPU's queue.
+pub(crate) fn keep(flow: u32, queues: usize, cpu: Cpu) -> u32 {
+    match queues {
+        n @ 2.. if cpu.is_own => kept_to(flow, n as u32, (cpu.index % n) as u32),
+        _ => flow,
     }
 }
 

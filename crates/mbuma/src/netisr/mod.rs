@@ -52,7 +52,7 @@ mod work;
 pub use config::{Dispatch, NetisrConfig, Protocol};
 pub use stats::WorkStats;
 
-pub(crate) use flow::Flows;
+pub(crate) use flow::{Flows, keep};
 pub(crate) use outbox::Outbox;
 
 use config::PROTOCOLS;

@@ -83,6 +83,8 @@ fn close(stack: &Arc<Inner>, queue: &Arc<AcceptQueue>) {
 pub struct Interceptor {
     stack: Arc<Inner>,
     queue: Arc<AcceptQueue>,
+    /// How many queues its interface has.
+    queues: usize,
 }
 
 impl Interceptor {
@@ -94,6 +96,7 @@ impl Interceptor {
         Some(Incoming {
             stack: Arc::clone(&self.stack),
             pcb: Some(pcb),
+            queues: self.queues,
         })
     }
 
@@ -132,6 +135,8 @@ pub enum Refusal {
 pub struct Incoming {
     stack: Arc<Inner>,
     pcb: Option<Arc<Inpcb>>,
+    /// How many queues its interface has.
+    queues: usize,
 }
 
 impl Incoming {
@@ -168,6 +173,10 @@ impl Incoming {
 
     /// Answers the SYN. The stream can be written to at once.
     ///
+    /// Where the interface has several queues, all that the connection sends leaves from now on by that of the
+    /// calling CPU: where the device sees to it that a flow comes in by the queue that it leaves by, whoever
+    /// accepts a connection is the one who takes its packets in.
+    ///
     /// # Errors
     /// The peer has given up meanwhile.
     pub fn accept(mut self) -> Result<TcpStream, SocketError> {
@@ -175,6 +184,7 @@ impl Incoming {
             return Err(SocketError::Closed);
         };
         let giant = self.stack.look();
+        pcb.keep_to(self.queues, self.stack.cpus.current());
         let mut t = pcb.tcb.lock();
         let result = match t.state {
             State::SynHeld => {
@@ -291,12 +301,14 @@ impl Stack {
     ) -> Result<Interceptor, SocketError> {
         let queue = AcceptQueue::new(backlog);
         let _giant = self.0.look();
+        let queues = self.0.interface(index).map_or(1, |ifp| ifp.queues.len());
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {
             return Err(SocketError::AddrInUse);
         }
         Ok(Interceptor {
             stack: Arc::clone(&self.0),
             queue,
+            queues,
         })
     }
 }

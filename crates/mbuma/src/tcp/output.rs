@@ -260,7 +260,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     };
     Outgoing {
         key: pcb.key,
-        flow: pcb.flow,
+        flow: pcb.flow(),
         seq: plan.seq,
         ack: if plan.flags.contains(TcpFlags::ACK) {
             t.rcv_nxt

@@ -11,8 +11,8 @@ use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::prim::{AtomicBool, Mutex, Ordering};
-use kern::{LockClass, Time, order};
+use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
+use kern::{Cpu, LockClass, Time, order};
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
@@ -22,6 +22,7 @@ use super::reass::Reassembly;
 use super::rtt::Rtt;
 use super::wheels::Armed;
 use crate::config::TcpConfig;
+use crate::netisr;
 use crate::route::RouteCache;
 use crate::socket::SocketError;
 use crate::socket::wakers::Wakers;
@@ -187,8 +188,9 @@ impl Timers {
 #[derive(Debug)]
 pub(crate) struct Inpcb {
     pub(crate) key: Key,
-    /// The hash of its flow, for what is sent.
-    pub(crate) flow: u32,
+    /// The hash of its flow, for what is sent. Relaxed: a segment that leaves by the queue of a moment ago is one
+    /// more that the peer may have to put in order.
+    flow: AtomicU32,
     pub(crate) tcb: Mutex<Tcb>,
     touched: AtomicBool,
 }
@@ -198,10 +200,21 @@ impl Inpcb {
         let tcb = Mutex::new(&CONN, tcb);
         Arc::new(Self {
             key,
-            flow,
+            flow: AtomicU32::new(flow),
             tcb,
             touched: AtomicBool::new(false),
         })
+    }
+
+    /// The hash of its flow.
+    pub(crate) fn flow(&self) -> u32 {
+        self.flow.load(Ordering::Relaxed)
+    }
+
+    /// From now on what it sends leaves by the queue of `cpu`, of an interface that has as many.
+    pub(crate) fn keep_to(&self, queues: usize, cpu: Cpu) {
+        self.flow
+            .store(netisr::keep(self.flow(), queues, cpu), Ordering::Relaxed);
     }
 
     /// Sets the mark that the connection wants a turn to send; true if it was set.

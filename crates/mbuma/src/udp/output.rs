@@ -32,7 +32,7 @@ pub(crate) fn run(
     src: SocketAddrV4,
     dst: SocketAddrV4,
 ) -> Result<(), DropReason> {
-    let Ok(packet) = build(batch, payload, src, dst) else {
+    let Ok(packet) = build(batch, pcb, payload, src, dst) else {
         batch.stack.drops.count(DropReason::TxNoBufs);
         return Err(DropReason::TxNoBufs);
     };
@@ -69,6 +69,7 @@ fn route(
 
 fn build(
     batch: &Batch<'_>,
+    pcb: &UdpPcb,
     payload: Chain,
     src: SocketAddrV4,
     dst: SocketAddrV4,
@@ -82,7 +83,9 @@ fn build(
     header.emit(packet.prepend(UdpHeader::LEN)?);
     let netisr = &batch.stack.netisr;
     let meta = packet.header_mut();
-    if netisr.flows_matter() {
+    // A gateway's leave by the queue of the CPU that sends them: where a flow comes in by the queue that it leaves
+    // by, whoever serves the flow takes it in.
+    if netisr.flows_matter() && pcb.any.is_none() {
         meta.flow = netisr.flows().between(src, dst);
     }
     meta.csum = Csum::UDP;

@@ -1,0 +1,148 @@
+//! An interface of several queues that a gateway's workers serve: what a flow sends leaves by the queue of the one
+//! who serves it, whoever took its first packet in.
+
+mod common;
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use common::net::{ALL, FOREIGN, OUR_MAC, PEER, PEER_MAC, US, arp_frame, at, ip_frame, udp};
+use kern::VirtualCpus;
+use mbuf::{Live, Mbufq, Packet};
+use mbuma::device::memory::Pipe;
+use mbuma::device::{Capabilities, Device};
+use mbuma::{Config, IfConfig, IfIndex, Stack};
+use wire::{ArpPacket, IpProto, Ipv4Fields, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
+
+const QUEUES: usize = 3;
+
+/// A gateway, and the far ends of its queues.
+struct Gateway {
+    cpus: Arc<VirtualCpus>,
+    stack: Stack,
+    iface: IfIndex,
+    peers: Vec<Pipe>,
+}
+
+impl Gateway {
+    fn new() -> Self {
+        let cpus = Arc::new(VirtualCpus::new(QUEUES));
+        let config = Config {
+            cpus: Arc::clone(&cpus) as _,
+            giant: common::net::giant(),
+            ..Config::from_system()
+        };
+        let stack = Stack::new(config).unwrap();
+        let (ours, peers): (Vec<_>, Vec<_>) = (0..QUEUES)
+            .map(|_| Pipe::pair(Capabilities::plain(1500)))
+            .unzip();
+        let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);
+        let config = IfConfig {
+            mac: Some(OUR_MAC),
+            accept_any: true,
+            ..IfConfig::new("many0").with_addr(US, 24)
+        };
+        let iface = stack.attach_queues(devices.collect(), config);
+        let gateway = Self {
+            cpus,
+            stack,
+            iface,
+            peers,
+        };
+        gateway.give(0, &arp_frame(&ArpPacket::request(PEER_MAC, PEER, US)));
+        gateway.left_by();
+        gateway
+    }
+
+    /// `cpu` takes a frame in.
+    fn give(&self, cpu: usize, frame: &[u8]) {
+        self.cpus.switch_to(cpu);
+        let packet = Packet::from_slice(self.stack.pool(), frame, 0).unwrap();
+        self.stack.input(self.iface, packet);
+    }
+
+    /// The queues that frames have left by.
+    fn left_by(&self) -> Vec<usize> {
+        let frames = |queue: &usize| {
+            let mut rx = Mbufq::new();
+            self.peers[*queue].receive(&mut rx, ALL).unwrap();
+            !rx.is_empty()
+        };
+        (0..QUEUES).filter(frames).collect()
+    }
+
+    fn done(self) {
+        let pool = self.stack.pool().clone();
+        drop(self);
+        assert_eq!(pool.live(), Live::NONE);
+    }
+}
+
+fn to_foreign(protocol: IpProto) -> Ipv4Fields<'static> {
+    Ipv4Fields {
+        src: PEER,
+        dst: FOREIGN,
+        protocol,
+        ..Ipv4Fields::default()
+    }
+}
+
+fn syn(port: u16) -> Vec<u8> {
+    let fields = TcpFields {
+        src_port: port,
+        dst_port: 80,
+        seq: SeqNum(1),
+        ack: SeqNum(0),
+        flags: TcpFlags::SYN,
+        window: 1000,
+        options: TcpOptions::default(),
+    };
+    let mut header = [0; TcpHeader::LEN];
+    fields.emit(&mut header);
+    let mut sum = wire::pseudo_header_v4(PEER, FOREIGN, IpProto::TCP, TcpHeader::LEN as u32);
+    sum.add_bytes(&header);
+    header[TcpHeader::CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.finish().to_be_bytes());
+    ip_frame(&to_foreign(IpProto::TCP), &header)
+}
+
+#[test]
+fn a_connection_leaves_by_the_queue_of_who_accepted_it() {
+    // Breaks when a worker that takes a connection over from another has its packets come to the other for ever.
+    let gateway = Gateway::new();
+    let interceptor = gateway.stack.tcp_intercept(gateway.iface, 64).unwrap();
+    let mut streams = Vec::new();
+    for (port, (begun_by, accepted_by)) in (5000..).zip([(0, 0), (0, 1), (1, 0), (2, 1), (1, 2)]) {
+        gateway.give(begun_by, &syn(port));
+        assert!(gateway.left_by().is_empty(), "held");
+        let incoming = interceptor.next().expect("it wants to be accepted");
+        gateway.cpus.switch_to(accepted_by);
+        streams.push(incoming.accept().unwrap());
+        assert_eq!(gateway.left_by(), [accepted_by]);
+        // What answers a packet that was on its way to another.
+        gateway.give(begun_by, &syn(port));
+        assert_eq!(gateway.left_by(), [accepted_by], "begun by {begun_by}");
+    }
+    drop((streams, interceptor));
+    gateway.done();
+}
+
+#[test]
+fn a_gateways_datagrams_leave_by_the_queue_of_who_sends_them() {
+    // Breaks when the worker that serves all datagrams is woken for each by another one.
+    let gateway = Gateway::new();
+    let all = gateway.stack.udp_bind_any(gateway.iface).unwrap();
+    for port in 5000..5032 {
+        let (from, to): (SocketAddrV4, SocketAddrV4) = (at(PEER, port), at(FOREIGN, 53));
+        let cpu = usize::from(port) % QUEUES;
+        gateway.give(
+            0,
+            &ip_frame(&to_foreign(IpProto::UDP), &udp(from, to, b"ask")),
+        );
+        let asked = all.recv().unwrap();
+        gateway.cpus.switch_to(cpu);
+        all.send(asked.payload, asked.dst, asked.src).unwrap();
+        assert_eq!(gateway.left_by(), [cpu], "port {port}");
+    }
+    drop(all);
+    gateway.done();
+}

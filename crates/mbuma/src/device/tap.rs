@@ -52,6 +52,7 @@ pub struct TapOptions {
 pub struct Tap {
     file: File,
     options: TapOptions,
+    pool: MbufPool,
     rx: Mutex<Rx>,
     drops: RxDrops,
 }
@@ -59,7 +60,6 @@ pub struct Tap {
 /// What a read needs, kept between reads.
 #[derive(Debug)]
 struct Rx {
-    pool: MbufPool,
     row: Scatter,
     /// Storage for the list of buffers, empty between reads.
     slices: Vec<IoSliceMut<'static>>,
@@ -88,7 +88,6 @@ impl Tap {
     /// say. Frames are read into clusters of `pool`.
     pub fn from_fd(fd: OwnedFd, options: TapOptions, pool: &MbufPool) -> Self {
         let rx = Rx {
-            pool: pool.clone(),
             row: Scatter::for_len(pool, FRAME_MAX),
             slices: Vec::new(),
             spare: Vec::new(),
@@ -97,6 +96,7 @@ impl Tap {
         Self {
             file: File::from(fd),
             options,
+            pool: pool.clone(),
             rx,
             drops: RxDrops::default(),
         }
@@ -121,7 +121,7 @@ impl Tap {
         let Some(len) = n.checked_sub(self.vnet_len()) else {
             return Ok(self.drops.bad_vnet());
         };
-        let Ok(mut packet) = rx.row.take(len).into_packet(&rx.pool) else {
+        let Ok(mut packet) = rx.row.take(len).into_packet(&self.pool) else {
             return Ok(self.drops.no_bufs());
         };
         if self.options.vnet_hdr {
@@ -142,7 +142,7 @@ impl Tap {
     }
 
     /// Writes one frame, gathering its pieces.
-    fn write_frame(&self, packet: &Packet) -> io::Result<()> {
+    fn write_frame(&self, packet: &mut Packet) -> io::Result<()> {
         let header = VnetHeader::of(packet).to_bytes();
         let mut slices = [IoSlice::new(&[]); IOV_MAX];
         let mut count = 0;
@@ -153,21 +153,19 @@ impl Tap {
             count += 1;
         }
         if count == IOV_MAX && pieces.next().is_some() {
-            return self.write_long(&header, packet);
+            return self.write_long(packet);
         }
         let (slices, _) = slices.split_at(count);
         (&self.file).write_vectored(slices).map(|_| ())
     }
 
-    /// Writes a frame of very many pieces: copied into one.
+    /// Writes a frame of very many pieces: neighbours are joined first, which the pool counts as bytes copied.
     #[cold]
-    fn write_long(&self, header: &[u8], packet: &Packet) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(header.len() + packet.len());
-        if self.options.vnet_hdr {
-            bytes.extend_from_slice(header);
-        }
-        packet.segments().for_each(|s| bytes.extend_from_slice(s));
-        (&self.file).write(&bytes).map(|_| ())
+    fn write_long(&self, packet: &mut Packet) -> io::Result<()> {
+        let most = IOV_MAX - usize::from(self.options.vnet_hdr);
+        let joined = packet.collapse(&self.pool, most);
+        joined.map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.write_frame(packet)
     }
 
     fn vnet_len(&self) -> usize {
@@ -241,8 +239,8 @@ impl Device for Tap {
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
         let mut refused = 0;
-        while let Some(packet) = tx.dequeue() {
-            match self.write_frame(&packet) {
+        while let Some(mut packet) = tx.dequeue() {
+            match self.write_frame(&mut packet) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => put_back(tx, packet),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

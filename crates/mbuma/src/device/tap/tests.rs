@@ -55,7 +55,8 @@ fn reads_every_length() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if frames are written with other bytes, or without the header that the kernel expects.
+/// Breaks if frames are written with other bytes, or without the header that the kernel expects, or if a copy of
+/// theirs goes uncounted.
 #[test]
 fn writes_headers_and_pieces() {
     let pool = pool();
@@ -84,10 +85,13 @@ fn writes_headers_and_pieces() {
             }
             let mut tx = Mbufq::new();
             tx.enqueue(packet);
+            let before = pool.stats().bytes_copied;
             assert_eq!(tap.transmit(&mut tx).unwrap(), 0);
             let mut buf = [0; 1000];
             let n = kernel.recv(&mut buf).unwrap();
             assert_eq!(buf[..n], expected, "{pieces} pieces");
+            let copied = pool.stats().bytes_copied - before;
+            assert_eq!(copied > 0, pieces > most, "{pieces} pieces");
         }
     }
     assert_eq!(pool.live(), Live::NONE);

@@ -1,13 +1,7 @@
 //! A stack on a real TAP device, in a network namespace of its own, against the kernel's stack.
-//!
-//! Needs /dev/net/tun and the right to make namespaces; where either is missing, each test says that
-//! it was skipped.
 
-use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::net::{SocketAddrV4, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,90 +12,10 @@ use mbuf::{Chain, Live};
 use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::device::{Budget, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
+use namespace::{US, in_namespace, make_taps};
 
-const US: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// Set in the process that is inside of the namespace.
-const INSIDE: &str = "MBUMA_TEST_INSIDE_NAMESPACE";
-
-/// Runs the test `name` again, inside of a fresh network namespace, and there `body`.
-fn in_namespace(name: &str, body: fn()) {
-    if std::env::var_os(INSIDE).is_some() {
-        return body();
-    }
-    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
-    let works = |way: &&&[&str]| {
-        let probe = Command::new("unshare")
-            .args(**way)
-            .args(["test", "-w", "/dev/net/tun"])
-            .output();
-        probe.is_ok_and(|out| out.status.success())
-    };
-    let Some(way) = ways.iter().find(works) else {
-        return println!("skipped {name}: no /dev/net/tun, or no right to make a namespace");
-    };
-    let exe = std::env::current_exe().unwrap();
-    let mut command = Command::new("unshare");
-    command
-        .args(*way)
-        .arg(exe)
-        .args(["--exact", name, "--nocapture"])
-        .env(INSIDE, "1");
-    assert!(
-        command.status().unwrap().success(),
-        "{name}, inside of its namespace"
-    );
-}
-
-/// Makes a TAP device with or without offloads, and gives the kernel's end an address.
-fn make_tap(options: TapOptions) -> OwnedFd {
-    let mut open = File::options();
-    let file = open
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open("/dev/net/tun")
-        .unwrap();
-    let mut request = [0_u8; 40]; // struct ifreq: name, then the flags
-    request[..4].copy_from_slice(b"tap0");
-    let vnet = if options.vnet_hdr {
-        libc::IFF_VNET_HDR
-    } else {
-        0
-    };
-    let flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as u16;
-    request[16..18].copy_from_slice(&flags.to_ne_bytes());
-    // SAFETY: TUNSETIFF reads and writes one ifreq, which is 40 bytes long on 64-bit Linux.
-    let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, request.as_mut_ptr()) };
-    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
-    let mut offloads = 0;
-    if options.csum {
-        offloads |= libc::TUN_F_CSUM;
-    }
-    if options.tso4 {
-        offloads |= libc::TUN_F_TSO4;
-    }
-    // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
-    let set = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            libc::TUNSETOFFLOAD,
-            libc::c_ulong::from(offloads),
-        )
-    };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-    let mtu = options.mtu.to_string();
-    for args in [
-        &["link", "set", "tap0", "mtu", &mtu][..],
-        &["addr", "add", "10.0.2.100/24", "dev", "tap0"],
-        &["link", "set", "tap0", "up"],
-    ] {
-        assert!(
-            Command::new("ip").args(args).status().unwrap().success(),
-            "ip {args:?}"
-        );
-    }
-    file.into()
-}
+mod namespace;
+mod runtime;
 
 /// A stack on a TAP device, driven by a thread of its own.
 struct Driven {
@@ -116,7 +30,7 @@ impl Driven {
         config.tcp.msl = Duration::from_millis(10);
         config.giant = Arc::new(kern::Giant::new(std::env::var_os("MBUMA_GIANT").is_some()));
         let stack = Stack::new(config).unwrap();
-        let tap = Tap::from_fd(make_tap(options), options, stack.pool());
+        let tap = Tap::from_fd(make_taps(options, 1).remove(0), options, stack.pool());
         let device: Arc<dyn Device> = Arc::new(tap);
         let addrs = vec![IfAddr {
             addr: US,
@@ -353,7 +267,7 @@ fn ping() {
 fn down_and_gone() {
     in_namespace("down_and_gone", || {
         let pool = mbuf::MbufPool::new(mbuf::PoolConfig::default()).unwrap();
-        let tap = Tap::from_fd(make_tap(OFFLOADS), OFFLOADS, &pool);
+        let tap = Tap::from_fd(make_taps(OFFLOADS, 1).remove(0), OFFLOADS, &pool);
         let ip = |args: &[&str]| assert!(Command::new("ip").args(args).status().unwrap().success());
         ip(&["link", "set", "tap0", "down"]);
         let mut tx = mbuf::Mbufq::new();

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! They share the stack and nothing else on a packet's way. A connection is begun, and served to its end, by
-//! the worker on whose queue its SYN came: what that worker writes makes the guest's kernel send the rest
-//! of the connection to the same queue. UDP flows, pings, the status page and published ports are worker 0's
+//! the worker on whose queue its SYN came; but where that is busy with much and another is not, by the other,
+//! so that a small request does not wait for each turn of a bulk stream that its flow's hash put it beside. What
+//! a worker writes makes the guest's kernel send the rest of the connection to the same queue. UDP flows, pings, the status page and published ports are worker 0's
 //! (see front): they need one table each, and are seldom what fills a machine.
 //!
 //! Three things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
@@ -34,10 +35,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::Waker;
 
 use kern::cpus::Bound;
-use kern::{Cpus, LockClass, Mutex, Workers, order};
+use kern::{Clock, Cpus, LockClass, Mutex, Time, Workers, order};
 use mbuma::Stack;
 
 use super::figures::Share;
+use super::heat::Heat;
 use super::poller::Poller;
 use super::ready::{Chime, Ready, Wake};
 use super::table::{Kind, Token};
@@ -45,6 +47,11 @@ use crate::sys::eventfd::EventFd;
 
 static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
+
+/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
+const HOT: u64 = 1 << 20;
+/// How much hotter than another a worker is whose new connections are better off there.
+const HOTTER: u64 = 4;
 
 /// All workers of a guest.
 pub(super) struct Crew {
@@ -65,6 +72,7 @@ struct Member {
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
     share: Mutex<Share>,
+    heat: Heat,
 }
 
 /// How far the service is.
@@ -178,6 +186,22 @@ impl Crew {
         *self.members[index].share.lock() = share;
     }
 
+    /// Worker `index` has moved `bytes` more.
+    pub(super) fn warm(&self, index: usize, now: Time, bytes: u64) {
+        self.members[index].heat.add(now, bytes);
+    }
+
+    /// Who is to serve a connection whose SYN came to worker `own`.
+    fn host_for(&self, own: usize, now: Time) -> usize {
+        let heat = |index: usize| self.members[index].heat.at(now);
+        let limit = heat(own) / HOTTER;
+        if heat(own) < HOT {
+            return own;
+        }
+        let coolest = (0..self.len()).min_by_key(|index| heat(*index));
+        coolest.filter(|index| heat(*index) < limit).unwrap_or(own)
+    }
+
     /// What each has done so far, a moment ago.
     pub(super) fn shares(&self) -> Vec<Share> {
         let shares = self.members.iter().map(|member| *member.share.lock());
@@ -199,6 +223,7 @@ impl Member {
             event,
             lost: AtomicBool::new(false),
             share: Mutex::new(&SHARE, Share::default()),
+            heat: Heat::default(),
         })
     }
 
@@ -208,18 +233,19 @@ impl Member {
 }
 
 /// Where connections to be intercepted knock: at the worker that took the SYN in, which is the one whose
-/// thread calls; at worker 0, should another thread ever do so.
+/// thread calls, or at one that has less to do; at worker 0, should another thread ever call.
 pub(super) struct Door {
-    cpus: Arc<Workers>,
+    crew: Arc<Crew>,
+    clock: Arc<dyn Clock>,
     /// Each worker's way to its turn.
     wakes: Vec<Arc<Wake>>,
 }
 
 impl Door {
     /// To the workers that have `wakes`.
-    pub(super) fn waker(crew: &Crew, wakes: Vec<Arc<Wake>>) -> Waker {
-        let cpus = crew.cpus();
-        Waker::from(Arc::new(Door { cpus, wakes }))
+    pub(super) fn waker(crew: &Arc<Crew>, clock: &Arc<dyn Clock>, wakes: Vec<Arc<Wake>>) -> Waker {
+        let (crew, clock) = (Arc::clone(crew), Arc::clone(clock));
+        Waker::from(Arc::new(Door { crew, clock, wakes }))
     }
 }
 
@@ -229,8 +255,9 @@ impl std::task::Wake for Door {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let caller = self.cpus.current();
-        let index = if caller.is_own { caller.index } else { 0 };
+        let caller = self.crew.cpus.current();
+        let own = if caller.is_own { caller.index } else { 0 };
+        let index = self.crew.host_for(own, self.clock.now());
         Wake::wake(&self.wakes[index]);
     }
 }

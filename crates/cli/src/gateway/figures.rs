@@ -52,6 +52,11 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// Bytes that were moved.
+    pub(super) fn moved(&self) -> u64 {
+        self.bytes_up + self.bytes_down + self.datagram_bytes_up + self.datagram_bytes_down
+    }
+
     /// Adds what another worker counted.
     fn add(&mut self, other: &Counters) {
         let Counters {

@@ -29,6 +29,7 @@ mod echo;
 mod figures;
 mod flow;
 mod front;
+mod heat;
 mod host;
 mod http;
 mod metrics;

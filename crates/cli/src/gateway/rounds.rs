@@ -40,6 +40,8 @@ pub(super) struct Worker {
     pub(super) connections: Connections,
     /// Shows that the loop goes round.
     pub(super) pulse: Arc<Pulse>,
+    /// Bytes that the others were told of.
+    pub(super) told: u64,
     /// What only the first worker does.
     pub(super) front: Option<Front>,
 }
@@ -193,9 +195,20 @@ impl Worker {
         let Shared { stack, worker, .. } = &self.shared;
         round.stack_ready = stack.run_netisr(*worker, BUDGET);
         if self.shared.crew.len() > 1 {
-            self.shared.crew.publish(self.shared.worker, self.share());
+            self.tell();
         }
         Ok(())
+    }
+
+    /// Tells the others what this worker has done.
+    fn tell(&mut self) {
+        let Shared { crew, worker, .. } = &self.shared;
+        let moved = self.shared.counters.moved();
+        if moved != self.told {
+            crew.warm(*worker, self.shared.now(), moved - self.told);
+        }
+        crew.publish(*worker, self.share());
+        self.told = moved;
     }
 
     /// When time makes something happen next.

@@ -86,7 +86,7 @@ pub(super) fn start(
         workers_asked: opts.workers(),
     };
     let index = attach(&stack, guest, opts, &clock)?;
-    workers(all, index, fixed, opts, crew)
+    workers(all, index, fixed, opts, crew, &clock)
 }
 
 /// What worker `index` sleeps on: its queue, and whoever wakes it.
@@ -105,7 +105,8 @@ fn workers(
     index: IfIndex,
     fixed: Fixed,
     opts: &NetOpts,
-    crew: &Crew,
+    crew: &Arc<Crew>,
+    clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
     let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
@@ -115,12 +116,13 @@ fn workers(
         connections: Connections::new(&shared, &interceptor),
         pulse: Arc::default(),
         front: None,
+        told: 0,
         index,
         shared,
     };
     let mut workers: Vec<Worker> = all.into_iter().map(worker).collect();
     let knockers = workers.iter().map(|w| w.connections.knocker()).collect();
-    interceptor.set_waker(Some(Door::waker(crew, knockers)));
+    interceptor.set_waker(Some(Door::waker(crew, clock, knockers)));
     let others = workers.split_off(1);
     let mut first = workers.remove(0);
     first.front = Some(front);

@@ -1,6 +1,10 @@
+use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
-use super::{Crew, Door, Phase};
+use kern::{Clock, Time, VirtualClock};
+
+use super::{Crew, Door, HOT, HOTTER, Phase};
 use crate::gateway::table::{Kind, Token};
 
 fn crew(count: usize) -> std::sync::Arc<Crew> {
@@ -20,13 +24,36 @@ fn a_connection_knocks_at_the_worker_that_took_it_in() {
     // Breaks when a connection is served by another worker than the one that its packets come to.
     let crew = crew(3);
     let wakes = (0..3).map(|n| crew.ready(n).wake_for(Token::only(Kind::Interceptor)));
-    let door: Waker = Door::waker(&crew, wakes.collect());
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(Time::ZERO));
+    let door: Waker = Door::waker(&crew, &clock, wakes.collect());
     let bound = crew.bind(2);
     door.wake_by_ref();
     assert_eq!([0, 1, 2].map(|n| take(&crew, n)), [0, 0, 1]);
     drop(bound);
     door.wake_by_ref();
     assert_eq!([0, 1, 2].map(|n| take(&crew, n)), [1, 0, 0]);
+}
+
+#[test]
+fn a_connection_goes_to_who_has_less_to_do_if_that_is_much_less() {
+    // Breaks when a small request waits behind a bulk stream while another worker sleeps, or when short
+    // connections wake other workers for nothing.
+    let crew = crew(3);
+    let now = Time::ZERO;
+    let host = |now| [0, 1, 2].map(|own| crew.host_for(own, now));
+    assert_eq!(host(now), [0, 1, 2]);
+    crew.warm(1, now, HOT - 1);
+    assert_eq!(host(now), [0, 1, 2], "not so much");
+    crew.warm(1, now, 1);
+    assert_eq!(host(now), [0, 0, 2]);
+    crew.warm(0, now, 1000);
+    assert_eq!(host(now), [0, 2, 2]);
+    crew.warm(2, now, HOT / HOTTER);
+    crew.warm(0, now, HOT / HOTTER);
+    assert_eq!(host(now), [0, 1, 2], "the others are not much cooler");
+    crew.warm(1, now, HOT);
+    assert_eq!(host(now), [0, 2, 2]);
+    assert_eq!(host(now + Duration::from_secs(1)), [0, 1, 2], "long ago");
 }
 
 #[test]

@@ -191,8 +191,9 @@ impl Owned {
         unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
     }
 
-    /// Fetches the lines of the items' pointers, which another CPU may have written: all at once,
-    /// where pops would wait for one after the other.
+    /// Fetches what another CPU may have written: the lines of the items' pointers, to be read,
+    /// and the first line of each item, to be written. All at once, where pops, and stores into
+    /// items, would wait for one after the other; a processor's row of stores to be done is short.
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         for line in self.items().chunks(64 / size_of::<NonNull<u8>>()) {
@@ -200,12 +201,32 @@ impl Owned {
             // SAFETY: a prefetch is a hint, and may have any address; this one is the bucket's.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
+        // The top ones are popped first.
+        self.items().iter().rev().copied().for_each(fetch_to_write);
     }
 
     fn entries(&self) -> NonNull<NonNull<u8>> {
         // SAFETY: the entries are in the same allocation, after the head.
         unsafe { self.0.byte_add(ENTRIES).cast() }
     }
+}
+
+/// Fetches an item's first line for this CPU to write to.
+#[inline]
+fn fetch_to_write(item: NonNull<u8>) {
+    // The intrinsic for it becomes a fetch to read, unless the whole build is for processors of
+    // 2014 and later. Those before it take the instruction for none.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint, and may have any address; it changes no register and no memory.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) item.as_ptr(), options(nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) item.as_ptr(), options(nostack, preserves_flags));
+    }
+    let _ = item;
 }
 
 /// What only tests need.

@@ -8,7 +8,7 @@ use super::design::{Absent, Design};
 use super::designs::arrayqueue;
 use super::designs::{
     bytesmut, dpdk, freebsd4, global, mballoc, mbuma, mbuma_bulk, mbuma_local, mbuma_packet,
-    mbuma_typed, recycled, uma2004,
+    mbuma_typed, recycled, returned, uma2004,
 };
 use super::subject::Subject;
 pub(crate) use crate::harness::choice::Kind;
@@ -131,6 +131,14 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..floor(
             "ring-only",
             "no allocator: the ring's own items, used again",
+            &[Case::ProdCons],
+        )
+    },
+    Entry {
+        make: make::<returned::Returned>,
+        ..floor(
+            "ring-back",
+            "the least of a pool: 1024 items, back by a second ring",
             &[Case::ProdCons],
         )
     },

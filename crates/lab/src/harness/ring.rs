@@ -121,7 +121,7 @@ impl<T, const BATCH: usize> Consumer<'_, T, BATCH> {
 }
 
 /// Spins; the other side has a CPU of its own, unless another program took it.
-fn wait_until(ready: impl Fn() -> bool) {
+pub(crate) fn wait_until(ready: impl Fn() -> bool) {
     let mut spins = 0u32;
     while !ready() {
         spins += 1;

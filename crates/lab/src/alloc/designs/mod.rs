@@ -12,6 +12,7 @@ pub(crate) mod mbuma_packet;
 pub(crate) mod mbuma_typed;
 pub(crate) mod pages;
 pub(crate) mod recycled;
+pub(crate) mod returned;
 pub(crate) mod uma2004;
 
 pub(crate) mod bytesmut;

@@ -1,0 +1,86 @@
+//! No allocator either: a few items that go back to the producer by a ring of pointers, oldest first.
+//!
+//! It is the least that any pool moves between the two CPUs in the producer and consumer case: what `recycled.rs`
+//! moves, and the way back. It has neither caches nor slabs nor a lock nor statistics, runs no constructor, and serves
+//! one producer and one consumer.
+//!
+//! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that are
+//! 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
+//! comes after [`ITEMS`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
+//! line, which must be taken from it.
+//!
+//! Invariants: an item is in the row, in the ring of the case, or in somebody's hands. Only the producer writes
+//! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.
+
+use super::Padded;
+use super::pages::Pages;
+use crate::alloc::design::{Absent, Block, Design};
+use crate::harness::ring::{RING_BATCH, wait_until};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Items that there are: what is on its way, and as many again.
+const ITEMS: usize = 4 * RING_BATCH;
+/// Items that are given back at once: a bucket of ours.
+const SHOWN: usize = 64;
+
+/// The items, and the row in which they come back.
+pub(crate) struct Returned {
+    row: Box<[AtomicPtr<u8>]>,
+    taken: Padded<AtomicUsize>,
+    given: Padded<AtomicUsize>,
+    shown: Padded<AtomicUsize>,
+    /// Where the items are.
+    _pages: Pages,
+}
+
+const _: () = assert!(RING_BATCH.is_multiple_of(SHOWN), "all come back");
+
+impl Design for Returned {
+    type Item = Block;
+
+    fn new(size: usize) -> Result<Self, Absent> {
+        let pages = Pages::reserve()?;
+        let first = pages.address(0);
+        // SAFETY: 1024 items of at most 2 KiB end within the range.
+        let item = |turn| unsafe { first.add(turn * size) };
+        Ok(Self {
+            row: (0..ITEMS)
+                .map(|turn| AtomicPtr::new(item(turn).as_ptr()))
+                .collect(),
+            taken: Padded::default(),
+            given: Padded(AtomicUsize::new(ITEMS)),
+            shown: Padded(AtomicUsize::new(ITEMS)),
+            _pages: pages,
+        })
+    }
+
+    #[inline]
+    fn alloc(&self) -> Block {
+        // Only the producer comes here.
+        let turn = self.taken.0.load(Ordering::Relaxed);
+        if turn.is_multiple_of(SHOWN) {
+            // Acquire: what the consumer put into the row, and did to the items, comes before.
+            wait_until(|| self.shown.0.load(Ordering::Acquire) > turn);
+        }
+        self.taken.0.store(turn + 1, Ordering::Relaxed);
+        let item = self.row[turn % ITEMS].load(Ordering::Relaxed);
+        // SAFETY: the row begins with items, and only items are put into it.
+        Block(unsafe { NonNull::new_unchecked(item) })
+    }
+
+    #[inline]
+    unsafe fn free(&self, item: Block) {
+        // Only the consumer comes here; the place is free, since as many are out as there are free places.
+        let turn = self.given.0.load(Ordering::Relaxed);
+        self.row[turn % ITEMS].store(item.0.as_ptr(), Ordering::Relaxed);
+        self.given.0.store(turn + 1, Ordering::Relaxed);
+        if (turn + 1).is_multiple_of(SHOWN) {
+            self.shown.0.store(turn + 1, Ordering::Release);
+        }
+    }
+
+    fn bytes(item: &mut Block) -> NonNull<u8> {
+        item.0
+    }
+}

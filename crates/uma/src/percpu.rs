@@ -281,7 +281,7 @@ impl Percpu {
     }
 
     /// [`push`](Self::push) and what comes after it.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     fn push_whole(&self, item: NonNull<u8>) -> Pushed {
         match self.push(item) {
             Ok(()) => Pushed::Done,

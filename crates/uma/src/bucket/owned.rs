@@ -233,11 +233,13 @@ fn fetch_to_write(item: NonNull<u8>) {
 #[cfg(test)]
 impl Owned {
     /// Whether nothing more fits.
+    #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= self.cap()
     }
 
     /// Takes the top item out, which no statistic counts.
+    #[cfg(not(shuttle))]
     pub(crate) fn take_uncounted(&mut self) -> Option<NonNull<u8>> {
         let item = *self.items().last()?;
         self.truncate(self.len() - 1);
@@ -245,6 +247,7 @@ impl Owned {
     }
 
     /// Takes up to `n` items from the top, uncounted, and gives each to `each`.
+    #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn drain(&mut self, n: usize, mut each: impl FnMut(NonNull<u8>)) {
         (0..n)
             .map_while(|_| self.take_uncounted())

@@ -28,6 +28,7 @@ pub(super) struct Slot {
 }
 
 /// Where the sections find things.
+#[cfg(not(any(loom, shuttle)))]
 pub(super) const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
 pub(super) const LOADED: usize = offset_of!(Slot, loaded);
 pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);

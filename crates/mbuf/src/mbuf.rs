@@ -29,7 +29,7 @@ mod free;
 mod make;
 mod mark;
 
-pub(crate) use mark::Mark;
+pub(crate) use mark::{Borrowed, Mark};
 
 /// An owned mbuf, with its successors.
 #[repr(transparent)]

@@ -4,12 +4,12 @@
 
 use std::io::IoSlice;
 
-use crate::mbuf::Mbuf;
+use crate::mbuf::{Borrowed, Mbuf};
 
 /// The pieces of a chain in order; empty ones are passed over.
 #[derive(Debug, Clone)]
 pub struct Segments<'a> {
-    at: Option<&'a Mbuf>,
+    at: Option<Borrowed<'a>>,
     skip: usize,
     left: usize,
 }
@@ -18,7 +18,7 @@ impl<'a> Segments<'a> {
     /// The pieces of `len` bytes behind the first `skip`.
     pub(crate) fn new(head: Option<&'a Mbuf>, skip: usize, len: usize) -> Self {
         Self {
-            at: head,
+            at: head.map(Borrowed::of),
             skip,
             left: len,
         }
@@ -42,9 +42,10 @@ impl<'a> Iterator for Segments<'a> {
         while self.left > 0 {
             let m = self.at?;
             self.at = m.next();
-            let from = self.skip.min(m.len());
+            let bytes = m.bytes();
+            let from = self.skip.min(bytes.len());
             self.skip -= from;
-            let piece = &m.bytes()[from..];
+            let piece = &bytes[from..];
             let piece = &piece[..piece.len().min(self.left)];
             self.left -= piece.len();
             if !piece.is_empty() {

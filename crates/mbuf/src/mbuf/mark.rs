@@ -2,6 +2,8 @@
 //!
 //! Called by: [`Chain`](crate::Chain), [`Mbufq`](crate::Mbufq). Calls nothing.
 
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::Mbuf;
@@ -39,5 +41,40 @@ impl Mark {
     pub(crate) unsafe fn get_mut(&mut self) -> &mut Mbuf {
         // SAFETY: as above.
         unsafe { NonNull::from(&mut self.0).cast().as_mut() }
+    }
+}
+
+/// An mbuf that is borrowed, by its own address. A `&Mbuf` is the address of a handle, which so has to lie in memory,
+/// and with it the chain that it is part of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrowed<'a>(NonNull<RawMbuf>, PhantomData<&'a Mbuf>);
+
+// SAFETY: what `&Mbuf` may be sent with, since it can do no more than that.
+unsafe impl Send for Borrowed<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed<'_> {}
+
+impl<'a> Borrowed<'a> {
+    /// This mbuf.
+    #[inline(always)]
+    pub(crate) fn of(m: &'a Mbuf) -> Self {
+        Self(m.0, PhantomData)
+    }
+
+    /// The next of its list.
+    #[inline(always)]
+    pub(crate) fn next(self) -> Option<Self> {
+        // SAFETY: live and borrowed for 'a, and its successors with it.
+        let head = unsafe { &(*self.0.as_ptr()).head };
+        head.next.as_ref().map(Self::of)
+    }
+
+    /// Its bytes.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        let m = ManuallyDrop::new(Mbuf(self.0));
+        let bytes: *const [u8] = m.bytes();
+        // SAFETY: the borrow of the mbuf, of which these are the bytes, lasts for 'a.
+        unsafe { &*bytes }
     }
 }

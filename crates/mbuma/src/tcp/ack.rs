@@ -115,8 +115,7 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     }
     // RFC 6298 (5.2) and (5.3).
     let outstanding = t.snd_una != t.snd_max;
-    let timeout = t.rtt.timeout(config.rto_min, config.rto_max);
-    t.timers.rexmit = outstanding.then(|| batch.now + timeout);
+    t.timers.rexmit = outstanding.then(|| t.rtt.expires(batch.now, config));
 }
 
 /// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
@@ -168,8 +167,7 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
             // What was sent as a probe was not taken: begin again where the peer is.
             t.snd_nxt = t.snd_una.max(t.base);
             let config = &batch.stack.tcp.config;
-            let timeout = t.rtt.timeout(config.rto_min, config.rto_max);
-            t.timers.rexmit = (t.flight() > 0).then(|| batch.now + timeout);
+            t.timers.rexmit = (t.flight() > 0).then(|| t.rtt.expires(batch.now, config));
         }
     }
 }

@@ -339,7 +339,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
     let timed = plan.kind != Kind::Probe && t.timers.rexmit.is_none() && end != plan.seq;
     if timed || plan.kind == Kind::Repair {
         let config = &batch.stack.tcp.config;
-        t.timers.rexmit = Some(batch.now + t.rtt.timeout(config.rto_min, config.rto_max));
+        t.timers.rexmit = Some(t.rtt.expires(batch.now, config));
         t.timers.persist = None;
     }
 }
@@ -348,7 +348,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
 fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.snd_una == t.snd_max;
-    if idle && batch.now - t.last_sent > t.rtt.timeout(config.rto_min, config.rto_max) {
+    if idle && batch.now > t.rtt.expires(t.last_sent, config) {
         t.cc.restart_after_idle(config.initial_window);
     }
 }

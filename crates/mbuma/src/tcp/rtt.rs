@@ -9,15 +9,20 @@ use std::time::Duration;
 use kern::Time;
 use wire::SeqNum;
 
-/// Granularity of the clock that the variance term must not fall below, RFC 6298 (2.3).
-const GRANULARITY: Duration = Duration::from_millis(1);
+use crate::config::TcpConfig;
 
-/// The estimator of one connection.
+/// Granularity of the clock that the variance term must not fall below, RFC 6298 (2.3), in nanoseconds.
+const GRANULARITY: u64 = 1_000_000;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// The estimator of one connection. In nanoseconds: each segment asks, and a [`Duration`] is divided at each step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rtt {
-    smoothed: Option<Duration>,
-    variance: Duration,
-    rto: Duration,
+    smoothed: Option<u64>,
+    variance: u64,
+    rto: u64,
     backoff: u32,
     /// The segment being timed: the sequence number that acknowledges it, and when it was sent.
     timing: Option<(SeqNum, Time)>,
@@ -27,8 +32,8 @@ impl Rtt {
     pub(crate) const fn new() -> Self {
         Self {
             smoothed: None,
-            variance: Duration::ZERO,
-            rto: Duration::from_secs(1), // RFC 6298 (2.1)
+            variance: 0,
+            rto: SECOND, // RFC 6298 (2.1)
             backoff: 0,
             timing: None,
         }
@@ -36,7 +41,7 @@ impl Rtt {
 
     /// The smoothed round trip, once there was a sample.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
-        self.smoothed
+        self.smoothed.map(Duration::from_nanos)
     }
 
     /// A segment whose last byte is before `end` was sent for the first time.
@@ -55,7 +60,7 @@ impl Rtt {
     pub(crate) fn handshake_repeated(&mut self) {
         self.backoff = 0;
         if self.smoothed.is_none() {
-            self.rto = Duration::from_secs(3);
+            self.rto = 3 * SECOND;
         }
     }
 
@@ -66,25 +71,19 @@ impl Rtt {
             && !ack.before(end)
         {
             self.timing = None;
-            self.sample(now - sent);
+            self.sample(now.as_nanos().saturating_sub(sent.as_nanos()));
         }
     }
 
     /// RFC 6298 (2.2) and (2.3).
-    fn sample(&mut self, r: Duration) {
-        match self.smoothed {
-            None => {
-                self.smoothed = Some(r);
-                self.variance = r / 2;
-            }
-            Some(s) => {
-                self.variance = (self.variance * 3 + s.abs_diff(r)) / 4;
-                self.smoothed = Some((s * 7 + r) / 8);
-            }
-        }
+    fn sample(&mut self, r: u64) {
+        let (smoothed, variance) = match self.smoothed {
+            None => (r, r / 2),
+            Some(s) => (mix(s, 7, r), mix(self.variance, 3, s.abs_diff(r))),
+        };
+        (self.smoothed, self.variance) = (Some(smoothed), variance);
         self.backoff = 0;
-        let s = self.smoothed.unwrap_or(r);
-        self.rto = s + (self.variance * 4).max(GRANULARITY);
+        self.rto = smoothed.saturating_add(variance.saturating_mul(4).max(GRANULARITY));
     }
 
     /// RFC 6298 (5.5): the timer expired, so wait twice as long.
@@ -95,9 +94,27 @@ impl Rtt {
 
     /// How long to wait now.
     pub(crate) fn timeout(&self, min: Duration, max: Duration) -> Duration {
-        self.rto
-            .clamp(min, max)
-            .saturating_mul(1 << self.backoff)
-            .min(max)
+        Duration::from_nanos(self.timeout_ns(min, max))
     }
+
+    /// When what is sent, or acknowledged, now has waited for so long.
+    pub(crate) fn expires(&self, now: Time, config: &TcpConfig) -> Time {
+        let wait = self.timeout_ns(config.rto_min, config.rto_max);
+        Time::from_nanos(now.as_nanos().saturating_add(wait))
+    }
+
+    fn timeout_ns(&self, min: Duration, max: Duration) -> u64 {
+        let (min, max) = (nanos(min), nanos(max));
+        let backed_off = self.rto.clamp(min, max).saturating_mul(1 << self.backoff);
+        backed_off.min(max)
+    }
+}
+
+/// `old` and one more sample, which weighs one part of `weight` + 1.
+fn mix(old: u64, weight: u64, sample: u64) -> u64 {
+    old.saturating_mul(weight).saturating_add(sample) / (weight + 1)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    (duration.as_secs().saturating_mul(SECOND)).saturating_add(u64::from(duration.subsec_nanos()))
 }

@@ -91,7 +91,7 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     t.dup_acks = 0;
     t.resend_one = false;
     t.snd_nxt = t.snd_una;
-    t.timers.rexmit = Some(batch.now + t.rtt.timeout(tcp.config.rto_min, tcp.config.rto_max));
+    t.timers.rexmit = Some(t.rtt.expires(batch.now, &tcp.config));
     false
 }
 

@@ -1,9 +1,11 @@
 //! Which CPU this thread runs on, and how many CPUs the machine has: the index into per-CPU caches.
 //!
-//! Called by `uma` and by per-CPU statistics. Calls libc. Invariant: `current() < count()`.
+//! Called by `uma` and by per-CPU statistics. Calls `rseq.rs`, libc. Invariant: `current() < count()`.
 //! Locks: none.
 
 use std::sync::OnceLock;
+
+use crate::rseq;
 
 /// The CPU that the calling thread runs on, below [`count`].
 ///
@@ -51,9 +53,13 @@ pub fn usable() -> usize {
     count()
 }
 
-/// The kernel's number of this CPU; 0 where there is no way to ask.
+/// The kernel's number of this CPU; 0 where there is no way to ask. Every reader of a read-mostly lock asks, so it is
+/// read where the C library reads it, without calling that.
 #[inline]
 fn raw_current() -> usize {
+    if let Some(cpu) = rseq::cpu() {
+        return cpu;
+    }
     // Miri has no such call.
     #[cfg(all(target_os = "linux", not(miri)))]
     {

@@ -16,7 +16,7 @@
 //!
 //! This file finds the area and the fence; the sections are in the crate that owns the data.
 //!
-//! Called by: `uma`. Calls: libc (dlsym, membarrier).
+//! Called by: `uma`, `cpu.rs`, `counter`. Calls: libc (dlsym, membarrier).
 //! Invariant: only the area that libc registered is used, never one of our own: a second
 //! registration is refused, and an area must outlive the last instruction of its thread.
 //! Locks: none.
@@ -47,9 +47,18 @@ pub const PERCPU_VAR: &str = "UMA_PERCPU";
 /// The offset of the rseq area from the thread pointer, where libc registered one for the calling
 /// thread when it was first asked. It registers either every thread or none.
 #[must_use]
+#[inline]
 pub fn area_offset() -> Option<isize> {
     static OFFSET: OnceLock<Option<isize>> = OnceLock::new();
     *OFFSET.get_or_init(sys::registered_offset)
+}
+
+/// The kernel's number of the CPU that the calling thread runs on, if libc registered an area for it.
+#[inline]
+pub(crate) fn cpu() -> Option<usize> {
+    let offset = area_offset()?;
+    // SAFETY: libc registered areas, so the calling thread has one there.
+    usize::try_from(unsafe { sys::read_cpu_id(offset) }).ok()
 }
 
 /// Restarts every section that runs anywhere in this process. After it has returned true, no
@@ -178,7 +187,8 @@ mod sys {
     /// # Safety
     ///
     /// An rseq area must be mapped at `offset` from the thread pointer.
-    unsafe fn read_cpu_id(offset: isize) -> i32 {
+    #[inline]
+    pub(super) unsafe fn read_cpu_id(offset: isize) -> i32 {
         let cpu_id: i32;
         #[cfg(target_arch = "x86_64")]
         // SAFETY: reads four bytes of the area, which the caller says is there.
@@ -237,6 +247,12 @@ mod sys {
 mod sys {
     pub(super) fn registered_offset() -> Option<isize> {
         None
+    }
+
+    /// # Safety
+    /// None is needed.
+    pub(super) unsafe fn read_cpu_id(_offset: isize) -> i32 {
+        -1
     }
 
     pub(super) fn register_fence() -> bool {

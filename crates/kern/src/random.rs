@@ -180,6 +180,13 @@ impl SeededState {
             keyed: SipHasher13::new_with_keys(key0, key1),
         }
     }
+
+    /// The hash of these bytes, all there are: what a hasher that wrote them once finishes with, sooner.
+    #[must_use]
+    #[inline]
+    pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
+        self.keyed.hash(bytes)
+    }
 }
 
 /// Shows nothing of the key.

@@ -116,3 +116,15 @@ fn debug_tells_no_secrets() {
         "SeededState SeededHasher"
     );
 }
+
+/// Breaks if what is hashed at once is not what a hasher makes of it: shards and their maps would differ.
+#[test]
+fn at_once_and_in_the_making_are_the_same_hash() {
+    let state = SeededState::new(&mut Random::from_seed(7));
+    let bytes: Vec<u8> = (0..40).collect();
+    for len in 0..=bytes.len() {
+        let mut hasher = state.build_hasher();
+        hasher.write(&bytes[..len]);
+        assert_eq!(state.hash_bytes(&bytes[..len]), hasher.finish(), "{len}");
+    }
+}

@@ -4,7 +4,7 @@
 //!
 //! 32 bits lie where the key would have padding. Nobody outside knows them, so nobody can choose keys that meet.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use kern::SeededState;
 
@@ -20,9 +20,7 @@ pub(super) struct Hashed {
 impl Hashed {
     #[inline]
     pub(super) fn new(key: Key, state: &SeededState) -> Self {
-        let mut hasher = state.build_hasher();
-        hasher.write(&key.to_bytes());
-        let hash = hasher.finish() as u32;
+        let hash = state.hash_bytes(&key.to_bytes()) as u32;
         Self { key, hash }
     }
 

@@ -79,6 +79,7 @@ impl Ipv4Fields<'_> {
     /// # Panics
     /// If `out` is shorter than [`Ipv4Fields::header_len`], if there are more than 40 bytes of
     /// options, if the fragment offset is not a multiple of 8, or if header and payload exceed 65535.
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let header_len = self.header_len();
         assert!(
@@ -101,8 +102,7 @@ impl Ipv4Fields<'_> {
             .iter_mut()
             .zip(self.options)
             .for_each(|(to, from)| *to = *from);
-        let mut sum = Checksum::new();
-        sum.add_bytes(header.as_bytes());
+        let mut sum = self.sum(&header);
         sum.add_bytes(options);
         header.set_checksum(sum.finish());
 
@@ -110,6 +110,21 @@ impl Ipv4Fields<'_> {
         emit::put(fixed, header.as_bytes()).saturating_add(emit::put(rest, options))
     }
 
+    /// The sum of the fixed part's fields: of its bytes, before they are bytes.
+    #[inline]
+    fn sum(&self, header: &Ipv4Header) -> Checksum {
+        let mut sum = Checksum::new();
+        sum.add_u16(u16::from_be_bytes([header.version_ihl, header.tos]));
+        sum.add_u16(header.total_len.get());
+        sum.add_u16(header.id.get());
+        sum.add_u16(header.flags_frag.get());
+        sum.add_u16(u16::from_be_bytes([header.ttl, header.protocol.0]));
+        sum.add_u32(self.src.to_bits());
+        sum.add_u32(self.dst.to_bits());
+        sum
+    }
+
+    #[inline]
     fn fixed_part(&self, header_len: usize, total_len: u16) -> Ipv4Header {
         let df = if self.df { FLAG_DF } else { 0 };
         let mf = if self.mf { FLAG_MF } else { 0 };

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, RmLock, order};
 
+use crate::ether::arp::Hop;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
 pub use control::{RouteEntry, RouteError, RouteKind};
 
@@ -48,6 +49,8 @@ pub(crate) struct Route {
     /// The destination is an address of this stack.
     #[doc(alias = "RTF_LOCAL")]
     pub(crate) local: bool,
+    /// The next hop's address on that link, for who keeps the route.
+    pub(crate) hop: Option<Hop>,
 }
 
 /// A route that its owner uses again, for one destination.
@@ -61,14 +64,14 @@ impl RouteCache {
         &mut self,
         routes: &Routes,
         find: impl FnOnce() -> Option<Route>,
-    ) -> Option<&Route> {
+    ) -> Option<&mut Route> {
         // Acquire: whoever sees a change's number finds the change when it looks. Before the look: a
         // change that comes in between makes what is found old, not new.
         let now = routes.generation.load(Ordering::Acquire);
         if self.0.as_ref().is_none_or(|(then, _)| *then != now) {
             self.0 = find().map(|route| (now, route));
         }
-        self.0.as_ref().map(|(_, route)| route)
+        self.0.as_mut().map(|(_, route)| route)
     }
 
     /// Forgets it.
@@ -114,6 +117,7 @@ impl Entry {
             next_hop: self.gateway.unwrap_or(dst),
             src: self.src,
             local: self.local,
+            hop: None,
         }
     }
 }

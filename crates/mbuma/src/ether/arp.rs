@@ -1,6 +1,6 @@
 //! ARP: which Ethernet address has an IPv4 address on this link.
 //!
-//! Called by: ether/output ([`Neighbours::resolve`]), netisr ([`input`]), the stack (timers, detach,
+//! Called by: ether/output ([`Neighbours::resolve`], [`Neighbours::kept`]), netisr ([`input`]), the stack (timers, detach,
 //! [`announce`]).
 //! Calls: ether/output.
 //!
@@ -23,6 +23,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kern::prim::RmLock;
@@ -51,7 +52,18 @@ const ENTRIES_MAX: usize = 1024;
 pub(crate) struct Neighbours {
     /// Ordered by address, so that a run can be repeated exactly.
     table: RmLock<BTreeMap<Ipv4Addr, Entry>>,
+    /// Counts changes: what a sender kept ([`Hop`]) is good until the next one.
+    generation: AtomicU64,
     queue_max: usize,
+}
+
+/// A neighbour's address that a sender keeps, to look it up no more while nothing changes.
+#[doc(alias = "ro_lle")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hop {
+    generation: u64,
+    until: Time,
+    mac: MacAddr,
 }
 
 /// What became of a packet that was to be resolved.
@@ -67,20 +79,43 @@ impl Neighbours {
     pub(crate) fn new(queue_max: usize) -> Self {
         Self {
             table: RmLock::new(&TABLE, BTreeMap::new()),
+            generation: AtomicU64::new(0),
             queue_max,
         }
     }
 
-    /// The neighbour's address, if nothing is to be done to find it: nearly always.
-    fn known(&self, now: Time, addr: Ipv4Addr) -> Option<MacAddr> {
-        match *self.table.read().get(&addr)? {
-            Entry::Known { mac, until } if now < until => Some(mac),
-            Entry::Checking { mac, .. } => Some(mac),
-            Entry::Known { .. } | Entry::Asking { .. } => None,
-        }
+    /// What was kept of the table is void. Under its lock, before it is changed.
+    fn changes(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Finds out where a packet for `addr` goes, or keeps it until that is known.
+    /// The neighbour's address, if nothing is to be done to find it: nearly always.
+    fn known(&self, now: Time, addr: Ipv4Addr) -> Option<Hop> {
+        let table = self.table.read();
+        let (mac, until) = match *table.get(&addr)? {
+            Entry::Known { mac, until } if now < until => (mac, until),
+            // Until somebody says otherwise, or gives up.
+            Entry::Checking { mac, .. } => (mac, Time::MAX),
+            Entry::Known { .. } | Entry::Asking { .. } => return None,
+        };
+        // Relaxed: it changes under the lock only.
+        let generation = self.generation.load(Ordering::Relaxed);
+        Some(Hop {
+            generation,
+            until,
+            mac,
+        })
+    }
+
+    /// What a sender kept, if it is still so.
+    pub(crate) fn kept(&self, now: Time, hop: &Option<Hop>) -> Option<MacAddr> {
+        // Relaxed: a sender that sees a change late sent before it.
+        let generation = self.generation.load(Ordering::Relaxed);
+        let fresh = |hop: &Hop| hop.generation == generation && now < hop.until;
+        hop.filter(fresh).map(|hop| hop.mac)
+    }
+
+    /// Finds out where a packet for `addr` goes, for the sender to keep, or keeps the packet until that is known.
     #[doc(alias = "arpresolve")]
     pub(crate) fn resolve(
         &self,
@@ -88,11 +123,14 @@ impl Neighbours {
         ifp: &Arc<Ifnet>,
         addr: Ipv4Addr,
         packet: Packet,
+        hop: &mut Option<Hop>,
     ) -> Resolution {
-        if let Some(mac) = self.known(batch.now, addr) {
-            return Resolution::Known(mac, packet);
+        *hop = self.known(batch.now, addr);
+        if let Some(hop) = hop {
+            return Resolution::Known(hop.mac, packet);
         }
         let mut table = self.table.write();
+        self.changes();
         if ifp.is_gone() {
             // Whoever detached it has emptied the table or is about to: nothing may wait here.
             drop(table);
@@ -143,6 +181,7 @@ impl Neighbours {
             until: batch.now + LIFETIME,
         };
         let mut table = self.table.write();
+        self.changes();
         let (old, evicted) = if let Some(entry) = table.get_mut(&who.sender_ip) {
             (Some(std::mem::replace(entry, known)), None)
         } else if learn {
@@ -161,7 +200,11 @@ impl Neighbours {
 
     /// Forgets everything; what waited is dropped.
     pub(crate) fn flush(&self, batch: &mut Batch<'_>) {
-        let table = std::mem::take(&mut *self.table.write());
+        let table = {
+            let mut table = self.table.write();
+            self.changes();
+            std::mem::take(&mut *table)
+        };
         for entry in table.into_values() {
             drop_waiting(batch, Some(entry), DropReason::InterfaceGone);
         }
@@ -178,6 +221,9 @@ impl Neighbours {
                 Retry::Ask(mac) => again.push((addr, mac)),
                 Retry::GiveUp => lost.push(addr),
             }
+        }
+        if !lost.is_empty() {
+            self.changes();
         }
         let lost: Vec<_> = lost.iter().filter_map(|addr| table.remove(addr)).collect();
         drop(table);

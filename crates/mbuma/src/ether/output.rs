@@ -12,7 +12,7 @@ use std::sync::Arc;
 use mbuf::Packet;
 use wire::{EtherHeader, EtherType, MacAddr};
 
-use super::arp::Resolution;
+use super::arp::{Hop, Resolution};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
@@ -20,6 +20,20 @@ use crate::ifnet::Ifnet;
 /// Sends an IP packet to `next_hop` on this link, now or once its Ethernet address is known.
 #[doc(alias = "ether_output")]
 pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet, next_hop: Ipv4Addr) {
+    run_kept(batch, ifp, packet, next_hop, &mut None);
+}
+
+/// The same for a sender that keeps the address in `hop`.
+pub(crate) fn run_kept(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    packet: Packet,
+    next_hop: Ipv4Addr,
+    hop: &mut Option<Hop>,
+) {
+    if let Some(mac) = ifp.neighbours.kept(batch.now, hop) {
+        return frame(batch, ifp, packet, mac, EtherType::IPV4);
+    }
     if ifp.is_broadcast(next_hop) {
         return frame(batch, ifp, packet, MacAddr::BROADCAST, EtherType::IPV4);
     }
@@ -27,7 +41,8 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, packet: Packet, next_
         let group = MacAddr::from_ipv4_multicast(next_hop);
         return frame(batch, ifp, packet, group, EtherType::IPV4);
     }
-    match ifp.neighbours.resolve(batch, ifp, next_hop, packet) {
+    let neighbours = &ifp.neighbours;
+    match neighbours.resolve(batch, ifp, next_hop, packet, hop) {
         Resolution::Known(mac, packet) => frame(batch, ifp, packet, mac, EtherType::IPV4),
         Resolution::Waits => {}
     }

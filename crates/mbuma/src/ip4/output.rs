@@ -30,7 +30,7 @@ const TTL_DEFAULT: u8 = 64;
 #[doc(alias = "ip_output")]
 pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<(), DropReason> {
     match find_route(batch, to) {
-        Some(route) => through(batch, packet, to, &route),
+        Some(mut route) => through(batch, packet, to, &mut route),
         None => refuse(batch, packet, DropReason::IpNoRoute),
     }
 }
@@ -56,7 +56,7 @@ fn through(
     batch: &mut Batch<'_>,
     packet: Packet,
     to: &Send,
-    route: &Route,
+    route: &mut Route,
 ) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
     if len > usize::from(u16::MAX) {
@@ -68,7 +68,7 @@ fn through(
         return to_ourselves(batch, route, packet, &fields);
     }
     if len <= route.ifp.mtu() || packet.header().tso_segsz != 0 {
-        return to_link(batch, &route.ifp, packet, &fields, route.next_hop);
+        return to_kept(batch, packet, &fields, route);
     }
     if to.df {
         return refuse(batch, packet, DropReason::IpTooBig);
@@ -131,6 +131,20 @@ fn to_ourselves(
         Ok(()) => Ok(()),
         Err((packet, reason)) => refuse(batch, packet, reason),
     }
+}
+
+/// The same as [`to_link`] for who may keep the route, and the neighbour's address with it.
+fn to_kept(
+    batch: &mut Batch<'_>,
+    mut packet: Packet,
+    fields: &Ipv4Fields<'_>,
+    route: &mut Route,
+) -> Result<(), DropReason> {
+    if prepend_header(&mut packet, fields).is_err() {
+        return refuse(batch, packet, DropReason::TxNoBufs);
+    }
+    ether::output::run_kept(batch, &route.ifp, packet, route.next_hop, &mut route.hop);
+    Ok(())
 }
 
 /// Completes the packet and hands it to the link.

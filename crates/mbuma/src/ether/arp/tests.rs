@@ -33,7 +33,7 @@ fn table_is_bounded() {
                     .heard(batch, &ifp, &ArpPacket::request(mac, addr, us), true);
             } else {
                 let packet = Packet::new(&batch.stack.pool).unwrap();
-                let resolution = ifp.neighbours.resolve(batch, &ifp, addr, packet);
+                let resolution = ifp.neighbours.resolve(batch, &ifp, addr, packet, &mut None);
                 assert!(matches!(resolution, Resolution::Waits));
             }
         });

@@ -111,7 +111,10 @@ fn parse(packet: &mut Packet) -> Result<Facts, DropReason> {
     let len = packet.len();
     let fixed = pullup(packet, Ipv4Header::LEN)?;
     let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
-    let bytes = pullup(packet, header_len.max(Ipv4Header::LEN))?;
+    let bytes = match header_len {
+        ..=Ipv4Header::LEN => fixed,
+        _ => pullup(packet, header_len)?,
+    };
     let view = Ipv4Header::parse(bytes).map_err(|e| match e {
         ParseError::Truncated => DropReason::IpTruncated,
         _ => DropReason::IpBadHeader,

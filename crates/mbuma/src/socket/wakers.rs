@@ -62,6 +62,11 @@ impl Wakers {
         }
     }
 
+    /// Whether there is anybody.
+    pub(crate) fn any(&self) -> bool {
+        self.kept.is_some() || self.first.is_some()
+    }
+
     /// Everybody, to be called.
     #[doc(alias = "selwakeup")]
     pub(crate) fn take(&mut self) -> Wakes {

@@ -63,7 +63,7 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
     kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.state == State::Closed;
     let time_wait = std::mem::take(&mut t.entered_time_wait);
-    if std::mem::take(&mut t.wake_user) {
+    if std::mem::take(&mut t.wake_user) && t.wakers.any() {
         batch.wake(t.wakers.take());
     }
     drop(t);

@@ -65,10 +65,13 @@ impl Segment {
         if len < TcpHeader::LEN {
             return None;
         }
-        let bytes = packet
-            .pullup(ip.header_len + len)
-            .ok()?
-            .get(ip.header_len..)?;
+        let bytes = match len {
+            TcpHeader::LEN => bytes,
+            _ => packet
+                .pullup(ip.header_len + len)
+                .ok()?
+                .get(ip.header_len..)?,
+        };
         let view = TcpHeader::parse(bytes).ok()?;
         let segment = Self {
             key: Key {

@@ -411,3 +411,39 @@ fn a_connection_outlives_its_cable() {
     assert_eq!(pools.0.live(), Live::NONE);
     assert_eq!(pools.1.live(), Live::NONE);
 }
+
+/// Breaks if a connection goes on sending to an Ethernet address that its neighbour has no more, or never asks whether
+/// the one that it keeps is still right (RFC 1122 2.3.2.1).
+#[test]
+fn a_connection_follows_its_neighbour() {
+    let clock = clock();
+    let (left, right) = (stack(&clock, 1), stack(&clock, 2));
+    let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+    a.attach(&left, config(1), Input::Direct);
+    b.attach(&right, config(2), Input::Direct);
+    let (from, to) = connect(&left, &right, 2);
+    from.set_nodelay(true);
+    let say = |what: &[u8]| {
+        let frames = || left.stats().interfaces[0].output.packets();
+        let before = frames();
+        from.send(what).unwrap();
+        assert_eq!(to.recv(&mut [0; 16]), Ok(what.len()), "at once");
+        frames() - before
+    };
+    assert_eq!(say(b"here"), 1);
+    let mac = Some(MacAddr([2, 0, 0, 0, 0, 77]));
+    b.attach(&right, IfConfig { mac, ..config(2) }, Input::Direct);
+    assert_eq!(say(b"and there"), 1);
+    // The acknowledgement first, then all that is known of addresses grows old.
+    for seconds in [1, 21 * 60] {
+        clock.advance(Duration::from_secs(seconds));
+        right.poll();
+        left.poll();
+    }
+    assert_eq!(say(b"are you?"), 2, "a question as well");
+    assert_eq!(say(b"good"), 1);
+    let pools = (left.pool().clone(), right.pool().clone());
+    drop((from, to, a, b, left, right));
+    assert_eq!(pools.0.live(), Live::NONE);
+    assert_eq!(pools.1.live(), Live::NONE);
+}

@@ -25,7 +25,8 @@
 //!   older than the row that it adds to. The two rings that this replaced had an index, flags and
 //!   rings that each changed on its own; a transmitter could be overtaken between any two of them.
 //! - A receiver goes `Idle` only by finding nothing under the mutex. A receiver that took something
-//!   stays `Running`, and must come back: [`Taken::Row`] says so.
+//!   stays `Running`, and must come back: [`Taken::Row`] says so. Or it looks again before it gives the
+//!   mutex back ([`Handoff::take_and_rest`]): then it is `Idle` with its row in hand, and is woken while it works.
 //! - Receivers change: an interface moves to another stack. Each has a number of its own, and a take
 //!   by one that is not the present one is refused ([`Taken::Void`]). Without it a thread that is
 //!   late in the old stack could take there what was sent to the new one; and, before the new one
@@ -114,7 +115,8 @@ pub struct Receiver(u64);
 #[must_use = "a receiver that took something must come back"]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken<Q> {
-    /// Everything that waited. Come back for more: until then nobody wakes the receiver.
+    /// Everything that waited. Come back for more: until then nobody wakes the receiver, unless it
+    /// took this to [rest](Handoff::take_and_rest).
     Row(Q),
     /// Nothing waits. The next put wakes the receiver.
     Nothing,
@@ -216,18 +218,18 @@ impl<Q: Row> Handoff<Q> {
     /// Takes everything that waits, in O(1).
     #[doc(alias = "mbufq_flush")]
     pub fn take(&self, receiver: Receiver) -> Taken<Q> {
+        self.0.lock().take(receiver)
+    }
+
+    /// The same, and looks again at once, when nothing can have come: what comes next wakes the receiver, which need
+    /// not come back before. For a receiver that does no harm if it is woken while it is at work.
+    pub fn take_and_rest(&self, receiver: Receiver) -> Taken<Q> {
         let mut inner = self.0.lock();
-        if !inner.is(receiver) {
-            return Taken::Void;
+        let taken = inner.take(receiver);
+        if matches!(taken, Taken::Row(_)) && inner.state == State::Running {
+            inner.state = State::Idle;
         }
-        if inner.waiting.is_empty() {
-            return inner.rest();
-        }
-        if inner.state != State::Closed {
-            inner.state = State::Running;
-        }
-        inner.stats.taken += 1;
-        Taken::Row(mem::take(&mut inner.waiting))
+        taken
     }
 
     /// The receiver goes and nobody takes its place: what waited is given back, and nothing more can
@@ -279,6 +281,20 @@ impl<Q: Row> Handoff<Q> {
 impl<Q: Row> Inner<Q> {
     fn is(&self, receiver: Receiver) -> bool {
         self.receiver == receiver.0
+    }
+
+    fn take(&mut self, receiver: Receiver) -> Taken<Q> {
+        if !self.is(receiver) {
+            return Taken::Void;
+        }
+        if self.waiting.is_empty() {
+            return self.rest();
+        }
+        if self.state != State::Closed {
+            self.state = State::Running;
+        }
+        self.stats.taken += 1;
+        Taken::Row(mem::take(&mut self.waiting))
     }
 
     /// Queues as much of `row` as there is room for; says how much.

@@ -98,6 +98,45 @@ impl Queue for Handoff<Numbers> {
     }
 }
 
+/// The same with a receiver that looks again at once.
+struct Resting(Handoff<Numbers>);
+
+impl Queue for Resting {
+    type Receiver = Receiver;
+
+    fn new() -> Self {
+        Self(Queue::new())
+    }
+
+    fn put(&self, number: u32) -> u32 {
+        Queue::put(&self.0, number)
+    }
+
+    /// One that took something does not come back until it is woken.
+    fn take(&self, receiver: Receiver) -> Option<u32> {
+        match self.0.take_and_rest(receiver) {
+            Taken::Row(row) => Some(sum(&row)),
+            Taken::Nothing | Taken::Closed | Taken::Void => None,
+        }
+    }
+
+    fn open(&self) -> (Receiver, u32) {
+        Queue::open(&self.0)
+    }
+
+    fn set_waker(&self, receiver: Receiver, waker: Waker) {
+        self.0.set_waker(receiver, waker);
+    }
+
+    fn leave(&self, receiver: Receiver) -> u32 {
+        Queue::leave(&self.0, receiver)
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+}
+
 /// What can be got wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
@@ -106,6 +145,8 @@ enum Bug {
     SleepsAfterALook,
     /// The receiver that took something sleeps until it is woken, and does not look again.
     SleepsAfterARow,
+    /// The receiver takes something and rests, in two steps.
+    RestsLater,
     /// A receiver takes though another one has taken its place.
     TakesAfterItLeft,
     /// A new receiver is not told of what came before its waker.
@@ -120,6 +161,7 @@ struct Planted<const BUG: u8>(Mutex<Inner>);
 const NONE: u8 = Bug::None as u8;
 const SLEEPS_AFTER_A_LOOK: u8 = Bug::SleepsAfterALook as u8;
 const SLEEPS_AFTER_A_ROW: u8 = Bug::SleepsAfterARow as u8;
+const RESTS_LATER: u8 = Bug::RestsLater as u8;
 const TAKES_AFTER_IT_LEFT: u8 = Bug::TakesAfterItLeft as u8;
 const OPENS_SILENTLY: u8 = Bug::OpensSilently as u8;
 const LEAVES_A_ROW: u8 = Bug::LeavesARow as u8;
@@ -181,6 +223,11 @@ impl<const BUG: u8> Queue for Planted<BUG> {
         }
         inner.state = State::Running;
         let row = std::mem::take(&mut inner.waiting);
+        if BUG == RESTS_LATER {
+            drop(inner);
+            inner = self.0.lock();
+            inner.state = State::Idle;
+        }
         Some(row.iter().sum())
     }
 
@@ -385,6 +432,14 @@ fn interface_destroyed_against_input() {
 }
 
 #[test]
+fn a_receiver_that_rests() {
+    // Breaks if a receiver that looks again at once, and does not come back, is not woken for what comes then.
+    Model::new("epair queue, resting").check(traffic::<Resting, SLEEPS_AFTER_A_ROW>);
+    Model::new("interface moved, resting").check(moving::<Resting, SLEEPS_AFTER_A_ROW>);
+    Model::new("interface destroyed, resting").check(destroying::<Resting, SLEEPS_AFTER_A_ROW>);
+}
+
+#[test]
 fn the_copy_is_right_without_a_mistake() {
     // Breaks if what the mistakes are planted in is wrong itself.
     Model::new("epair queue, the copy").check(traffic::<Planted<NONE>, NONE>);
@@ -405,6 +460,13 @@ fn finds_a_receiver_that_sleeps_after_a_look() {
 fn finds_a_receiver_that_does_not_come_back() {
     // Breaks if the scenario is blind to what came while the receiver was busy.
     Model::new("sleeps after a row, not found").check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
+}
+
+#[test]
+#[should_panic(expected = "a wakeup was lost")]
+fn finds_a_receiver_that_rests_later() {
+    // Breaks if the scenario is blind to a put between the row and the rest.
+    Model::new("rests later, not found").check(traffic::<Planted<RESTS_LATER>, SLEEPS_AFTER_A_ROW>);
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl EpairEnd {
         let mac = config.mac.or(self.mac);
         self.mac = Some(mac.unwrap_or_else(|| stack.random_mac()));
         config.mac = self.mac;
-        let plug = Arc::new(self.plug());
+        let plug = Arc::new(self.plug_for(&input));
         let index = stack.attach(Arc::clone(&plug) as _, config);
         plug.set_waker(input.into_waker(stack_driver(stack, index)));
         self.place = Some(Place::Stack(Arc::downgrade(&stack.0), index));
@@ -168,7 +168,7 @@ impl EpairEnd {
     #[doc(alias = "BRDGADD")]
     pub fn join(&mut self, bridge: &Bridge, input: Input) -> Result<PortId, BridgeError> {
         self.detach();
-        let plug = Arc::new(self.plug());
+        let plug = Arc::new(self.plug_for(&input));
         let port = bridge.add(Arc::clone(&plug) as _)?;
         plug.set_waker(input.into_waker(bridge.driver(port)));
         self.place = Some(Place::Bridge(bridge.downgrade(), port));
@@ -196,7 +196,11 @@ impl EpairEnd {
     /// Plugs this end in, for a driver of one's own, or to wrap the device before it is attached by
     /// hand. The plug before it is void.
     pub fn plug(&self) -> Plug {
-        Plug::new(&self.cable, self.side)
+        Plug::new(&self.cable, self.side, false)
+    }
+
+    fn plug_for(&self, input: &Input) -> Plug {
+        Plug::new(&self.cable, self.side, input.rests())
     }
 
     /// What arrived here, or did not.

@@ -27,7 +27,7 @@ pub enum Input {
     Task(Arc<Taskqueue>),
     /// The embedding program calls [`Stack::poll_interface`], or
     /// [`Bridge::poll`](crate::device::bridge::Bridge::poll), as long as that says that there is more,
-    /// whenever this waker was called.
+    /// whenever this waker was called; on one thread, which may be told again while it is at work.
     Polled(Waker),
 }
 
@@ -38,6 +38,11 @@ const ALL: Budget = Budget {
 };
 
 impl Input {
+    /// Whether whoever takes in need not look again before it is woken.
+    pub(super) fn rests(&self) -> bool {
+        matches!(self, Self::Polled(_))
+    }
+
     /// What the other end calls. `run` takes in one batch, and says whether to come back.
     pub(super) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
         match self {

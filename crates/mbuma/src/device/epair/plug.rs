@@ -28,6 +28,9 @@ pub struct Plug {
     cable: Arc<Cable>,
     side: Side,
     receiver: Receiver,
+    /// Who took all that waited need not look again before the waker is called: cheaper where one thread receives, and
+    /// the waker only tells it to. Where several would be told, they would overtake each other.
+    rests: bool,
     kept: Mutex<Mbufq>,
     /// Whether something is kept; changed under `kept`. Relaxed: who asks for packets is who kept them, or was told
     /// by it that there are more.
@@ -38,13 +41,14 @@ pub struct Plug {
 }
 
 impl Plug {
-    pub(super) fn new(cable: &Arc<Cable>, side: Side) -> Self {
+    pub(super) fn new(cable: &Arc<Cable>, side: Side, rests: bool) -> Self {
         let (receiver, left) = cable.inward(side).open();
         drop(left);
         Self {
             cable: Arc::clone(cable),
             side,
             receiver,
+            rests,
             kept: Mutex::new(&KEPT, Mbufq::new()),
             keeps: AtomicBool::new(false),
             out: AtomicBool::new(false),
@@ -61,19 +65,24 @@ impl Plug {
         self.cable.inward(self.side)
     }
 
-    /// What is to be given out next: what was kept, else all that waits.
-    fn next_row(&self) -> io::Result<Mbufq> {
+    /// What is to be given out next: what was kept, else all that waits. Says whether to come back once it is given:
+    /// behind what was kept, more may wait that somebody was woken for already.
+    fn next_row(&self) -> io::Result<(Mbufq, bool)> {
         if self.keeps.load(Ordering::Relaxed) {
             let mut kept = self.kept.lock();
             self.keeps.store(false, Ordering::Relaxed);
             let kept = kept.take_all();
             if !kept.is_empty() {
-                return Ok(kept);
+                return Ok((kept, true));
             }
         }
-        match self.inward().take(self.receiver) {
-            Taken::Row(row) => Ok(row),
-            Taken::Nothing => Ok(Mbufq::new()),
+        let taken = match self.rests {
+            true => self.inward().take_and_rest(self.receiver),
+            false => self.inward().take(self.receiver),
+        };
+        match taken {
+            Taken::Row(row) => Ok((row, !self.rests)),
+            Taken::Nothing => Ok((Mbufq::new(), false)),
             Taken::Closed => Err(io::ErrorKind::BrokenPipe.into()),
             Taken::Void => Err(io::ErrorKind::NotConnected.into()),
         }
@@ -107,17 +116,15 @@ impl Device for Plug {
         Capabilities::whole(self.cable.config.mtu)
     }
 
-    /// As long as it says that there may be more, no waker is called: come back.
+    /// As long as it says that there may be more, come back: no waker need be called.
     #[doc(alias = "epair_tx_start_deferred")]
     fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
-        let mut row = self.next_row()?;
-        if row.is_empty() {
-            return Ok(false);
-        }
+        let (mut row, more) = self.next_row()?;
         give(&mut row, rx, budget);
-        if !row.is_empty() {
-            self.keep(row, rx);
+        if row.is_empty() {
+            return Ok(more);
         }
+        self.keep(row, rx);
         Ok(true)
     }
 

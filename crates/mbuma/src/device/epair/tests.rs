@@ -112,6 +112,33 @@ fn what_a_budget_leaves_comes_next() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
+/// Breaks if a reader that rests is not woken for what comes while it is at work, or is not told to come back for what
+/// came behind packets that it kept.
+#[test]
+fn who_rests_is_woken_or_comes_back() {
+    let pool = pool();
+    let (a, b) = EpairEnd::pair(EpairConfig::default());
+    let polled = Input::Polled(Waker::noop().clone());
+    let (from, to) = (a.plug(), b.plug_for(&polled));
+    let count = Arc::new(Count::default());
+    to.set_waker(Waker::from(Arc::clone(&count)));
+    let woken = || count.0.load(Ordering::Relaxed);
+    let more = |budget| to.receive(&mut Mbufq::new(), budget).unwrap();
+    from.transmit(&mut row(&pool, 1)).unwrap();
+    assert!(!more(ALL), "all was taken");
+    from.transmit(&mut row(&pool, 2)).unwrap();
+    assert_eq!(woken(), 2);
+    let one = Budget {
+        frames: 1,
+        bytes: usize::MAX,
+    };
+    assert!(more(one), "one is kept");
+    from.transmit(&mut row(&pool, 1)).unwrap();
+    assert!(more(one), "what was woken for is not what was kept");
+    assert!(!more(one));
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if the reader is woken for each packet, or not for the first.
 #[test]
 fn wakes_who_sleeps() {

@@ -75,6 +75,19 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
     }
 }
 
+/// Whether a turn would do anything. What the peer sends one message at a time mostly asks for none: its
+/// acknowledgement is of all that was sent, and its data is acknowledged with the answer, or later.
+pub(super) fn is_due(t: &Tcb) -> bool {
+    let quiet = t.state == State::Established
+        && t.snd_nxt == t.data_end()
+        && !(t.ack_now || t.resend_one || t.probe_now || t.fin_queued)
+        && t.dup_acks_owed == 0
+        && t.timers.are_armed()
+        && !(t.wake_user && t.wakers.any())
+        && !window_grew(t);
+    !quiet
+}
+
 fn next(t: &Tcb) -> Option<Plan> {
     if matches!(t.state, State::Closed | State::SynHeld) {
         return None;

@@ -165,6 +165,14 @@ impl Timers {
         )
     }
 
+    /// Whether the entry on a wheel is early enough, and there is none where nothing is to come.
+    pub(super) fn are_armed(&self) -> bool {
+        match (self.earliest(), &self.armed) {
+            (Some(at), Some(armed)) => armed.is_before(at),
+            (earliest, armed) => earliest.is_none() && armed.is_none(),
+        }
+    }
+
     /// Stops all but the wheel's entry, which finds nothing to do.
     pub(crate) fn stop(&mut self) {
         *self = Self {

@@ -1,7 +1,7 @@
 //! A segment for a connection: the steps of RFC 9293 3.10.7.3 and 3.10.7.4, in their order.
 //!
 //! Each step returns whether the next one has its turn. None sends anything: they leave marks in the
-//! [`Tcb`], and the batch's end gives the connection one turn to send.
+//! [`Tcb`], and the batch's end gives the connection one turn to send; if they left none, there is none.
 //!
 //! Called by: `input`. Calls: `ack`, `text`.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wire::TcpFlags;
 
 use super::input::Verdict;
-use super::listen;
+use super::{listen, output};
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
@@ -40,8 +40,13 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
         _ => synchronized(batch, pcb, &mut t, seg),
     };
     kern::invariant!(t.is_valid(), "{t:?}");
+    let turn = output::is_due(&t);
+    // Without a turn, nobody waits to be woken.
+    t.wake_user &= turn;
     drop(t);
-    batch.touch(pcb);
+    if turn {
+        batch.touch(pcb);
+    }
     match step {
         Continue(()) => Verdict::Delivered,
         Break(verdict) => verdict,

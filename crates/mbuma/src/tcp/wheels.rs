@@ -50,6 +50,13 @@ pub(crate) struct Armed {
     number: u32,
 }
 
+impl Armed {
+    /// Whether it comes at `at` at the latest.
+    pub(super) fn is_before(&self, at: Time) -> bool {
+        self.at <= at
+    }
+}
+
 impl Wheels {
     pub(crate) fn new(cpus: usize, now: Time) -> Self {
         let wheel = |_| Wheel(Mutex::new(&WHEEL, Callout::new(now)));
@@ -65,14 +72,11 @@ impl Wheels {
     #[must_use = "the CPU may sleep past it"]
     #[doc(alias = "callout_reset_on")]
     pub(crate) fn arm(&self, cpu: usize, pcb: &Arc<Inpcb>, timers: &mut Timers) -> bool {
-        let earliest = timers.earliest();
-        match (earliest, timers.armed) {
-            (Some(at), Some(armed)) if armed.at <= at => return false,
-            (None, None) => return false,
-            _ => {}
+        if timers.are_armed() {
+            return false;
         }
         self.disarm(timers);
-        let Some(at) = earliest else {
+        let Some(at) = timers.earliest() else {
             return false;
         };
         timers.last_entry = timers.last_entry.wrapping_add(1);

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use wire::TcpFlags;
 
 use super::input::Verdict;
-use super::{listen, output};
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
 use super::{ack, text, time_wait};
+use super::{listen, output};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::socket::SocketError;

@@ -334,7 +334,16 @@ fn a_loop_that_hangs_is_told_of() {
     let server = http::serve(noise(1_000_000, 7));
     drop(running);
     let fetch = format!("curl -sS -o /dev/null http://10.0.2.2:{}/ &", server.port());
-    let options = ["--host-loopback", "--pcap", &fifo, "--watchdog", "1"];
+    // One worker: of two, the other would answer.
+    let options = [
+        "--workers",
+        "1",
+        "--host-loopback",
+        "--pcap",
+        &fifo,
+        "--watchdog",
+        "1",
+    ];
     let running = home.start(&options, &fetch);
     running.wait_for_complaint("the loop has been in one round for 1s");
     running.wait_for_complaint("acquisitions");

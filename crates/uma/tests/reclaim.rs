@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Dice, Item, assert_balance, builder, free, pin, zone};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use uma::{AllocError, RawZone};
 
@@ -135,15 +135,17 @@ fn a_drain_denies_nobody() {
         .build()
         .unwrap();
     let done = AtomicBool::new(false);
+    let drains = AtomicUsize::new(0);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
             .map(|n| {
-                let zone = &zone;
+                let (zone, drains) = (&zone, &drains);
                 scope.spawn(move || {
                     pin(n);
                     let mut dice = Dice::new(n);
                     let mut held = Vec::new();
-                    for i in 0..30_000 {
+                    // On until there were some drains: who drains may get no CPU at first.
+                    for i in (0..).take_while(|i| *i < 30_000 || drains.load(Relaxed) < 10) {
                         if held.len() < EACH && (held.is_empty() || dice.below(2) == 0) {
                             held.push(zone.alloc().unwrap_or_else(|e| panic!("{i}: {e}")));
                         } else {
@@ -155,24 +157,19 @@ fn a_drain_denies_nobody() {
             })
             .collect();
         let drainer = scope.spawn(|| {
-            let mut drains = 0;
             while !done.load(Relaxed) {
-                match drains % 2 {
+                match drains.load(Relaxed) % 2 {
                     0 => zone.drain(),
                     _ => zone.trim(),
                 };
-                drains += 1;
+                drains.fetch_add(1, Relaxed);
             }
-            drains
         });
         workers
             .into_iter()
             .for_each(|worker| worker.join().unwrap());
         done.store(true, Relaxed);
-        assert!(
-            drainer.join().unwrap() > 10,
-            "the drains were too few to tell"
-        );
+        drainer.join().unwrap();
     });
     assert_balance(&zone);
 }

@@ -18,7 +18,6 @@
 
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use kern::model::Model;
 #[cfg(loom)]

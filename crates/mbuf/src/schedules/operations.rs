@@ -5,6 +5,8 @@
 //! Called by: the test runner, under shuttle only: there are too many orders to try them all.
 //! Calls: `schedules.rs`, shuttle's seeded randomness. Locks: none.
 
+use std::sync::Arc;
+
 use super::*;
 use shuttle::rand::{Rng, thread_rng};
 use std::sync::Mutex;

@@ -291,11 +291,11 @@ fn socket_wakeup_finds_a_waker_called_under_a_lock() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_a_reader_that_sleeps_without_a_look() {
-    check(datagrams, Mistake::HastySleeper);
+    check("socket wakeup, datagrams", datagrams, Mistake::HastySleeper);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn socket_wakeup_finds_a_wake_that_comes_in_two_steps() {
-    check(datagrams, Mistake::HastyWaker);
+    check("socket wakeup, datagrams", datagrams, Mistake::HastyWaker);
 }

@@ -5,11 +5,9 @@
 //! Called by: the test runner, under shuttle only: there are too many orders to try them all.
 //! Calls: `schedules.rs`, shuttle's seeded randomness. Locks: none.
 
-use std::sync::Arc;
-
 use super::*;
 use shuttle::rand::{Rng, thread_rng};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const THREADS: usize = 3;
 const STEPS: usize = 6;

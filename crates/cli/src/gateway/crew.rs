@@ -11,8 +11,9 @@
 //! They share the stack and nothing else on a packet's way. A connection is begun, and served to its end, by
 //! the worker on whose queue its SYN came; but where that is busy with much and another is not, by the other,
 //! so that a small request does not wait for each turn of a bulk stream that its flow's hash put it beside. What
-//! a worker writes makes the guest's kernel send the rest of the connection to the same queue. UDP flows, pings, the status page and published ports are worker 0's
-//! (see front): they need one table each, and are seldom what fills a machine.
+//! a worker writes makes the guest's kernel send the rest of the connection to the same queue. UDP flows, pings, the
+//! status page and published ports are worker 0's (see front): they need one table each, and are seldom what fills
+//! a machine.
 //!
 //! Three things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
 //! of the other's became ready by what this one took in; the stack left packets or a timer with the other's

@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::io;
 
 use lab::report::Pace;
-use lab::{all, alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
+use lab::{Comparison, all, alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
 
 use crate::args::lab::{
-    AllArgs, AllocArgs, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs, NetisrArgs,
-    RefsArgs, SizesArgs, StreamArgs, UnixArgs,
+    AllArgs, AllocArgs, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs,
+    NetisrArgs, RefsArgs, SizesArgs, StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
 
@@ -71,14 +71,8 @@ fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
         return alloc::child(job, &mut out);
     }
     let options = alloc::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
+        common: comparison(common),
         sizes: args.size.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
         spike_megabytes: args.spike_mb,
         child: this_program("alloc"),
         ..alloc::Options::default()
@@ -134,16 +128,10 @@ fn run_epair(args: &EpairArgs) -> Result<(), lab::Error> {
         return epair::child(pages, &mut out);
     }
     let options = epair::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
+        common: comparison(common),
         wakeups: args.wakeups,
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
         pages: args.pages,
         child: this_program("epair"),
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
     };
     epair::run(&options, &mut out)
 }
@@ -155,14 +143,8 @@ fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
         return giant::list(&mut out);
     }
     let options = giant::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
+        common: comparison(common),
         queries: args.queries,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
     };
     giant::run(&options, &mut out)
 }
@@ -182,15 +164,9 @@ fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
         *last = "--design".into();
     }
     let options = stream::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
+        common: comparison(common),
         peers: args.peers.clone(),
         child,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
     };
     stream::run(&options, &mut out)
 }
@@ -214,21 +190,15 @@ fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
         return netisr::list(&mut out);
     }
     let options = netisr::Options {
-        cases: common.case.clone(),
-        designs: common.design.clone(),
+        common: comparison(common),
         workers: args.workers.clone(),
-        seconds_per_case: common.seconds_per_case,
-        reps: common.reps,
-        json: common.json,
-        plot: common.plot.clone(),
-        progress: true,
     };
     netisr::run(&options, &mut out)
 }
 
 /// What every comparison takes.
-fn comparison(common: &crate::args::lab::Common) -> refs::Options {
-    refs::Options {
+fn comparison(common: &Common) -> Comparison {
+    Comparison {
         cases: common.case.clone(),
         designs: common.design.clone(),
         seconds_per_case: common.seconds_per_case,

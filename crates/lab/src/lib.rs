@@ -69,4 +69,5 @@ pub mod stream;
 pub mod unix;
 
 pub use error::Error;
+pub use harness::compare::Comparison;
 pub use harness::record::Record;

@@ -37,9 +37,8 @@ mod subject;
 pub use child::child;
 pub use options::Options;
 
-use crate::error::written;
+use crate::harness::compare;
 use crate::harness::progress::Progress;
-use crate::harness::{compare, plot};
 use crate::{Error, Record};
 use cases::Case;
 use catalog::{CATALOG, Entry, Kind};
@@ -52,21 +51,19 @@ use std::io::Write;
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for &case in &choice.cases {
-        for &size in case.sizes(&choice.sizes) {
-            let records = measure(case, size, &choice, &mut progress);
-            progress.clear();
-            let text = show::block(options, &choice.effort, case, size, &records);
-            written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-            all.extend(records);
-        }
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+    let common = &options.common;
+    let sizes_of = |&case: &Case| {
+        case.sizes(&choice.sizes)
+            .iter()
+            .map(move |&size| (case, size))
+    };
+    let blocks = choice.cases.iter().flat_map(sizes_of);
+    common.each(blocks, out, |(case, size), progress| {
+        let records = measure(case, size, &choice, progress);
+        let show = || show::block(&choice.effort, case, size, &records);
+        let text = compare::shown(common.json, &records, show);
+        (records, text)
+    })
 }
 
 fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) -> Vec<Record> {

@@ -6,25 +6,17 @@ use super::cases::Case;
 use super::catalog::{CATALOG, Entry};
 use super::child::Job;
 use super::design::ALIGN;
-use crate::Error;
-use crate::harness::choice::chosen;
 use crate::harness::effort;
+use crate::{Comparison, Error};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-/// What to compare, how long, and how to show it. Empty lists mean all.
+/// What to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of cases.
-    pub cases: Vec<String>,
-    /// Names of designs.
-    pub designs: Vec<String>,
+    /// What every comparison is asked. The time is that of each design in each case of each size.
+    pub common: Comparison,
     /// Bytes of an item.
     pub sizes: Vec<usize>,
-    /// How long each design is measured in each case of each size, all rounds together.
-    pub seconds_per_case: f64,
-    /// Rounds.
-    pub reps: usize,
     /// The size of a spike.
     pub spike_megabytes: usize,
     /// How long memory is followed after a spike, at most 5 s.
@@ -32,28 +24,16 @@ pub struct Options {
     /// A program and arguments that, with one more, come to [`child`](super::child); empty: no process is started, and
     /// what one design leaves behind is seen in the next one's memory.
     pub child: Vec<OsString>,
-    /// JSON lines instead of tables.
-    pub json: bool,
-    /// Where to draw pictures.
-    pub plot: Option<PathBuf>,
-    /// Say on standard error how far it is, if that is a terminal.
-    pub progress: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cases: Vec::new(),
-            designs: Vec::new(),
+            common: Comparison::default(),
             sizes: vec![256, 2048],
-            seconds_per_case: 0.3,
-            reps: 11,
             spike_megabytes: 512,
             spike_seconds: 5.0,
             child: Vec::new(),
-            json: false,
-            plot: None,
-            progress: true,
         }
     }
 }
@@ -113,8 +93,10 @@ impl Effort {
 impl Options {
     /// Names to things.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
-        let cases = chosen("case", &self.cases, &Case::ALL, |case| case.name())?;
-        let entries = chosen("design", &self.designs, CATALOG, |entry| entry.name)?;
+        let cases = &Case::ALL;
+        let chosen = self
+            .common
+            .choose(cases, |case| case.name(), CATALOG, |entry| entry.name)?;
         for &size in &self.sizes {
             if !(SIZE_MIN..=SIZE_MAX).contains(&size) || !size.is_power_of_two() {
                 return Err(Error::Bad(format!(
@@ -126,14 +108,14 @@ impl Options {
             return Err(Error::Bad("a spike is of 1 to 2048 MB".to_owned()));
         }
         let effort = Effort {
-            timing: effort::Effort::new(self.reps, self.seconds_per_case)?,
+            timing: chosen.effort,
             megabytes: self.spike_megabytes,
             spike_seconds: self.spike_seconds,
             child: self.child.clone(),
         };
         Ok(Choice {
-            cases,
-            entries,
+            cases: chosen.cases,
+            entries: chosen.designs,
             sizes: self.sizes.clone(),
             effort,
         })

@@ -10,13 +10,7 @@ use crate::harness::summary::Summary;
 
 /// What readings of a design say.
 pub(crate) fn record(case: Case, size: usize, entry: &Entry, summary: Summary) -> Record {
-    Record {
-        median: Some(summary.median),
-        p25: Some(summary.p25),
-        p75: Some(summary.p75),
-        n: summary.n,
-        ..skipped(case, size, entry, entry.note.to_owned())
-    }
+    skipped(case, size, entry, entry.note.to_owned()).with(summary)
 }
 
 /// Why there are none.

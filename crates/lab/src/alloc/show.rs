@@ -3,25 +3,13 @@
 //! Called by: `mod.rs`. Calls: the harness's tables; the cases that have tables of their own.
 
 use super::cases::Case;
-use super::options::{Effort, Options};
+use super::options::Effort;
 use super::{held, spike};
 use crate::Record;
 use crate::harness::table;
 
 /// A block as it is printed.
-pub(crate) fn block(
-    options: &Options,
-    effort: &Effort,
-    case: Case,
-    size: usize,
-    records: &[Record],
-) -> String {
-    if options.json {
-        return records
-            .iter()
-            .map(|record| record.to_json() + "\n")
-            .collect();
-    }
+pub(crate) fn block(effort: &Effort, case: Case, size: usize, records: &[Record]) -> String {
     let tables = match case {
         Case::Held => held::table(size, records),
         Case::Spike => spike::table(size, effort.megabytes, records),

@@ -2,17 +2,21 @@
 
 use super::design::Absent;
 use super::*;
+use crate::Comparison;
 use crate::harness::table;
 
 /// A run that takes no time worth mentioning.
 fn short() -> Options {
     Options {
-        seconds_per_case: 0.002,
-        reps: 2,
+        common: Comparison {
+            seconds_per_case: 0.002,
+            reps: 2,
+            progress: false,
+            ..Comparison::default()
+        },
         sizes: vec![256],
         spike_megabytes: 8,
         spike_seconds: 0.05,
-        progress: false,
         ..Options::default()
     }
 }
@@ -35,14 +39,9 @@ fn no_design_loses_or_doubles_an_item() {
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a case panics on some design, or prints what a program cannot read.
     let mut out = Vec::new();
-    run(
-        &Options {
-            json: true,
-            ..short()
-        },
-        &mut out,
-    )
-    .expect("a run");
+    let mut options = short();
+    options.common.json = true;
+    run(&options, &mut out).expect("a run");
     let text = String::from_utf8(out).expect("text");
     for case in Case::ALL {
         let of_case = |line: &serde_json::Value| line["case"] == case.name();
@@ -70,12 +69,10 @@ fn pictures_are_well_formed() {
     // Breaks when a picture is empty, is missing, or holds a name that is not escaped.
     let dir = std::env::temp_dir().join(format!("lab-plot-{}", std::process::id()));
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let options = Options {
-        cases: names(&["pair", "spike"]),
-        designs: names(&["mbuma-rseq", "freebsd4", "malloc"]),
-        plot: Some(dir.clone()),
-        ..short()
-    };
+    let mut options = short();
+    options.common.cases = names(&["pair", "spike"]);
+    options.common.designs = names(&["mbuma-rseq", "freebsd4", "malloc"]);
+    options.common.plot = Some(dir.clone());
     run(&options, &mut Vec::new()).expect("a run");
     let picture = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
     for name in [
@@ -97,10 +94,8 @@ fn pictures_are_well_formed() {
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     // Breaks when a typo measures nothing, or everything.
-    let options = Options {
-        designs: vec!["jmalloc".to_owned()],
-        ..short()
-    };
+    let mut options = short();
+    options.common.designs = vec!["jmalloc".to_owned()];
     let error = run(&options, &mut Vec::new())
         .expect_err("a typo")
         .to_string();
@@ -108,13 +103,13 @@ fn a_wrong_name_is_answered_with_the_right_ones() {
         error.contains("`jmalloc`") && error.contains("freebsd4"),
         "{error}"
     );
-    for bad in [
-        Options {
-            sizes: vec![100],
-            ..short()
-        },
-        Options { reps: 0, ..short() },
-    ] {
+    let odd = Options {
+        sizes: vec![100],
+        ..short()
+    };
+    let mut none = short();
+    none.common.reps = 0;
+    for bad in [odd, none] {
         assert!(run(&bad, &mut Vec::new()).is_err(), "{bad:?}");
     }
 }

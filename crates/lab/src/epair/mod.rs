@@ -33,14 +33,14 @@ pub use options::Options;
 pub use programs::child;
 
 use crate::Error;
+use crate::harness::compare;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
-use crate::harness::{compare, plot};
 use histogram::Histogram;
 use options::Choice;
 use result::{Shown, bins, measured, times};
 use schemes::{Always, MutexState, TwoRings, TwoRingsFlags};
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
 /// A hand-off.
@@ -140,25 +140,14 @@ impl Case {
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    let mut progress = Progress::new(options.progress);
-    let mut all = Vec::new();
-    for &case in &choice.cases {
-        let shown = measure(case, options, &choice, &mut progress);
-        progress.clear();
-        let text = shown.text(case, options.json);
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+    let common = &options.common;
+    common.each(choice.cases.iter().copied(), out, |case, progress| {
+        let shown = measure(case, options, &choice, progress);
+        let text = shown.text(case, common.json);
         // A histogram is no bar for each design.
-        all.extend(
-            shown
-                .records
-                .into_iter()
-                .filter(|record| record.bin.is_none()),
-        );
-    }
-    match &options.plot {
-        Some(dir) => plot::draw(dir, &all),
-        None => Ok(()),
-    }
+        let bars = shown.records.into_iter().filter(|r| r.bin.is_none());
+        (bars.collect(), text)
+    })
 }
 
 /// Writes what there is to choose from.
@@ -176,8 +165,8 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
 fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     match case {
         Case::Waits => waits(options, choice, progress),
-        Case::Http => http(options, choice, progress),
-        Case::Stream => stream(options, choice, progress),
+        Case::Http => http(choice, progress),
+        Case::Stream => stream(choice, progress),
         Case::Programs => programs::measure(options, progress),
     }
 }
@@ -185,44 +174,30 @@ fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progre
 /// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
 fn rounds(
     case: Case,
-    options: &Options,
     choice: &Choice,
     progress: &mut Progress,
     mut run: impl FnMut(usize, Design, usize),
 ) {
-    for round in 1..=options.reps {
+    let reps = choice.effort.reps;
+    for round in 1..=reps {
         for (nth, &design) in choice.designs.iter().enumerate() {
             let (case, name) = (case.name(), design.name());
-            progress.say(&format!(
-                "{case}: round {round} of {}, {name}",
-                options.reps
-            ));
+            progress.say(&format!("{case}: round {round} of {reps}, {name}"));
             run(nth, design, round);
         }
     }
 }
 
-/// How long a round of a design is.
-fn reading(options: &Options) -> Duration {
-    Duration::from_secs_f64(options.seconds_per_case / options.reps as f64)
-}
-
 fn waits(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     let mut all = vec![(Histogram::new(), 0, 0); choice.designs.len()];
-    let wakeups = options.wakeups.div_ceil(options.reps as u64);
-    rounds(
-        Case::Waits,
-        options,
-        choice,
-        progress,
-        |nth, design, round| {
-            let seen = design.waits(wakeups, WAITS_AT_MOST, round as u64);
-            let (waited, woken, lost) = &mut all[nth];
-            waited.merge(&seen.waited);
-            *woken += seen.wakeups;
-            *lost += seen.lost;
-        },
-    );
+    let wakeups = options.wakeups.div_ceil(choice.effort.reps as u64);
+    rounds(Case::Waits, choice, progress, |nth, design, round| {
+        let seen = design.waits(wakeups, WAITS_AT_MOST, round as u64);
+        let (waited, woken, lost) = &mut all[nth];
+        waited.merge(&seen.waited);
+        *woken += seen.wakeups;
+        *lost += seen.lost;
+    });
     let mut shown = Shown::default();
     for (&design, (waited, woken, lost)) in choice.designs.iter().zip(&all) {
         let note = format!("{woken} wakeups, {lost} lost");
@@ -243,10 +218,10 @@ fn waits(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     shown
 }
 
-fn http(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+fn http(choice: &Choice, progress: &mut Progress) -> Shown {
     let mut all = vec![(Histogram::new(), 0, 0); choice.designs.len()];
-    rounds(Case::Http, options, choice, progress, |nth, design, _| {
-        let seen = http::run(design, reading(options));
+    rounds(Case::Http, choice, progress, |nth, design, _| {
+        let seen = http::run(design, choice.effort.reading);
         let (took, failed, woken) = &mut all[nth];
         took.merge(&seen.took);
         *failed += seen.failed;
@@ -262,30 +237,19 @@ fn http(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
     shown
 }
 
-fn stream(options: &Options, choice: &Choice, progress: &mut Progress) -> Shown {
+fn stream(choice: &Choice, progress: &mut Progress) -> Shown {
     let mut all = vec![Vec::new(); choice.designs.len()];
-    rounds(Case::Stream, options, choice, progress, |nth, design, _| {
-        all[nth].push(stream::run(design, 1500, reading(options)));
+    rounds(Case::Stream, choice, progress, |nth, design, _| {
+        all[nth].push(stream::run(design, 1500, choice.effort.reading));
     });
     let mut shown = Shown::default();
     for (&design, speeds) in choice.designs.iter().zip(&all) {
-        let mut record = result::empty(Case::Stream, design, "Gbit/s");
-        if let Some(summary) = Summary::of(speeds.iter().copied()) {
-            record.median = Some(summary.median);
-            record.p25 = Some(summary.p25);
-            record.p75 = Some(summary.p75);
-            record.n = summary.n;
-        }
-        shown.records.push(record);
+        let record = result::empty(Case::Stream, design, "Gbit/s");
+        let summary = Summary::of(speeds.iter().copied());
+        // There is at least one round.
+        shown.records.extend(summary.map(|of| record.with(of)));
     }
     shown
-}
-
-fn written(result: io::Result<()>) -> Result<(), Error> {
-    result.map_err(|source| Error::Io {
-        doing: "writing the result".to_owned(),
-        source,
-    })
 }
 
 /// How long a round of the case `waits` is at most: a scheme that strands packets waits for most of it.

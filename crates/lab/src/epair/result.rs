@@ -5,6 +5,7 @@
 use super::histogram::Histogram;
 use super::{Case, Design};
 use crate::Record;
+use crate::harness::compare::lines_of;
 use crate::harness::table::{cut, figure};
 use std::fmt::Write;
 
@@ -88,7 +89,7 @@ impl Shown {
     /// For programs, or for people.
     pub(crate) fn text(&self, case: Case, json: bool) -> String {
         if json {
-            return self.records.iter().map(|r| r.to_json() + "\n").collect();
+            return lines_of(&self.records);
         }
         let mut out = format!("{}: {}\n", case.name(), case.about());
         let _ = match self.histograms.is_empty() {

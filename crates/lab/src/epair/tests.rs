@@ -1,14 +1,18 @@
 //! Tests of the comparison: that every hand-off is one, and that what is shown can be read.
 
 use super::*;
+use crate::Comparison;
 
 /// A run that takes little time.
 fn short() -> Options {
     Options {
+        common: Comparison {
+            seconds_per_case: 0.1,
+            reps: 2,
+            progress: false,
+            ..Comparison::default()
+        },
         wakeups: 400,
-        seconds_per_case: 0.1,
-        reps: 2,
-        progress: false,
         ..Options::default()
     }
 }
@@ -22,10 +26,8 @@ fn text_of(options: &Options) -> String {
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a case panics or loses packets with ours or the control, or prints what a program cannot read.
-    let options = Options {
-        json: true,
-        ..short()
-    };
+    let mut options = short();
+    options.common.json = true;
     let text = text_of(&options);
     let lines: Vec<serde_json::Value> = text
         .lines()
@@ -54,10 +56,8 @@ fn every_case_runs_and_its_lines_are_json() {
 #[test]
 fn tables_fit_and_show_histograms() {
     // Breaks when a table is wider than a terminal, or a histogram is missing.
-    let options = Options {
-        cases: vec!["waits".to_owned(), "stream".to_owned()],
-        ..short()
-    };
+    let mut options = short();
+    options.common.cases = vec!["waits".to_owned(), "stream".to_owned()];
     let text = text_of(&options);
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),
@@ -72,10 +72,8 @@ fn tables_fit_and_show_histograms() {
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     // Breaks when a typo measures nothing, or everything.
-    let options = Options {
-        designs: vec!["two-ring".to_owned()],
-        ..short()
-    };
+    let mut options = short();
+    options.common.designs = vec!["two-ring".to_owned()];
     let error = run(&options, &mut Vec::new())
         .expect_err("a typo")
         .to_string();
@@ -83,6 +81,7 @@ fn a_wrong_name_is_answered_with_the_right_ones() {
         error.contains("`two-ring`") && error.contains("two-rings"),
         "{error}"
     );
-    let none = Options { reps: 0, ..short() };
+    let mut none = short();
+    none.common.reps = 0;
     assert!(run(&none, &mut Vec::new()).is_err());
 }

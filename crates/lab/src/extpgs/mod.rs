@@ -44,11 +44,12 @@ use std::io::Write;
 /// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
+    options.plot.as_deref().map_or(Ok(()), plot::make)?;
     let found = measure(options, &choice);
     let mut all = Vec::new();
     for &case in &choice.cases {
         let records = found.records(case);
-        let text = show(options.json, case, &records);
+        let text = compare::shown(options.json, &records, || show(case, &records));
         written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
         all.extend(records);
     }
@@ -174,14 +175,7 @@ fn summed(
     outcome: &Outcome,
     readings: impl IntoIterator<Item = f64>,
 ) -> Option<Record> {
-    let summary = Summary::of(readings)?;
-    Some(Record {
-        median: Some(summary.median),
-        p25: Some(summary.p25),
-        p75: Some(summary.p75),
-        n: summary.n,
-        ..blank(case, outcome)
-    })
+    Some(blank(case, outcome).with(Summary::of(readings)?))
 }
 
 fn blank(case: Case, outcome: &Outcome) -> Record {
@@ -197,13 +191,7 @@ fn blank(case: Case, outcome: &Outcome) -> Record {
 }
 
 /// A case as it is printed.
-fn show(json: bool, case: Case, records: &[Record]) -> String {
-    if json {
-        return records
-            .iter()
-            .map(|record| record.to_json() + "\n")
-            .collect();
-    }
+fn show(case: Case, records: &[Record]) -> String {
     let tables = records.chunk_by(|a, b| a.measure == b.measure).map(|rows| {
         let measure = rows[0].measure.map(|measure| format!(", {measure}"));
         let measure = measure.unwrap_or_default();

@@ -145,13 +145,11 @@ impl Case {
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    compare::each(
-        choice.cases.iter().copied(),
-        options.progress,
-        options.plot.as_deref(),
-        out,
-        |case, progress| show::shown(&rounds::measure(case, &choice, progress), options.json),
-    )
+    let (common, queries) = (&options.common, options.queries);
+    common.each(choice.cases.iter().copied(), out, |case, progress| {
+        let measured = rounds::measure(case, &choice, queries, progress);
+        show::shown(&measured, common.json)
+    })
 }
 
 /// Writes what there is to choose from.

@@ -29,6 +29,13 @@ pub(crate) struct Reading {
     pub(crate) cost: Cost,
 }
 
+/// How much one run does: so many queries of each client, or for so long.
+#[derive(Clone, Copy)]
+struct Size {
+    queries: usize,
+    time: Duration,
+}
+
 /// All readings of a design on so many CPUs: one a round, or why there is none.
 pub(crate) struct Row {
     pub(crate) design: Design,
@@ -44,8 +51,17 @@ pub(crate) struct Measured {
 
 /// Goes over all designs on one CPU and on two in each round, so that what disturbs the machine disturbs all of them
 /// alike.
-pub(crate) fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Measured {
+pub(crate) fn measure(
+    case: Case,
+    choice: &Choice,
+    queries: usize,
+    progress: &mut Progress,
+) -> Measured {
     let cpus = &choice.effort.cpus;
+    let size = Size {
+        queries,
+        time: choice.effort.reading,
+    };
     let row = |design, cpus| Row {
         design,
         cpus,
@@ -63,7 +79,7 @@ pub(crate) fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> M
                 row.design.name(),
                 row.cpus
             ));
-            let read = run(case, row.design, &cpus[..row.cpus], choice);
+            let read = run(case, row.design, &cpus[..row.cpus], size);
             if round > 0 {
                 row.readings.push(read.map_err(|e| e.to_string()));
             }
@@ -72,31 +88,30 @@ pub(crate) fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> M
     Measured { case, rows }
 }
 
-fn run(case: Case, design: Design, cpus: &[usize], choice: &Choice) -> io::Result<Reading> {
+fn run(case: Case, design: Design, cpus: &[usize], size: Size) -> io::Result<Reading> {
     thread::scope(|scope| {
         let run = scope.spawn(|| {
             // Without the right to, it is measured wherever it runs.
             let _ = sys::pin(cpus);
-            here(case, design, cpus, choice)
+            here(case, design, cpus, size)
         });
         let died = |_| Err(io::Error::other("the program died"));
         run.join().unwrap_or_else(died)
     })
 }
 
-fn here(case: Case, design: Design, cpus: &[usize], choice: &Choice) -> io::Result<Reading> {
+fn here(case: Case, design: Design, cpus: &[usize], size: Size) -> io::Result<Reading> {
     let world = World::new(design, cpus);
     let count = if case == Case::Mysql { CLIENTS } else { 1 };
     let mut pairs = world.pairs(case, count)?;
     let around = Around::begin();
-    let time = choice.effort.reading;
     let done = match (case, pairs.pop()) {
         (Case::Mysql, last) => {
             pairs.extend(last);
-            load::queries(pairs, choice.queries)
+            load::queries(pairs, size.queries)
         }
-        (Case::TcpStream, Some(pair)) => load::stream(pair, time),
-        (Case::TcpRr | Case::UdpRr, Some(pair)) => load::requests(pair, time),
+        (Case::TcpStream, Some(pair)) => load::stream(pair, size.time),
+        (Case::TcpRr | Case::UdpRr, Some(pair)) => load::requests(pair, size.time),
         (_, None) => Err(io::ErrorKind::NotConnected.into()),
     }?;
     Ok(reading(case, done, around.end()))

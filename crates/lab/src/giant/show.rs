@@ -5,6 +5,7 @@
 use super::rounds::{Measured, Row, micros};
 use super::{Case, Design};
 use crate::Record;
+use crate::harness::compare::lines_of;
 use crate::harness::summary::Summary;
 use crate::harness::table::{cut, figure};
 
@@ -17,15 +18,11 @@ pub(crate) fn shown(measured: &Measured, json: bool) -> (Vec<Record>, String) {
         .collect();
     let ratios = ratios(measured);
     let text = match json {
-        true => lines(&records) + &lines(&ratios),
+        true => lines_of(&records) + &lines_of(&ratios),
         false => tables(measured) + &words(&ratios) + "\n",
     };
     records.extend(ratios);
     (records, text)
-}
-
-fn lines(records: &[Record]) -> String {
-    records.iter().map(|r| r.to_json() + "\n").collect()
 }
 
 fn empty(case: Case, design: Design, measure: &'static str, unit: &'static str) -> Record {
@@ -40,13 +37,8 @@ fn empty(case: Case, design: Design, measure: &'static str, unit: &'static str) 
     }
 }
 
-fn filled(mut record: Record, figures: Vec<f64>) -> Option<Record> {
-    let summary = Summary::of(figures)?;
-    record.median = Some(summary.median);
-    record.p25 = Some(summary.p25);
-    record.p75 = Some(summary.p75);
-    record.n = summary.n;
-    Some(record)
+fn filled(record: Record, figures: Vec<f64>) -> Option<Record> {
+    Some(record.with(Summary::of(figures)?))
 }
 
 /// What a row says: throughput, latency, and what locks and the scheduler did for an operation.

@@ -1,12 +1,15 @@
 use super::*;
+use crate::Comparison;
 
-fn run_quickly(options: Options) -> String {
+fn run_quickly(common: Comparison) -> String {
     let options = Options {
-        seconds_per_case: 0.02,
-        reps: 1,
+        common: Comparison {
+            seconds_per_case: 0.02,
+            reps: 1,
+            progress: false,
+            ..common
+        },
         queries: 20,
-        progress: false,
-        ..options
     };
     let mut out = Vec::new();
     run(&options, &mut out).expect("names that there are");
@@ -16,9 +19,9 @@ fn run_quickly(options: Options) -> String {
 #[test]
 fn every_program_ends_in_every_design() {
     // Breaks if a program hangs or loses its answers under Giant, without it, or over the system's sockets.
-    let text = run_quickly(Options {
+    let text = run_quickly(Comparison {
         json: true,
-        ..Options::default()
+        ..Comparison::default()
     });
     let rows: Vec<serde_json::Value> = text
         .lines()
@@ -43,9 +46,9 @@ fn every_program_ends_in_every_design() {
 #[test]
 fn tables_have_the_seeds_ratios() {
     // Breaks if a reader does not see what the seed saw beside what is here.
-    let text = run_quickly(Options {
+    let text = run_quickly(Comparison {
         cases: vec!["mysql".to_owned()],
-        ..Options::default()
+        ..Comparison::default()
     });
     assert!(text.contains("mysql, 1 CPU: 11 clients"), "{text}");
     if text.contains("2 CPUs") {
@@ -86,10 +89,8 @@ fn giant_is_waited_for_where_it_is() {
 #[test]
 fn unknown_names_are_told() {
     // Breaks if a typing mistake measures nothing without a word.
-    let options = Options {
-        designs: vec!["gaint".to_owned()],
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.common.designs = vec!["gaint".to_owned()];
     assert!(run(&options, &mut Vec::new()).is_err());
     let mut out = Vec::new();
     list(&mut out).expect("a vector takes it");

@@ -1,18 +1,20 @@
-//! A comparison: what is asked of it, case after case of it, and what it can be asked for.
+//! A comparison: what is asked of it, what that chooses, and case after case of it.
 //!
-//! Called by: the experiments. Calls: [`Progress`], [`plot`].
+//! Called by: the experiments, and the tool, which fills in [`Comparison`]. Calls: [`Progress`], [`plot`].
 
+use super::choice::chosen;
+use super::effort::Effort;
 use super::plot;
 use super::progress::Progress;
 use crate::error::written;
 use crate::{Error, Record};
 use std::fmt::Display;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What to compare, how long, and how to show it. Empty lists mean all.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Comparison {
     /// Names of cases.
     pub cases: Vec<String>,
     /// Names of designs.
@@ -29,7 +31,7 @@ pub struct Options {
     pub progress: bool,
 }
 
-impl Default for Options {
+impl Default for Comparison {
     fn default() -> Self {
         Self {
             cases: Vec::new(),
@@ -43,32 +45,72 @@ impl Default for Options {
     }
 }
 
-/// Measures case after case, writes what each has to say, and draws all of it in the end.
-pub(crate) fn each<C>(
-    cases: impl IntoIterator<Item = C>,
-    progress: bool,
-    plot: Option<&Path>,
-    out: &mut dyn Write,
-    mut measure: impl FnMut(C, &mut Progress) -> (Vec<Record>, String),
-) -> Result<(), Error> {
-    let mut progress = Progress::new(progress);
-    let mut all = Vec::new();
-    for case in cases {
-        let (records, text) = measure(case, &mut progress);
-        progress.clear();
-        written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
-        all.extend(records);
+/// What was chosen, and how hard to measure it.
+pub(crate) struct Choice<C, D> {
+    /// In the order in which there are.
+    pub(crate) cases: Vec<C>,
+    /// Likewise.
+    pub(crate) designs: Vec<D>,
+    pub(crate) effort: Effort,
+}
+
+impl Comparison {
+    /// Names to things.
+    ///
+    /// # Errors
+    /// [`Error`]: an unknown name, or a number that will not do.
+    pub(crate) fn choose<C: Copy, D: Copy>(
+        &self,
+        cases: &[C],
+        name_of_case: impl Fn(&C) -> &'static str,
+        designs: &[D],
+        name_of_design: impl Fn(&D) -> &'static str,
+    ) -> Result<Choice<C, D>, Error> {
+        Ok(Choice {
+            cases: chosen("case", &self.cases, cases, name_of_case)?,
+            designs: chosen("design", &self.designs, designs, name_of_design)?,
+            effort: Effort::new(self.reps, self.seconds_per_case)?,
+        })
     }
-    plot.map_or(Ok(()), |dir| plot::draw(dir, &all))
+
+    /// Measures case after case, writes what each has to say, and draws all of it in the end.
+    ///
+    /// # Errors
+    /// [`Error`]: `out` or the pictures cannot be written.
+    pub(crate) fn each<C>(
+        &self,
+        cases: impl IntoIterator<Item = C>,
+        out: &mut dyn Write,
+        mut measure: impl FnMut(C, &mut Progress) -> (Vec<Record>, String),
+    ) -> Result<(), Error> {
+        self.plot.as_deref().map_or(Ok(()), plot::make)?;
+        let mut progress = Progress::new(self.progress);
+        let mut all = Vec::new();
+        for case in cases {
+            let (records, text) = measure(case, &mut progress);
+            progress.clear();
+            written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+            all.extend(records);
+        }
+        match &self.plot {
+            Some(dir) => plot::draw(dir, &all),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Records as a program reads them, or as `text` shows them.
 pub(crate) fn shown(json: bool, records: &[Record], text: impl FnOnce() -> String) -> String {
-    if json {
-        let line = |record: &Record| record.to_json() + "\n";
-        return records.iter().map(line).collect();
+    match json {
+        true => lines_of(records),
+        false => text(),
     }
-    text()
+}
+
+/// Records, one in a line.
+pub(crate) fn lines_of(records: &[Record]) -> String {
+    let line = |record: &Record| record.to_json() + "\n";
+    records.iter().map(line).collect()
 }
 
 /// Writes what there is to choose from: names, and a line about each.

@@ -18,9 +18,13 @@ use std::path::Path;
 /// What a picture is drawn on.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws every block into a file of its own in `dir`, which is made if need be.
+/// Makes the directory of the pictures, if need be: said before minutes of measuring, not behind them.
+pub(crate) fn make(dir: &Path) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(|source| failed(dir, source))
+}
+
+/// Draws every block into a file of its own in `dir`, which [`make`] made.
 pub(crate) fn draw(dir: &Path, records: &[Record]) -> Result<(), Error> {
-    fs::create_dir_all(dir).map_err(|source| failed(dir, source))?;
     let measured: Vec<Record> = records
         .iter()
         .filter(|r| r.median.is_some())

@@ -3,6 +3,7 @@
 //! Called by: the experiments, which make them, and the three ways of showing them. Calls: serde.
 
 use super::rounds::Grouped;
+use super::summary::Summary;
 use serde::Serialize;
 
 /// What one contestant did in one case.
@@ -62,6 +63,17 @@ impl Record {
         // Numbers, strings and options of them have no way to fail.
         serde_json::to_string(self).expect("a record is plain data")
     }
+
+    /// The same, with what its readings come to.
+    pub(crate) fn with(self, summary: Summary) -> Self {
+        Self {
+            median: Some(summary.median),
+            p25: Some(summary.p25),
+            p75: Some(summary.p75),
+            n: summary.n,
+            ..self
+        }
+    }
 }
 
 /// Most records are undisturbed, and then do not say so.
@@ -70,11 +82,8 @@ fn is_none(disturbed: &usize) -> bool {
 }
 
 /// With what readings say that were grouped by the machine's mode.
-pub(crate) fn of_group(mut record: Record, group: &Grouped) -> Record {
-    record.median = Some(group.summary.median);
-    record.p25 = Some(group.summary.p25);
-    record.p75 = Some(group.summary.p75);
-    record.n = group.summary.n;
+pub(crate) fn of_group(record: Record, group: &Grouped) -> Record {
+    let mut record = record.with(group.summary);
     record.disturbed = group.disturbed;
     record.xcore_ns = group.xcore_ns;
     record.mode = group.mode.map(|mode| mode.name());

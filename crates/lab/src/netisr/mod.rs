@@ -178,17 +178,12 @@ struct Contestant {
 /// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let choice = options.choose()?;
-    compare::each(
-        choice.cases.iter().copied(),
-        options.progress,
-        options.plot.as_deref(),
-        out,
-        |case, progress| {
-            let records = measure(case, options, &choice, progress);
-            let text = compare::shown(options.json, &records, || show(case, &records));
-            (records, text)
-        },
-    )
+    let common = &options.common;
+    common.each(choice.cases.iter().copied(), out, |case, progress| {
+        let records = measure(case, options, &choice, progress);
+        let text = compare::shown(common.json, &records, || show(case, &records));
+        (records, text)
+    })
 }
 
 /// Writes what there is to choose from.

@@ -1,13 +1,17 @@
 //! Tests of the comparison: that every case runs under every policy, and that what is shown can be read.
 
 use super::*;
+use crate::Comparison;
 
 /// A run that takes little time.
 fn short() -> Options {
     Options {
-        seconds_per_case: 0.02,
-        reps: 1,
-        progress: false,
+        common: Comparison {
+            seconds_per_case: 0.02,
+            reps: 1,
+            progress: false,
+            ..Comparison::default()
+        },
         ..Options::default()
     }
 }
@@ -21,10 +25,9 @@ fn text_of(options: &Options) -> String {
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a load stops under a policy, a packet moves under direct, or a line is not JSON.
-    let text = text_of(&Options {
-        json: true,
-        ..short()
-    });
+    let mut options = short();
+    options.common.json = true;
+    let text = text_of(&options);
     let lines: Vec<serde_json::Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect(line))
@@ -54,11 +57,10 @@ fn every_case_runs_and_its_lines_are_json() {
 #[test]
 fn tables_fit() {
     // Breaks when a table is wider than a terminal.
-    let text = text_of(&Options {
-        cases: vec!["udp-rr-epair".to_owned()],
-        workers: vec![2],
-        ..short()
-    });
+    let mut options = short();
+    options.common.cases = vec!["udp-rr-epair".to_owned()];
+    options.workers = vec![2];
+    let text = text_of(&options);
     assert!(text.contains("udp-rr-epair, 2 workers, us"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 100),
@@ -74,7 +76,7 @@ fn what_is_not_there_is_said() {
         change(&mut options);
         assert!(run(&options, &mut Vec::new()).is_err());
     };
-    bad(|o| o.cases = vec!["nothing".to_owned()]);
+    bad(|o| o.common.cases = vec!["nothing".to_owned()]);
     bad(|o| o.workers = Vec::new());
     bad(|o| o.workers = vec![0]);
     let mut out = Vec::new();

@@ -22,49 +22,45 @@ mod catalog;
 mod design;
 #[allow(unsafe_code)]
 mod designs;
-mod options;
 pub(crate) mod report;
 mod subject;
-
-pub use crate::harness::compare::Options;
 
 use crate::harness::choice::Kind;
 use crate::harness::progress::Progress;
 use crate::harness::{compare, table};
-use crate::{Error, Record};
+use crate::{Comparison, Error, Record};
 use cases::Case;
 use catalog::{CATALOG, Entry};
-use options::Choice;
 use std::io::Write;
 
 /// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = Choice::of(options)?;
-    compare::each(
-        choice.cases.iter().copied(),
-        options.progress,
-        options.plot.as_deref(),
-        out,
-        |case, progress| {
-            let records = measure(case, &choice, progress);
-            let text = compare::shown(options.json, &records, || show(case, &records));
-            (records, text)
-        },
-    )
+pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = choose(options)?;
+    options.each(choice.cases.iter().copied(), out, |case, progress| {
+        let records = measure(case, &choice, progress);
+        let text = compare::shown(options.json, &records, || show(case, &records));
+        (records, text)
+    })
+}
+
+type Choice = compare::Choice<Case, Entry>;
+
+fn choose(options: &Comparison) -> Result<Choice, Error> {
+    options.choose(&Case::ALL, |case| case.name(), CATALOG, |entry| entry.name)
 }
 
 fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let Choice {
-        entries, effort, ..
+        designs, effort, ..
     } = choice;
     if case.crosses() && effort.pair_of_cpus().is_none() {
         let skip = |entry| block::skipped(case, entry, "skipped: it takes two CPUs".to_owned());
-        return entries.iter().map(skip).collect();
+        return designs.iter().map(skip).collect();
     }
-    block::measure(case, entries, effort, progress)
+    block::measure(case, designs, effort, progress)
 }
 
 /// A block as it is printed.

@@ -6,12 +6,12 @@ use super::*;
 use crate::harness::table;
 
 /// A run that takes no time worth mentioning.
-fn short() -> Options {
-    Options {
+fn short() -> Comparison {
+    Comparison {
         seconds_per_case: 0.002,
         reps: 2,
         progress: false,
-        ..Options::default()
+        ..Comparison::default()
     }
 }
 
@@ -92,7 +92,7 @@ fn each_protocol_pays_what_the_seed_says() {
 fn every_case_runs_and_its_lines_are_json() {
     // Breaks when a case panics on some design, leaves one out, or prints what a program cannot read.
     let mut out = Vec::new();
-    let options = Options {
+    let options = Comparison {
         json: true,
         ..short()
     };
@@ -119,7 +119,7 @@ fn every_case_runs_and_its_lines_are_json() {
 #[test]
 fn what_has_two_figures_shows_both() {
     // Breaks when the splice loses its rate or its cost, or when what two CPUs do is not compared with one.
-    let choice = Choice::of(&short()).expect("a choice");
+    let choice = choose(&short()).expect("a choice");
     if choice.effort.pair_of_cpus().is_none() {
         return;
     }
@@ -142,11 +142,26 @@ fn what_has_two_figures_shows_both() {
 }
 
 #[test]
+fn where_nothing_can_be_drawn_nothing_is_measured() {
+    // Breaks when a mistake in --plot is told behind minutes of measuring.
+    let options = Comparison {
+        plot: Some("/dev/null/pictures".into()),
+        ..short()
+    };
+    let mut out = Vec::new();
+    let error = run(&options, &mut out).expect_err("a directory in a file");
+    assert!(
+        error.to_string().contains("/dev/null/pictures") && out.is_empty(),
+        "{error}"
+    );
+}
+
+#[test]
 fn pictures_are_well_formed() {
     // Breaks when a picture is empty or missing, or two units share one.
     let dir = std::env::temp_dir().join(format!("lab-plot-refs-{}", std::process::id()));
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let options = Options {
+    let options = Comparison {
         cases: names(&["first", "chain", "splice"]),
         designs: names(&["mbuma", "ring", "arc"]),
         plot: Some(dir.clone()),
@@ -154,7 +169,7 @@ fn pictures_are_well_formed() {
     };
     run(&options, &mut Vec::new()).expect("a run");
     let mut pictures = vec!["refs-first-2048.svg", "refs-chain-65536.svg"];
-    if Choice::of(&options)
+    if choose(&options)
         .expect("a choice")
         .effort
         .pair_of_cpus()
@@ -176,7 +191,7 @@ fn pictures_are_well_formed() {
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
     // Breaks when a typo measures nothing, or everything.
-    let options = Options {
+    let options = Comparison {
         designs: vec!["rings".to_owned()],
         ..short()
     };
@@ -187,7 +202,7 @@ fn a_wrong_name_is_answered_with_the_right_ones() {
         error.contains("`rings`") && error.contains("leader"),
         "{error}"
     );
-    let never = Options { reps: 0, ..short() };
+    let never = Comparison { reps: 0, ..short() };
     assert!(run(&never, &mut Vec::new()).is_err());
 }
 

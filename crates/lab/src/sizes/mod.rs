@@ -76,6 +76,7 @@ impl Default for Options {
 /// # Errors
 /// [`Error`]: a number out of its range, a trace that cannot be read, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    options.plot.as_deref().map_or(Ok(()), plot::make)?;
     let found = Findings::of(options)?;
     let records = records::records(&found);
     let text = match options.json {

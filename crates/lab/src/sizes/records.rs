@@ -108,15 +108,12 @@ fn spread(
     unit: &'static str,
     summary: Summary,
 ) -> Record {
-    Record {
+    let record = Record {
         experiment: "sizes",
         case,
         design,
         unit,
-        median: Some(summary.median),
-        p25: Some(summary.p25),
-        p75: Some(summary.p75),
-        n: summary.n,
         ..Record::default()
-    }
+    };
+    record.with(summary)
 }

@@ -26,15 +26,16 @@ pub use options::Options;
 
 use crate::error::written;
 use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::compare::Choice;
+use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::record::of_group;
 use crate::harness::rounds::{Reading, by_mode};
 use crate::harness::{compare, table, xcore};
 use crate::{Error, Record};
 use case::{CASES, Case, Mode};
-use designs::{CATALOG, Entry};
+use designs::{CATALOG, Entry, Outside};
 use figures::Figures;
-use options::Choice;
 use std::io::Write;
 
 /// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
@@ -42,18 +43,13 @@ use std::io::Write;
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = options.choose()?;
-    compare::each(
-        &choice.cases,
-        options.progress,
-        options.plot.as_deref(),
-        out,
-        |case, progress| {
-            let records = measure(case, &choice, progress);
-            let text = compare::shown(options.json, &records, || show(case, &records));
-            (records, text)
-        },
-    )
+    let (common, outside) = (&options.common, options.outside());
+    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    common.each(&choice.cases, out, |case, progress| {
+        let records = measure(case, &choice, &outside, progress);
+        let text = compare::shown(common.json, &records, || show(case, &records));
+        (records, text)
+    })
 }
 
 /// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take them.
@@ -78,25 +74,30 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
 }
 
 /// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
-fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
-    let mut found = vec![Ok(Vec::new()); choice.entries.len()];
+fn measure(
+    case: &Case,
+    choice: &Choice<Case, Entry>,
+    outside: &Outside,
+    progress: &mut Progress,
+) -> Vec<Record> {
+    let mut found = vec![Ok(Vec::new()); choice.designs.len()];
     let reps = choice.effort.reps;
     for round in 1..=reps {
-        for (entry, found) in choice.entries.iter().zip(&mut found) {
+        for (entry, found) in choice.designs.iter().zip(&mut found) {
             progress.say(&format!(
                 "{}: round {round} of {reps}, {}",
                 case.name, entry.name
             ));
             // Who is not there is asked once.
             let Ok(readings) = found else { continue };
-            match reading(case, entry, choice) {
+            match reading(case, entry, &choice.effort, outside) {
                 Ok(reading) => readings.push(reading),
                 Err(absent) => *found = Err(absent),
             }
         }
     }
     let records = choice
-        .entries
+        .designs
         .iter()
         .zip(found)
         .map(|(entry, found)| records(case, entry, found));
@@ -109,11 +110,15 @@ fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record>
 /// What one contestant did in one round, and the latency between the CPUs before it.
 type Round = (Figures, Option<f64>);
 
-fn reading(case: &Case, entry: &Entry, choice: &Choice) -> Result<Round, Absent> {
-    let effort = &choice.effort;
+fn reading(
+    case: &Case,
+    entry: &Entry,
+    effort: &Effort,
+    outside: &Outside,
+) -> Result<Round, Absent> {
     let cpus = effort.pair_of_cpus().filter(|_| case.job.two);
     let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-    let figures = entry.run(case.job, effort.reading, &choice.outside)?;
+    let figures = entry.run(case.job, effort.reading, outside)?;
     Ok((figures, xcore_ns))
 }
 

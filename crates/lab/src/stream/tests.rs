@@ -8,6 +8,7 @@ use super::ours::{Drive, Setup, connected};
 use super::programs;
 use super::sums::Work;
 use super::*;
+use crate::Comparison;
 use std::time::Duration;
 
 fn job(mode: Mode, two: bool, sums: bool) -> Job {
@@ -109,13 +110,16 @@ fn a_job_is_what_was_typed() {
 fn a_missing_program_is_said_to_be_missing() {
     let mut out = Vec::new();
     let options = Options {
-        cases: vec!["stream-1500-one".to_owned()],
-        designs: vec!["mbuma".to_owned(), "smoltcp".to_owned()],
-        seconds_per_case: 0.02,
-        reps: 2,
+        common: Comparison {
+            cases: vec!["stream-1500-one".to_owned()],
+            designs: vec!["mbuma".to_owned(), "smoltcp".to_owned()],
+            seconds_per_case: 0.02,
+            reps: 2,
+            progress: false,
+            ..Comparison::default()
+        },
         peers: Some("/nowhere".into()),
-        progress: false,
-        ..Options::default()
+        child: Vec::new(),
     };
     run(&options, &mut out).expect("it runs");
     let text = String::from_utf8(out).expect("text");

@@ -13,12 +13,9 @@
 //! Sources: seed 002 (the load with 11 workers over such sockets); `peers/src/nbench.c`, whose programs these are.
 
 mod case;
-mod options;
 mod programs;
 pub(crate) mod report;
 mod socket;
-
-pub use crate::harness::compare::Options;
 
 use crate::error::written;
 use crate::harness::choice::{Kind, chosen};
@@ -27,9 +24,8 @@ use crate::harness::progress::Progress;
 use crate::harness::record::of_group;
 use crate::harness::rounds::{Reading, by_mode};
 use crate::harness::{compare, table, xcore};
-use crate::{Error, Record};
+use crate::{Comparison, Error, Record};
 use case::{CASES, Case, Place, Work};
-use options::Choice;
 use programs::Figures;
 use std::io::Write;
 use std::time::Duration;
@@ -73,20 +69,16 @@ pub(crate) const CATALOG: &[Entry] = &[
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
-pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
-    let choice = Choice::of(options)?;
-    compare::each(
-        &choice.cases,
-        options.progress,
-        options.plot.as_deref(),
-        out,
-        |case, progress| {
-            let records = measure(case, &choice, progress);
-            let text = compare::shown(options.json, &records, || show(case, &records));
-            (records, text)
-        },
-    )
+pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    options.each(&choice.cases, out, |case, progress| {
+        let records = measure(case, &choice, progress);
+        let text = compare::shown(options.json, &records, || show(case, &records));
+        (records, text)
+    })
 }
+
+type Choice = compare::Choice<Case, Entry>;
 
 /// Runs one design for one figure: `unixpp PAIRS SECS SIZE [same|cross]` or `unixst SECS CHUNK [same|cross]`, as
 /// `nbench` takes them, and prints what it prints. Without a name, the design is the one that copies.
@@ -151,10 +143,10 @@ fn line(work: Work, figures: Figures) -> String {
 /// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
 fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let effort = &choice.effort;
-    let mut found = vec![Vec::new(); choice.entries.len()];
+    let mut found = vec![Vec::new(); choice.designs.len()];
     let cpus = effort.pair_of_cpus().filter(|_| case.place == Place::Cross);
     for round in 1..=effort.reps {
-        for (entry, readings) in choice.entries.iter().zip(&mut found) {
+        for (entry, readings) in choice.designs.iter().zip(&mut found) {
             progress.say(&format!(
                 "{}: round {round} of {}, {}",
                 case.name, effort.reps, entry.name
@@ -172,7 +164,7 @@ fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record>
         let record = |group: &_| of_group(empty(case, entry), group);
         by_mode(&readings).iter().map(record).collect::<Vec<_>>()
     };
-    choice.entries.iter().zip(found).flat_map(records).collect()
+    choice.designs.iter().zip(found).flat_map(records).collect()
 }
 
 /// A record without figures.

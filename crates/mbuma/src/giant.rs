@@ -11,7 +11,8 @@
 //! the stack is called: wakers and MP-safe devices run without Giant, so that two stacks, each with a Giant of
 //! its own, may call each other by an epair and never wait for each other. A device that is not MP-safe and
 //! leads into another stack is the exception: give both stacks the same Giant, or WITNESS complains of two.
-//! What it calls in there gives Giant up for calls outwards, as over a sleep.
+//! What it calls in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
+//! port of it that is not MP-safe is put [under Giant](crate::device::under_giant) by itself.
 //!
 //! Called by: embedding programs, [`Stack`], batch, netisr. Calls: [`kern::giant`].
 //! Locks: `callbacks` (PARKER), with nothing taken inside. Source: seed 002, debug.mpsafenet, NETISR_MPSAFE,

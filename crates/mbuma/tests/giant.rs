@@ -17,7 +17,9 @@ use common::net::{ALL, Lab, Setup, US, at, udp_frame};
 use common::unix::{HUNG, done};
 use kern::{Giant, MonotonicClock, Random};
 use mbuf::{Chain, Live, Mbufq};
+use mbuma::device::bridge::{Bridge, BridgeConfig};
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
+use mbuma::device::under_giant::UnderGiant;
 use mbuma::device::{Budget, Capabilities, Device};
 use mbuma::unix::UnixError;
 use mbuma::{
@@ -191,6 +193,64 @@ fn an_mp_safe_device_has_many_also_under_giant() {
         assert_eq!(most, 3);
         assert!(stats.mp_safe && stats.entered == 0);
     }
+}
+
+#[test]
+fn a_port_of_a_bridge_may_need_giant() {
+    // Breaks if a bridge brings two threads into a device that can't bear it, or one while Giant is taken.
+    let giant = Arc::new(Giant::new(false));
+    let stack = stack_with(&giant);
+    let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_seed(5));
+    let pool = stack.pool().clone();
+    let bridge = Bridge::new(
+        config.clock.clone(),
+        &mut config.random,
+        &pool,
+        BridgeConfig::default(),
+    );
+    let alone = Crowd {
+        quorum: 1,
+        ..Crowd::default()
+    };
+    let old = Arc::new(UnderGiant::new("old0", alone, Arc::clone(&giant)));
+    let port = bridge.add(Arc::clone(&old) as _).unwrap();
+    let (mut plug, mut socket) = EpairEnd::pair(EpairConfig::default());
+    let config = IfConfig::new("epair0").with_addr(US, 24);
+    plug.attach(&stack, config, Input::Direct);
+    socket.join(&bridge, Input::Direct).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    bridge.poll(port, ALL).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let socket = stack.udp_bind(at(US, 1000)).unwrap();
+            for _ in 0..500 {
+                let payload = Chain::from_slice(&pool, b"x").unwrap();
+                socket.send_to(payload, at(Ipv4Addr::BROADCAST, 9)).unwrap();
+            }
+        });
+    });
+    assert!(bridge.stats().sent >= 500, "{:?}", bridge.stats());
+    assert!(old.entered() >= 1500);
+    assert_eq!(old.device().most.load(Ordering::SeqCst), 1);
+
+    // Who has Giant keeps the bridge out of it.
+    let free = Arc::new(AtomicBool::new(true));
+    let other = bridge.clone();
+    let inside = Arc::new(Inside {
+        stack: stack.clone(),
+        poll: move |_: &Stack| drop(other.poll(port, ALL)),
+        free: Arc::clone(&free),
+    });
+    let callback = stack.giant_waker("old callback", Waker::from(inside));
+    callback.wake();
+    assert!(!free.load(Ordering::SeqCst), "called beside a callback");
+    drop((plug, socket, bridge));
+    assert_eq!(pool.live(), Live::NONE);
 }
 
 #[test]

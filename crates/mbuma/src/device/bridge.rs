@@ -23,6 +23,9 @@
 //! number travels with the packet in memory, so a loop through a wire (TAPs on one kernel's bridge) is not
 //! bounded by it.
 //!
+//! A bridge is MP-safe and belongs to no stack, so it has no Giant: it calls its ports' devices by as many
+//! threads as there are. One that can't bear that is made a port [under Giant](super::under_giant).
+//!
 //! Invariants: what came in was sent to one port, or flooded, or was for the port it came from, or was
 //! dropped for a counted reason ([`BridgeStats`]). All ports have one MTU. A number of a port is never
 //! given again; a port that goes takes what was learnt of it along.

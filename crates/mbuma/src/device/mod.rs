@@ -22,6 +22,7 @@ pub mod memory;
 pub(crate) mod offload;
 pub mod splinter;
 pub mod tap;
+pub mod under_giant;
 mod vnet;
 
 /// What a device can do, and how large its frames are.

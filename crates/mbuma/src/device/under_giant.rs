@@ -1,0 +1,94 @@
+//! A device around another that is not MP-safe: each call of it is made under Giant.
+//!
+//! Called by: whoever has no Giant of its own, as a [bridge](super::bridge), whose port it is. A stack needs none of
+//! this: it is [told](crate::IfConfig::mp_safe). Calls: that device.
+//!
+//! Invariants: one thread at a time is in the device, and none while another is in anything that needs the same
+//! Giant. Locks: Giant, with nothing held before; the device may take others inside.
+//! Source: seed 002, IFF_NEEDSGIANT.
+
+use std::io;
+use std::sync::Arc;
+
+use kern::Giant;
+use kern::giant::Component;
+use mbuf::Mbufq;
+use wire::MacAddr;
+
+use super::{Budget, Capabilities, Device};
+use crate::drops::DropReason;
+
+/// A device whose every call is under Giant.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kern::Giant;
+/// use mbuma::device::{Capabilities, Device, memory::Pipe, under_giant::UnderGiant};
+///
+/// let giant = Arc::new(Giant::new(false)); // that of the stacks and devices which it must not meet
+/// let (old, _other_end) = Pipe::pair(Capabilities::whole(1500));
+/// let port = UnderGiant::new("old0", old, giant);
+/// port.transmit(&mut mbuf::Mbufq::new())?;
+/// assert_eq!(port.entered(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+#[doc(alias = "IFF_NEEDSGIANT")]
+pub struct UnderGiant<D> {
+    device: D,
+    giant: Arc<Giant>,
+    component: Component,
+}
+
+impl<D: Device> UnderGiant<D> {
+    /// Calls `device`, whose name WITNESS may report, under `giant`.
+    pub fn new(name: impl Into<String>, device: D, giant: Arc<Giant>) -> Self {
+        Self {
+            device,
+            giant,
+            component: Component::new(name, false),
+        }
+    }
+
+    /// What is within, not under Giant.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// How often it was called.
+    pub fn entered(&self) -> u64 {
+        self.component.entered()
+    }
+
+    fn call<R>(&self, call: impl FnOnce(&D) -> R) -> R {
+        self.giant
+            .call_outward(&self.component, || call(&self.device))
+    }
+}
+
+impl<D: Device> Device for UnderGiant<D> {
+    /// Not under Giant: it is fixed, and may be asked for with locks held.
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn mac(&self) -> Option<MacAddr> {
+        self.device.mac()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        self.call(|device| device.receive(rx, budget))
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        self.call(Device::take_drops)
+    }
+
+    fn detached(&self) -> usize {
+        self.call(Device::detached)
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        self.call(|device| device.transmit(tx))
+    }
+}

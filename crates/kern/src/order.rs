@@ -7,7 +7,7 @@
 //! | rank | name | who holds it, and why it stands here |
 //! |---:|---|---|
 //! | 0 | [`GIANT`] | the whole stack, when it is configured to run under one lock: outside everything |
-//! | 100 | [`STACK_CONFIG`] | configuration of a stack: changing it walks interfaces and tables |
+//! | 100 | [`STACK_CONFIG`] | who drives which queue of a stack: changing that touches interfaces and tables |
 //! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
 //! | 250 | [`LISTENERS`] | who listens where: asked before a new connection is made |
 //! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
@@ -18,7 +18,7 @@
 //! | 480 | [`UNIX_FLIGHT`] | which sockets wait in whose buffers: held while one goes into a buffer |
 //! | 490 | [`UNIX_RCV`] | what waits for one socket: data, connections; shared by its senders and itself |
 //! | 500 | [`UDP_TABLE`] | demultiplexing of UDP sockets: as for connections |
-//! | 550 | [`UDP`] | one UDP socket with its queues |
+//! | 550 | [`UDP`] | one UDP socket with its queue, and with its route, under which it sends |
 //! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
 //! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: asked on the way out, under a connection |
 //! | 700 | [`ROUTE`] | the routing table: asked on the way out, also by ARP's own packets |

@@ -129,7 +129,10 @@ Examples:
   mbuma attach $PID --ready-fd 3 --exit-fd 4         as an engine starts it: `1` comes on 3 when the
                                                      network is up, closing 4 ends it
 
-The namespace's processes should resolve names through 10.0.2.3; mbuma leaves their files alone.")]
+The namespace's processes should resolve names through 10.0.2.3; mbuma leaves their files alone.
+
+Exit status:
+  0 when what it waits for has come; 125 if mbuma failed; 2 for a mistake in the options.")]
 pub(crate) struct AttachArgs {
     /// The process whose network namespace is meant, or a file that is one (./123 for a name of digits)
     #[arg(value_name = "PID|PATH", value_parser = target)]

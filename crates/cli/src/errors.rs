@@ -342,7 +342,7 @@ fn exec_hint(command: &str, source: &io::Error) -> String {
 fn publish_hint(publish: &Publish, source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::AddrInUse => lines(&[
-            "another program listens there: choose another HOST port,",
+            "another program, or another --publish, listens there: choose another HOST port,",
             &format!(
                 "or find it with `ss -lnp 'sport = :{}'`",
                 publish.host.port()

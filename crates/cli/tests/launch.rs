@@ -445,7 +445,7 @@ fn a_port_in_use_is_said_before_command_starts() {
         stdout(&out).is_empty() && stderr(&out).contains(&format!("127.0.0.1:{port}:80")),
         "{out:?}"
     );
-    assert!(stderr(&out).contains("another program listens"), "{out:?}");
+    assert!(stderr(&out).contains("listens there"), "{out:?}");
 }
 
 #[test]

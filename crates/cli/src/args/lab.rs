@@ -216,12 +216,14 @@ Examples:
   mbuma lab alloc --design mbuma-rseq,jemalloc --json | jq .
   mbuma lab alloc --plot pictures
 
-A reading of prodcons, threads32 or purge-dip in which another program took a CPU is taken again, some
-times; the note says how many stayed disturbed. The spike is run once for each 11 rounds.
+A reading of prodcons, threads32 or purge-dip in which another program took a CPU is taken
+again, some times; the note says how many stayed disturbed. The spike is run once for each 11
+rounds.
 
-The allocators of others are built in by `cargo run --release --features peers -- lab alloc`; DPDK's is
-found when the program runs, if libdpdk-dev is installed. malloc of glibc differs from one process to
-the next by 2 or 3 times at 2048 bytes: run it several times before you believe a figure of its.")]
+The allocators of others are built in by `cargo run --release --features peers -- lab alloc`;
+DPDK's is found when the program runs, if libdpdk-dev is installed. malloc of glibc differs from
+one process to the next by 2 or 3 times at 2048 bytes: run it several times before you believe a
+figure of its.")]
 pub(crate) struct AllocArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -289,9 +291,10 @@ Examples:
   mbuma lab refs --design mbuma,ring,leader --json | jq .
   mbuma lab refs --plot pictures
 
-A share is an mbuf of its own, but for arc and bytes: compare those with what they leave out. `counted` is
-ours in the bare mbuf that ring, proxy and leader are built into, so that nothing but the protocol differs;
-`mini` is that in 64 bytes instead of 256, so mini against counted says what a mini-mbuf is worth.")]
+A share is an mbuf of its own, but for arc and bytes: compare those with what they leave out.
+`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that nothing
+but the protocol differs; `mini` is that in 64 bytes instead of 256, so mini against counted
+says what a mini-mbuf is worth.")]
 pub(crate) struct RefsArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -305,11 +308,11 @@ Examples:
   mbuma lab giant --case mysql --reps 31
   mbuma lab giant --design mp,giant --json | jq .
 
-FreeBSD saw two CPUs do 1.07 times the queries of one under Giant and 1.42 times without, 30 to 40 % from removing
-it, and no change on loopback TCP and UDP, whose packets went to another thread (deferred dispatch) with it and without.
-UNIX sockets have no packets to defer.
-`switches` are context switches, `waits` are locks that were not free, `waited` is the time that all threads together
-waited for them: each for one query, one request, or 64 KiB of a stream.")]
+FreeBSD saw two CPUs do 1.07 times the queries of one under Giant and 1.42 times without, 30 to
+40 % from removing it, and no change on loopback TCP and UDP, whose packets went to another
+thread (deferred dispatch) with it and without. UNIX sockets have no packets to defer.
+`switches` are context switches, `waits` are locks that were not free, `waited` is the time that
+all threads together waited for them: each for one query, one request, or 64 KiB of a stream.")]
 pub(crate) struct GiantArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -327,8 +330,9 @@ Examples:
   mbuma lab netisr --case udp-rr-epair,tcp-rr-epair
   mbuma lab netisr --workers 2 --design direct,deferred --json | jq .
 
-`moved` is the part of the packets that were queued for another CPU than the one that brought them in. Packets
-to ourselves are always queued; directly dispatched ones are then handled by whoever queued them.")]
+`moved` is the part of the packets that were queued for another CPU than the one that brought
+them in. Packets to ourselves are always queued; directly dispatched ones are then handled by
+whoever queued them.")]
 pub(crate) struct NetisrArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -414,8 +418,8 @@ Examples:
   mbuma lab stream --design mbuma,mbuma-sums,smoltcp --json | jq .
   mbuma lab stream --peers DIR                   where the peers' programs were built
 
-Peers are programs, which are looked for in DIR/bin and DIR/target/release; kernel-veth needs the right to make
-namespaces, and ip.")]
+Peers are programs, which are looked for in DIR/bin and DIR/target/release; kernel-veth needs
+the right to make namespaces, and ip.")]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) common: Common,

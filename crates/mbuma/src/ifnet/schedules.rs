@@ -19,12 +19,12 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib ifnet::schedules`
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use kern::model::Model;
 use kern::{Clock, Random, Time, VirtualClock};
 use mbuf::{Chain, Live, MbufPool, Mbufq, Packet};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::scheduler::PctScheduler;
 use shuttle::thread;
 use wire::{
     ArpPacket, EtherHeader, EtherType, IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, MacAddr,
@@ -35,8 +35,8 @@ use crate::device::epair::{EpairConfig, EpairEnd, Plug};
 use crate::device::{Budget, Device};
 use crate::{Config, IfAddr, IfConfig, Stack};
 
-/// How often it is tried to find a mistake.
-const RUNS: usize = 50_000;
+/// How often it is tried to find a mistake. With eight seeds the latest was found after 646 orders, most after 100.
+const RUNS: usize = 20_000;
 /// Always the same; a failure prints its schedule.
 const SEED: u64 = 2004;
 
@@ -56,21 +56,13 @@ const ALL: Budget = Budget {
     bytes: usize::MAX,
 };
 
-fn finds(bug: Bug, scheduler: impl Scheduler + Send + 'static) {
+/// By two switches in a run, at places that matter the more for it.
+fn finds(bug: Bug) {
     plant(Some(bug));
+    let scheduler = PctScheduler::new_from_seed(SEED, 2, RUNS);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
     shuttle::Runner::new(scheduler, config).run(scenario);
-}
-
-/// A switch anywhere.
-fn anywhere(runs: usize) -> RandomScheduler {
-    RandomScheduler::new_from_seed(SEED, runs)
-}
-
-/// Three switches, at places that matter the more for it.
-fn seldom(runs: usize) -> PctScheduler {
-    PctScheduler::new_from_seed(SEED, 3, runs)
 }
 
 fn frame(pool: &MbufPool, dst: MacAddr, ethertype: EtherType, payload: &[u8]) -> Packet {
@@ -137,7 +129,8 @@ fn scenario() {
         mp_safe: true,
     };
     let index = stack.attach(Arc::new(ours), config);
-    let ifp: Weak<_> = Arc::downgrade(&stack.0.interface(index).expect("just attached"));
+    // Kept, so that what waits in it does not go with it, unseen.
+    let ifp = stack.0.interface(index).expect("just attached");
     let socket = stack.udp_bind(SocketAddrV4::new(US, 9)).expect("a port");
     put(&theirs, arp(&pool));
     assert!(stack.poll_interface(index, ALL).is_ok());
@@ -173,13 +166,14 @@ fn scenario() {
     };
     assert_eq!(stats.received, 1 + PINGS, "every packet on the cable, once");
     assert_eq!(stats.received, stats.delivered + sum(false), "{stats:?}");
+    let reached = taken(&theirs);
+    assert_eq!(Arc::strong_count(&ifp), 1, "somebody has the interface");
+    assert_eq!(pool.live(), Live::NONE, "something waits");
     // Of what was delivered one was the ARP request; each of the others was answered.
     let produced = 1 + (stats.delivered - 1);
-    let ended = taken(&theirs) + sum(true);
+    let ended = reached + sum(true);
     assert_eq!(produced, ended, "sent or counted: {stats:?}");
     assert!(stats.interfaces.is_empty() && stack.routes().len() == 2);
-    assert_eq!(ifp.strong_count(), 0, "somebody has the interface");
-    assert_eq!(pool.live(), Live::NONE, "something waits");
     drop((theirs, a, b));
 }
 
@@ -195,28 +189,28 @@ fn destroy_against_input() {
 
 /// Breaks if the model does not see an interface that goes without a word.
 #[test]
-#[should_panic(expected = "sent or counted")]
+#[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_unmarked() {
-    finds(Bug::Unmarked, seldom(RUNS));
+    finds(Bug::Unmarked);
 }
 
 /// Breaks if the model does not see a packet that comes to wait when nobody will look any more.
 #[test]
-#[should_panic(expected = "sent or counted")]
+#[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_flushed_early() {
-    finds(Bug::FlushedEarly, anywhere(RUNS));
+    finds(Bug::FlushedEarly);
 }
 
 /// Breaks if the model does not see a frame that is left in the queue.
 #[test]
-#[should_panic(expected = "sent or counted")]
+#[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_one_look() {
-    finds(Bug::OneLook, seldom(RUNS));
+    finds(Bug::OneLook);
 }
 
 /// Breaks if the model does not see packets in a plug that is out.
 #[test]
 #[should_panic(expected = "every packet on the cable, once")]
 fn destroy_against_input_finds_kept_outside() {
-    finds(Bug::KeptOutside, seldom(RUNS));
+    finds(Bug::KeptOutside);
 }

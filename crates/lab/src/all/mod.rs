@@ -21,6 +21,7 @@ pub use options::Options;
 
 use crate::Error;
 use crate::error::written;
+use crate::harness::plot::{self, failed};
 use crate::report::Experiment;
 use crate::report::machine::{Machine, now};
 use crate::report::page::{self, judged};
@@ -30,7 +31,7 @@ use child::Said;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,9 +45,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error>
         None => measure(options, out)?,
     };
     let results = Results::read(&saved)?;
-    make(&options.out)?;
+    plot::make(&options.out)?;
     let index = options.out.join("index.html");
-    fs::write(&index, page::render(&results)).map_err(|source| writing(&index, source))?;
+    fs::write(&index, page::render(&results)).map_err(|source| failed(&index, source))?;
     if !options.json {
         written(out.write_all(summary(&results, &index).as_bytes()))?;
     }
@@ -58,9 +59,9 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error>
 /// Runs the experiments and saves what they say; where.
 fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     let chosen = options.choose()?;
-    make(&options.out)?;
+    plot::make(&options.out)?;
     let path = options.out.join("results.jsonl");
-    let file = File::create(&path).map_err(|source| writing(&path, source))?;
+    let file = File::create(&path).map_err(|source| failed(&path, source))?;
     let mut saved = Saved { file, path };
     saved.line(&results::line("report", &head(options)))?;
     let mut bar = Bar::new(options.progress, &chosen, options.pace);
@@ -152,7 +153,7 @@ struct Saved {
 
 impl Saved {
     fn line(&mut self, line: &str) -> Result<(), Error> {
-        writeln!(self.file, "{line}").map_err(|source| writing(&self.path, source))
+        writeln!(self.file, "{line}").map_err(|source| failed(&self.path, source))
     }
 }
 
@@ -187,17 +188,6 @@ fn summary(results: &Results, index: &Path) -> String {
         }
     }
     text + &format!("\nthe report: {}\n", index.display())
-}
-
-fn make(dir: &Path) -> Result<(), Error> {
-    fs::create_dir_all(dir).map_err(|source| writing(dir, source))
-}
-
-fn writing(path: &Path, source: io::Error) -> Error {
-    Error::Io {
-        doing: format!("writing {}", path.display()),
-        source,
-    }
 }
 
 #[cfg(test)]

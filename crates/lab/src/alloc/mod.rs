@@ -41,7 +41,7 @@ use crate::harness::compare;
 use crate::harness::progress::Progress;
 use crate::{Error, Record};
 use cases::Case;
-use catalog::{CATALOG, Entry, Kind};
+use catalog::{CATALOG, Entry};
 use options::Choice;
 use std::io::Write;
 
@@ -94,17 +94,8 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
         Case::ALL.map(|case| (case.name(), about(case))),
         CATALOG
             .iter()
-            .map(|entry| (entry.name, format!("{}{}", whose(entry), entry.about))),
+            .map(|entry| (entry.name, entry.kind.says("seed 004", entry.about))),
     )
-}
-
-fn whose(entry: &Entry) -> &'static str {
-    match entry.kind {
-        Kind::Ours => "ours: ",
-        Kind::Seed => "seed 004: ",
-        Kind::Peer => "peer: ",
-        Kind::Floor => "floor: ",
-    }
 }
 
 #[cfg(test)]

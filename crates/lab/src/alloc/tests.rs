@@ -1,5 +1,6 @@
 //! Tests of the comparison: that every design is an allocator, and that what is shown can be read.
 
+use super::catalog::Kind;
 use super::design::Absent;
 use super::*;
 use crate::Comparison;

@@ -19,9 +19,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// A design's line in a list, where there are ours and others'.
-    pub(crate) fn says(self, about: &str) -> String {
-        let whose = if self == Self::Ours { "ours" } else { "peer" };
+    /// A design's line in a list; `seed` is the document that the experiment is about.
+    pub(crate) fn says(self, seed: &str, about: &str) -> String {
+        let whose = match self {
+            Self::Ours => "ours",
+            Self::Seed => seed,
+            Self::Peer => "peer",
+            Self::Floor => "floor",
+        };
         format!("{whose}: {about}")
     }
 }

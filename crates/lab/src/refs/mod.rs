@@ -25,7 +25,6 @@ mod designs;
 pub(crate) mod report;
 mod subject;
 
-use crate::harness::choice::Kind;
 use crate::harness::progress::Progress;
 use crate::harness::{compare, table};
 use crate::{Comparison, Error, Record};
@@ -86,17 +85,8 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
         Case::ALL.map(|case| (case.name(), case.about())),
         CATALOG
             .iter()
-            .map(|entry| (entry.name, format!("{}{}", whose(entry), entry.about))),
+            .map(|entry| (entry.name, entry.kind.says("seed 000", entry.about))),
     )
-}
-
-fn whose(entry: &Entry) -> &'static str {
-    match entry.kind {
-        Kind::Ours => "ours: ",
-        Kind::Seed => "seed 000: ",
-        Kind::Peer => "peer: ",
-        Kind::Floor => "floor: ",
-    }
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
         CASES.iter().map(|case| (case.name, case)),
         CATALOG
             .iter()
-            .map(|entry| (entry.name, entry.kind.says(entry.about))),
+            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
     )
 }
 

@@ -31,6 +31,10 @@
 //! Being few and exact, samples also find double frees and frees into the wrong zone at once, with
 //! both sites.
 //!
+//! ```text
+//!   sample.rs   an item's way    sample/turn.rs   when it is a zone's turn    sample/table.rs   what is known of each
+//! ```
+//!
 //! Called by: `alloc.rs`, `raw_ref.rs`, `local.rs`, `reclaim.rs`, `census.rs`. Calls: `arena.rs`,
 //! `keg.rs`, hooks.
 //! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the
@@ -41,21 +45,21 @@
 
 use crate::arena::Arena;
 use crate::asan;
-use crate::bitset::Bitset;
 use crate::depot::Room;
-use crate::geometry::{Geometry, Place};
+use crate::geometry::Geometry;
 use crate::inner::Inner;
-use crate::purge::Purged;
 use core::panic::Location;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use kern::lock::LockClass;
-use kern::order;
-use kern::prim::Mutex;
-use std::thread::{self, Thread};
+use core::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
+use table::{Misuse, NO_SLOTS, Record, State};
 
-static SAMPLES_CLASS: LockClass = LockClass::new("uma samples", order::STATS);
+pub(crate) use table::{Sample, Samples};
+pub(crate) use turn::Sampler;
+
+mod table;
+mod turn;
 
 /// Where in a program something was asked for.
 pub(crate) type Site = &'static Location<'static>;
@@ -80,287 +84,6 @@ pub(crate) fn sample_slabs(geo: &Geometry) -> usize {
 /// A sample that lived so long is followed by another. Thus a slot costs a CPU at most ten visits
 /// a second.
 const OLD: Duration = Duration::from_millis(100);
-
-/// When it is a zone's turn.
-pub(crate) struct Sampler {
-    /// Refills between samples; 0: never.
-    every: u32,
-    /// Since the last sample: refills in the low bits, items they brought above. Relaxed: numbers
-    /// that order nothing; whoever sets it to 0 has the turn.
-    since: AtomicU64,
-    /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
-    handed_on: AtomicU32,
-}
-
-const REFILL_BITS: u32 = 24;
-const REFILLS: u64 = (1 << REFILL_BITS) - 1;
-
-impl Sampler {
-    pub(crate) fn new(every: u32) -> Self {
-        Self {
-            every,
-            since: AtomicU64::new(0),
-            handed_on: AtomicU32::new(0),
-        }
-    }
-
-    /// Notes that `items` came from behind a CPU's buckets.
-    #[inline]
-    pub(crate) fn refilled(&self, items: usize) {
-        if self.every == 0 || self.since.load(Relaxed) & REFILLS == REFILLS {
-            return;
-        }
-        self.since
-            .fetch_add((items as u64) << REFILL_BITS | 1, Relaxed);
-    }
-
-    /// Items that no sample stands for yet.
-    pub(crate) fn unsampled(&self) -> u64 {
-        self.since.load(Relaxed) >> REFILL_BITS
-    }
-
-    /// Takes the turn, if it is one: the weight of the sample, and whether it may hand it on.
-    fn claim(&self, shift: u32) -> Option<(u64, bool)> {
-        let since = self.since.load(Relaxed);
-        if self.every == 0 || since & REFILLS < self.threshold(shift) {
-            return None;
-        }
-        self.since
-            .compare_exchange(since, 0, Relaxed, Relaxed)
-            .ok()?;
-        let was_handed_on = self.handed_on.swap(0, Relaxed) != 0;
-        Some((since >> REFILL_BITS, !was_handed_on))
-    }
-
-    /// Hands a turn on to whoever needs a refill next.
-    fn hand_on(&self, weight: u64, shift: u32) {
-        let turn = weight << REFILL_BITS | self.threshold(shift);
-        self.since.fetch_add(turn, Relaxed);
-    }
-
-    fn threshold(&self, shift: u32) -> u64 {
-        (u64::from(self.every) << shift.min(16)).min(REFILLS / 2)
-    }
-}
-
-/// The samples of the zones on one keg.
-pub(crate) struct Samples {
-    slots: usize,
-    /// How often the free slots have halved; [`NO_SLOTS`]: there are none. Written under the lock.
-    shift: AtomicU32,
-    table: Mutex<Table>,
-}
-
-const NO_SLOTS: u32 = u32::MAX;
-
-#[derive(Default)]
-struct Table {
-    /// One for each slot, once the slabs are open.
-    records: Vec<Record>,
-    free: Bitset,
-    /// Slots whose memory may be resident: those below.
-    touched: usize,
-    /// Memory is being given back: no slot may be taken.
-    purging: bool,
-    /// A slot was taken since somebody last asked whether they lie idle.
-    used: bool,
-}
-
-/// What is known of one slot.
-#[derive(Clone, Default)]
-struct Record {
-    state: State,
-    /// The address of the zone, as a name.
-    zone: usize,
-    sample: Option<Sample>,
-    /// Where the item that was here before was freed.
-    freed_at: Option<Site>,
-    may_hand_on: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Free,
-    Live,
-    /// Between the caller's free and the end of the hooks.
-    Ending,
-}
-
-/// A sampled item's life so far.
-#[derive(Clone)]
-pub(crate) struct Sample {
-    pub(crate) site: Site,
-    pub(crate) since: Instant,
-    pub(crate) thread: Thread,
-    /// Items that it stands for.
-    pub(crate) weight: u64,
-}
-
-/// What is wrong with the free of something in the range of the samples.
-enum Misuse {
-    NotAnItem,
-    /// Where it was freed.
-    Twice(Option<Site>),
-    /// Where it was taken.
-    OtherZone(Option<Site>),
-}
-
-impl Samples {
-    /// No samples yet, in the sample slabs of an arena, if there is one.
-    pub(crate) fn new(arena: Option<&Arena>) -> Self {
-        let slots = arena.map_or(0, |a| a.sample_range().len() * a.geometry().per_slab());
-        Self {
-            slots,
-            shift: AtomicU32::new(if slots == 0 { NO_SLOTS } else { 0 }),
-            table: Mutex::new(&SAMPLES_CLASS, Table::default()),
-        }
-    }
-
-    /// Whether there can be any.
-    pub(crate) fn has_slots(&self) -> bool {
-        self.slots > 0
-    }
-
-    /// The lowest free slot.
-    fn take(&self, arena: &Arena, record: Record) -> Option<NonNull<u8>> {
-        let mut table = self.table.lock();
-        if table.records.is_empty() && !table.open(arena, self.slots) {
-            // Where the system has no memory for samples it is not asked again.
-            self.shift.store(NO_SLOTS, Relaxed);
-            return None;
-        }
-        let slot = table.free.first().filter(|_| !table.purging)?;
-        table.free.remove(slot);
-        table.touched = table.touched.max(slot + 1);
-        table.used = true;
-        let freed_at = table.records[slot].freed_at;
-        table.records[slot] = Record { freed_at, ..record };
-        self.shift.store(self.shift_of(table.free.len()), Relaxed);
-        Some(arena.item_at(place_of(arena, slot)))
-    }
-
-    fn shift_of(&self, free: usize) -> u32 {
-        self.slots.checked_div(free).map_or(NO_SLOTS, usize::ilog2)
-    }
-
-    /// Marks the item as on its way back, or says what is wrong with that.
-    fn begin_free(
-        &self,
-        arena: &Arena,
-        item: NonNull<u8>,
-        zone: usize,
-        freed_at: Option<Site>,
-    ) -> Result<(), Misuse> {
-        if !arena.is_item(item) {
-            return Err(Misuse::NotAnItem);
-        }
-        let slot = slot_of(arena, item);
-        let mut table = self.table.lock();
-        let record = table.records.get_mut(slot).ok_or(Misuse::NotAnItem)?;
-        if record.state != State::Live {
-            return Err(Misuse::Twice(record.freed_at));
-        }
-        if record.zone != zone {
-            return Err(Misuse::OtherZone(record.sample.as_ref().map(|s| s.site)));
-        }
-        record.state = State::Ending;
-        record.freed_at = freed_at;
-        Ok(())
-    }
-
-    /// The slot is free again. The sample, and whether it may hand its turn on.
-    fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
-        let slot = slot_of(arena, item);
-        let mut table = self.table.lock();
-        table.free.insert(slot);
-        self.shift.store(self.shift_of(table.free.len()), Relaxed);
-        let record = &mut table.records[slot];
-        record.state = State::Free;
-        let sample = record.sample.take()?;
-        Some((sample, record.may_hand_on))
-    }
-
-    /// The live samples of a zone.
-    #[cfg(not(feature = "invariants"))]
-    pub(crate) fn of_zone(&self, zone: NonNull<Inner>) -> Vec<Sample> {
-        let table = self.table.lock();
-        let live = table
-            .records
-            .iter()
-            .filter(|record| record.state == State::Live && record.zone == zone.addr().get());
-        live.filter_map(|record| record.sample.clone()).collect()
-    }
-
-    /// Bytes that samples may have made resident.
-    pub(crate) fn bytes(&self, arena: &Arena) -> usize {
-        let touched = self.table.lock().touched;
-        (touched * arena.geometry().footprint()).next_multiple_of(arena.geometry().unit_bytes())
-            * usize::from(touched > 0)
-    }
-
-    /// As [`purge`](Self::purge), if no sample was taken since the last time.
-    pub(crate) fn purge_idle(&self, arena: &Arena) -> Purged {
-        if core::mem::take(&mut self.table.lock().used) {
-            return Purged::default();
-        }
-        self.purge(arena)
-    }
-
-    /// Gives the pages of slabs behind the last sample back.
-    pub(crate) fn purge(&self, arena: &Arena) -> Purged {
-        let per_slab = arena.geometry().per_slab();
-        let (keep, touched) = {
-            let mut table = self.table.lock();
-            let used = table.records.iter().rposition(|r| r.state != State::Free);
-            let keep = used.map_or(0, |slot| slot / per_slab + 1);
-            if table.purging || table.touched <= keep * per_slab {
-                return Purged::default();
-            }
-            table.purging = true;
-            (keep, table.touched.div_ceil(per_slab))
-        };
-        let first = arena.sample_range().start;
-        let slab_bytes = arena.geometry().slab_bytes();
-        let run = (first + keep) * slab_bytes..(first + touched) * slab_bytes;
-        // SAFETY: no slot there was in use, and `purging` keeps them from being taken.
-        let purged = unsafe { arena.give_back(&[run], &[]) };
-        let mut table = self.table.lock();
-        table.purging = false;
-        table.touched = keep * per_slab;
-        purged
-    }
-}
-
-impl Table {
-    /// Gets the slabs and the records; says whether there was memory for both.
-    fn open(&mut self, arena: &Arena, slots: usize) -> bool {
-        let slabs = arena.sample_range().len();
-        if self.free.grow(slots).is_err()
-            || self.records.try_reserve_exact(slots).is_err()
-            || arena.open_samples(slabs) < slabs
-        {
-            return false;
-        }
-        self.records.resize(slots, Record::default());
-        (0..slots).for_each(|slot| self.free.insert(slot));
-        true
-    }
-}
-
-fn place_of(arena: &Arena, slot: usize) -> Place {
-    let per_slab = arena.geometry().per_slab();
-    Place {
-        slab: arena.sample_range().start + slot / per_slab,
-        slot: slot % per_slab,
-    }
-}
-
-/// The item is one of the sample slabs.
-fn slot_of(arena: &Arena, item: NonNull<u8>) -> usize {
-    let place = arena.place_of(item);
-    (place.slab - arena.sample_range().start) * arena.geometry().per_slab() + place.slot
-}
 
 impl Inner {
     /// An item of the sample range, if it is this zone's turn, one is free there, and the limit

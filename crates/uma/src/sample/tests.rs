@@ -1,6 +1,7 @@
 //! Whose turn it is: breaks when a weight is lost or counted twice, or a turn comes too often.
 
-use super::{NO_SLOTS, Sampler, Samples};
+use super::table::NO_SLOTS;
+use super::{Relaxed, Sampler, Samples};
 
 #[test]
 fn a_turn_comes_after_so_many_refills() {
@@ -22,7 +23,7 @@ fn a_turn_is_handed_on_once() {
     sampler.refilled(5);
     sampler.refilled(5);
     assert_eq!(sampler.claim(0), Some((10, true)));
-    sampler.handed_on.store(1, super::Relaxed);
+    sampler.handed_on.store(1, Relaxed);
     sampler.hand_on(10, 0);
     assert_eq!(sampler.claim(0), Some((10, false)));
 }

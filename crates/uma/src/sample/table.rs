@@ -1,0 +1,239 @@
+//! The samples of the zones on one keg: which slots of the sample slabs are taken, by whom, since when.
+//!
+//! Called by: `sample.rs`; `census.rs`, `reclaim.rs`. Calls: `arena.rs`.
+//! Invariants: a record is live exactly as long as its item is; a slot that is being given back is not taken.
+//! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
+
+use super::Site;
+use crate::arena::Arena;
+use crate::bitset::Bitset;
+use crate::geometry::Place;
+use crate::purge::Purged;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use kern::lock::LockClass;
+use kern::order;
+use kern::prim::Mutex;
+use std::thread::Thread;
+use std::time::Instant;
+
+static SAMPLES_CLASS: LockClass = LockClass::new("uma samples", order::STATS);
+
+/// The samples of the zones on one keg.
+pub(crate) struct Samples {
+    pub(super) slots: usize,
+    /// How often the free slots have halved; [`NO_SLOTS`]: there are none. Written under the lock.
+    pub(super) shift: AtomicU32,
+    table: Mutex<Table>,
+}
+
+pub(super) const NO_SLOTS: u32 = u32::MAX;
+
+#[derive(Default)]
+struct Table {
+    /// One for each slot, once the slabs are open.
+    records: Vec<Record>,
+    free: Bitset,
+    /// Slots whose memory may be resident: those below.
+    touched: usize,
+    /// Memory is being given back: no slot may be taken.
+    purging: bool,
+    /// A slot was taken since somebody last asked whether they lie idle.
+    used: bool,
+}
+
+/// What is known of one slot.
+#[derive(Clone, Default)]
+pub(super) struct Record {
+    pub(super) state: State,
+    /// The address of the zone, as a name.
+    pub(super) zone: usize,
+    pub(super) sample: Option<Sample>,
+    /// Where the item that was here before was freed.
+    pub(super) freed_at: Option<Site>,
+    pub(super) may_hand_on: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Free,
+    Live,
+    /// Between the caller's free and the end of the hooks.
+    Ending,
+}
+
+/// A sampled item's life so far.
+#[derive(Clone)]
+pub(crate) struct Sample {
+    pub(crate) site: Site,
+    pub(crate) since: Instant,
+    pub(crate) thread: Thread,
+    /// Items that it stands for.
+    pub(crate) weight: u64,
+}
+
+/// What is wrong with the free of something in the range of the samples.
+pub(super) enum Misuse {
+    NotAnItem,
+    /// Where it was freed.
+    Twice(Option<Site>),
+    /// Where it was taken.
+    OtherZone(Option<Site>),
+}
+
+impl Samples {
+    /// No samples yet, in the sample slabs of an arena, if there is one.
+    pub(crate) fn new(arena: Option<&Arena>) -> Self {
+        let slots = arena.map_or(0, |a| a.sample_range().len() * a.geometry().per_slab());
+        Self {
+            slots,
+            shift: AtomicU32::new(if slots == 0 { NO_SLOTS } else { 0 }),
+            table: Mutex::new(&SAMPLES_CLASS, Table::default()),
+        }
+    }
+
+    /// Whether there can be any.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.slots > 0
+    }
+
+    /// The lowest free slot.
+    pub(super) fn take(&self, arena: &Arena, record: Record) -> Option<NonNull<u8>> {
+        let mut table = self.table.lock();
+        if table.records.is_empty() && !table.open(arena, self.slots) {
+            // Where the system has no memory for samples it is not asked again.
+            self.shift.store(NO_SLOTS, Relaxed);
+            return None;
+        }
+        let slot = table.free.first().filter(|_| !table.purging)?;
+        table.free.remove(slot);
+        table.touched = table.touched.max(slot + 1);
+        table.used = true;
+        let freed_at = table.records[slot].freed_at;
+        table.records[slot] = Record { freed_at, ..record };
+        self.shift.store(self.shift_of(table.free.len()), Relaxed);
+        Some(arena.item_at(place_of(arena, slot)))
+    }
+
+    pub(super) fn shift_of(&self, free: usize) -> u32 {
+        self.slots.checked_div(free).map_or(NO_SLOTS, usize::ilog2)
+    }
+
+    /// Marks the item as on its way back, or says what is wrong with that.
+    pub(super) fn begin_free(
+        &self,
+        arena: &Arena,
+        item: NonNull<u8>,
+        zone: usize,
+        freed_at: Option<Site>,
+    ) -> Result<(), Misuse> {
+        if !arena.is_item(item) {
+            return Err(Misuse::NotAnItem);
+        }
+        let slot = slot_of(arena, item);
+        let mut table = self.table.lock();
+        let record = table.records.get_mut(slot).ok_or(Misuse::NotAnItem)?;
+        if record.state != State::Live {
+            return Err(Misuse::Twice(record.freed_at));
+        }
+        if record.zone != zone {
+            return Err(Misuse::OtherZone(record.sample.as_ref().map(|s| s.site)));
+        }
+        record.state = State::Ending;
+        record.freed_at = freed_at;
+        Ok(())
+    }
+
+    /// The slot is free again. The sample, and whether it may hand its turn on.
+    pub(super) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
+        let slot = slot_of(arena, item);
+        let mut table = self.table.lock();
+        table.free.insert(slot);
+        self.shift.store(self.shift_of(table.free.len()), Relaxed);
+        let record = &mut table.records[slot];
+        record.state = State::Free;
+        let sample = record.sample.take()?;
+        Some((sample, record.may_hand_on))
+    }
+
+    /// The live samples of a zone.
+    #[cfg(not(feature = "invariants"))]
+    pub(crate) fn of_zone(&self, zone: NonNull<crate::inner::Inner>) -> Vec<Sample> {
+        let table = self.table.lock();
+        let live = table
+            .records
+            .iter()
+            .filter(|record| record.state == State::Live && record.zone == zone.addr().get());
+        live.filter_map(|record| record.sample.clone()).collect()
+    }
+
+    /// Bytes that samples may have made resident.
+    pub(crate) fn bytes(&self, arena: &Arena) -> usize {
+        let touched = self.table.lock().touched;
+        (touched * arena.geometry().footprint()).next_multiple_of(arena.geometry().unit_bytes())
+            * usize::from(touched > 0)
+    }
+
+    /// As [`purge`](Self::purge), if no sample was taken since the last time.
+    pub(crate) fn purge_idle(&self, arena: &Arena) -> Purged {
+        if core::mem::take(&mut self.table.lock().used) {
+            return Purged::default();
+        }
+        self.purge(arena)
+    }
+
+    /// Gives the pages of slabs behind the last sample back.
+    pub(crate) fn purge(&self, arena: &Arena) -> Purged {
+        let per_slab = arena.geometry().per_slab();
+        let (keep, touched) = {
+            let mut table = self.table.lock();
+            let used = table.records.iter().rposition(|r| r.state != State::Free);
+            let keep = used.map_or(0, |slot| slot / per_slab + 1);
+            if table.purging || table.touched <= keep * per_slab {
+                return Purged::default();
+            }
+            table.purging = true;
+            (keep, table.touched.div_ceil(per_slab))
+        };
+        let first = arena.sample_range().start;
+        let slab_bytes = arena.geometry().slab_bytes();
+        let run = (first + keep) * slab_bytes..(first + touched) * slab_bytes;
+        // SAFETY: no slot there was in use, and `purging` keeps them from being taken.
+        let purged = unsafe { arena.give_back(&[run], &[]) };
+        let mut table = self.table.lock();
+        table.purging = false;
+        table.touched = keep * per_slab;
+        purged
+    }
+}
+
+impl Table {
+    /// Gets the slabs and the records; says whether there was memory for both.
+    fn open(&mut self, arena: &Arena, slots: usize) -> bool {
+        let slabs = arena.sample_range().len();
+        if self.free.grow(slots).is_err()
+            || self.records.try_reserve_exact(slots).is_err()
+            || arena.open_samples(slabs) < slabs
+        {
+            return false;
+        }
+        self.records.resize(slots, Record::default());
+        (0..slots).for_each(|slot| self.free.insert(slot));
+        true
+    }
+}
+
+fn place_of(arena: &Arena, slot: usize) -> Place {
+    let per_slab = arena.geometry().per_slab();
+    Place {
+        slab: arena.sample_range().start + slot / per_slab,
+        slot: slot % per_slab,
+    }
+}
+
+/// The item is one of the sample slabs.
+fn slot_of(arena: &Arena, item: NonNull<u8>) -> usize {
+    let place = arena.place_of(item);
+    (place.slab - arena.sample_range().start) * arena.geometry().per_slab() + place.slot
+}

@@ -1,0 +1,68 @@
+//! When it is a zone's turn to give out a sample, and with what weight.
+//!
+//! Called by: `sample.rs`; `alloc.rs`, which says how much came from behind a CPU's buckets. Calls: nothing.
+//! Invariants: each item that a refill brought is in the weight of one sample at most. Locks: none.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// When it is a zone's turn.
+pub(crate) struct Sampler {
+    /// Refills between samples; 0: never.
+    every: u32,
+    /// Since the last sample: refills in the low bits, items they brought above. Relaxed: numbers
+    /// that order nothing; whoever sets it to 0 has the turn.
+    since: AtomicU64,
+    /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
+    pub(super) handed_on: AtomicU32,
+}
+
+const REFILL_BITS: u32 = 24;
+const REFILLS: u64 = (1 << REFILL_BITS) - 1;
+
+impl Sampler {
+    pub(crate) fn new(every: u32) -> Self {
+        Self {
+            every,
+            since: AtomicU64::new(0),
+            handed_on: AtomicU32::new(0),
+        }
+    }
+
+    /// Notes that `items` came from behind a CPU's buckets.
+    #[inline]
+    pub(crate) fn refilled(&self, items: usize) {
+        if self.every == 0 || self.since.load(Relaxed) & REFILLS == REFILLS {
+            return;
+        }
+        self.since
+            .fetch_add((items as u64) << REFILL_BITS | 1, Relaxed);
+    }
+
+    /// Items that no sample stands for yet.
+    pub(crate) fn unsampled(&self) -> u64 {
+        self.since.load(Relaxed) >> REFILL_BITS
+    }
+
+    /// Takes the turn, if it is one: the weight of the sample, and whether it may hand it on.
+    pub(super) fn claim(&self, shift: u32) -> Option<(u64, bool)> {
+        let since = self.since.load(Relaxed);
+        if self.every == 0 || since & REFILLS < self.threshold(shift) {
+            return None;
+        }
+        self.since
+            .compare_exchange(since, 0, Relaxed, Relaxed)
+            .ok()?;
+        let was_handed_on = self.handed_on.swap(0, Relaxed) != 0;
+        Some((since >> REFILL_BITS, !was_handed_on))
+    }
+
+    /// Hands a turn on to whoever needs a refill next.
+    pub(super) fn hand_on(&self, weight: u64, shift: u32) {
+        let turn = weight << REFILL_BITS | self.threshold(shift);
+        self.since.fetch_add(turn, Relaxed);
+    }
+
+    fn threshold(&self, shift: u32) -> u64 {
+        (u64::from(self.every) << shift.min(16)).min(REFILLS / 2)
+    }
+}

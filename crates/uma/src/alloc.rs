@@ -6,16 +6,17 @@
 //!   take             the top of this CPU's loaded bucket: nearly always the end of the story
 //!   take_bulk        so many from the tops of the loaded and the previous one
 //!   take_slow        0. an item whose allocation is remembered, if it is time (sample.rs)
-//!                    1. this CPU's previous bucket
+//!                    1. this CPU's previous bucket, which becomes the loaded one
 //!                    2. a filled bucket of the depot, for our empty one
 //!                    3. a bucket filled from the slabs, through `init`
 //!   take_from_all    4. close the keg (other CPUs' and zones' caches come back), take from it
 //!   wait             5. sleep until something comes back
 //! ```
 //!
-//! In 1 to 3 the bucket is in this thread's hands alone: the caller's item is taken from it first,
-//! and then it is put where the CPU finds it. Losing the CPU in between does no harm: the bucket
-//! lands in the cache of another, or in the depot.
+//! In 2 and 3, and in 1 where the two cannot change places in one store, the bucket is in this
+//! thread's hands alone: the caller's item is taken from it first, and then it is put where the CPU
+//! finds it. Losing the CPU in between does no harm: the bucket lands in the cache of another, or in
+//! the depot.
 
 use crate::AllocError;
 use crate::bucket::Owned;
@@ -96,6 +97,11 @@ impl Inner {
     #[inline(never)]
     fn take_slow(&self, urgency: Urgency, site: Option<Site>) -> Result<NonNull<u8>, AllocError> {
         if let Some(item) = self.sample(site) {
+            return Ok(item);
+        }
+        if self.percpu.swap_for_pop()
+            && let Some(item) = self.percpu.pop()
+        {
             return Ok(item);
         }
         let item = match self.refill(urgency) {

@@ -5,7 +5,8 @@
 //! ```text
 //!   put           onto this CPU's loaded bucket: nearly always the end of the story
 //!   put_bulk      as many as fit onto the loaded one, then onto the previous one
-//!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one
+//!   put_slow      1. into this CPU's previous bucket, which becomes the loaded one (put_again, where
+//!                    the two can change places in one store)
 //!                 2. into an empty bucket of the depot, which gets our full one
 //!                 3. the depot has enough: the full bucket's items go to their slabs
 //!                 4. the keg is closed, or no memory for a bucket: straight to the slab
@@ -43,8 +44,13 @@ impl Inner {
     #[cold]
     #[inline(never)]
     unsafe fn put_again(zone: NonNull<Self>, item: NonNull<u8>, outcome: isize) {
-        // SAFETY: as in `put`.
-        let pushed = unsafe { zone.as_ref() }.percpu.push_again(item, outcome);
+        // SAFETY: as in `put`; the caches are not used after the item is down.
+        let percpu = &unsafe { zone.as_ref() }.percpu;
+        let pushed = match percpu.push_again(item, outcome) {
+            // It was not put down: it still keeps the zone.
+            Pushed::Full if percpu.swap_for_push() => percpu.push_whole(item),
+            pushed => pushed,
+        };
         match pushed {
             Pushed::Done => {}
             // SAFETY: it was not put down, so it still keeps the zone.

@@ -25,6 +25,17 @@
 //! afterwards the batch lies in the loaded bucket: pops end there with nothing, and as many as
 //! fit are pushed there first. So the next batch needs one section again.
 //!
+//! # Why the two change places in one store
+//!
+//! Taking the previous bucket out, and putting it back as the loaded one, would have it in a thread's
+//! hands meanwhile. Whoever closes the keg must know of such a thread, so it would count itself in and
+//! out on a line that all CPUs share: four writes to it in a batch that lies across the two, 160 ns each
+//! where the line comes from afar. In one store of the whole pair nobody ever holds a bucket, nothing
+//! but the slot is touched, and the caller tries again. x86-64 has that store: an interruption comes
+//! before it or behind it, and more is not asked for here, as those who look from other CPUs do so
+//! behind a fence, or only count. aarch64 has none in all its versions (`stp` may be interrupted
+//! between its halves), so a pair is never exchanged there, and the slow way does it bucket by bucket.
+//!
 //! # Who owns a bucket
 //!
 //! A bucket belongs to the slot that points to it or to the thread that holds it as an [`Owned`].
@@ -281,8 +292,7 @@ impl Percpu {
     }
 
     /// [`push`](Self::push) and what comes after it.
-    #[cfg(all(test, not(shuttle)))]
-    fn push_whole(&self, item: NonNull<u8>) -> Pushed {
+    pub(crate) fn push_whole(&self, item: NonNull<u8>) -> Pushed {
         match self.push(item) {
             Ok(()) => Pushed::Done,
             Err(outcome) => self.push_again(item, outcome),
@@ -354,6 +364,32 @@ impl Percpu {
             isize::cast_unsigned,
         );
         count.max(0).cast_unsigned()
+    }
+
+    /// Exchanges this CPU's two buckets, if nothing is in the loaded one and something in the other; says
+    /// whether it did. In the hands of the caller is nothing at any time.
+    pub(crate) fn swap_for_pop(&self) -> bool {
+        // SAFETY: `section` is called where there is an area.
+        unsafe { self.swap(section::swap_for_pop, locked::swap_for_pop) }
+    }
+
+    /// Exchanges this CPU's two buckets, if nothing more fits into the loaded one and something into the
+    /// other; says whether it did.
+    pub(crate) fn swap_for_push(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.swap(section::swap_for_push, locked::swap_for_push) }
+    }
+
+    /// # Safety
+    ///
+    /// `section` asks for nothing but that `area` is not 0.
+    unsafe fn swap(&self, section: unsafe fn(&Self) -> isize, locked: fn(&Self) -> bool) -> bool {
+        if self.area == 0 {
+            return locked(self);
+        }
+        // SAFETY: `area` is not 0.
+        let swap = || unsafe { section(self) };
+        restart(1 + RESTARTS, swap, isize::cast_unsigned) > REFUSED
     }
 
     /// Gives this CPU's previous bucket against another one. An error hands the argument back: the

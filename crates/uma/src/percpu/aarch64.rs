@@ -459,3 +459,21 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
     }
     old
 }
+
+/// Never: there is no store of a pair that cannot be interrupted between its halves (see `percpu.rs`).
+///
+/// # Safety
+///
+/// None: as the one for x86-64, so that they can be exchanged.
+pub(super) unsafe fn swap_for_pop(_: &Percpu) -> isize {
+    REFUSED
+}
+
+/// As [`swap_for_pop`].
+///
+/// # Safety
+///
+/// None.
+pub(super) unsafe fn swap_for_push(_: &Percpu) -> isize {
+    REFUSED
+}

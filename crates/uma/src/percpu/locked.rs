@@ -122,6 +122,31 @@ fn replace(
     Some(old)
 }
 
+pub(super) fn swap_for_pop(percpu: &Percpu) -> bool {
+    swap(percpu, |bucket| {
+        // SAFETY: a slot's buckets are alive.
+        let (len, _) = unsafe { crate::bucket::peek(bucket) };
+        len == 0
+    })
+}
+
+pub(super) fn swap_for_push(percpu: &Percpu) -> bool {
+    // SAFETY: a slot's buckets are alive.
+    swap(percpu, |bucket| unsafe { Bucket::is_full(bucket) })
+}
+
+fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> bool {
+    let Some(held) = Held::any_of(percpu).filter(|held| !held.0.is_stopped()) else {
+        return false;
+    };
+    let (loaded, previous) = (held.0.loaded(), held.0.previous());
+    let swaps = used_up(loaded) && !used_up(previous);
+    if swaps {
+        held.0.swap(loaded, previous);
+    }
+    swaps
+}
+
 /// Waits until each slot was free once: who held it before has finished, and whoever holds it
 /// next sees all that the caller wrote.
 pub(super) fn fence(percpu: &Percpu) {

@@ -381,3 +381,52 @@ both!(
         world.percpu.start();
     }
 );
+
+// Breaks if a pair that changes places with a thread cut short in between is torn: a bucket in both
+// places, the other one in none.
+both!(
+    pairs_change_places_on_one_cpu,
+    pairs_change_places_on_one_cpu_blind,
+    || {
+        let world = World::with_two_full(2);
+        let item = world.alloc(0).unwrap();
+        world.loose.lock().unwrap().push(number(item));
+        world
+    },
+    |world| {
+        if world.percpu.swap_for_pop()
+            && let Some(item) = world.alloc(1)
+        {
+            world.free(1, item);
+        }
+    },
+    |world| {
+        let (Ok(old) | Err(old)) = world.percpu.exchange_previous(None);
+        world.keep(old);
+        world.percpu.swap_for_push();
+    }
+);
+
+// Breaks if a drain takes one of a pair that changes places, and the other one is put back for it.
+both!(
+    a_drain_beside_a_pair_that_changes_places,
+    a_drain_beside_a_pair_that_changes_places_blind,
+    || {
+        let world = World::with_two_full(2);
+        let item = world.alloc(0).unwrap();
+        world.loose.lock().unwrap().push(number(item));
+        world
+    },
+    |world| {
+        if world.percpu.swap_for_pop()
+            && let Some(item) = world.alloc(1)
+        {
+            world.free(1, item);
+        }
+    },
+    |world| {
+        run_on(1);
+        assert!(world.percpu.drain(|bucket| world.keep(Some(bucket))));
+        world.percpu.start();
+    }
+);

@@ -13,7 +13,7 @@
 //! Invariant: all that happens between two [`point`]s is one step for the checker, as every point
 //! touches the same object of its own.
 
-use super::slot::LOADED;
+use super::slot::{LOADED, PREVIOUS};
 use super::{ABORTED, FULL, Percpu, REFUSED, Slot, TWICE};
 use crate::bucket::{Bucket, POPPED, PUSHED, Pushed, peek};
 use core::cell::Cell;
@@ -327,4 +327,46 @@ fn replace(
         Ok(old)
     };
     pointer(replace())
+}
+
+/// Exchanges the loaded bucket, which holds nothing, and the previous one, which does; 0: it is not so, or
+/// stopped.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
+    swap(percpu, |bucket| {
+        // SAFETY: buckets of slots are alive.
+        let (len, _) = unsafe { peek(bucket) };
+        len == 0
+    })
+}
+
+/// Exchanges the loaded bucket, into which nothing more fits, and the previous one, into which something
+/// does; 0: it is not so, or stopped.
+///
+/// # Safety
+///
+/// None: as the real ones, so that they can be exchanged.
+pub(super) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
+    // SAFETY: buckets of slots are alive.
+    swap(percpu, |bucket| unsafe { Bucket::is_full(bucket) })
+}
+
+fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> isize {
+    let swap = || {
+        let section = Section::begin(percpu);
+        section.check_stop()?;
+        let loaded = section.bucket::<LOADED>()?;
+        let previous = section.bucket::<PREVIOUS>()?;
+        section.step()?;
+        if !used_up(loaded) || used_up(previous) {
+            return Err(Stop::Refused);
+        }
+        section.step()?;
+        section.slot.swap(loaded, previous);
+        Ok(1)
+    };
+    number(swap(), REFUSED)
 }

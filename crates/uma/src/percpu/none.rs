@@ -38,3 +38,11 @@ pub(super) unsafe fn replace_empty(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucke
 pub(super) unsafe fn replace_full(_: &Percpu, _: NonNull<Bucket>) -> *mut Bucket {
     ptr::null_mut()
 }
+
+pub(super) unsafe fn swap_for_pop(_: &Percpu) -> isize {
+    0
+}
+
+pub(super) unsafe fn swap_for_push(_: &Percpu) -> isize {
+    0
+}

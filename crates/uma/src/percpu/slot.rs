@@ -68,6 +68,13 @@ impl Slot {
         }
     }
 
+    /// Puts each of the two where the other was. The caller owns the slot. Who looks on meanwhile may see
+    /// one of them twice.
+    pub(super) fn swap(&self, loaded: NonNull<Bucket>, previous: NonNull<Bucket>) {
+        self.loaded.store(previous.as_ptr(), Release);
+        self.previous.store(loaded.as_ptr(), Release);
+    }
+
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) != 0
     }

@@ -270,6 +270,54 @@ fn loaded_is_replaced_only_when_it_is_used_up() {
 }
 
 #[test]
+fn the_two_change_places_only_where_that_helps() {
+    // Breaks if a bucket is lost or doubled where the two change places, or if they do so for nothing:
+    // two threads could go on with that for ever.
+    on_each(|percpu| {
+        // Where a section has no store of a pair the slow way does it, bucket by bucket.
+        let can = percpu.backend() == Backend::Locked || cfg!(target_arch = "x86_64");
+        assert!(
+            !percpu.swap_for_pop() && !percpu.swap_for_push(),
+            "no buckets"
+        );
+        assert!(
+            percpu
+                .exchange_previous(Some(bucket(2, 0..2)))
+                .unwrap()
+                .is_none()
+        );
+        assert!(!percpu.swap_for_push(), "the other one is full");
+        assert_eq!(percpu.swap_for_pop(), can);
+        if !can {
+            return;
+        }
+        assert_eq!(lens(percpu), (2, 0));
+        assert!(!percpu.swap_for_pop(), "there are some in the loaded one");
+        assert!(!percpu.swap_for_push(), "there is no other one");
+        assert!(
+            percpu
+                .exchange_previous(Some(bucket(3, 2..4)))
+                .unwrap()
+                .is_none()
+        );
+        assert!(percpu.swap_for_push());
+        assert_eq!(lens(percpu), (2, 2));
+        assert!(!percpu.swap_for_push(), "there is room in the loaded one");
+        assert_eq!(percpu.push_whole(item(4)), Pushed::Done);
+        assert!(!percpu.swap_for_push(), "both are full");
+        assert_eq!(percpu.pop_loaded(&mut [MaybeUninit::uninit(); 3]), 3);
+        percpu.stop_cpus(|_| true);
+        assert!(percpu.fence());
+        assert!(!percpu.swap_for_pop(), "stopped");
+        percpu.start();
+        assert!(percpu.swap_for_pop());
+        assert!(!percpu.swap_for_pop());
+        assert_eq!(percpu.pop(), Some(item(1)));
+        assert_eq!(free_all(percpu), [item(0)]);
+    });
+}
+
+#[test]
 fn a_lowered_capacity_is_full() {
     // Breaks if a bucket with more items than it may hold counts as having room (a huge number).
     on_each(|percpu| {

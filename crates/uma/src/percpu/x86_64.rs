@@ -440,3 +440,82 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
     }
     old
 }
+
+/// Exchanges the loaded bucket, which holds nothing, and the previous one, which does; 0: it is not so, or
+/// stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to live buckets, and keeps both.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "cmp qword ptr [{slots} + {at} + {stop}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {loaded}]",
+                "cmp word ptr [{got}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {previous}]",
+                "cmp word ptr [{got}], 0",
+                "je 7f",
+                "movaps {pair}, xmmword ptr [{slots} + {at} + {loaded}]",
+                "shufpd {pair}, {pair}, 1",
+            ]
+            commit: "movaps xmmword ptr [{slots} + {at} + {loaded}], {pair}"
+            or: []
+            got = out(reg) got,
+            pair = out(xmm_reg) _,
+            stop = const STOP,
+            loaded = const LOADED,
+            previous = const PREVIOUS,
+        );
+    }
+    got
+}
+
+/// Exchanges the loaded bucket, into which nothing more fits, and the previous one, into which something
+/// does; 0: it is not so, or stopped.
+///
+/// # Safety
+///
+/// `percpu.area` must not be 0.
+pub(super) unsafe fn swap_for_push(percpu: &Percpu) -> isize {
+    let got;
+    // SAFETY: there is an area; a slot points to live buckets, and keeps both.
+    unsafe {
+        section!(
+            percpu, REFUSED,
+            body: [
+                "cmp qword ptr [{slots} + {at} + {stop}], 0",
+                "jne 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {loaded}]",
+                "movzx {len:e}, word ptr [{got}]",
+                "cmp {len:e}, dword ptr [{got} + {cap}]",
+                "jb 7f",
+                "mov {got}, qword ptr [{slots} + {at} + {previous}]",
+                "movzx {len:e}, word ptr [{got}]",
+                "cmp {len:e}, dword ptr [{got} + {cap}]",
+                "jae 7f",
+                "movaps {pair}, xmmword ptr [{slots} + {at} + {loaded}]",
+                "shufpd {pair}, {pair}, 1",
+            ]
+            commit: "movaps xmmword ptr [{slots} + {at} + {loaded}], {pair}"
+            or: []
+            got = out(reg) got,
+            len = out(reg) _,
+            pair = out(xmm_reg) _,
+            stop = const STOP,
+            loaded = const LOADED,
+            previous = const PREVIOUS,
+            cap = const CAP,
+        );
+    }
+    got
+}
+
+/// The two pointers are one operand of 16 bytes.
+const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && SLOT_SHIFT >= 4);

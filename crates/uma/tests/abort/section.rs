@@ -16,10 +16,12 @@ pub(crate) enum Kind {
     ExchangePrevious,
     ReplaceEmpty,
     ReplaceFull,
+    SwapForPop,
+    SwapForPush,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Pop,
         Self::Push,
         Self::PopBulk,
@@ -29,6 +31,8 @@ impl Kind {
         Self::ExchangePrevious,
         Self::ReplaceEmpty,
         Self::ReplaceFull,
+        Self::SwapForPop,
+        Self::SwapForPush,
     ];
 }
 
@@ -124,8 +128,15 @@ fn decode(descriptor: &Descriptor) -> Option<Section> {
 fn classify(instructions: &[Instruction]) -> Kind {
     let has = |mnemonic| instructions.iter().any(|one| one.mnemonic() == mnemonic);
     let commit = instructions.last().expect("a section is not empty");
-    assert_eq!(commit.mnemonic(), Mnemonic::Mov);
     assert_eq!(commit.op0_kind(), OpKind::Memory);
+    // Both pointers of a slot at once.
+    if commit.mnemonic() == Mnemonic::Movaps {
+        return match has(Mnemonic::Movzx) {
+            true => Kind::SwapForPush,
+            false => Kind::SwapForPop,
+        };
+    }
+    assert_eq!(commit.mnemonic(), Mnemonic::Mov);
     // The word of a bucket is reached by one register, a pointer of a slot by two.
     let to_slot = commit.memory_index() != Register::None;
     let of_previous = instructions.iter().any(loads_previous);

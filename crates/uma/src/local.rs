@@ -148,12 +148,10 @@ impl<H: Hooks> LocalCache<H> {
     #[cold]
     fn spill(&mut self, items: usize) {
         let from = self.len - items;
-        for at in from..self.len {
-            // SAFETY: entries below the length are written.
-            let item = unsafe { self.items[at].assume_init() };
-            // SAFETY: it is free, as `init` left it, and ours; the handle keeps the zone.
-            unsafe { self.zone.as_ref_ptr().put_bulk(&[item]) };
-        }
+        // SAFETY: entries below the length are written.
+        let items = unsafe { self.items[from..self.len].assume_init_ref() };
+        // SAFETY: they are free, as `init` left them, and ours; the handle keeps the zone.
+        unsafe { self.zone.as_ref_ptr().put_bulk(items) };
         self.len = from;
     }
 }

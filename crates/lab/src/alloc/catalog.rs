@@ -14,6 +14,7 @@ use super::subject::Subject;
 pub(crate) use crate::harness::choice::Kind;
 use std::fmt;
 use std::str::FromStr;
+use uma::NoHooks;
 
 /// What makes a design give memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +95,19 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<mbuma_bulk::MbumaBulk>,
+        make: make::<mbuma_bulk::MbumaBulk<mbuma::Construct>>,
         ..ours(
             "mbuma-bulk",
             "a raw zone with coloured slabs, 64 items a call",
+            BATCHES,
+        )
+    },
+    Entry {
+        make: make::<mbuma_bulk::MbumaBulk<NoHooks>>,
+        note: "no constructor",
+        ..ours(
+            "mbuma-bare",
+            "as mbuma-bulk, without a constructor, as peers are",
             BATCHES,
         )
     },

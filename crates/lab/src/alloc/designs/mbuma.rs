@@ -16,6 +16,7 @@ pub(crate) struct Mbuma<const RSEQ: bool> {
 }
 
 /// Our constructor.
+#[derive(Default)]
 pub(crate) struct Construct;
 
 impl Hooks for Construct {
@@ -29,22 +30,23 @@ impl Hooks for Construct {
 
 /// A zone such as all of ours are measured with; `None` is the backend that works best here.
 pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Construct>, Absent> {
-    build(size, backend, false)
+    build(size, backend, false, Construct)
 }
 
 /// The same with coloured slabs, as a user would have who allocates big items in runs: a batch of
 /// them does not meet in two cache sets, and one that stays keeps one and a half pages, not one.
-pub(crate) fn coloured(size: usize) -> Result<RawZone<Construct>, Absent> {
-    build(size, None, true)
+pub(crate) fn coloured<H: Hooks>(size: usize, hooks: H) -> Result<RawZone<H>, Absent> {
+    build(size, None, true, hooks)
 }
 
-fn build(
+fn build<H: Hooks>(
     size: usize,
     backend: Option<Backend>,
     colour: bool,
-) -> Result<RawZone<Construct>, Absent> {
+    hooks: H,
+) -> Result<RawZone<H>, Absent> {
     let layout = Layout::from_size_align(size, ALIGN).map_err(|e| Absent(e.to_string()))?;
-    let mut builder = RawZone::builder("lab", layout).hooks(Construct);
+    let mut builder = RawZone::builder("lab", layout).hooks(hooks);
     if colour {
         builder = builder.colour();
     }

@@ -1,24 +1,25 @@
-//! Ours, with coloured slabs, asked for a whole batch at once.
+//! Ours, with coloured slabs, asked for a whole batch at once; and the same without a constructor, which shows what of
+//! it the allocator is.
 //!
 //! Called by: `catalog.rs`, in the cases that go by batches. Calls: `mbuma.rs`, uma.
 
-use super::mbuma::{self, Construct};
+use super::mbuma;
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use uma::RawZone;
+use uma::{Hooks, RawZone};
 
-/// A zone of raw items.
-pub(crate) struct MbumaBulk {
-    zone: RawZone<Construct>,
+/// A zone of raw items: with our constructor, or with [`NoHooks`](uma::NoHooks).
+pub(crate) struct MbumaBulk<H: Hooks> {
+    zone: RawZone<H>,
 }
 
-impl Design for MbumaBulk {
+impl<H: Hooks + Default> Design for MbumaBulk<H> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
         Ok(Self {
-            zone: mbuma::coloured(size)?,
+            zone: mbuma::coloured(size, H::default())?,
         })
     }
 

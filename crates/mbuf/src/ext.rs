@@ -24,14 +24,19 @@ use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{Ordering, fence};
 
+use kern::prim::thread;
 use uma::RawZoneRef;
 
 use crate::error::NoBufs;
 use crate::planted::{Bug, planted};
-use crate::pool::{ClusterSize, Zones};
+use crate::pool::{ClusterSize, Reclaimed, Zones};
 use crate::refs::{First, Refs, Release};
 
 mod pages;
+
+/// How often to look again for clusters of free packets that are in other threads' hands. They come
+/// long before that.
+const LOOKS_MAX: usize = 2000;
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///
@@ -68,14 +73,28 @@ impl Ext {
     #[inline]
     #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        Self::cluster_unless_short(zones, size).or_else(|error| {
-            if planted(Bug::Impatient) {
-                return Err(error);
+        Self::cluster_unless_short(zones, size)
+            .or_else(|error| Self::cluster_again(zones, size, error))
+    }
+
+    /// The same, where none was left: free packets may be what holds all the clusters there are, on
+    /// some CPU or in some thread's hands.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn cluster_again(zones: &Zones, size: ClusterSize, error: NoBufs) -> Result<Self, NoBufs> {
+        if planted(Bug::Impatient) {
+            return Err(error);
+        }
+        for _ in 0..LOOKS_MAX {
+            let reclaimed = zones.reclaim_packets();
+            let again = Self::cluster_unless_short(zones, size);
+            if again.is_ok() || reclaimed == Reclaimed::All || planted(Bug::Hasty) {
+                return again;
             }
-            // Free packets may be what holds all the clusters there are.
-            zones.reclaim_packets();
-            Self::cluster_unless_short(zones, size)
-        })
+            thread::yield_now();
+        }
+        Err(error)
     }
 
     /// A fresh cluster, if there is one that no free packet holds.

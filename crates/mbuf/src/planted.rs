@@ -29,6 +29,8 @@ pub(crate) enum Bug {
     Silent,
     /// Who wants a cluster does not ask for those of free packets: `ext.rs`, `cluster`.
     Impatient,
+    /// Nor waits for those that are in another thread's hands: `ext.rs`, `cluster_again`.
+    Hasty,
 }
 
 /// Whether to make this mistake.

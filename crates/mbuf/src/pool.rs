@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use uma::{Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
+use uma::{Drained, Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
 use crate::raw::MSIZE;
@@ -79,10 +79,22 @@ pub(crate) struct Zones {
     tags: RawZone,
     /// Free packets that have no cluster.
     bare: AtomicUsize,
+    /// Not 0: a thread takes back what free packets hold.
+    reclaiming: kern::prim::AtomicUsize,
     pub(crate) stats: Stats,
 }
 
 impl Hooks for Zones {}
+
+/// What of the free packets' clusters [`Zones::reclaim_packets`] got back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what is missing comes back in a moment"]
+pub(crate) enum Reclaimed {
+    /// All of them.
+    All,
+    /// Some may be in another thread's hands.
+    Partly,
+}
 
 impl Zones {
     /// The zone that mbufs come from.
@@ -125,11 +137,23 @@ impl Zones {
         Ok((buf, Refs::begin(refs), zone.as_ref_ptr()))
     }
 
-    /// Gets back what free packets hold: an allocation must not fail for want of what is free.
+    /// Gets back what free packets hold: an allocation must not fail for want of what is free. One
+    /// thread at a time: two that drain are inside the zone, and each would take the other for one
+    /// that has packets in its hands.
     #[cold]
-    pub(crate) fn reclaim_packets(&self) {
-        if let Some(packets) = self.packets_weak.get() {
-            packets.drain_caches();
+    pub(crate) fn reclaim_packets(&self) -> Reclaimed {
+        let Some(packets) = self.packets_weak.get() else {
+            return Reclaimed::All;
+        };
+        // Acquire and Release: what the one before got back is seen by the next.
+        if self.reclaiming.swap(1, Ordering::Acquire) != 0 {
+            return Reclaimed::Partly;
+        }
+        let drained = packets.drain_caches();
+        self.reclaiming.store(0, Ordering::Release);
+        match drained {
+            Drained::Partly => Reclaimed::Partly,
+            Drained::All | Drained::Gone => Reclaimed::All,
         }
     }
 
@@ -178,6 +202,7 @@ impl MbufPool {
                 .limit(config.mbufs_max)
                 .build()?,
             bare: AtomicUsize::new(0),
+            reclaiming: kern::prim::AtomicUsize::new(0),
             stats: Stats::default(),
         };
         let mbufs = RawZone::builder("mbuf", layout(MSIZE, MSIZE))

@@ -304,6 +304,12 @@ impl Inner {
         self.holds.0.load(Ordering::Acquire) >= TRANSIT
     }
 
+    /// Whether threads are inside beside the caller, who is.
+    pub(crate) fn others_inside(&self) -> bool {
+        self.life.touch();
+        self.holds.0.load(Ordering::Acquire) / TRANSIT > 1
+    }
+
     /// Items out of the keg for this zone: live or cached.
     pub(crate) fn out(&self) -> usize {
         let holds = self.holds.0.load(Ordering::Acquire) % TRANSIT;

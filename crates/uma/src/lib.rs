@@ -190,5 +190,5 @@ pub use reclaim_set::{ReclaimSet, Tick};
 pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;
 pub use warning::{Warning, WarningKind};
-pub use weak::WeakZone;
+pub use weak::{Drained, WeakZone};
 pub use zone::{Zone, ZoneBox};

@@ -15,10 +15,30 @@ pub struct WeakZone(Arc<Link>);
 
 impl WeakZone {
     /// Empties the zone's caches, of all CPUs and in the depot, into its slabs, through `fini`.
-    /// Pages stay. False if the zone has no handle any more.
-    pub fn drain_caches(&self) -> bool {
-        self.0.visit(crate::inner::Inner::drain_caches).is_some()
+    /// Pages stay. What other threads had in their hands meanwhile may have escaped it.
+    pub fn drain_caches(&self) -> Drained {
+        let others = self.0.visit(|zone| {
+            zone.drain_caches();
+            zone.others_inside()
+        });
+        match others {
+            None => Drained::Gone,
+            Some(true) => Drained::Partly,
+            Some(false) => Drained::All,
+        }
     }
+}
+
+/// What came of [`WeakZone::drain_caches`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what escaped it comes back in a moment"]
+pub enum Drained {
+    /// What was free when it began is in the slabs.
+    All,
+    /// Other threads carry free items between the layers: to their slabs, or into caches again.
+    Partly,
+    /// The zone has no handle any more.
+    Gone,
 }
 
 impl<H: Hooks> From<&RawZone<H>> for WeakZone {

@@ -54,7 +54,7 @@ fn drain_beside_users() {
         run_on(cpu);
         for n in 0..2 {
             let fill = [(cpu * 4 + n) as u8; 24];
-            // The drain may have what is free in its hands just now.
+            // While another thread takes packets as well, one may be refused: what is free moves.
             let Ok(mut packet) = world.try_packet(&fill) else {
                 continue;
             };
@@ -110,6 +110,36 @@ fn finds_a_drain_of_shared_clusters() {
 fn finds_a_drain_of_bare_packets() {
     // Breaks if the scenario is blind to a packet that does not say that it is bare.
     finds(Bug::Silent, 3, drain_beside_users);
+}
+
+/// The pool is drained while one thread has no more in use than there are.
+fn drain_beside_one_user() {
+    let world = World::new(2);
+    drop((world.packet(&[1; 8]), world.packet(&[2; 8])));
+    let again = world.clone();
+    beside(
+        move || again.pool.drain(),
+        || {
+            // Both are free: cached, in the drain's hands, or back in their slabs.
+            let both = (world.packet(&[3; 8]), world.packet(&[4; 8]));
+            check_bytes(&both.0, &[3; 8]);
+            check_bytes(&both.1, &[4; 8]);
+        },
+    );
+    world.finish();
+}
+
+#[test]
+fn a_drain_refuses_nobody() {
+    // Breaks if an allocation fails for want of what a drain has in its hands.
+    holds("drain beside one user", 2, drain_beside_one_user);
+}
+
+#[test]
+#[should_panic]
+fn finds_an_allocation_that_does_not_wait_for_a_drain() {
+    // Breaks if the scenario is blind to a cluster that is refused while the drain carries it.
+    finds(Bug::Hasty, 2, drain_beside_one_user);
 }
 
 /// All free clusters are with free packets, or are just now on their way there, and one is wanted

@@ -1,4 +1,4 @@
-//! Copies into storage that another CPU has in its caches.
+//! Copies into storage that another CPU has in its caches, and out of storage that another CPU has filled.
 //!
 //! A cluster that one CPU fills and another reads comes back with its lines in the reader's cache. To write to them the
 //! ordinary way is to fetch each one back first, or at least to have it taken away there, and then the reader fetches
@@ -7,7 +7,12 @@
 //! share no cache that is several times as fast; on one CPU the lines are at hand, and it only costs. So it depends on
 //! who had the storage last: who copies out of it says so beside its count ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
 //!
-//! Called by: `mbuf/bytes.rs`. Calls: nothing. Locks: none.
+//! Who reads what was so written waits for memory. The processor fetches ahead, but not beyond a page, and finds its
+//! step anew in each. Four pages read in turns are four streams that it fetches at once: 64 KiB at a time through a
+//! UNIX-domain stream between near CPUs, 96 Gbit/s by memcpy, 117 by four streams; by two 95, by eight, which share
+//! pages, 80. Prefetches by hand, of the next page's first lines or some lines ahead, all made it slower.
+//!
+//! Called by: `mbuf/bytes.rs`, `list.rs`. Calls: nothing. Locks: none.
 
 /// Fewer bytes than this go the ordinary way: their lines are needed again soon, and are few.
 pub(crate) const AROUND_MIN: usize = 1024;
@@ -19,6 +24,36 @@ pub(crate) fn copy_elsewhere(to: &mut [u8], from: &[u8]) {
         return to.copy_from_slice(from);
     }
     around(to, from);
+}
+
+/// Parts that are read in turns.
+const STREAMS: usize = 4;
+/// Fewer bytes than this are read in one go: each part has a page of its own.
+const STREAMS_MIN: usize = STREAMS * 4096;
+
+/// Copies `from`, which another CPU wrote, to `to`, which is as long.
+#[inline]
+pub(crate) fn copy_from_elsewhere(to: &mut [u8], from: &[u8]) {
+    if from.len() < STREAMS_MIN {
+        return to.copy_from_slice(from);
+    }
+    in_streams(to, from);
+}
+
+fn in_streams(to: &mut [u8], from: &[u8]) {
+    const LINE: usize = 64;
+    let part = to.len() / STREAMS / LINE;
+    let (to_lines, to_rest) = to.as_chunks_mut::<LINE>();
+    let (from_lines, from_rest) = from.as_chunks::<LINE>();
+    for line in 0..part {
+        for stream in 0..STREAMS {
+            let at = stream * part + line;
+            to_lines[at] = from_lines[at];
+        }
+    }
+    let done = STREAMS * part;
+    to_lines[done..].copy_from_slice(&from_lines[done..]);
+    to_rest.copy_from_slice(from_rest);
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -74,6 +109,22 @@ mod tests {
             assert!(to[begin..begin + len] == from[1..=len], "{begin}, {len}");
             let around = to[..begin].iter().chain(&to[begin + len..]);
             assert!(around.copied().all(|byte| byte == 255), "{begin}, {len}");
+        }
+    }
+
+    /// Breaks if a stream begins or ends in the wrong place: each length leaves another rest.
+    #[test]
+    fn every_byte_arrives_in_streams_as_well() {
+        let from: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+        let near = |len: usize| len - 1..=len + 1;
+        let lens = near(STREAMS_MIN)
+            .chain(near(STREAMS_MIN + 64))
+            .chain(near(STREAMS_MIN + 256))
+            .chain([STREAMS_MIN + 255 + 64, 19_999]);
+        for len in lens {
+            let mut to = vec![255; len];
+            copy_from_elsewhere(&mut to, &from[1..=len]);
+            assert!(to == from[1..=len], "{len}");
         }
     }
 }

@@ -243,10 +243,10 @@ impl Ext {
         self.elsewhere != 0
     }
 
-    /// Notes that this CPU has read much of the storage.
+    /// Notes that this CPU reads much of the storage. Says whether another has had it. A hint.
     #[inline]
-    pub(crate) fn note_reader(&self) {
-        self.refs().note_reader();
+    pub(crate) fn note_reader(&self) -> bool {
+        self.refs().note_reader()
     }
 
     /// True if nobody else can see the storage, and it is ours to write.

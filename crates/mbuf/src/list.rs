@@ -8,6 +8,7 @@
 
 use core::iter;
 
+use crate::copy::copy_from_elsewhere;
 use crate::error::{NoBufs, WriteError};
 use crate::mbuf::{Mark, Mbuf};
 
@@ -76,8 +77,10 @@ pub(crate) fn copy_out(head: &Mbuf, off: usize, mut dst: &mut [u8]) {
     loop {
         let src = &m.bytes()[at..];
         let n = src.len().min(dst.len());
-        dst[..n].copy_from_slice(&src[..n]);
-        m.note_reader(n);
+        match m.note_reader(n) {
+            true => copy_from_elsewhere(&mut dst[..n], &src[..n]),
+            false => dst[..n].copy_from_slice(&src[..n]),
+        }
         dst = &mut dst[n..];
         at = 0;
         match m.next() {

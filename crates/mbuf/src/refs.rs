@@ -99,13 +99,15 @@ impl Refs {
         }
     }
 
-    /// Notes that this CPU read the storage.
+    /// Notes that this CPU reads the storage. Says whether another has had it, or may have.
     #[inline]
-    pub(crate) fn note_reader(&self) {
+    pub(crate) fn note_reader(&self) -> bool {
         // Relaxed: a hint. Of two that write at once, both write the same.
-        if self.used_by.load(Ordering::Relaxed) != here() {
+        let elsewhere = self.used_by.load(Ordering::Relaxed) != here();
+        if elsewhere {
             self.used_by.store(OTHERS, Ordering::Relaxed);
         }
+        elsewhere
     }
 }
 
@@ -211,7 +213,7 @@ mod tests {
         let refs = unsafe { refs.as_ref() };
         // As if it had been taken on a CPU that there is none of.
         words[1].store(OTHERS - 1, Ordering::Relaxed);
-        refs.note_reader();
+        assert!(refs.note_reader());
         assert_eq!(words[1].load(Ordering::Relaxed), OTHERS);
         assert!(Refs::begin(&words).elsewhere);
         assert_ne!(words[1].load(Ordering::Relaxed), OTHERS);

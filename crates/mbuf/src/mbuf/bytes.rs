@@ -147,14 +147,11 @@ impl Mbuf {
         self.grow(bytes.len());
     }
 
-    /// Notes that this CPU has read `n` bytes of it, for whoever fills the storage next.
+    /// Notes that this CPU reads `n` bytes of it, for whoever fills the storage next. Says whether another CPU has
+    /// had it.
     #[inline]
-    pub(crate) fn note_reader(&self, n: usize) {
-        if n >= AROUND_MIN
-            && let Some(ext) = self.ext()
-        {
-            ext.note_reader();
-        }
+    pub(crate) fn note_reader(&self, n: usize) -> bool {
+        n >= AROUND_MIN && self.ext().is_some_and(Ext::note_reader)
     }
 
     /// Shows `n` bytes of the room before the first, and returns them.

@@ -96,10 +96,10 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32
     t.rcv_nxt = seg.seq + 1;
     t.rcv_adv = t.rcv_nxt;
     t.last_ack_sent = t.rcv_nxt;
-    let theirs = seg.options.mss.map_or(MSS_DEFAULT, u32::from).max(64);
+    let theirs = seg.offer.mss.map_or(MSS_DEFAULT, u32::from).max(64);
     t.mss = theirs.min(mtu.saturating_sub(HEADERS));
     t.cc = super::congestion::Congestion::new(t.mss, initial_window);
-    match seg.options.window_scale {
+    match seg.offer.window_scale {
         Some(shift) => t.snd_wscale = shift,
         None => {
             t.wscale_on = false;

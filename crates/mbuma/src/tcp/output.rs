@@ -15,10 +15,10 @@
 use std::sync::Arc;
 
 use kern::prim::MutexGuard;
-use wire::{SeqNum, TcpFlags, TcpOptions};
+use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
-use super::segment::{self, Outgoing, Payload};
+use super::segment::{self, Offer, Outgoing, Payload};
 use super::{time_wait, timers};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -266,10 +266,10 @@ fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
 
 fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     let syn = plan.flags.contains(TcpFlags::SYN);
-    let (window, options) = if syn {
+    let (window, offer) = if syn {
         syn_window(t)
     } else {
-        (announce(t), TcpOptions::default())
+        (announce(t), Offer::default())
     };
     Outgoing {
         key: pcb.key,
@@ -282,21 +282,20 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         },
         flags: plan.flags,
         window,
-        options,
+        offer,
         segsz: if plan.len > t.mss { t.mss as u16 } else { 0 },
     }
 }
 
 /// A SYN's window is not scaled; its options offer what we can.
-fn syn_window(t: &mut Tcb) -> (u16, TcpOptions) {
+fn syn_window(t: &mut Tcb) -> (u16, Offer) {
     let window = t.rcv_space().min(65_535);
     t.rcv_adv = t.rcv_nxt + window;
-    let options = TcpOptions {
+    let offer = Offer {
         mss: Some(t.mss.min(65_535) as u16),
         window_scale: t.wscale_on.then_some(t.rcv_wscale),
-        ..TcpOptions::default()
     };
-    (window as u16, options)
+    (window as u16, offer)
 }
 
 /// The window field, and the promise that goes with it: the right edge never moves back, and forward
@@ -375,7 +374,7 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
         ack,
         flags: TcpFlags::RST | TcpFlags::ACK,
         window: 0,
-        options: TcpOptions::default(),
+        offer: Offer::default(),
         segsz: 0,
     };
     batch.stack.tcp.counters.reset_out.inc();

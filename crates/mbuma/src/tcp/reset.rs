@@ -1,9 +1,9 @@
 //! Resets for segments that belong to no connection (RFC 9293 3.5.2). They share their limit with ICMP
 //! errors: both answer what nobody asked for.
 
-use wire::{SeqNum, TcpFlags, TcpOptions};
+use wire::{SeqNum, TcpFlags};
 
-use super::segment::{self, Outgoing, Payload, Segment};
+use super::segment::{self, Offer, Outgoing, Payload, Segment};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -32,7 +32,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         ack,
         flags,
         window: 0,
-        options: TcpOptions::default(),
+        offer: Offer::default(),
         segsz: 0,
     };
     batch.stack.tcp.counters.reset_out.inc();

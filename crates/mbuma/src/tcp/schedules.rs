@@ -21,10 +21,10 @@ use kern::model::Model;
 use kern::{Random, Time, VirtualClock};
 use mbuf::Chain;
 use shuttle::thread;
-use wire::{SeqNum, TcpFlags, TcpOptions};
+use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
-use super::segment::Segment;
+use super::segment::{Offer, Segment};
 use super::{Planted, input, time_wait};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
@@ -111,7 +111,7 @@ impl World {
             ack: ISS + 2,
             flags,
             window: 1000,
-            options: TcpOptions::default(),
+            offer: Offer::default(),
             data: Chain::new(),
         };
         stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));

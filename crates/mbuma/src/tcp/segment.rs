@@ -6,7 +6,8 @@ use std::net::SocketAddrV4;
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{
-    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4,
+    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView,
+    pseudo_header_v4,
 };
 
 use super::pcb::Key;
@@ -29,8 +30,37 @@ pub(crate) struct Segment {
     pub(crate) flags: TcpFlags,
     /// As in the header, not scaled.
     pub(crate) window: u16,
-    pub(crate) options: TcpOptions,
+    pub(crate) offer: Offer,
     pub(crate) data: Chain,
+}
+
+/// What a SYN offers: the options that we make use of, none of which another segment has. A segment that had room for
+/// all of them would be moved about for longer than it is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Offer {
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+}
+
+impl Offer {
+    fn of(view: &TcpView<'_>) -> Self {
+        if !view.flags().contains(TcpFlags::SYN) {
+            return Self::default();
+        }
+        let options = view.options();
+        Self {
+            mss: options.mss,
+            window_scale: options.window_scale,
+        }
+    }
+
+    fn to_options(self) -> TcpOptions {
+        TcpOptions {
+            mss: self.mss,
+            window_scale: self.window_scale,
+            ..TcpOptions::default()
+        }
+    }
 }
 
 impl Segment {
@@ -46,49 +76,28 @@ impl Segment {
         {
             return Err((packet, reason));
         }
-        let Some((mut segment, header_len)) = Self::parse_header(&mut packet, ip) else {
+        let Some((header, offer, header_len)) = header(&mut packet, ip.header_len) else {
             return Err((packet, DropReason::TcpBadHeader));
         };
-        if packet.len() > header_len {
+        let data = if packet.len() > header_len {
             packet.trim_front(header_len);
-            segment.data = packet.into_chain();
-        }
-        Ok(segment)
-    }
-
-    /// Reads the header; returns the bytes of both headers too.
-    fn parse_header(packet: &mut Packet, ip: &ip4::Received<'_>) -> Option<(Self, usize)> {
-        let fixed = ip.header_len + TcpHeader::LEN;
-        let bytes = packet.pullup(fixed).ok()?.get(ip.header_len..)?;
-        // The data offset decides how much must be contiguous; parse only looks once it is.
-        let len = usize::from(*bytes.get(12)? >> 4) * 4;
-        if len < TcpHeader::LEN {
-            return None;
-        }
-        let bytes = match len {
-            TcpHeader::LEN => bytes,
-            _ => packet
-                .pullup(ip.header_len + len)
-                .ok()?
-                .get(ip.header_len..)?,
+            packet.into_chain()
+        } else {
+            Chain::new()
         };
-        let view = TcpHeader::parse(bytes).ok()?;
-        let segment = Self {
+        Ok(Self {
             key: Key {
-                local: SocketAddrV4::new(ip.dst, view.dst_port()),
-                peer: SocketAddrV4::new(ip.src, view.src_port()),
+                local: SocketAddrV4::new(ip.dst, header.dst_port()),
+                peer: SocketAddrV4::new(ip.src, header.src_port()),
             },
-            seq: view.seq(),
-            start: view.seq(),
-            ack: view.ack(),
-            flags: view.flags(),
-            window: view.window(),
-            options: view.options(),
-            data: Chain::new(),
-        };
-        // A port of 0 is nobody's (RFC 9293 3.1 leaves it out; replying would go nowhere).
-        let ports = segment.key.local.port() != 0 && segment.key.peer.port() != 0;
-        ports.then_some((segment, ip.header_len + len))
+            seq: header.seq(),
+            start: header.seq(),
+            ack: header.ack(),
+            flags: header.flags(),
+            window: header.window(),
+            offer,
+            data,
+        })
     }
 
     pub(crate) fn has(&self, flags: TcpFlags) -> bool {
@@ -101,6 +110,22 @@ impl Segment {
         let fin = u32::from(self.has(TcpFlags::FIN));
         self.data.len() as u32 + syn + fin
     }
+}
+
+/// Reads the header behind `ip_len` bytes of IP's; returns the bytes of both too.
+fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, Offer, usize)> {
+    let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?.get(ip_len..)?;
+    // The data offset decides how much must be contiguous; parse only looks once it is.
+    let len = usize::from(*bytes.get(12)? >> 4) * 4;
+    let bytes = match len {
+        ..TcpHeader::LEN => return None,
+        TcpHeader::LEN => bytes,
+        _ => packet.pullup(ip_len + len).ok()?.get(ip_len..)?,
+    };
+    let view = TcpHeader::parse(bytes).ok()?;
+    // A port of 0 is nobody's (RFC 9293 3.1 leaves it out; replying would go nowhere).
+    let ports = view.dst_port() != 0 && view.src_port() != 0;
+    ports.then(|| (*view, Offer::of(&view), ip_len + len))
 }
 
 fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropReason> {
@@ -129,7 +154,7 @@ pub(crate) struct Outgoing {
     pub(crate) ack: SeqNum,
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
-    pub(crate) options: TcpOptions,
+    pub(crate) offer: Offer,
     /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
     pub(crate) segsz: u16,
 }
@@ -187,7 +212,7 @@ pub(crate) fn send(
         ack: out.ack,
         flags: out.flags,
         window: out.window,
-        options: out.options,
+        options: out.offer.to_options(),
     };
     let no_bufs = |_| DropReason::NoBufs;
     let header_len = fields.header_len();

@@ -10,13 +10,13 @@
 //! 3. interfaces with frames queued are told to transmit;
 //! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
-//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: Giant, if that is over the stack, from the
-//! beginning to step 4, but for MP-safe devices.
+//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: Giant, if that is over the stack, which
+//! [`Inner::enter`] has from before the beginning to step 4, but for MP-safe devices.
 
 use std::sync::Arc;
 
 use kern::giant::Component;
-use kern::{Cpu, GiantGuard, Time};
+use kern::{Cpu, Time};
 use mbuf::{Mbufq, Packet};
 
 use crate::drops::DropReason;
@@ -45,15 +45,10 @@ pub(crate) struct Batch<'s> {
     kicked: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
     pub(crate) netisr: netisr::Outbox<Mbufq>,
-    /// Giant, if that is over the stack.
-    giant: GiantGuard<'s>,
 }
 
 impl<'s> Batch<'s> {
-    #[track_caller]
     pub(crate) fn new(stack: &'s Inner) -> Self {
-        // First: the batch begins when it has its turn.
-        let giant = stack.config.giant.enter();
         Self {
             stack,
             now: stack.clock.now(),
@@ -63,7 +58,6 @@ impl<'s> Batch<'s> {
             wakes: Few::new(),
             kicked: Vec::new(),
             netisr: netisr::Outbox::default(),
-            giant,
         }
     }
 
@@ -112,33 +106,38 @@ impl<'s> Batch<'s> {
         self.stack.config.giant.call_outward(device, call)
     }
 
-    /// Does what was put off. Output may queue frames, and packets to ourselves may touch
+    /// Does what was put off, to step 3. Output may queue frames, and packets to ourselves may touch
     /// connections: round and round until nothing is left.
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish(&mut self) {
         for round in 1_usize.. {
             self.output();
-            if netisr::settle(&mut self) {
+            if netisr::settle(self) {
                 // Others may add packets to ourselves for ever: nothing else may wait for that.
                 if round.is_multiple_of(ROUNDS_MAX) {
                     while self.transmit() {}
-                    call(self.stack, &mut self.kicked, &mut self.wakes);
+                    self.call();
                 }
             } else if !self.transmit() {
                 break;
             }
         }
-        let Self {
-            stack,
-            cpu,
-            netisr,
-            mut wakes,
-            mut kicked,
-            giant,
-            ..
-        } = self;
-        drop(giant);
-        call(stack, &mut kicked, &mut wakes);
-        stack.netisr.count(cpu.index, netisr.at_once);
+        self.stack
+            .netisr
+            .count(self.cpu.index, &self.netisr.at_once);
+    }
+
+    /// Step 4: calls whom there is to be woken, without Giant.
+    pub(crate) fn call(&mut self) {
+        let (stack, kicked, wakes) = (self.stack, &mut self.kicked, &mut self.wakes);
+        if kicked.is_empty() && wakes.is_empty() {
+            return;
+        }
+        stack.config.giant.without(|| {
+            kicked.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
+            while let Some(wakes) = wakes.pop() {
+                wakes.wake();
+            }
+        });
     }
 
     /// Gives each touched connection its turn.
@@ -157,17 +156,4 @@ impl<'s> Batch<'s> {
         ifp.transmit(self, queue);
         true
     }
-}
-
-/// Calls whom there is to be woken, without Giant.
-fn call(stack: &Inner, kicked: &mut Vec<usize>, wakes: &mut Few<Wakes>) {
-    if kicked.is_empty() && wakes.is_empty() {
-        return;
-    }
-    stack.config.giant.without(|| {
-        kicked.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
-        while let Some(wakes) = wakes.pop() {
-            wakes.wake();
-        }
-    });
 }

@@ -87,9 +87,14 @@ impl Inner {
     /// Runs `f` as one batch and does the deferred work after it.
     #[track_caller]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Batch<'_>) -> R) -> R {
+        // First: the batch begins when it has its turn.
+        let giant = self.config.giant.enter();
+        // It stays where it is to its end: it is larger than what is done in it, mostly.
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
         batch.finish();
+        drop(giant);
+        batch.call();
         result
     }
 

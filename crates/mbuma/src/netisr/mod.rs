@@ -163,10 +163,10 @@ impl Netisr {
     }
 
     /// Counts what a batch of this CPU handled at once.
-    pub(crate) fn count(&self, cpu: usize, counts: [[u64; 2]; PROTOCOLS]) {
+    pub(crate) fn count(&self, cpu: usize, counts: &[[u64; 2]; PROTOCOLS]) {
         for (counters, counts) in self.at_once[cpu].iter().zip(counts) {
-            let some = counters.iter().zip(counts).filter(|&(_, n)| n > 0);
-            some.for_each(|(counter, n)| counter.add(n));
+            let some = counters.iter().zip(counts).filter(|&(_, &n)| n > 0);
+            some.for_each(|(counter, &n)| counter.add(n));
         }
     }
 

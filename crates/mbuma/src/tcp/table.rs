@@ -48,8 +48,9 @@ impl Table {
     }
 
     /// The key as its shard has it, and the shard.
+    #[inline]
     fn place(&self, key: &Key) -> (Hashed, &Shard) {
-        let key = Hashed::new(*key, &self.hash);
+        let key = Hashed::new(key, &self.hash);
         (key, &self.shards[key.one_of(SHARDS)])
     }
 

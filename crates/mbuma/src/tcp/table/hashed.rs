@@ -2,9 +2,11 @@
 //!
 //! Called by: `table.rs`. Calls: [`SeededState`]. Locks: none.
 //!
-//! 32 bits lie where the key would have padding. Nobody outside knows them, so nobody can choose keys that meet.
+//! Two words, to be passed and compared as such. The hash's 32 bits lie where the key would have padding. Nobody
+//! outside knows them, so nobody can choose keys that meet.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::net::SocketAddrV4;
 
 use kern::SeededState;
 
@@ -13,15 +15,22 @@ use super::Key;
 /// A key and its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashed {
-    pub(super) key: Key,
+    hosts: u64,
+    ports: u32,
     hash: u32,
 }
 
 impl Hashed {
     #[inline]
-    pub(super) fn new(key: Key, state: &SeededState) -> Self {
-        let hash = state.hash_bytes(&key.to_bytes()) as u32;
-        Self { key, hash }
+    pub(super) fn new(key: &Key, state: &SeededState) -> Self {
+        let Key { local, peer } = key;
+        let host = |at: &SocketAddrV4| u64::from(at.ip().to_bits());
+        let port = |at: &SocketAddrV4| u32::from(at.port());
+        Self {
+            hosts: host(local) << 32 | host(peer),
+            ports: port(local) << 16 | port(peer),
+            hash: state.hash_bytes(&key.to_bytes()) as u32,
+        }
     }
 
     /// One of `n`, all equally likely.

@@ -88,10 +88,17 @@ impl<S: Storage> Chain<S> {
     /// sharing at most one cluster. On failure nothing has changed.
     #[doc(alias = "m_split")]
     #[track_caller]
+    #[inline]
     pub fn take_front(&mut self, n: usize) -> Result<Self, NoBufs> {
         if n >= self.len {
             return Ok(mem::take(self));
         }
+        self.split_front(n)
+    }
+
+    /// The same where some stay.
+    #[track_caller]
+    fn split_front(&mut self, n: usize) -> Result<Self, NoBufs> {
         let Some(head) = self.head.as_mut().filter(|_| n > 0) else {
             return Ok(Self::default());
         };

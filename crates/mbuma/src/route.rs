@@ -10,6 +10,8 @@
 //! A sender that keeps its route ([`RouteCache`]) looks nothing up until the table changes: each change is a new
 //! *generation*, whose number is read and not written on the way of a packet. Whoever takes an interface away
 //! also clears the caches that still name it, so that nothing of it is kept by an idle connection.
+//! `own_bits` has the bit of each of our own addresses, so that most packets' sources are known not to be ours by
+//! one load.
 //!
 //! Locks: the table (ROUTE), which is below every protocol's: output asks while a connection is locked.
 //! Sources: RFC 1122 section 3.3.1, RFC 1812 section 5.2.4.
@@ -35,6 +37,8 @@ pub(crate) struct Routes {
     /// How often the table was changed; it changes while that is being done.
     #[doc(alias = "rt_gen")]
     generation: AtomicU64,
+    /// The bits of our own addresses: each packet's source is looked for among them, and has none mostly.
+    own_bits: AtomicU64,
 }
 
 /// What a look-up found.
@@ -127,6 +131,7 @@ impl Routes {
         Self {
             entries: RmLock::new(&ROUTES, Vec::new()),
             generation: AtomicU64::new(0),
+            own_bits: AtomicU64::new(0),
         }
     }
 
@@ -193,6 +198,8 @@ impl Routes {
     fn change<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {
         let mut entries = self.entries.write();
         let result = f(&mut entries);
+        // Relaxed: a packet that is late to see a new address came before it.
+        self.own_bits.store(own_bits(&entries), Ordering::Relaxed);
         // Release, and before the lock is given back: who looks up under the new number finds the new table.
         self.generation.fetch_add(1, Ordering::Release);
         result
@@ -250,12 +257,27 @@ impl Routes {
         if addr.is_loopback() {
             return true;
         }
-        self.entries
-            .read()
-            .iter()
-            .take_while(|e| e.net.prefix_len == 32)
-            .any(|e| e.local && e.net.addr == addr)
+        if self.own_bits.load(Ordering::Relaxed) & bit(addr) == 0 {
+            return false;
+        }
+        own(&self.entries.read()).any(|own| own == addr)
     }
+}
+
+/// This stack's addresses: those of the host routes to itself, which come first.
+fn own(entries: &[Entry]) -> impl Iterator<Item = Ipv4Addr> {
+    let hosts = entries.iter().take_while(|e| e.net.prefix_len == 32);
+    hosts.filter(|e| e.local).map(|e| e.net.addr)
+}
+
+/// All their bits.
+fn own_bits(entries: &[Entry]) -> u64 {
+    own(entries).fold(0, |bits, addr| bits | bit(addr))
+}
+
+/// An address's bit of 64. The last bits of neighbours differ, so that each has another.
+fn bit(addr: Ipv4Addr) -> u64 {
+    1 << (addr.to_bits() % 64)
 }
 
 fn insert(entries: &mut Vec<Entry>, entry: Entry) {

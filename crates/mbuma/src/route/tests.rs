@@ -59,7 +59,10 @@ fn own_addresses_are_local() {
     let routes = table();
     assert_eq!(to(&routes, A.octets()), Some((11, A, A, true)));
     assert!(routes.is_local(A) && routes.is_local(B));
-    assert!(!routes.is_local(Ipv4Addr::new(10, 0, 2, 100)));
+    // The second has the bit of A.
+    for other in [100, 64 + 2] {
+        assert!(!routes.is_local(Ipv4Addr::new(10, 0, 2, other)));
+    }
     // An address with a prefix of 32 is on no network.
     let alone = Routes::new();
     alone.add_connected(&interface(13, &[(A, 32)]));

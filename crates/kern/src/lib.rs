@@ -25,6 +25,7 @@
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`handoff`] | a queue that wakes its receiver only when it must |
 //! | [`bell`] | waking a worker that sleeps in a system call, only when it must |
+//! | [`patience`] | how long a thread looks again before it sleeps |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
 //! | `model` | in its builds: a scenario in many orders, counted |
@@ -52,6 +53,7 @@ pub mod lock;
 #[cfg(any(loom, shuttle))]
 pub mod model;
 pub mod order;
+pub mod patience;
 pub mod prim;
 #[allow(unsafe_code)] // getrandom
 pub mod random;
@@ -76,6 +78,7 @@ pub use lock::{
     LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
     RwLockReadGuard, RwLockWriteGuard, lock_stats,
 };
+pub use patience::Patience;
 pub use random::{KeyedHash, Random, SeededState};
 pub use show::{Watchdog, show_locks};
 pub use taskqueue::{Task, Taskqueue};

@@ -11,7 +11,6 @@ use std::io;
 
 mod echo;
 pub(crate) mod park;
-mod patience;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod tcp_listener;

@@ -23,16 +23,14 @@
 //!
 //! Timeouts are measured on the machine's clock, whatever the stack's clock is: a thread really sleeps.
 //!
-//! Called by: sockets. Calls: `patience.rs`. Locks: `bed` (PARKER), with none held.
+//! Called by: sockets. Calls: [`kern::patience`]. Locks: `bed` (PARKER), with none held.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kern::prim::{AtomicUsize, Condvar, Mutex, Ordering};
-use kern::{LockClass, order, witness};
-
-use super::patience::Patience;
+use kern::{LockClass, Patience, order, witness};
 
 static PARKER: LockClass = LockClass::new("parker", order::PARKER);
 
@@ -210,7 +208,7 @@ impl Parker {
         Self {
             signal,
             waker,
-            patience: Patience::default(),
+            patience: Patience::for_a_word(),
         }
     }
 

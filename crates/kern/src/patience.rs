@@ -14,7 +14,12 @@
 //!
 //! A thread whose waits are long so looks in one of 256; a thread that nobody wakes, not at all.
 //!
-//! Called by: `park.rs`; what it learns is the thread's own. Calls: the clock. Locks: none.
+//! What it looks at may be a word ([`Patience::for_a_word`]), or the system may have to be asked
+//! ([`Patience::for_the_system`]): a worker that has just served a guest asks for the next packet so, and a round
+//! trip through it costs two wakeups in the place of four. The system wakes from any CPU, so there the first row
+//! is for machines that have but one.
+//!
+//! Called by: blocking sockets, workers; what it learns is the thread's own. Calls: the clock. Locks: none.
 //! Sources: Karlin et al., "Empirical studies of competitive spinning", SOSP 1991; the adaptive mutexes of seed 002.
 
 use std::cell::Cell;
@@ -22,7 +27,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use std::time::Instant;
 
-use kern::prim::thread::yield_now;
+use crate::prim::thread::yield_now;
 
 /// What a wakeup takes where it is dear.
 #[cfg(not(any(loom, shuttle)))]
@@ -33,8 +38,7 @@ const TURN: Duration = Duration::from_micros(8);
 /// A yield that takes longer has had others run.
 #[cfg(not(any(loom, shuttle)))]
 const SWITCH: Duration = Duration::from_micros(4);
-/// Looks between two looks at the clock.
-#[cfg(not(any(loom, shuttle)))]
+/// Looks at a word between two looks at the clock.
 const LOOKS: u32 = 20;
 /// Answers in a row that were quick, until it yields.
 const ROW: u32 = 512;
@@ -42,8 +46,10 @@ const ROW: u32 = 512;
 const MISSES_MAX: u32 = 8;
 
 /// What a thread knows about its waits.
-#[derive(Debug, Default)]
-pub(super) struct Patience {
+#[derive(Debug)]
+pub struct Patience {
+    /// Looks between two looks at the clock.
+    looks: u32,
     /// Who woke it last ran on another CPU.
     elsewhere: Cell<bool>,
     /// Looks in a row that nothing came of.
@@ -55,16 +61,39 @@ pub(super) struct Patience {
 }
 
 impl Patience {
+    /// For a word that another thread writes, as it says afterwards ([`Self::woken_by`]).
+    #[must_use]
+    pub const fn for_a_word() -> Self {
+        Self::new(LOOKS, false)
+    }
+
+    /// For what the system has to be asked for, which may bring it from any of `cpus` CPUs.
+    #[must_use]
+    pub const fn for_the_system(cpus: usize) -> Self {
+        Self::new(1, cpus > 1)
+    }
+
+    const fn new(looks: u32, elsewhere: bool) -> Self {
+        Self {
+            looks,
+            elsewhere: Cell::new(elsewhere),
+            misses: Cell::new(0),
+            skip: Cell::new(0),
+            hits: Cell::new(0),
+        }
+    }
+
     /// Looks again, if that may pay, until `done` or `deadline`. Says whether it is done.
-    pub(super) fn spin(&self, deadline: Option<Instant>, done: impl Fn() -> bool) -> bool {
+    pub fn spin(&self, deadline: Option<Instant>, done: impl FnMut() -> bool) -> bool {
         if cfg!(any(loom, shuttle)) {
-            return look(deadline, done);
+            return self.look(deadline, done, &mut false);
         }
         if !self.elsewhere.get() || self.skips() {
             return false;
         }
-        let hit = look(deadline, done);
-        match hit {
+        let mut crowded = false;
+        let hit = self.look(deadline, done, &mut crowded);
+        match hit && !crowded {
             true => self.hit(),
             false => self.miss(),
         }
@@ -72,8 +101,8 @@ impl Patience {
     }
 
     /// The thread was woken by one who ran on this CPU, when it has slept, if it has.
-    pub(super) fn woken_by(&self, cpu: usize) {
-        self.elsewhere.set(cpu != kern::cpu::current());
+    pub fn woken_by(&self, cpu: usize) {
+        self.elsewhere.set(cpu != crate::cpu::current());
     }
 
     fn skips(&self) -> bool {
@@ -95,43 +124,55 @@ impl Patience {
         self.misses.set(misses);
         self.skip.set((1 << misses) - 1);
     }
-}
 
-#[cfg(not(any(loom, shuttle)))]
-fn look(deadline: Option<Instant>, done: impl Fn() -> bool) -> bool {
-    let begin = Instant::now();
-    let end = deadline.map_or(begin + BUDGET, |d| d.min(begin + BUDGET));
-    let mut turn = begin + TURN;
-    loop {
-        for _ in 0..LOOKS {
-            if done() {
-                return true;
+    /// Says whether it is done, and of a CPU that others want, that it is `crowded`.
+    #[cfg(not(any(loom, shuttle)))]
+    fn look(
+        &self,
+        deadline: Option<Instant>,
+        mut done: impl FnMut() -> bool,
+        crowded: &mut bool,
+    ) -> bool {
+        let begin = Instant::now();
+        let end = deadline.map_or(begin + BUDGET, |d| d.min(begin + BUDGET));
+        let mut turn = begin + TURN;
+        loop {
+            for _ in 0..self.looks {
+                if done() {
+                    return true;
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
-        }
-        let now = Instant::now();
-        if now >= end {
-            return done();
-        }
-        if now >= turn {
-            yield_now();
-            let back = Instant::now();
-            if back - now > SWITCH {
+            let now = Instant::now();
+            if now >= end {
                 return done();
             }
-            turn = back + TURN;
+            if now >= turn {
+                yield_now();
+                let back = Instant::now();
+                if back - now > SWITCH {
+                    *crowded = true;
+                    return done();
+                }
+                turn = back + TURN;
+            }
         }
     }
-}
 
-/// Time does not pass in a model: a few looks, with others' steps between them.
-#[cfg(any(loom, shuttle))]
-fn look(_: Option<Instant>, done: impl Fn() -> bool) -> bool {
-    let mut looks = std::iter::repeat_with(|| {
-        yield_now();
-        done()
-    });
-    looks.by_ref().take(2).any(|done| done)
+    /// Time does not pass in a model: a few looks, with others' steps between them.
+    #[cfg(any(loom, shuttle))]
+    fn look(
+        &self,
+        _: Option<Instant>,
+        mut done: impl FnMut() -> bool,
+        _crowded: &mut bool,
+    ) -> bool {
+        let mut looks = std::iter::repeat_with(|| {
+            yield_now();
+            done()
+        });
+        looks.by_ref().take(2).any(|done| done)
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -140,7 +181,7 @@ mod tests {
 
     /// One to whom an answer may come while it looks.
     fn woken_from_elsewhere() -> Patience {
-        let patience = Patience::default();
+        let patience = Patience::for_a_word();
         patience.elsewhere.set(true);
         patience
     }
@@ -161,7 +202,7 @@ mod tests {
     /// Breaks if a thread burns the CPU that its peer needs.
     #[test]
     fn who_was_woken_on_this_cpu_sleeps_at_once() {
-        let patience = Patience::default();
+        let patience = Patience::for_a_word();
         assert_eq!(looks_in(10, &patience), 0);
     }
 
@@ -172,6 +213,13 @@ mod tests {
         // In waits 1, 3, 7, 15, 31, 63, 127, 255, and then in each 256th.
         assert_eq!(looks_in(255, &patience), 8);
         assert_eq!(looks_in(256, &patience), 1);
+    }
+
+    /// Breaks if a machine with one CPU burns it while the peer could run.
+    #[test]
+    fn with_one_cpu_the_system_is_not_asked_again() {
+        assert_eq!(looks_in(10, &Patience::for_the_system(1)), 0);
+        assert_eq!(looks_in(1, &Patience::for_the_system(2)), 1);
     }
 
     /// Breaks if one bad time is never forgotten.

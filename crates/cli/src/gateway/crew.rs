@@ -49,7 +49,8 @@ use crate::sys::eventfd::EventFd;
 static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
-/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
+/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that, and programs
+/// that send or take so much want the CPU on which it would look for more.
 const HOT: u64 = 1 << 20;
 /// How much hotter than another a worker is whose new connections are better off there.
 const HOTTER: u64 = 4;
@@ -192,11 +193,16 @@ impl Crew {
         self.members[index].heat.add(now, bytes);
     }
 
+    /// Whether worker `index` moves much.
+    pub(super) fn is_hot(&self, index: usize, now: Time) -> bool {
+        self.members[index].heat.at(now) >= HOT
+    }
+
     /// Who is to serve a connection whose SYN came to worker `own`.
     fn host_for(&self, own: usize, now: Time) -> usize {
         let heat = |index: usize| self.members[index].heat.at(now);
         let limit = heat(own) / HOTTER;
-        if heat(own) < HOT {
+        if !self.is_hot(own, now) {
             return own;
         }
         let coolest = (0..self.len()).min_by_key(|index| heat(*index));

@@ -1,12 +1,14 @@
 //! What the gateway sleeps on: every descriptor it has, under its token.
 //!
-//! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll.
+//! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll, [`kern::patience`].
 //! Invariants: a descriptor is added once and leaves by being closed.
 //! Locks: none.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use kern::Patience;
 
 use super::table::Token;
 use crate::sys::epoll::{self, Epoll, Events};
@@ -15,6 +17,7 @@ use crate::sys::epoll::{self, Epoll, Events};
 pub(super) struct Poller {
     set: Epoll,
     events: Events,
+    patience: Patience,
 }
 
 /// What a descriptor is ready for.
@@ -49,6 +52,7 @@ impl Poller {
         Ok(Poller {
             set: Epoll::new()?,
             events: Events::new(),
+            patience: Patience::for_the_system(kern::cpu::usable()),
         })
     }
 
@@ -75,9 +79,32 @@ impl Poller {
         Ok(self.events.len())
     }
 
+    /// Asks for a while, if that may pay, and no longer than `timeout`; says whether something is ready. What came
+    /// of it is remembered for the next.
+    pub(super) fn look(&mut self, timeout: Option<Duration>) -> bool {
+        let Self {
+            set,
+            events,
+            patience,
+        } = self;
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        patience.spin(deadline, || {
+            // An error comes again, and is then for the caller.
+            set.wait(events, Some(Duration::ZERO)).is_ok() && events.len() > 0
+        })
+    }
+
+    /// How many events there are.
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
     /// The `index`th event of the last wait.
     pub(super) fn event(&self, index: usize) -> Option<(Token, Readiness)> {
         let (number, readiness) = self.events.nth(index)?;
         Some((Token::from_number(number), Readiness(readiness)))
     }
 }
+
+#[cfg(test)]
+mod tests;

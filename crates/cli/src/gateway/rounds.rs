@@ -170,7 +170,7 @@ impl Worker {
         let rests = !round.tap_ready && !round.stack_ready && self.shared.ready.settle();
         let timeout = self.timeout(due, !rests, at_most);
         self.pulse.beat();
-        let events = self.shared.poller.wait(timeout);
+        let events = self.wait(timeout);
         self.pulse.beat();
         if rests {
             self.shared.ready.rise();
@@ -194,10 +194,18 @@ impl Worker {
         self.run_turns(round);
         let Shared { stack, worker, .. } = &self.shared;
         round.stack_ready = stack.run_netisr(*worker, BUDGET);
-        if self.shared.crew.len() > 1 {
-            self.tell();
-        }
+        self.tell();
         Ok(())
+    }
+
+    /// Waits for events; if more are likely to come soon, without sleeping at first.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let Shared { crew, worker, .. } = &self.shared;
+        let sleeps = timeout != Some(Duration::ZERO);
+        if sleeps && !crew.is_hot(*worker, self.shared.now()) && self.shared.poller.look(timeout) {
+            return Ok(self.shared.poller.len());
+        }
+        self.shared.poller.wait(timeout)
     }
 
     /// Tells the others what this worker has done.
@@ -207,7 +215,9 @@ impl Worker {
         if moved != self.told {
             crew.warm(*worker, self.shared.now(), moved - self.told);
         }
-        crew.publish(*worker, self.share());
+        if crew.len() > 1 {
+            crew.publish(*worker, self.share());
+        }
         self.told = moved;
     }
 

@@ -46,6 +46,7 @@ fn a_connection_goes_to_who_has_less_to_do_if_that_is_much_less() {
     assert_eq!(host(now), [0, 1, 2], "not so much");
     crew.warm(1, now, 1);
     assert_eq!(host(now), [0, 0, 2]);
+    assert_eq!([0, 1, 2].map(|n| crew.is_hot(n, now)), [false, true, false]);
     crew.warm(0, now, 1000);
     assert_eq!(host(now), [0, 2, 2]);
     crew.warm(2, now, HOT / HOTTER);

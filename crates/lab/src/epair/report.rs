@@ -109,6 +109,8 @@ const CLAIMS: &[Claim] = &[
 
 /// What the seed's histogram calls long, in microseconds: its bin from 2^25 ns on.
 const LONG_US: f64 = 33_554.432;
+/// What the seed says nothing waits longer than with the queue.
+const BRIEF_MS: f64 = 2.0;
 
 fn lost(rows: &Rows<'_>) -> Option<Finding> {
     let lost = rows.case("waits").measure("lost");
@@ -148,7 +150,13 @@ fn stalls(rows: &Rows<'_>) -> Option<Finding> {
         worst_ms("control")?,
     );
     // By the waits alone, as the seed has it: that none of our wakeups was lost would not say who made packets wait.
-    Some(Finding::is(here, long("mbuma")? <= long("control")?))
+    let mut finding = Finding::is(here, long("mbuma")? <= long("control")?);
+    // The other half of the claim; what the scheduler alone does is not held against the queue.
+    let brief = worst_ms("mbuma")? <= BRIEF_MS.max(2.0 * worst_ms("control")?);
+    if finding.verdict == Verdict::Holds && !brief {
+        finding.verdict = Verdict::Partly;
+    }
+    Some(finding)
 }
 
 fn connects(rows: &Rows<'_>) -> Option<Finding> {

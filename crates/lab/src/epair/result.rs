@@ -65,13 +65,17 @@ pub(crate) fn measured(
 
 /// A histogram as records: a bin each, without those before the first and behind the last that have any.
 pub(crate) fn bins(case: Case, design: Design, all: &Histogram) -> Vec<Record> {
+    let counted = match case {
+        Case::Waits => "packets",
+        _ => "pages",
+    };
     let bin = |(from_ns, count): (u64, u64)| Record {
         measure: Some("histogram"),
         bin: Some(from_ns),
         median: Some(count as f64),
         n: all.total() as usize,
         note: duration(from_ns),
-        ..empty(case, design, "packets")
+        ..empty(case, design, counted)
     };
     all.bins().map(bin).collect()
 }

@@ -17,6 +17,9 @@ pub(super) fn table(title: &str, rows: &[&Row]) -> Markup {
     if rows.iter().all(|row| row.median.is_none()) {
         return skipped(rows);
     }
+    if rows.iter().all(|row| row.median.is_none_or(|n| n == 0.0)) {
+        return nothing(title, rows);
+    }
     html! {
         div.scroll {
             table.bars {
@@ -152,6 +155,20 @@ fn latency(rows: &[&Row], mode: &str) -> String {
             between.median
         ),
         None => String::new(),
+    }
+}
+
+/// In one line where nobody has any: a table of zeros and no bars looks as if something were missing.
+fn nothing(title: &str, rows: &[&Row]) -> Markup {
+    let mut who: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| row.median.is_some()) {
+        if !who.contains(&row.design.as_str()) {
+            who.push(&row.design);
+        }
+    }
+    html! {
+        p.zero { b { (title) } " 0: " (who.join(", ")) }
+        (skipped(rows))
     }
 }
 

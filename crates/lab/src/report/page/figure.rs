@@ -10,6 +10,7 @@ pub(super) fn plain(value: f64) -> String {
     let magnitude = value.abs();
     let digits = match magnitude {
         _ if value.fract() == 0.0 && magnitude >= 10.0 || magnitude == 0.0 => 0,
+        _ if magnitude < 0.001 => 5,
         _ if magnitude < 0.1 => 3,
         _ if magnitude < 10.0 => 2,
         _ if magnitude < 100.0 => 1,
@@ -31,6 +32,23 @@ pub(super) fn maybe(value: Option<f64>) -> String {
 /// A ratio.
 pub(super) fn times(ratio: f64) -> String {
     format!("{}\u{d7}", plain(ratio))
+}
+
+/// Words with figures in them: a unit stays on the line of its number.
+pub(super) fn unbroken(text: &str) -> String {
+    let units = ["%", "ns", "us", "ms", "s", "B", "MB", "Gbit/s"];
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_inclusive(' ') {
+        let bare = word.trim_end_matches([' ', ',', ';', ':', '.']);
+        let number = out.strip_suffix(' ').map(str::len);
+        let number = number.filter(|&end| out[..end].ends_with(|c: char| c.is_ascii_digit()));
+        if let Some(end) = number.filter(|_| units.contains(&bare)) {
+            out.truncate(end);
+            out.push('\u{a0}');
+        }
+        out.push_str(word);
+    }
+    out
 }
 
 /// A time of a run.
@@ -75,6 +93,7 @@ mod tests {
         // Breaks when a large number is a row of digits, or a small one loses what is in it.
         for (value, want) in [
             (0.0, "0"),
+            (0.000_067, "0.00007"),
             (0.0123, "0.012"),
             (1.0, "1.00"),
             (2.345, "2.35"),
@@ -87,6 +106,10 @@ mod tests {
         ] {
             assert_eq!(plain(value), want);
         }
+        assert_eq!(
+            unbroken("ours 44 %; 33 ms \u{2192} none in 5 places"),
+            "ours 44\u{a0}%; 33\u{a0}ms \u{2192} none in 5 places"
+        );
         assert_eq!(
             (times(1.5), seconds(150.0)),
             ("1.50\u{d7}".to_owned(), "2 min".to_owned())

@@ -71,7 +71,7 @@ fn verdicts(section: &Section) -> Markup {
                 @if let Some(finding) = summary::judged(section, claim) {
                     li {
                         (summary::badge(Some(finding.verdict))) " "
-                        span { (claim.says) " " b { "Here: " (finding.here) "." } }
+                        span { (claim.says) " " b { "Here: " (figure::unbroken(&finding.here)) "." } }
                     }
                 }
             }

@@ -161,7 +161,8 @@ fn names(data: &Data<'_>) -> Vec<(usize, f64, f64)> {
         places.push(least);
         least += NAME;
     }
-    let mut most = HIGH - 8.0;
+    // Below the axis are the times.
+    let mut most = HIGH - BOTTOM;
     for place in places.iter_mut().rev() {
         *place = most.min(*place);
         most = *place - NAME;

@@ -59,9 +59,9 @@ fn row(section: &Section, claim: &Claim) -> Markup {
     html! {
         tr {
             td.says { (claim.says) " " span.source { (claim.seed) } }
-            td data-label="figure, or target" { (claim.figure) }
+            td data-label="figure, or target" { (figure::unbroken(claim.figure)) }
             @if let Some(finding) = finding {
-                td data-label="measured here" { (finding.here) }
+                td data-label="measured here" { (figure::unbroken(&finding.here)) }
                 td.number data-label="ratio" {
                     (finding.ratio.map_or_else(|| "\u{2013}".to_owned(), figure::times))
                 }

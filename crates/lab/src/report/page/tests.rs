@@ -171,6 +171,8 @@ fn bars_are_as_long_as_figures_are_large() {
     let one = ["1", "1", "1", "1", "1", "900"];
     let page = render(&results(&one.map(|median| of(median, median))));
     assert_eq!(page.matches("class=\"torn\"").count(), 2);
+    let page = render(&results(&[of("a", "0"), of("b", "0")]));
+    assert!(page.contains("0: a, b") && !page.contains("class=\"bars\""));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 # Takes a kernel and a shell of Debian's for arm64: `dpkg --add-architecture arm64 && apt-get update`
 # first, or give KERNEL=vmlinuz and BUSYBOX=static-busybox. SECONDS_MAX bounds the run, default 900.
 set -eu
+case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
 cd "$(dirname "$0")/.."
 
 TARGET=aarch64-unknown-linux-gnu

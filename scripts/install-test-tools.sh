@@ -2,6 +2,7 @@
 # The programs that the end-to-end tests drive. Without them (or without root to install them) those
 # tests say so and are counted as skipped.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
 tools=(curl iperf3 ip ping nc dig setpriv python3)
 packages=(curl iperf3 iproute2 iputils-ping netcat-openbsd bind9-dnsutils util-linux python3)
 missing=()

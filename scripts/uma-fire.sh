@@ -2,6 +2,7 @@
 # The allocator under fire, by hand: aborts at every instruction, storms, the negative control.
 # Takes some minutes. OPS sets the operations of the long storm, default 1e9.
 set -u
+case ${1:-} in -h | --help) sed -n '/^#!/d; /^#/!q; s/^# *//p' "$0" && exit 0 ;; esac
 cd "$(dirname "$0")/.." || exit 1
 
 OPS=${OPS:-1000000000}

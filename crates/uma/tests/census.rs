@@ -62,11 +62,11 @@ fn the_leaking_sites_are_named_in_proportion() {
         let estimates = by_line(&census);
         assert_eq!(estimates.len(), 3, "{census}");
         for (estimate, held) in estimates.into_iter().zip(held) {
-            let ratio = estimate as f64 / held as f64;
-            assert!(
-                (0.7..1.3).contains(&ratio),
-                "{estimate} for {held}\n{census}"
-            );
+            let off = (estimate as f64 / held as f64 - 1.0).abs();
+            // So many of the samples fall to it by chance; which, a change of the CPU draws anew.
+            let share = held as f64 / items.len() as f64;
+            let deviation = ((1.0 - share) / (census.sampled_live as f64 * share)).sqrt();
+            assert!(off < 4.5 * deviation, "{estimate} for {held}\n{census}");
         }
         assert!(census.holders[0].items >= census.holders[2].items);
         assert!(census.holders[0].oldest >= census.holders[0].youngest);

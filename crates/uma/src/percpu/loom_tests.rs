@@ -382,24 +382,30 @@ both!(
     }
 );
 
+/// The loaded bucket holds nothing, the previous one does.
+fn loaded_is_used_up() -> Arc<World> {
+    let world = World::with_two_full(2);
+    let item = world.alloc(0).unwrap();
+    world.loose.lock().unwrap().push(number(item));
+    world
+}
+
+/// Has the two change places, takes an item and gives it back.
+fn takes_from_the_other(world: &World) {
+    if world.percpu.swap_for_pop()
+        && let Some(item) = world.alloc(1)
+    {
+        world.free(1, item);
+    }
+}
+
 // Breaks if a pair that changes places with a thread cut short in between is torn: a bucket in both
 // places, the other one in none.
 both!(
     pairs_change_places_on_one_cpu,
     pairs_change_places_on_one_cpu_blind,
-    || {
-        let world = World::with_two_full(2);
-        let item = world.alloc(0).unwrap();
-        world.loose.lock().unwrap().push(number(item));
-        world
-    },
-    |world| {
-        if world.percpu.swap_for_pop()
-            && let Some(item) = world.alloc(1)
-        {
-            world.free(1, item);
-        }
-    },
+    loaded_is_used_up,
+    takes_from_the_other,
     |world| {
         let (Ok(old) | Err(old)) = world.percpu.exchange_previous(None);
         world.keep(old);
@@ -411,19 +417,8 @@ both!(
 both!(
     a_drain_beside_a_pair_that_changes_places,
     a_drain_beside_a_pair_that_changes_places_blind,
-    || {
-        let world = World::with_two_full(2);
-        let item = world.alloc(0).unwrap();
-        world.loose.lock().unwrap().push(number(item));
-        world
-    },
-    |world| {
-        if world.percpu.swap_for_pop()
-            && let Some(item) = world.alloc(1)
-        {
-            world.free(1, item);
-        }
-    },
+    loaded_is_used_up,
+    takes_from_the_other,
     |world| {
         run_on(1);
         assert!(world.percpu.drain(|bucket| world.keep(Some(bucket))));

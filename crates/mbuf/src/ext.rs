@@ -48,18 +48,12 @@ pub(crate) struct Ext {
     /// a wide store to a load faster than its middle: 4 ns of a share and release.
     refs: NonNull<Refs>,
     buf: *mut u8,
-    home: Home,
+    /// The zone that a cluster goes back to. None: the storage is lent, and the count begins the [`LentHead`] that
+    /// says how it is given back.
+    zone: Option<RawZoneRef>,
     size: u32,
     /// Whether another CPU has had the storage since this one wrote to it: 0 or 1. A hint.
     elsewhere: u32,
-}
-
-/// Where the storage goes when its last reference is dropped.
-#[repr(u64)]
-#[derive(Clone, Copy)]
-enum Home {
-    Cluster(RawZoneRef),
-    Owner(NonNull<LentHead>),
 }
 
 // SAFETY: a reference may be used and dropped on any thread: the count is atomic, zones are
@@ -102,11 +96,10 @@ impl Ext {
     #[track_caller]
     pub(crate) fn cluster_unless_short(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         let (buf, First { refs, elsewhere }, zone) = zones.alloc_cluster(size)?;
-        let home = Home::Cluster(zone);
         Ok(Self {
             buf: buf.as_ptr(),
             refs,
-            home,
+            zone: Some(zone),
             size: size.bytes() as u32,
             elsewhere: u32::from(elsewhere),
         })
@@ -125,12 +118,11 @@ impl Ext {
         // From here on the owner is reached through this pointer alone: moving a Box would say
         // that what was derived from it before is not used any more.
         let lent = NonNull::from(Box::leak(Box::new(Lent { head, owner })));
-        let (refs, home) = (lent.cast(), Home::Owner(lent.cast()));
         // Before the owner is asked anything, so that it is dropped if it panics.
         let mut ext = Self {
             buf: NonNull::dangling().as_ptr(),
-            refs,
-            home,
+            refs: lent.cast(),
+            zone: None,
             size: 0,
             elsewhere: 0,
         };
@@ -197,7 +189,7 @@ impl Ext {
         Self {
             buf: self.buf,
             refs: self.refs,
-            home: self.home,
+            zone: self.zone,
             size: self.size,
             elsewhere: self.elsewhere,
         }
@@ -211,7 +203,7 @@ impl Ext {
             return source.zeroize();
         }
         self.refs().wish_zeros();
-        matches!(self.home, Home::Cluster(_))
+        self.is_cluster()
     }
 
     /// Whether somebody asked for zeros on the last free. A copy has to ask for the same.
@@ -252,8 +244,7 @@ impl Ext {
     /// True if nobody else can see the storage, and it is ours to write.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
-        matches!(self.home, Home::Cluster(_))
-            && (self.refs().is_unique() || planted(Bug::TwoWriters))
+        self.is_cluster() && (self.refs().is_unique() || planted(Bug::TwoWriters))
     }
 
     /// True if this is the only reference and nothing is to be done on the last free: what lets a
@@ -261,6 +252,19 @@ impl Ext {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.refs().is_plain()
+    }
+
+    /// Ours, not lent.
+    #[inline]
+    fn is_cluster(&self) -> bool {
+        self.zone.is_some()
+    }
+
+    /// The header of lent storage.
+    #[inline]
+    fn lent_head(&self) -> Option<NonNull<LentHead>> {
+        // It begins with the count.
+        (!self.is_cluster()).then_some(self.refs.cast())
     }
 
     #[inline]
@@ -282,25 +286,29 @@ impl Drop for Ext {
 impl Ext {
     /// Gives back the storage, of which the last reference has gone.
     #[inline(never)]
-    fn free_storage(&self, zero: bool) {
-        match self.home {
-            Home::Cluster(zone) => {
-                // SAFETY: a cluster that was allocated has an address.
-                let buf = unsafe { NonNull::new_unchecked(self.buf) };
-                if zero {
-                    // SAFETY: the whole cluster, which nobody else refers to.
-                    unsafe { wipe(buf, self.size as usize) };
-                }
-                // SAFETY: from this zone, and nobody refers to it.
-                unsafe { zone.free(buf) };
-            }
-            Home::Owner(lent) => {
-                // SAFETY: nobody has freed it yet: the last reference was ours.
-                let free = unsafe { (*lent.as_ptr()).free };
-                // SAFETY: the function that was made for it, called once.
-                unsafe { free(lent) };
-            }
+    pub(crate) fn free_storage(&self, zero: bool) {
+        let Some(zone) = self.zone else {
+            return self.free_lent();
+        };
+        // SAFETY: a cluster that was allocated has an address.
+        let buf = unsafe { NonNull::new_unchecked(self.buf) };
+        if zero {
+            // SAFETY: the whole cluster, which nobody else refers to.
+            unsafe { wipe(buf, self.size as usize) };
         }
+        // SAFETY: from this zone, and nobody refers to it.
+        unsafe { zone.free(buf) };
+    }
+
+    /// Gives back what is lent.
+    fn free_lent(&self) {
+        let Some(lent) = self.lent_head() else {
+            unreachable!("a cluster goes to its zone")
+        };
+        // SAFETY: nobody has freed it yet: the last reference was ours.
+        let free = unsafe { (*lent.as_ptr()).free };
+        // SAFETY: the function that was made for it, called once.
+        unsafe { free(lent) };
     }
 }
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   mbuf, 256 B
-//!   | next | nextpkt | data: 0 | len | EXT PGS | zones |      5 + 2 * 4096 + ... bytes shown
-//!   | first_off | last_len | npages | type | seqno     |      where a packet header would be
+//!   | next | data: 0 | len | EXT PGS | zones           |      5 + 2 * 4096 + ... bytes shown
 //!   | ext: one counted reference ----------------------|--+
+//!   | first_off | last_len | npages | type | seqno     |  |   where a packet header would be
 //!   | pages: 7 8 9 10 11 | header, 24 | trailer, 64    |  |   where internal data would be
 //!                                                         v
 //!                                    +--------------------------+
@@ -141,7 +141,7 @@ impl ExtPgs {
             trail_len: 0,
             record_type: 0,
             seqno: 0,
-            _spare: [0; 3],
+            _spare: [0; 4],
         };
         let ext = pages.into_ext().of_pages(list.len());
         Ok(Self(Mbuf::with_pages(pool.zones(), ext, pg, list)?))

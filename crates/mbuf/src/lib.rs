@@ -51,20 +51,22 @@
 //! # The three faces of 256 bytes
 //!
 //! ```text
-//!   0        8        16       24     28     32       40           80            120             256
-//!   | next   | nextpkt| data   | len  | flags| zones  |            |             |               |
+//!   0        8        16     20     24       32            64           112                      256
+//!   | next   | data   | len  | flags| zones  |             |            |                        |
 //!
-//!   small     data, 216 bytes ----------------------->|~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
-//!     that begins a packet, 176 --------------------->| pkthdr     |~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+//!   small     data, 224 bytes -------------->|~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~|
+//!     that begins a packet, 144 ------------>| idle        | pkthdr     |~~~~~~~~~~~~~~~~~~~~~~~~|
 //!
-//!   ext       data is elsewhere --------------------->| pkthdr, or | ext: where, | idle          |
-//!             (a cluster, or what a program lent)     | idle       | whose count |               |
-//!
-//!   ext_pgs   data is in pages, `data` an offset ---->| offsets,   | ext: the    | 5 page numbers|
-//!             (a file, a memfd, pages of the pool)    | TLS type   | pages' count| header+trailer|
+//!   ext       data is elsewhere ------------>| ext: where, | pkthdr, or | idle                   |
+//!             (a cluster, or what a program  | whose count | idle       |                        |
+//!              lent)
+//!   ext_pgs   data is in pages, `data` an -->| ext: the    | offsets,   | 5 page numbers,        |
+//!             offset (a file, a memfd, pages | pages' count| TLS type   | header, trailer        |
+//!             of the pool)
 //! ```
 //!
-//! An mbuf that shows a cluster can get and lose a packet header in place, which is why a received frame
+//! One that shows what is elsewhere is one cache line, unless a packet begins with it: that is what a share
+//! costs, and what goes to another CPU with it. An mbuf that shows a cluster can get and lose a packet header in place, which is why a received frame
 //! becomes a socket buffer's data without a move. `raw.rs` has the layout, with assertions.
 //!
 //! # A packet over clusters that a send buffer shares
@@ -147,7 +149,7 @@
 //! | `m_free`, `m_freem` | drop; [`Chain::pop_front`] drops the first mbuf alone |
 //! | `m_devget`, `m_uiotombuf` | [`Packet::from_slice`]; [`Scatter`], which does not copy |
 //! | `m_extadd` | [`Chain::from_owner`]; `Chain::try_from((&pool, bytes))` for [`bytes::Bytes`] |
-//! | `m_copym`, `m_copypacket` | [`Chain::share`], [`Packet::share`], [`Packet::copy_packet`] |
+//! | `m_copym`, `m_copypacket` | [`Chain::share`], [`Chain::share_all`], [`Packet::share`], [`Packet::copy_packet`] |
 //! | `m_dup` | [`Packet::dup`] |
 //! | `m_unshare`, `M_WRITABLE` | [`Packet::unshare`], [`Packet::make_writable`]; [`Packet::front_mut`] |
 //! | `m_prepend`, `m_adj` | [`Packet::prepend`]; [`Packet::trim_front`], [`Packet::truncate`], [`Packet::adjust`] |

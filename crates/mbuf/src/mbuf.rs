@@ -145,9 +145,10 @@ impl Mbuf {
 
     fn set_pkt(&mut self, pkt: Pkt) {
         assert!(self.is(PKTHDR));
+        let place = self.at(offset_of!(RawMbuf, pkt)).cast::<Pkt>();
         // SAFETY: the field is inside of our mbuf, and PKTHDR keeps data out of it. What was there
-        // needs no drop.
-        unsafe { (*self.0.as_ptr()).pkt = pkt };
+        // was no header, or needs no drop.
+        unsafe { place.write(pkt) };
     }
 
     #[inline]
@@ -190,6 +191,7 @@ impl Mbuf {
         let pkt = self.pkt_mut();
         let pkt = Pkt {
             tags: pkt.tags.take(),
+            nextpkt: pkt.nextpkt.take(),
             ..*pkt
         };
         heir.set_pkt(pkt);
@@ -235,8 +237,8 @@ impl Mbuf {
 /// Where a packet header's or a plain mbuf's internal area begins, and its size.
 const fn internal(flags: u32) -> (usize, usize) {
     match flags & PKTHDR {
-        0 => (offset_of!(RawMbuf, pkt), MLEN),
-        _ => (offset_of!(RawMbuf, ext), MHLEN),
+        0 => (offset_of!(RawMbuf, ext), MLEN),
+        _ => (offset_of!(RawMbuf, body), MHLEN),
     }
 }
 
@@ -267,14 +269,23 @@ impl Mbuf {
         mem::forget(old);
     }
 
+    /// Whether it begins a packet that another is queued behind.
+    #[inline]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is(PKTHDR) && self.pkt().nextpkt.is_some()
+    }
+
     #[inline]
     pub(crate) fn take_nextpkt(&mut self) -> Option<Self> {
-        self.head_mut().nextpkt.take()
+        self.pkt_mut().nextpkt.take()
     }
 
     #[inline]
     pub(crate) fn set_nextpkt(&mut self, next: Self) {
-        self.head_mut().nextpkt = Some(next);
+        let old = self.pkt_mut().nextpkt.replace(next);
+        debug_assert!(old.is_none());
+        // Nothing to drop, as above.
+        mem::forget(old);
     }
 
     /// Fetches all lines of the next mbuf, for who is about to look at its page list: it lies in

@@ -1,25 +1,29 @@
 //! The 256 bytes of an mbuf.
 //!
 //! ```text
-//!   0        8        16       24     28     32       40
-//!   | next   | nextpkt| data   | len  | flags| zones  |
-//!   40                        80                  120                                 256
+//!   0        8        16     20     24       32
+//!   | next   | data   | len  | flags| zones  |
+//!   32               64                        112                                    256
 //!   | internal data ...................................................................|  no bit
-//!   | packet header           | internal data .........................................|  PKTHDR
-//!   | packet header or idle   | ext                | idle                              |  EXT
-//!   | page list: offsets, TLS | ext                | 5 pages, TLS header and trailer   |  EXT | PGS
+//!   | idle           | packet header           | internal data ........................|  PKTHDR
+//!   | ext            | packet header or idle   | idle                                 |  EXT
+//!   | ext            | page list: offsets, TLS | 5 pages, TLS header and trailer      |  EXT | PGS
 //! ```
 //!
-//! An mbuf with neither bit holds 216 bytes itself; one with a packet header 176. With [`EXT`] the
+//! An mbuf with neither bit holds 224 bytes itself; one with a packet header 144. With [`EXT`] the
 //! bytes are elsewhere (a cluster, or storage that its owner lent) and the internal area is idle:
 //! that is why a plain ext mbuf can become a packet header, and back, in place.
+//!
+//! A plain mbuf that shows storage outside is its first line of cache and no more: who shares a
+//! cluster writes one line, and one line goes to the CPU that the share is for. The place for that
+//! is where a packet header would keep 32 bytes of data.
 //!
 //! With [`PGS`] as well they are in pages that need not be mapped (seed 001). Such an mbuf never
 //! begins a packet, so the list's head lies where a packet header would, and the pages themselves
 //! where the data of a small mbuf would: the whole list is in the mbuf, in the lines that are in
 //! cache already. `data` is then no address but an offset into the record.
 //!
-//! Internal data lies over the fields behind the first 40 bytes, so a `&RawMbuf` never exists: it
+//! Internal data lies over the fields behind the first 32 bytes, so a `&RawMbuf` never exists: it
 //! would promise a valid [`Ext`] where there are somebody's bytes, and forbid the data pointer to
 //! write them. References are made to [`Head`], and to the other parts where the bits say that
 //! they are there.
@@ -38,9 +42,9 @@ use crate::tag::Tags;
 /// Bytes of an mbuf.
 pub const MSIZE: usize = 256;
 /// Internal data of an mbuf without a packet header.
-pub const MLEN: usize = MSIZE - offset_of!(RawMbuf, pkt);
+pub const MLEN: usize = MSIZE - offset_of!(RawMbuf, ext);
 /// Internal data of an mbuf with a packet header.
-pub const MHLEN: usize = MSIZE - offset_of!(RawMbuf, ext);
+pub const MHLEN: usize = MSIZE - offset_of!(RawMbuf, body);
 
 /// The mbuf begins a packet: `pkt` is valid.
 pub(crate) const PKTHDR: u32 = 1 << 0;
@@ -74,8 +78,6 @@ pub const RECORD_TRAILER_MAX: usize = 64;
 pub(crate) struct Head {
     /// The next mbuf of the same list, owned by this one.
     pub(crate) next: Option<Mbuf>,
-    /// The next packet of a queue, owned by this one. None outside of queues.
-    pub(crate) nextpkt: Option<Mbuf>,
     /// The first byte shown. Made from the address of the storage, never from a reference to the
     /// bytes, so that it may be written through wherever the storage may be.
     pub(crate) data: *mut u8,
@@ -93,6 +95,8 @@ pub(crate) struct Pkt {
     /// What is noted about the packet. First, as the count is in [`Ext`]: it is read when a packet
     /// is freed.
     pub(crate) tags: Option<Tags>,
+    /// The next packet of a queue, owned by this one. None outside of queues.
+    pub(crate) nextpkt: Option<Mbuf>,
     /// Bytes in the whole packet. Not in [`PktHdr`], which users may overwrite whole.
     pub(crate) len: u32,
     pub(crate) _spare: u32,
@@ -107,6 +111,7 @@ impl Pkt {
             len: 0,
             _spare: 0,
             tags: None,
+            nextpkt: None,
             hdr: PktHdr::default(),
         }
     }
@@ -129,7 +134,7 @@ pub(crate) struct PgHdr {
     pub(crate) record_type: u8,
     /// The record's number, for those who encrypt it.
     pub(crate) seqno: u64,
-    pub(crate) _spare: [u64; 3],
+    pub(crate) _spare: [u64; 4],
 }
 
 impl PgHdr {
@@ -165,7 +170,7 @@ pub(crate) struct PgBody {
     pub(crate) pages: [u64; PAGES_MAX],
     pub(crate) hdr: [u8; RECORD_HEADER_MAX],
     pub(crate) trail: [u8; RECORD_TRAILER_MAX],
-    pub(crate) _spare: [u8; 8],
+    pub(crate) _spare: [u8; 16],
 }
 
 /// The layout. Bytes that are no field are initialised all the same, because zones hand out
@@ -173,19 +178,19 @@ pub(crate) struct PgBody {
 #[repr(C, align(256))]
 pub(crate) struct RawMbuf {
     pub(crate) head: Head,
-    pub(crate) pkt: Pkt,
     pub(crate) ext: Ext,
+    pub(crate) pkt: Pkt,
     pub(crate) body: PgBody,
 }
 
 const _: () = assert!(size_of::<RawMbuf>() == MSIZE);
-const _: () = assert!(size_of::<Head>() == 40);
-const _: () = assert!(offset_of!(RawMbuf, pkt) == 40);
-const _: () = assert!(size_of::<Pkt>() == 40);
+const _: () = assert!(size_of::<Head>() == 32);
+const _: () = assert!(offset_of!(RawMbuf, ext) == 32);
+const _: () = assert!(size_of::<Ext>() == 32);
+const _: () = assert!(offset_of!(RawMbuf, pkt) == 64);
+const _: () = assert!(size_of::<Pkt>() == 48);
 const _: () = assert!(size_of::<PktHdr>() == 24);
-const _: () = assert!(offset_of!(RawMbuf, ext) == 80);
-const _: () = assert!(size_of::<Ext>() == 40);
 const _: () = assert!(size_of::<PgHdr>() == size_of::<Pkt>());
-const _: () = assert!(offset_of!(RawMbuf, body) == 120);
-const _: () = assert!(size_of::<PgBody>() == MSIZE - 120);
-const _: () = assert!(MLEN == 216 && MHLEN == 176);
+const _: () = assert!(offset_of!(RawMbuf, body) == 112);
+const _: () = assert!(size_of::<PgBody>() == MSIZE - 112);
+const _: () = assert!(MLEN == 224 && MHLEN == 144);

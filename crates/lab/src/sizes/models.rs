@@ -82,8 +82,11 @@ pub(super) fn pktmbuf(len: usize) -> Footprint {
     )
 }
 
-/// What an mbuf with a packet header has before its data.
-const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN;
+/// What an mbuf with a packet header has before its data, but the place for a reference to storage outside.
+const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN - REFERENCE;
+
+/// Bytes of such a reference, which a header that is followed by its data has no need of.
+const REFERENCE: usize = 32;
 
 /// A header and the bytes: what nobody can do with less.
 pub(super) fn exact(len: usize) -> Footprint {

@@ -8,7 +8,7 @@
 
 use core::ptr::NonNull;
 
-use super::{Ext, Home, LentHead, Shows};
+use super::{Ext, LentHead, Shows};
 use crate::error::NoBufs;
 use crate::ext_pgs::PageSource;
 use crate::raw::PAGE_SIZE;
@@ -63,7 +63,7 @@ impl Ext {
         Self {
             buf: NonNull::dangling().as_ptr(),
             refs: lent.cast(),
-            home: Home::Owner(lent.cast()),
+            zone: None,
             size: 0,
             elsewhere: 0,
         }
@@ -79,9 +79,7 @@ impl Ext {
     /// The source of the pages, if this is a reference to one.
     #[inline]
     pub(crate) fn source(&self) -> Option<&dyn PageSource> {
-        let Home::Owner(lent) = self.home else {
-            return None;
-        };
+        let lent = self.lent_head()?;
         // SAFETY: we have a reference, so the header lives; the field is never written.
         if unsafe { (*lent.as_ptr()).shows } != Shows::Pages {
             return None;

@@ -249,7 +249,7 @@ impl Mbuf {
         let start = self.head().data.addr();
         start >= base.addr()
             && start + self.len() <= base.addr() + size
-            && self.head().nextpkt.is_none()
+            && !self.is_queued()
             && (!self.is(PGS) || self.is_valid_list())
     }
 

@@ -9,11 +9,11 @@ use super::{Mbuf, internal};
 use crate::ext::{Ext, wipe};
 use crate::planted::{Bug, planted};
 use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
+use crate::refs::Release;
 
 impl Drop for Mbuf {
-    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one,
-    /// one mbuf that shows shared storage the next; everything else is out of line, so that these
-    /// stay as small as a free of the zone's.
+    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one; everything else is
+    /// out of line, so that it stays as small as a free of the zone's.
     #[inline(always)]
     fn drop(&mut self) {
         let kind = self.head().flags & KINDS;
@@ -52,40 +52,67 @@ impl Mbuf {
         let mut m = ManuallyDrop::new(self);
         let alone = m.next().is_none();
         match m.head().flags & KINDS {
-            EXT if alone => {
-                m.drop_ext();
-                m.free_mbuf();
-            }
+            EXT if alone => m.free_ext(),
             0 if alone => m.free_mbuf(),
             _ => Self::free_list(m),
         }
     }
 
+    /// One after the other: a drop that calls itself for the next would need a stack as deep as the
+    /// list is long.
     #[inline(never)]
     fn free_list(mut m: ManuallyDrop<Self>) {
-        // One after the other: a drop that calls itself for the next would need a stack as deep as
-        // the list is long.
-        let mut rest = m.take_next();
-        while let Some(mut next) = rest {
-            rest = next.take_next();
-        }
-        if m.is(PKTHDR) {
-            m.free_tags();
-        }
-        if m.is(ZERO) {
-            m.wipe_internal();
-        }
-        if m.is(PACK) {
-            let alone = m.ext().is_some_and(Ext::is_plain);
-            if !alone && !planted(Bug::GreedyPacket) {
-                m.leave_cluster();
+        loop {
+            let next = m.take_next();
+            match m.head().flags & KINDS {
+                EXT => m.free_ext(),
+                0 => m.free_mbuf(),
+                _ => m.free_odd(),
             }
-            return m.free_packet();
+            match next {
+                Some(next) => m = ManuallyDrop::new(next),
+                None => return,
+            }
         }
-        if m.is(EXT) {
-            m.drop_ext();
+    }
+
+    /// One that shows storage outside.
+    #[inline(always)]
+    fn free_ext(&mut self) {
+        match self.release_ext() {
+            Release::Shared => self.free_mbuf(),
+            Release::Last { zero } => self.free_last(zero),
         }
-        m.free_mbuf();
+    }
+
+    /// The same, where its reference was the last.
+    #[inline(never)]
+    fn free_last(&mut self, zero: bool) {
+        // SAFETY: EXT says that the field is valid.
+        unsafe { (*self.0.as_ptr()).ext.free_storage(zero) };
+        self.free_mbuf();
+    }
+
+    /// One that begins a packet, is of the packet zone, or was a secret.
+    #[inline(never)]
+    fn free_odd(&mut self) {
+        if self.is(PKTHDR) {
+            self.free_tags();
+        }
+        if self.is(ZERO) {
+            self.wipe_internal();
+        }
+        if self.is(PACK) {
+            let alone = self.ext().is_some_and(Ext::is_plain);
+            if !alone && !planted(Bug::GreedyPacket) {
+                self.leave_cluster();
+            }
+            return self.free_packet();
+        }
+        if self.is(EXT) {
+            self.drop_ext();
+        }
+        self.free_mbuf();
     }
 
     /// Back to the mbuf zone.
@@ -102,7 +129,7 @@ impl Mbuf {
     #[inline(always)]
     fn free_packet(&mut self) {
         // The next life begins with what this one leaves.
-        debug_assert!(self.head().next.is_none() && self.head().nextpkt.is_none());
+        debug_assert!(self.next().is_none() && !self.is_queued());
         // SAFETY: a live mbuf keeps its zones; copied out as in `free_mbuf`.
         let zone = unsafe { self.head().zones.as_ref() }.packets();
         // SAFETY: PACK says that our mbuf came from this zone; its owner goes here.
@@ -124,7 +151,13 @@ impl Mbuf {
         unsafe { self.head().zones.as_ref() }.packet_left_cluster();
     }
 
+    /// Gives the reference back, which is not looked at again but by who has to free the storage.
     #[inline(always)]
+    fn release_ext(&mut self) -> Release {
+        // SAFETY: EXT says that the field is valid.
+        unsafe { (*self.0.as_ptr()).ext.refs() }.release()
+    }
+
     fn drop_ext(&mut self) {
         // SAFETY: EXT says that the field holds a reference; it is not looked at again.
         unsafe { ptr::drop_in_place(self.at(offset_of!(RawMbuf, ext)).cast::<Ext>()) };

@@ -33,7 +33,6 @@ impl Mbuf {
     unsafe fn begin(item: NonNull<u8>, zones: &Zones, flags: u32, data: *mut u8, len: u32) -> Self {
         let head = Head {
             next: None,
-            nextpkt: None,
             data,
             len,
             flags,
@@ -108,7 +107,6 @@ impl Mbuf {
     pub(crate) unsafe fn prepare(item: NonNull<u8>, zones: &Zones) {
         let head = Head {
             next: None,
-            nextpkt: None,
             data: ptr::null_mut(),
             len: 0,
             flags: 0,

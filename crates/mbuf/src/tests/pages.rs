@@ -80,7 +80,7 @@ fn a_list_out_of_bounds_is_not_valid() {
         trail_len: 64,
         record_type: 0,
         seqno: 0,
-        _spare: [0; 3],
+        _spare: [0; 4],
     };
     assert!(good.is_valid());
     assert_eq!(good.pages_len(), 1 + (PAGES_MAX - 1) * PAGE_SIZE);

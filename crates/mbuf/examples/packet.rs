@@ -68,7 +68,7 @@ fn life(pool: &MbufPool) -> Result<(Vec<String>, PoolStats), NoBufs> {
 
 /// Headers before the whole send buffer, and what is left to do for the device.
 fn build(pool: &MbufPool, sndbuf: &mut Chain) -> Result<Packet, NoBufs> {
-    let mut packet = Packet::before_chain(pool, sndbuf.share(0, sndbuf.len())?)?;
+    let mut packet = Packet::before_chain(pool, sndbuf.share_all()?)?;
     packet.prepend(HEADERS)?.fill(0);
     packet.header_mut().csum = Csum::TCP;
     packet.header_mut().tso_segsz = SEGMENT as u16;

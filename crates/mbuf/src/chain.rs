@@ -242,6 +242,21 @@ impl<S: Storage> Chain<S> {
         Ok(list.map_or_else(Self::default, Self::from_list))
     }
 
+    /// Shows all of the bytes in a new chain, sharing clusters.
+    #[doc(alias = "M_COPYALL")]
+    #[inline(always)]
+    #[track_caller]
+    pub fn share_all(&mut self) -> Result<Self, NoBufs> {
+        if let Some(m) = &mut self.head
+            && m.next().is_none()
+            && m.len() > 0
+        {
+            return Ok(Self::of_one(m.share(0, m.len())?));
+        }
+        let list = self.share_walking(0, self.len)?;
+        Ok(list.map_or_else(Self::default, Self::from_list))
+    }
+
     /// The mbuf that holds byte `off`, if that is the one where the last share ended, or the first.
     #[inline(always)]
     pub(crate) fn near(&mut self, off: usize) -> Option<(&mut Mbuf, usize)> {

@@ -48,7 +48,7 @@ fn send(joined: &Joined, stream: &TcpStream, time: Duration) {
         wait(&joined.client, until, || {
             stream.send_space() >= source.len()
         });
-        let Ok(shared) = source.share(0, source.len()) else {
+        let Ok(shared) = source.share_all() else {
             return;
         };
         if stream.send_chain(shared).is_err() && stream.error().is_some() {

@@ -139,7 +139,7 @@ impl Socket for ByRef {
 
     // A reference to the same bytes each time, or what was received: nothing is copied.
     fn send(&self, data: &mut Chain) -> bool {
-        let Ok(shared) = data.share(0, data.len()) else {
+        let Ok(shared) = data.share_all() else {
             return false;
         };
         self.socket.send_chain_blocking(shared, None).is_ok()

@@ -98,7 +98,10 @@ impl World {
         let (item, model) = &mut self.items[at];
         let off = off.min(model.bytes.len());
         let end = model.bytes.len().min(off + len);
+        let all = (off, end) == (0, model.bytes.len());
         let shared = match item {
+            Item::Chain(chain) if all => Item::Chain(chain.share_all()?),
+            Item::MixedChain(chain) if all => Item::MixedChain(chain.share_all()?),
             // A range that reaches past the end is cut there, by packets.
             Item::Packet(packet) => Item::Chain(packet.share(off, len)?),
             Item::MixedPacket(packet) => Item::MixedChain(packet.share(off, len)?),

@@ -30,7 +30,7 @@ impl Design for Mbuma {
 
     #[inline(always)]
     unsafe fn share(&self, view: &mut Chain) -> Chain {
-        match view.share(0, view.len()) {
+        match view.share_all() {
             Ok(chain) => chain,
             Err(_) => out_of_memory("mbuma"),
         }
@@ -55,7 +55,7 @@ impl Design for Mbuma {
     fn live(&self) -> Live {
         let live = self.pool.live();
         Live {
-            mbufs: live.mbufs,
+            mbufs: Some(live.mbufs),
             clusters: Some(live.clusters),
             records: 0,
         }

@@ -5,7 +5,7 @@
 use super::design::{Absent, Design, Shape};
 use super::designs::{
     Mbufs, arc::Arcs, arc_boxed::ArcBoxed, bytes::Shares, counted::Counted, leader::Leader,
-    mbuma::Mbuma, proxy::Proxy, ring::Ring,
+    mbuma::Mbuma, proxy::Proxy, reference::References, ring::Ring,
 };
 use super::subject::{Of, Subject};
 use crate::harness::choice::Kind;
@@ -50,6 +50,13 @@ pub(crate) const CATALOG: &[Entry] = &[
         about: "the same in a mini-mbuf of 64 B, for outside storage only (seed 004)",
         note: "bare mbuf, 64 B",
         make: make::<Mbufs<Counted<64>>>,
+    },
+    Entry {
+        name: "reference",
+        kind: Kind::Ours,
+        about: "the same counts, without an mbuf: to be compared with Arc",
+        note: NO_MBUF,
+        make: references,
     },
     Entry {
         name: "ring",
@@ -121,4 +128,5 @@ by_clusters! {
     arc: Arcs;
     arc_boxed: ArcBoxed;
     bytes: Shares;
+    references: References;
 }

@@ -87,8 +87,8 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// Mbufs.
-    pub(crate) mbufs: usize,
+    /// Mbufs; none where there are none, or nobody counts them.
+    pub(crate) mbufs: Option<usize>,
     /// Clusters; none where nobody counts them.
     pub(crate) clusters: Option<usize>,
     /// What is allocated to count with.
@@ -98,7 +98,11 @@ pub(crate) struct Live {
 impl Live {
     /// Whether nothing is.
     pub(crate) fn is_none(self) -> bool {
-        (self.mbufs, self.clusters.unwrap_or(0), self.records) == (0, 0, 0)
+        (
+            self.mbufs.unwrap_or(0),
+            self.clusters.unwrap_or(0),
+            self.records,
+        ) == (0, 0, 0)
     }
 }
 

@@ -49,7 +49,7 @@ fn new<D: Design>() -> D {
 
 fn live(mbufs: usize, records: usize) -> Live {
     Live {
-        mbufs,
+        mbufs: Some(mbufs),
         clusters: Some(usize::from(mbufs > 0)),
         records,
     }

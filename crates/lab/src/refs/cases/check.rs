@@ -44,7 +44,8 @@ pub(crate) fn alone<D: Design>(design: &D, shape: Shape, seed: u64, steps: u64) 
         );
         let mbufs = views * shape.clusters;
         assert!(
-            live.clusters.is_none() || (mbufs..=mbufs + clusters).contains(&live.mbufs),
+            live.mbufs
+                .is_none_or(|live| (mbufs..=mbufs + clusters).contains(&live)),
             "seed {seed}, step {step}: {live:?} for {mbufs} mbufs in use"
         );
     }

@@ -78,7 +78,7 @@ impl<const CLUSTERS: usize> Design for ArcBoxed<CLUSTERS> {
 
     fn live(&self) -> Live {
         Live {
-            mbufs: self.headers.raw().live(),
+            mbufs: Some(self.headers.raw().live()),
             ..Live::default()
         }
     }

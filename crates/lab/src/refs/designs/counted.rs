@@ -28,6 +28,28 @@ pub(crate) struct Link(NonNull<AtomicU32>);
 /// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
 const COUNT_MAX: u32 = u32::MAX / 2;
 
+/// Counts one more; the caller has a reference, and nobody uses that one meanwhile.
+#[inline]
+pub(super) fn one_more(count: &AtomicU32, name: &str) {
+    // Acquire: those that left have done so.
+    if count.load(Ordering::Acquire) == 1 {
+        count.store(2, Ordering::Relaxed);
+    } else if count.fetch_add(1, Ordering::Relaxed) > COUNT_MAX {
+        out_of_memory(name)
+    }
+}
+
+/// Counts one less. Says whether it was the last, whose cluster is the caller's to free.
+#[inline]
+pub(super) fn one_less(count: &AtomicU32) -> bool {
+    // Acquire, here and in the fence: whoever frees comes after all that the others did, who left with Release.
+    count.load(Ordering::Acquire) == 1 || {
+        let before = count.fetch_sub(1, Ordering::Release);
+        fence(Ordering::Acquire);
+        before == 1
+    }
+}
+
 impl Link {
     /// The count.
     ///
@@ -68,13 +90,7 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
         // SAFETY: the caller has it.
         let own = unsafe { link(from) };
         // SAFETY: `from` is a reference.
-        let count = unsafe { own.count() };
-        // Acquire: those that left have done so.
-        if count.load(Ordering::Acquire) == 1 {
-            count.store(2, Ordering::Relaxed);
-        } else if count.fetch_add(1, Ordering::Relaxed) > COUNT_MAX {
-            out_of_memory(Self::NAME)
-        }
+        one_more(unsafe { own.count() }, Self::NAME);
         // SAFETY: nobody else knows it yet.
         unsafe { set_link(to, Link(own.0)) };
     }
@@ -83,17 +99,10 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
     unsafe fn release(&self, zones: &Zones, mbuf: Address<Self>) {
         // SAFETY: the caller has it.
         let own = unsafe { link(mbuf) };
-        // SAFETY: `mbuf` is a reference, until the decrement.
-        let count = unsafe { own.count() };
         // SAFETY: the caller has the mbuf.
         let cluster = unsafe { cluster(mbuf) };
-        // Acquire, here and in the fence: whoever frees comes after all that the others did, who left with Release.
-        let is_last = count.load(Ordering::Acquire) == 1 || {
-            let before = count.fetch_sub(1, Ordering::Release);
-            fence(Ordering::Acquire);
-            before == 1
-        };
-        if is_last {
+        // SAFETY: `mbuf` is a reference, until the decrement.
+        if one_less(unsafe { own.count() }) {
             // SAFETY: the last reference goes here.
             unsafe { zones.free_cluster(cluster) };
         }

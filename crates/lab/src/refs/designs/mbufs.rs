@@ -335,7 +335,7 @@ impl<P: Protocol> Design for Mbufs<P> {
 
     fn live(&self) -> Live {
         Live {
-            mbufs: self.zones.mbufs.live(),
+            mbufs: Some(self.zones.mbufs.live()),
             clusters: Some(self.zones.clusters.live()),
             records: self.protocol.records(),
         }

@@ -111,7 +111,8 @@ fn a_signal_ends_it_at_once() {
         let begun = Instant::now();
         attached.signal(signal);
         let ended = attached.finish();
-        assert!(begun.elapsed() < Duration::from_secs(2), "{ended:#?}");
+        // It would wait five seconds for bytes that nobody takes.
+        assert!(begun.elapsed() < Duration::from_secs(4), "{ended:#?}");
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         Stats::checked(&ended.err);
         sender.signal("KILL");

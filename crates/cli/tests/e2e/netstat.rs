@@ -91,9 +91,12 @@ fn every_section_says_what_is_there() {
     // A shell whose child was told to end says so, if it is not ended first itself: it says it to nobody.
     let fetch = format!(
         "curl -sS -o /dev/null http://10.0.2.2:{port}/
-         (sleep 1000 | nc 10.0.2.2 {port} >/dev/null) 2>/dev/null & sleep 0.5"
+         (sleep 1000 | nc 10.0.2.2 {port} >/dev/null) 2>/dev/null &"
     );
     let running = home.start(&["--host-loopback"], &fetch);
+    let says = |args: &[&str], words: &str| home.ask(&running, args).contains(words);
+    wait_until("nc", || says(&[], "2 from the guest"));
+    wait_until("its connection", || says(&["-a"], "ESTABLISHED"));
     let text = home.ask(&running, &[]);
     for words in [
         &*format!("mbuma {}: up", running.id()),

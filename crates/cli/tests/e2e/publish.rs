@@ -172,8 +172,8 @@ fn a_port_in_use_is_told_before_command_starts() {
     );
     assert!(!scratch.path("started").exists());
     // The same for UDP, and a port is free again at once when mbuma is gone.
-    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
-    let port = taken.local_addr().expect("it is bound").port();
+    let port = closed_port();
+    let taken = UdpSocket::bind(("127.0.0.1", port)).expect("it is free");
     let udp = format!("{port}:80/udp");
     let ended = Running::start(mbuma(&["--publish", &udp], "true")).finish();
     assert_eq!(ended.code, Some(125), "{ended:#?}");

@@ -65,14 +65,16 @@ fn a_closed_port_is_refused_in_50_ms() {
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let at = format!("10.0.2.2:{}", closed_port());
-    let fast = || {
-        let out = output_of_python(&["--host-loopback"], CONNECT, &["9", &at]);
-        let (name, ms) = outcome(&out);
-        assert_eq!(name, "ECONNREFUSED");
-        ms < 50
-    };
-    // The second chance is the machine's, which may have had something else to do.
-    assert!(fast() || fast(), "refused, but not in 50 ms, twice");
+    // The machine may have something else to do at any of them, and mbuma a timer at all of them.
+    let args = [&["9"][..], &[&*at; 10]].concat();
+    let out = output_of_python(&["--host-loopback"], CONNECT, &args);
+    let outcomes: Vec<_> = out.lines().map(outcome).collect();
+    assert_eq!(outcomes.len(), 10, "{out}");
+    assert!(
+        outcomes.iter().all(|&(name, _)| name == "ECONNREFUSED"),
+        "{out}"
+    );
+    assert!(outcomes.iter().any(|&(_, ms)| ms < 50), "{out}");
 }
 
 #[test]
@@ -106,18 +108,16 @@ fn unreachable_is_told_as_the_host_was_told() {
         ("169.254.169.254:80", "EHOSTUNREACH"),
         ("10.0.2.3:80", "ECONNREFUSED"),
     ];
-    let args: Vec<_> = std::iter::once("9")
-        .chain(wants.map(|(at, _)| at))
-        .collect();
-    let fast = || {
+    for (at, want) in wants {
+        // The kernel forgets an error that comes while connect(2) is not through, and tries again after a
+        // second: seldom, unless the machine is busy.
+        let args = [&["9"][..], &[at; 5]].concat();
         let out = output_of_python(&["--host-loopback"], CONNECT, &args);
         let outcomes: Vec<_> = out.lines().map(outcome).collect();
-        let names = outcomes.iter().map(|&(name, _)| name);
-        assert!(names.eq(wants.map(|(_, want)| want)), "{out}");
-        outcomes.iter().all(|&(_, ms)| ms < 200)
-    };
-    // The kernel forgets an error that comes while connect(2) is not through, and tries again.
-    assert!(fast() || fast(), "told, but slowly, twice");
+        assert_eq!(outcomes.len(), 5, "{out}");
+        assert!(outcomes.iter().all(|&(name, _)| name == want), "{out}");
+        assert!(outcomes.iter().any(|&(_, ms)| ms < 200), "slowly: {out}");
+    }
 }
 
 #[test]

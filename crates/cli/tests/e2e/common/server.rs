@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -123,10 +123,24 @@ pub(crate) fn udp_echo() -> u16 {
     port
 }
 
-/// A port of 127.0.0.1 where nobody listens.
+/// Ports that the system gives nobody who asks for any: below the range that it has for that.
+const OURS: (u16, u16) = (20_000, 12_000);
+
+/// A port of 127.0.0.1 where nobody listens, over UDP neither, and that no other test gets: one that the system chose
+/// and has back is anybody's.
 pub(crate) fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let (first, len) = OURS;
+    // Another test program may run beside this one.
+    let start = (std::process::id() * 97 % u32::from(len)) as u16;
+    let is_free = |port| {
+        let at = ("127.0.0.1", port);
+        TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok()
+    };
+    (0..len)
+        .map(|_| first + (start + GIVEN.fetch_add(1, Ordering::Relaxed)) % len)
+        .find(|&port| is_free(port))
+        .expect("a port is free")
 }
 
 /// Connects to a port of 127.0.0.1.

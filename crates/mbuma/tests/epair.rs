@@ -183,37 +183,26 @@ fn an_end_moves_under_traffic() {
             });
         }
     });
-    // What is on its way arrives: the last to come is the answer to this one.
-    settle(&sender, &homes);
+    // The senders' stack counts what it gave to the device, and what that would not have.
+    let figures = || {
+        let received: u64 = homes.iter().map(|home| home.stats().received).sum();
+        let refused = dropped(&sender, &[DropReason::DeviceError]);
+        (out_packets(&sender), received + refused)
+    };
+    // What is on its way arrives.
+    wait_until("arrival of what was sent", || {
+        let (sent, accounted) = figures();
+        accounted >= sent
+    });
     b.detach();
     drop(runner);
-    let sent = out_packets(&sender);
-    let refused = dropped(&sender, &[DropReason::DeviceError]);
-    // The senders' stack counts what it gave to the device, and what that would not have.
-    let received: u64 = homes.iter().map(|home| home.stats().received).sum();
-    assert_eq!(sent, received + refused, "{:?} {:?}", a.stats(), b.stats());
+    let (sent, accounted) = figures();
+    assert_eq!(sent, accounted, "{:?} {:?}", a.stats(), b.stats());
     assert!(homes.iter().all(|home| home.stats().interfaces.is_empty()));
     homes.iter().for_each(assert_balanced);
     let pools = [sender.pool(), homes[0].pool(), homes[1].pool()].map(MbufPool::clone);
     drop((a, b, sender, homes));
     assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
-}
-
-/// Waits until nothing is received any more.
-fn settle(sender: &Stack, homes: &[Stack]) {
-    let figures = || {
-        let received = homes.iter().map(|home| home.stats().received);
-        (received.sum::<u64>(), out_packets(sender))
-    };
-    let mut before = figures();
-    loop {
-        thread::sleep(Duration::from_millis(20));
-        let now = figures();
-        if now == before {
-            return;
-        }
-        before = now;
-    }
 }
 
 /// How often ends and stacks are made and destroyed.

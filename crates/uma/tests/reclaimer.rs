@@ -50,7 +50,7 @@ fn a_watched_zone_ends_with_its_last_handle() {
         // SAFETY: it is live, and keeps its zone.
         unsafe { reference.free(*first) };
     }
-    until(Duration::from_secs(1), || Arc::strong_count(&alive) == 1);
+    until(Duration::from_secs(60), || Arc::strong_count(&alive) == 1);
     assert_eq!(Arc::strong_count(&alive), 1, "a zone is still there");
     assert!(reclaimer.stats().ticks > 0);
 }
@@ -64,7 +64,7 @@ fn the_thread_ends_with_its_handle() {
         let zone = zone(64, 64);
         reclaimer.watch(&zone);
     }
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(60));
 }
 
 /// Ticks until nothing is to be done before `end`; the pages of each tick that took some.

@@ -300,12 +300,10 @@ fn no_wakeup_is_lost() {
         let zones = [&zone, &second];
         let wait = |dice: &mut Dice| {
             let of = dice.below(2);
-            let item = zones[of]
-                .alloc_wait(Some(Duration::from_secs(4)))
-                .unwrap_or_else(|e| {
-                    eprintln!("{e:?} {of} {}\n{}", zone.stats(), second.stats());
-                    std::process::exit(9)
-                });
+            let item = zones[of].alloc_wait(LONG).unwrap_or_else(|e| {
+                eprintln!("{e:?} {of} {}\n{}", zone.stats(), second.stats());
+                std::process::exit(9)
+            });
             (Item(item), of)
         };
         let free_soon = |dice: &mut Dice, (item, of): (Item, usize)| {

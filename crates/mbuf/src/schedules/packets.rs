@@ -166,12 +166,12 @@ fn a_cluster_at_the_limit() {
 #[test]
 fn a_cluster_is_to_be_had_while_packets_hold_them_all() {
     // Breaks if an allocation fails for want of what is free.
-    holds("cluster at the limit", 2, a_cluster_at_the_limit);
+    holds("cluster at the limit", 1, a_cluster_at_the_limit);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_cluster_that_is_not_asked_for() {
     // Breaks if the scenario is blind to an allocation that gives up too early.
-    finds(Bug::Impatient, 2, a_cluster_at_the_limit);
+    finds(Bug::Impatient, 1, a_cluster_at_the_limit);
 }

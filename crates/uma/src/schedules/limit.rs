@@ -30,7 +30,7 @@ fn one_each(backend: Backend) {
 fn an_allocation_fails_only_at_the_limit() {
     // Breaks if a free item is overlooked: on another CPU, or in a thread's hands.
     holds("limit, sections", 3, || one_each(Backend::Rseq));
-    holds("limit, locked", 3, || one_each(Backend::Locked));
+    holds("limit, locked", 2, || one_each(Backend::Locked));
 }
 
 /// The only item is free, and in the hands of a drain for a while.

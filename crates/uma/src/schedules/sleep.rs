@@ -30,22 +30,22 @@ fn a_free_wakes(backend: Backend) {
 #[test]
 fn a_free_wakes_a_sleeper() {
     // Breaks if a free falls between a sleeper's look and its sleep, or into a cache.
-    holds("sleep, locked", 3, || a_free_wakes(Backend::Locked));
-    holds("sleep, sections", 3, || a_free_wakes(Backend::Rseq));
+    holds("sleep, locked", 2, || a_free_wakes(Backend::Locked));
+    holds("sleep, sections", 2, || a_free_wakes(Backend::Rseq));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_sleeper_that_does_not_look_again() {
     // Breaks if the scenario is blind to a free between the look and the sleep.
-    finds(Bug::Gives, 3, || a_free_wakes(Backend::Rseq));
+    finds(Bug::Gives, 2, || a_free_wakes(Backend::Rseq));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_keg_that_opens_over_sleepers() {
     // Breaks if the scenario is blind to an item that is cached while somebody sleeps.
-    finds(Bug::Sleepers, 3, || a_free_wakes(Backend::Rseq));
+    finds(Bug::Sleepers, 2, || a_free_wakes(Backend::Rseq));
 }
 
 /// As above, but the sleeper is a secondary zone's.

@@ -22,6 +22,10 @@ use crate::tcp::State;
 use crate::tcp::output;
 use crate::tcp::pcb::{Inpcb, Key, Tcb};
 
+/// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
+/// than moving mbufs does.
+const COPIED_LOCKED: usize = 512;
+
 /// A connection. Dropping it closes it: what is in the send buffer is still delivered.
 pub struct TcpStream {
     stack: Arc<Inner>,
@@ -151,7 +155,7 @@ impl TcpStream {
     /// # Errors
     /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
-        self.take(max, None)
+        self.take(None, |t| take_received(t, max))
     }
 
     /// As [`TcpStream::recv_chain`], waiting for something to come.
@@ -163,13 +167,21 @@ impl TcpStream {
         max: usize,
         timeout: Option<Duration>,
     ) -> Result<Chain, SocketError> {
-        blocking(timeout, |waiter| self.take(max, waiter))
+        blocking(timeout, |waiter| {
+            self.take(waiter, |t| take_received(t, max))
+        })
     }
 
-    fn take(&self, max: usize, waiter: Option<&Waker>) -> Result<Chain, SocketError> {
+    /// Takes something from the receive buffer, as `f` does it.
+    #[inline]
+    fn take<R>(
+        &self,
+        waiter: Option<&Waker>,
+        f: impl FnOnce(&mut Tcb) -> Result<R, SocketError>,
+    ) -> Result<R, SocketError> {
         let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
-        let chain = take_received(&mut t, max).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
+        let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
         // The window only needs a word to the peer when it was nearly closed.
         let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.rcvbuf.hiwat / 4;
         drop(t);
@@ -177,7 +189,26 @@ impl TcpStream {
         if tell {
             self.stack.enter(|batch| batch.touch(&self.pcb));
         }
-        Ok(chain)
+        Ok(taken)
+    }
+
+    /// Copies out what was received: a little of it at once, since its mbufs would be moved about for longer; more
+    /// when the connection is unlocked.
+    fn read(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
+        let mut moved = Chain::new();
+        let n = self.take(waiter, |t| {
+            let chain = &mut t.rcvbuf.chain;
+            let n = chain.len().min(buf.len());
+            if !(1..=COPIED_LOCKED).contains(&n) {
+                moved = take_received(t, buf.len())?;
+                return Ok(moved.len());
+            }
+            chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
+            chain.trim_front(n);
+            Ok(n)
+        })?;
+        moved.copy_to(0, buf.get_mut(..moved.len()).unwrap_or_default());
+        Ok(n)
     }
 
     /// Copies received bytes to `buf`; 0 is the peer's end of file.
@@ -185,7 +216,7 @@ impl TcpStream {
     /// # Errors
     /// As [`TcpStream::recv_chain`].
     pub fn recv(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
-        Ok(copy_out(&self.recv_chain(buf.len())?, buf))
+        self.read(buf, None)
     }
 
     /// As [`TcpStream::recv`], waiting for something to come.
@@ -197,10 +228,7 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        Ok(copy_out(
-            &self.recv_chain_blocking(buf.len(), timeout)?,
-            buf,
-        ))
+        blocking(timeout, |waiter| self.read(buf, waiter))
     }
 
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
@@ -348,11 +376,6 @@ fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
     if let (SocketError::WouldBlock, Some(waiter)) = (error, waiter) {
         t.wakers.add(waiter);
     }
-}
-
-fn copy_out(chain: &Chain, buf: &mut [u8]) -> usize {
-    chain.copy_to(0, buf.get_mut(..chain.len()).unwrap_or_default());
-    chain.len()
 }
 
 fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
@@ -508,3 +531,6 @@ fn open(stack: &Arc<Inner>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketE
     }
     Err(SocketError::AddrInUse)
 }
+
+#[cfg(test)]
+mod tests;

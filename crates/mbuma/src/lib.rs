@@ -90,6 +90,7 @@ mod ip4;
 mod netisr;
 mod route;
 pub mod runtime;
+mod rx_queue;
 pub mod socket;
 mod stack;
 mod tcp;
@@ -103,6 +104,7 @@ pub use icmp::Unreach;
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use netisr::{Dispatch, NetisrConfig, Protocol, WorkStats};
 pub use route::{RouteEntry, RouteError, RouteKind};
+pub use rx_queue::RxQueue;
 pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]

@@ -14,27 +14,26 @@
 //! Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM); each layer's state has its own.
 
 use std::fmt;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use kern::{Clock, Counter, Cpus, GiantGuard, LockClass, Mutex, Random, RmLock, Time, order};
-use mbuf::{MbufPool, Mbufq, PoolStats};
+use mbuf::{MbufPool, PoolStats};
 use uma::ZoneError;
 use wire::MacAddr;
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::device::{Budget, Device};
+use crate::device::Device;
 use crate::drops::{DropReason, Drops};
+use crate::ether::arp;
 use crate::ether::arp::Neighbours;
-use crate::ether::{self, arp};
 use crate::giant::{ComponentStats, Components, GiantStats};
 use crate::icmp::IcmpState;
 use crate::ifnet::planted::{Bug, planted};
-use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet, Queue};
+use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet};
 use crate::ip4::{Ip4State, loopback};
 use crate::netisr::{self, Netisr, Protocol, WorkStats};
 use crate::route::Routes;
@@ -112,7 +111,7 @@ impl Inner {
     }
 
     /// Calls one of `ifp`'s devices: without Giant, or under it if the device needs that.
-    fn outward<R>(&self, ifp: &Ifnet, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn outward<R>(&self, ifp: &Ifnet, call: impl FnOnce() -> R) -> R {
         self.config.giant.call_outward(&ifp.component, call)
     }
 
@@ -275,53 +274,6 @@ impl Stack {
         self.0.random(|r| r.fill(&mut bytes));
         bytes[0] = (bytes[0] & 0xfc) | 0x02;
         MacAddr(bytes)
-    }
-
-    /// Takes in what the device has received, within `budget`, and runs it through the stack.
-    /// Says whether more may be waiting.
-    ///
-    /// # Errors
-    /// The device is gone or broken, or there is no such interface.
-    pub fn poll_interface(&self, index: IfIndex, budget: Budget) -> io::Result<bool> {
-        self.poll_queue(index, 0, budget)
-    }
-
-    /// The same for one of several queues, each of which may be polled by another thread.
-    ///
-    /// # Errors
-    /// As [`Stack::poll_interface`], or there is no such queue.
-    pub fn poll_queue(&self, index: IfIndex, queue: usize, budget: Budget) -> io::Result<bool> {
-        let Some(ifp) = self.0.interface(index) else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "no such interface"));
-        };
-        let Some(Queue { device, .. }) = ifp.queues.get(queue) else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "no such queue"));
-        };
-        let mut frames = Mbufq::new();
-        let more = self.0.outward(&ifp, || device.receive(&mut frames, budget));
-        // Whoever looks for more mostly finds nothing: that is no entry.
-        if !frames.is_empty() {
-            self.0.enter(|batch| {
-                for frame in frames {
-                    ether::input::run(batch, &ifp, frame);
-                }
-            });
-        }
-        for (reason, n) in self.0.outward(&ifp, || device.take_drops()) {
-            self.0.received.add(n);
-            self.0.drops.add(reason, n);
-        }
-        more
-    }
-
-    /// Hands one frame in as if `index` had received it: for devices that push instead of being
-    /// polled, and for tests.
-    pub fn input(&self, index: IfIndex, frame: mbuf::Packet) {
-        let Some(ifp) = self.0.interface(index) else {
-            self.0.received.inc();
-            return self.0.drops.count(DropReason::NoInterface);
-        };
-        self.0.enter(|batch| ether::input::run(batch, &ifp, frame));
     }
 
     /// Handles packets that wait for any CPU, and runs timers that are due, of all CPUs. Returns when the next

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kern::Time;
 use mbuma::device::Budget;
-use mbuma::{IfIndex, Stack};
+use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
 use super::crew::Phase;
@@ -36,7 +36,8 @@ const BUDGET: Budget = Budget {
 /// One of those who serve a guest: its queue of the TAP, and the connections that came by it.
 pub(super) struct Worker {
     pub(super) shared: Shared,
-    pub(super) index: IfIndex,
+    /// What came from the guest by this worker's TAP.
+    pub(super) inward: RxQueue,
     pub(super) connections: Connections,
     /// Shows that the loop goes round.
     pub(super) pulse: Arc<Pulse>,
@@ -184,9 +185,7 @@ impl Worker {
             }
         }
         if round.tap_ready {
-            let Shared { stack, worker, .. } = &self.shared;
-            let more = stack.poll_queue(self.index, *worker, BUDGET);
-            round.tap_ready = more.map_err(tap_error)?;
+            round.tap_ready = self.inward.poll(BUDGET).map_err(tap_error)?;
         }
         if due.is_some_and(|at| at <= self.shared.now()) {
             self.run_timers(round);

@@ -112,15 +112,18 @@ fn workers(
     let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
     let front = front(&all[0], index, fixed, opts)?;
-    let worker = |shared| Worker {
-        connections: Connections::new(&shared, &interceptor),
-        pulse: Arc::default(),
-        front: None,
-        told: 0,
-        index,
-        shared,
+    let worker = |shared: Shared| {
+        let inward = shared.stack.rx_queue(index, shared.worker);
+        Ok(Worker {
+            connections: Connections::new(&shared, &interceptor),
+            pulse: Arc::default(),
+            front: None,
+            told: 0,
+            inward: inward.map_err(Error::io("finding the TAP's queue"))?,
+            shared,
+        })
     };
-    let mut workers: Vec<Worker> = all.into_iter().map(worker).collect();
+    let mut workers: Vec<Worker> = all.into_iter().map(worker).collect::<Result<_, Error>>()?;
     let knockers = workers.iter().map(|w| w.connections.knocker()).collect();
     interceptor.set_waker(Some(Door::waker(crew, clock, knockers)));
     let others = workers.split_off(1);

@@ -15,7 +15,7 @@ use kern::Random;
 use mbuf::Chain;
 use mbuma::device::Budget;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-use mbuma::{Config, IfConfig, IfIndex, Stack, State, TcpStream};
+use mbuma::{Config, IfConfig, RxQueue, Stack, State, TcpStream};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ pub(crate) struct OurEnd {
 
 /// Where packets come in that nobody else takes in.
 struct Inlet {
-    index: IfIndex,
+    queue: RxQueue,
     mark: Arc<Mark>,
     /// The last look said that there may be more.
     more: bool,
@@ -74,11 +74,11 @@ impl Wake for Mark {
 }
 
 impl Inlet {
-    fn run(&mut self, stack: &Stack) {
+    fn run(&mut self) {
         // A read first: the line stays shared while nothing comes.
         let marked = self.mark.0.load(Ordering::Relaxed);
         if self.more || (marked && self.mark.0.swap(false, Ordering::Acquire)) {
-            self.more = stack.poll_interface(self.index, ALL).unwrap_or(false);
+            self.more = self.queue.poll(ALL).unwrap_or(false);
         }
     }
 }
@@ -101,9 +101,7 @@ pub(crate) fn connected(setup: Setup) -> [OurEnd; 2] {
         .tcp_connect(ANY, SERVER)
         .expect("a new stack has a port");
     let server = loop {
-        for (inlet, stack) in inlets.iter_mut().zip(&stacks) {
-            inlet.iter_mut().for_each(|inlet| inlet.run(stack));
-        }
+        inlets.iter_mut().flatten().for_each(Inlet::run);
         if client.state() == State::Established
             && let Some(server) = listener.accept()
         {
@@ -140,8 +138,9 @@ fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<I
             stack.attach(Arc::new(Sums::new(plug, work)), config)
         }
     };
+    let queue = stack.rx_queue(index, 0).expect("just attached");
     let more = false;
-    Some(Inlet { index, mark, more })
+    Some(Inlet { queue, mark, more })
 }
 
 impl OurEnd {
@@ -189,7 +188,7 @@ impl End for OurEnd {
 
     fn turn(&mut self) {
         if let Some(inlet) = &mut self.inlet {
-            inlet.run(&self.stack);
+            inlet.run();
         }
         self.turns += 1;
         if self.turns.is_multiple_of(TURNS_A_TICK) {

@@ -1,0 +1,118 @@
+//! A receive queue of an interface, and who takes in what it has received.
+//!
+//! Called by: whoever drives a stack. Calls: the device, with no lock but Giant; ether/input, inside of a
+//! [`Batch`](crate::batch::Batch).
+//!
+//! Who polls again and again keeps an [`RxQueue`]: looking the interface up and counting a reference to it each
+//! time costs a small packet more than its frame does.
+//!
+//! Invariant: once the interface is detached, an [`RxQueue`] of it gives nothing but an error: its index is no
+//! other interface's, and neither is this. Locks: none here.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use mbuf::{Mbufq, Packet};
+
+use crate::device::Budget;
+use crate::drops::DropReason;
+use crate::ether;
+use crate::ifnet::{IfIndex, Ifnet};
+use crate::stack::{Inner, Stack};
+
+/// One of an interface's receive queues, which may be polled from any thread. The device lives at least as long.
+#[derive(Clone)]
+pub struct RxQueue {
+    stack: Arc<Inner>,
+    ifp: Arc<Ifnet>,
+    /// It has as many.
+    queue: usize,
+}
+
+impl RxQueue {
+    /// Takes in what the queue has received, within `budget`, and runs it through the stack. Says whether more
+    /// may be waiting.
+    ///
+    /// # Errors
+    /// The device is broken, or the interface is gone: nothing will come any more.
+    pub fn poll(&self, budget: Budget) -> io::Result<bool> {
+        let Self { stack, ifp, queue } = self;
+        if ifp.is_detached() {
+            return Err(not_found("no such interface any more"));
+        }
+        let device = &ifp.queues[*queue].device;
+        let mut frames = Mbufq::new();
+        let more = stack.outward(ifp, || device.receive(&mut frames, budget));
+        // Whoever looks for more mostly finds nothing: that is no entry.
+        if !frames.is_empty() {
+            stack.enter(|batch| {
+                for frame in frames {
+                    ether::input::run(batch, ifp, frame);
+                }
+            });
+        }
+        for (reason, n) in stack.outward(ifp, || device.take_drops()) {
+            stack.received.add(n);
+            stack.drops.add(reason, n);
+        }
+        more
+    }
+}
+
+impl fmt::Debug for RxQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = (&self.ifp.name, self.queue);
+        f.debug_tuple("RxQueue").field(&of).finish()
+    }
+}
+
+fn not_found(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, what)
+}
+
+impl Stack {
+    /// Takes in what the device has received, within `budget`, and runs it through the stack.
+    /// Says whether more may be waiting.
+    ///
+    /// # Errors
+    /// The device is gone or broken, or there is no such interface.
+    pub fn poll_interface(&self, index: IfIndex, budget: Budget) -> io::Result<bool> {
+        self.poll_queue(index, 0, budget)
+    }
+
+    /// The same for one of several queues, each of which may be polled by another thread.
+    ///
+    /// # Errors
+    /// As [`Stack::poll_interface`], or there is no such queue.
+    pub fn poll_queue(&self, index: IfIndex, queue: usize, budget: Budget) -> io::Result<bool> {
+        self.rx_queue(index, queue)?.poll(budget)
+    }
+
+    /// A queue of an interface, for who polls it again and again: [`RxQueue::poll`] looks nothing up.
+    ///
+    /// # Errors
+    /// There is no such interface, or it has no such queue.
+    pub fn rx_queue(&self, index: IfIndex, queue: usize) -> io::Result<RxQueue> {
+        let ifp = self.0.interface(index);
+        let ifp = ifp.ok_or_else(|| not_found("no such interface"))?;
+        if queue >= ifp.queues.len() {
+            return Err(not_found("no such queue"));
+        }
+        let stack = Arc::clone(&self.0);
+        Ok(RxQueue { stack, ifp, queue })
+    }
+
+    /// Hands one frame in as if `index` had received it: for devices that push instead of being
+    /// polled, and for tests.
+    pub fn input(&self, index: IfIndex, frame: Packet) {
+        let Some(ifp) = self.0.interface(index) else {
+            self.0.received.inc();
+            return self.0.drops.count(DropReason::NoInterface);
+        };
+        self.0.enter(|batch| ether::input::run(batch, &ifp, frame));
+    }
+}
+
+#[cfg(test)]
+mod tests;

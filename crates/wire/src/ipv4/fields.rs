@@ -96,18 +96,27 @@ impl Ipv4Fields<'_> {
         assert!(total_len.is_some(), "IPv4 packet exceeds 65535 bytes");
         let mut header = self.fixed_part(header_len, total_len.unwrap_or_default());
 
+        let mut sum = self.sum(&header);
+        let (fixed, rest) = out.split_at_mut(Ipv4Header::LEN);
+        if !self.options.is_empty() {
+            self.emit_options(header_len, rest, &mut sum);
+        }
+        header.set_checksum(sum.finish());
+        emit::put(fixed, header.as_bytes());
+        header_len
+    }
+
+    /// Writes what hardly any packet has, padded, and adds it to the sum.
+    #[cold]
+    fn emit_options(&self, header_len: usize, out: &mut [u8], sum: &mut Checksum) {
         let mut options = [0; 40];
         let (options, _) = options.split_at_mut(header_len.saturating_sub(Ipv4Header::LEN));
         options
             .iter_mut()
             .zip(self.options)
             .for_each(|(to, from)| *to = *from);
-        let mut sum = self.sum(&header);
         sum.add_bytes(options);
-        header.set_checksum(sum.finish());
-
-        let (fixed, rest) = out.split_at_mut(Ipv4Header::LEN);
-        emit::put(fixed, header.as_bytes()).saturating_add(emit::put(rest, options))
+        emit::put(out, options);
     }
 
     /// The sum of the fixed part's fields: of its bytes, before they are bytes.

@@ -135,8 +135,13 @@ impl TcpOptions {
                 shift.min(TcpOptions::WINDOW_SCALE_MAX),
             ]);
         }
-        self.emit_sack_permitted_and_timestamps(&mut cursor);
-        self.emit_sack(&mut cursor);
+        // Out of line, and most segments have none.
+        if self.sack_permitted || self.timestamps.is_some() {
+            self.emit_sack_permitted_and_timestamps(&mut cursor);
+        }
+        if !self.sack.is_empty() {
+            self.emit_sack(&mut cursor);
+        }
         cursor.len
     }
 

@@ -120,7 +120,13 @@ impl Congestion {
 
     /// Nothing was sent for a timeout: what the window knew is old (RFC 5681 4.1).
     pub(crate) fn restart_after_idle(&mut self, segments: u32) {
-        self.cwnd = self.cwnd.min(self.mss * segments);
+        self.cwnd = self.cwnd.min(self.restart_window(segments));
+    }
+
+    /// What is left of a window after that, at most.
+    #[doc(alias = "RW")]
+    pub(crate) fn restart_window(&self, segments: u32) -> u32 {
+        self.mss * segments
     }
 
     /// The path carries less than was thought.

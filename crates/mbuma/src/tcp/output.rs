@@ -154,13 +154,16 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
         return None;
     }
     let waiting = t.data_end().since(t.snd_nxt);
+    if waiting == 0 {
+        return None;
+    }
     let right = t.snd_una + t.snd_wnd.min(t.cc.cwnd);
     let window = if right.after(t.snd_nxt) {
         right.since(t.snd_nxt)
     } else {
         0
     };
-    let len = whole_segments(t, waiting.min(window).min(payload_max(t)), waiting);
+    let len = whole_segments(t, waiting.min(window), waiting);
     if len == 0 || !worth_sending(t, len, waiting) {
         return None;
     }
@@ -181,9 +184,15 @@ fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.mss).max(t.mss)
 }
 
-/// More than one segment goes in whole ones; what is left over is judged by itself next time.
+/// More than one segment goes in whole ones, as far as one packet takes them; what is left over is judged by itself
+/// next time.
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
-    if len > t.mss && (len < waiting || !t.nodelay) {
+    // Before anything is divided: a small message is this.
+    if len <= t.mss {
+        return len;
+    }
+    let len = len.min(payload_max(t));
+    if len < waiting || !t.nodelay {
         len - len % t.mss
     } else {
         len
@@ -360,7 +369,9 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
 fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.snd_una == t.snd_max;
-    if idle && batch.now > t.rtt.expires(t.last_sent, config) {
+    // A window that never grew, as who sends little has, stays what it is: its time need not be worked out.
+    let grown = t.cc.cwnd > t.cc.restart_window(config.initial_window);
+    if idle && grown && batch.now > t.rtt.expires(t.last_sent, config) {
         t.cc.restart_after_idle(config.initial_window);
     }
 }

@@ -268,8 +268,9 @@ fn start_server(at: &Namespace, scratch: &Path) -> io::Result<(Child, &'static s
     let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if found("nginx") {
         let dir = scratch.display();
+        // It gives its directories to its user, and in a namespace of an ordinary user's there is only root.
         let config = format!(
-            "daemon off; master_process off; pid {dir}/pid; error_log {dir}/errors; events {{}} \
+            "user root; daemon off; master_process off; pid {dir}/pid; error_log {dir}/errors; events {{}} \
              http {{ access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; \
              fastcgi_temp_path {dir}; uwsgi_temp_path {dir}; scgi_temp_path {dir}; \
              server {{ listen {SERVER}:{PORT}; root {dir}; }} }}"

@@ -68,7 +68,7 @@ use slot::{LOADED, PREVIOUS, Slot};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::count as cpus;
 #[cfg(not(any(loom, shuttle)))]
-use kern::cpu::current as current_cpu;
+pub(crate) use kern::cpu::current as current_cpu;
 #[cfg(not(any(loom, shuttle)))]
 use kern::rseq::{area_offset, fence};
 #[cfg(all(test, any(loom, shuttle)))]
@@ -76,9 +76,11 @@ pub(crate) use section::blind;
 #[cfg(any(loom, shuttle))]
 pub(crate) use section::cpus;
 #[cfg(any(loom, shuttle))]
+pub(crate) use section::current_cpu;
+#[cfg(any(loom, shuttle))]
 pub use section::run_on;
 #[cfg(any(loom, shuttle))]
-use section::{area_offset, current_cpu, fence};
+use section::{area_offset, fence};
 
 mod drain;
 mod locked;

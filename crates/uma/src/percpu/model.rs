@@ -81,7 +81,7 @@ pub(crate) fn cpus() -> usize {
     CPUS
 }
 
-pub(super) fn current_cpu() -> usize {
+pub(crate) fn current_cpu() -> usize {
     CPU.with(Cell::get)
 }
 

@@ -1,0 +1,70 @@
+//! Which of the buckets that wait is handed out.
+//!
+//! The buckets hold one item each, which is known by its address and never touched.
+
+use super::{Depot, Owned, Room};
+use crate::bucket::Pushed;
+use crate::percpu::cpus;
+use core::ptr::NonNull;
+
+const CPU: usize = 3;
+
+fn item(n: usize) -> NonNull<u8> {
+    NonNull::without_provenance(n.try_into().expect("not 0"))
+}
+
+fn bucket_of(n: usize, depot: &mut Depot) -> Owned {
+    let mut bucket = depot.make().expect("memory");
+    assert_eq!(bucket.push(item(n)), Pushed::Done);
+    bucket
+}
+
+/// A depot in which three buckets wait that this CPU brought, one after the other.
+fn depot_from(cpu: usize) -> Depot {
+    let mut depot = Depot::new(2, 100);
+    for n in 1..=3 {
+        let bucket = bucket_of(n, &mut depot);
+        depot.push(bucket);
+    }
+    depot.filler = cpu;
+    depot
+}
+
+/// Takes all that is there.
+fn taken(depot: &mut Depot, cpu: usize) -> Vec<usize> {
+    let mut items = Vec::new();
+    while let Some(mut bucket) = depot.next_filled(cpu) {
+        items.extend(bucket.pop().map(|item| item.addr().get()));
+        depot.push(bucket);
+        assert!(depot.is_valid());
+    }
+    assert_eq!(depot.len(), 0);
+    items
+}
+
+/// Fails if a CPU that uses its own items again gets cold ones.
+#[test]
+fn a_cpus_own_come_back_last_in_first_out() {
+    let mut depot = depot_from(CPU);
+    assert_eq!(taken(&mut depot, CPU), [3, 2, 1]);
+}
+
+/// Fails if a CPU gets what another one freed just now, while older ones wait.
+#[test]
+fn another_cpus_come_first_in_first_out() {
+    let mut depot = depot_from(CPU);
+    assert_eq!(taken(&mut depot, CPU + 1), [1, 2, 3]);
+}
+
+/// Fails if a free does not say where it happens.
+#[test]
+fn who_brings_a_full_one_is_known() {
+    let mut depot = depot_from(usize::MAX);
+    let full = bucket_of(4, &mut depot);
+    let Room::Bucket(empty) = depot.make_room(Some(full)) else {
+        panic!("there is room")
+    };
+    assert!(depot.filler < cpus());
+    depot.push(empty);
+    assert_eq!(taken(&mut depot, usize::MAX), [1, 2, 3, 4]);
+}

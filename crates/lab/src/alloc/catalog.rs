@@ -12,6 +12,7 @@ use super::designs::{
 };
 use super::subject::Subject;
 pub(crate) use crate::harness::choice::Kind;
+use crate::harness::ring::RING_ITEMS;
 use std::fmt;
 use std::str::FromStr;
 use uma::NoHooks;
@@ -145,10 +146,26 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<returned::Returned>,
+        make: make::<returned::Returned<{ returned::FEW }, false>>,
         ..floor(
             "ring-back",
             "the least of a pool: 1024 items, back by a second ring",
+            &[Case::ProdCons],
+        )
+    },
+    Entry {
+        make: make::<returned::Returned<{ returned::FEW }, true>>,
+        ..floor(
+            "ring-back-ctor",
+            "the same with the constructor that ours have",
+            &[Case::ProdCons],
+        )
+    },
+    Entry {
+        make: make::<returned::Returned<RING_ITEMS, true>>,
+        ..floor(
+            "ring-long-ctor",
+            "the same with 4096 items, as many as ring-only has",
             &[Case::ProdCons],
         )
     },

@@ -1,13 +1,16 @@
 //! No allocator either: a few items that go back to the producer by a ring of pointers, oldest first.
 //!
 //! It is the least that any pool moves between the two CPUs in the producer and consumer case: what `recycled.rs`
-//! moves, and the way back. It has neither caches nor slabs nor a lock nor statistics, runs no constructor, and serves
+//! moves, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves
 //! one producer and one consumer.
 //!
 //! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that are
 //! 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
-//! comes after [`ITEMS`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
+//! comes after [`FEW`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
 //! line, which must be taken from it.
+//!
+//! So there is a longer row as well, of as many items as `recycled.rs` has; and both with our constructor, whose stores
+//! go to a line that the other CPU has, and wait for it in their order.
 //!
 //! Invariants: an item is in the row, in the ring of the case, or in somebody's hands. Only the producer writes
 //! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.
@@ -15,17 +18,18 @@
 use super::Padded;
 use super::pages::Pages;
 use crate::alloc::design::{Absent, Block, Design};
+use crate::alloc::header;
 use crate::harness::ring::{RING_BATCH, wait_until};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Items that there are: what is on its way, and as many again.
-const ITEMS: usize = 4 * RING_BATCH;
+pub(crate) const FEW: usize = 4 * RING_BATCH;
 /// Items that are given back at once: a bucket of ours.
 const SHOWN: usize = 64;
 
 /// The items, and the row in which they come back.
-pub(crate) struct Returned {
+pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool> {
     row: Box<[AtomicPtr<u8>]>,
     taken: Padded<AtomicUsize>,
     given: Padded<AtomicUsize>,
@@ -36,13 +40,13 @@ pub(crate) struct Returned {
 
 const _: () = assert!(RING_BATCH.is_multiple_of(SHOWN), "all come back");
 
-impl Design for Returned {
+impl<const ITEMS: usize, const CTOR: bool> Design for Returned<ITEMS, CTOR> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
         let pages = Pages::reserve()?;
         let first = pages.address(0);
-        // SAFETY: 1024 items of at most 2 KiB end within the range.
+        // SAFETY: 4096 items of at most 2 KiB end within the range.
         let item = |turn| unsafe { first.add(turn * size) };
         Ok(Self {
             row: (0..ITEMS)
@@ -66,7 +70,12 @@ impl Design for Returned {
         self.taken.0.store(turn + 1, Ordering::Relaxed);
         let item = self.row[turn % ITEMS].load(Ordering::Relaxed);
         // SAFETY: the row begins with items, and only items are put into it.
-        Block(unsafe { NonNull::new_unchecked(item) })
+        let item = unsafe { NonNull::new_unchecked(item) };
+        if CTOR {
+            // SAFETY: it was given back, or never given out.
+            unsafe { header::construct(item) };
+        }
+        Block(item)
     }
 
     #[inline]

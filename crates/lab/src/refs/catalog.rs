@@ -5,7 +5,7 @@
 use super::design::{Absent, Design, Shape};
 use super::designs::{
     Mbufs, arc::Arcs, arc_boxed::ArcBoxed, bytes::Shares, counted::Counted, leader::Leader,
-    mbuma::Mbuma, proxy::Proxy, reference::References, ring::Ring,
+    mbuma::Mbuma, packets::Packets, proxy::Proxy, reference::References, ring::Ring,
 };
 use super::subject::{Of, Subject};
 use crate::harness::choice::Kind;
@@ -36,6 +36,13 @@ pub(crate) const CATALOG: &[Entry] = &[
         about: "the mbuf crate's chains, as its users have them",
         note: "",
         make: make::<Mbuma>,
+    },
+    Entry {
+        name: "mbuma-packet",
+        kind: Kind::Ours,
+        about: "its packets, copied by m_copypacket: a handle is one address",
+        note: "",
+        make: make::<Packets>,
     },
     Entry {
         name: "counted",

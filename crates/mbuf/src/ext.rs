@@ -24,19 +24,14 @@ use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{Ordering, fence};
 
-use kern::prim::thread;
 use uma::RawZoneRef;
 
 use crate::error::NoBufs;
 use crate::planted::{Bug, planted};
-use crate::pool::{ClusterSize, Reclaimed, Zones};
+use crate::pool::{ClusterSize, Fresh, Zones};
 use crate::refs::{First, Refs, Release};
 
 mod pages;
-
-/// How often to look again for clusters of free packets that are in other threads' hands. They come
-/// long before that.
-const LOOKS_MAX: usize = 2000;
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///
@@ -63,46 +58,28 @@ unsafe impl Send for Ext {}
 unsafe impl Sync for Ext {}
 
 impl Ext {
-    /// A fresh cluster.
+    /// A fresh cluster. Refused only if all that there may be are in use.
     #[inline]
     #[track_caller]
     pub(crate) fn cluster(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        Self::cluster_unless_short(zones, size)
-            .or_else(|error| Self::cluster_again(zones, size, error))
+        Ok(Self::over(zones.alloc_cluster(size)?, size))
     }
 
-    /// The same, where none was left: free packets may be what holds all the clusters there are, on
-    /// some CPU or in some thread's hands.
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn cluster_again(zones: &Zones, size: ClusterSize, error: NoBufs) -> Result<Self, NoBufs> {
-        if planted(Bug::Impatient) {
-            return Err(error);
-        }
-        for _ in 0..LOOKS_MAX {
-            let reclaimed = zones.reclaim_packets();
-            let again = Self::cluster_unless_short(zones, size);
-            if again.is_ok() || reclaimed == Reclaimed::All || planted(Bug::Hasty) {
-                return again;
-            }
-            thread::yield_now();
-        }
-        Err(error)
+    /// The same for a packet on its way into its zone's caches, which others wait for: may be refused
+    /// while clusters are free elsewhere.
+    pub(crate) fn cluster_near(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
+        Ok(Self::over(zones.alloc_cluster_near(size)?, size))
     }
 
-    /// A fresh cluster, if there is one that no free packet holds.
     #[inline]
-    #[track_caller]
-    pub(crate) fn cluster_unless_short(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
-        let (buf, First { refs, elsewhere }, zone) = zones.alloc_cluster(size)?;
-        Ok(Self {
+    fn over((buf, First { refs, elsewhere }, zone): Fresh, size: ClusterSize) -> Self {
+        Self {
             buf: buf.as_ptr(),
             refs,
             zone: Some(zone),
             size: size.bytes() as u32,
             elsewhere: u32::from(elsewhere),
-        })
+        }
     }
 
     /// The bytes that `owner` holds. They may be no more than fit 32 bits.

@@ -27,10 +27,8 @@ pub(crate) enum Bug {
     GreedyPacket,
     /// A packet's mbuf goes back without word that its cluster is gone: `mbuf/free.rs`.
     Silent,
-    /// Who wants a cluster does not ask for those of free packets: `ext.rs`, `cluster`.
-    Impatient,
-    /// Nor waits for those that are in another thread's hands: `ext.rs`, `cluster_again`.
-    Hasty,
+    /// The packet zone does not say that its free items hold clusters: `pool.rs`.
+    Unheld,
 }
 
 /// Whether to make this mistake.

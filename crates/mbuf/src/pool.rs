@@ -22,11 +22,11 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
 
-use uma::{Drained, Hooks, RawZone, RawZoneRef, WeakZone, ZoneError, ZoneStats};
+use uma::{Hooks, RawZone, RawZoneRef, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
+use crate::planted::{Bug, planted};
 use crate::raw::MSIZE;
 use crate::refs::{First, Refs};
 use crate::tag::TAG_SIZE;
@@ -73,28 +73,14 @@ pub(crate) struct Zones {
     mbufs: Given<RawZoneRef<Zones>>,
     /// The same, for packets.
     packets: Given<RawZoneRef<Packets>>,
-    /// To take back what free packets hold.
-    packets_weak: OnceLock<WeakZone>,
     clusters: [RawZone; ClusterSize::ALL.len()],
     tags: RawZone,
     /// Free packets that have no cluster.
     bare: AtomicUsize,
-    /// Not 0: a thread takes back what free packets hold.
-    reclaiming: kern::prim::AtomicUsize,
     pub(crate) stats: Stats,
 }
 
 impl Hooks for Zones {}
-
-/// What of the free packets' clusters [`Zones::reclaim_packets`] got back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "what is missing comes back in a moment"]
-pub(crate) enum Reclaimed {
-    /// All of them.
-    All,
-    /// Some may be in another thread's hands.
-    Partly,
-}
 
 impl Zones {
     /// The zone that mbufs come from.
@@ -123,38 +109,18 @@ impl Zones {
         Ok(unsafe { self.mbufs().alloc()? })
     }
 
-    /// A cluster, its count, which is 1, whether another CPU has it in its caches, and the zone that it goes back to.
+    /// A cluster.
     #[inline]
     #[track_caller]
-    pub(crate) fn alloc_cluster(
-        &self,
-        size: ClusterSize,
-    ) -> Result<(NonNull<u8>, First, RawZoneRef), NoBufs> {
+    pub(crate) fn alloc_cluster(&self, size: ClusterSize) -> Result<Fresh, NoBufs> {
         let zone = &self.clusters[size as usize];
-        let buf = zone.alloc()?;
-        // SAFETY: `buf` is a live item of this zone, which was built with counts.
-        let refs = unsafe { zone.counts(buf) };
-        Ok((buf, Refs::begin(refs), zone.as_ref_ptr()))
+        Ok(begin(zone, zone.alloc()?))
     }
 
-    /// Gets back what free packets hold: an allocation must not fail for want of what is free. One
-    /// thread at a time: two that drain are inside the zone, and each would take the other for one
-    /// that has packets in its hands.
-    #[cold]
-    pub(crate) fn reclaim_packets(&self) -> Reclaimed {
-        let Some(packets) = self.packets_weak.get() else {
-            return Reclaimed::All;
-        };
-        // Acquire and Release: what the one before got back is seen by the next.
-        if self.reclaiming.swap(1, Ordering::Acquire) != 0 {
-            return Reclaimed::Partly;
-        }
-        let drained = packets.drain_caches();
-        self.reclaiming.store(0, Ordering::Release);
-        match drained {
-            Drained::Partly => Reclaimed::Partly,
-            Drained::All | Drained::Gone => Reclaimed::All,
-        }
+    /// The same, if one is near: see [`RawZone::alloc_near`].
+    pub(crate) fn alloc_cluster_near(&self, size: ClusterSize) -> Result<Fresh, NoBufs> {
+        let zone = &self.clusters[size as usize];
+        Ok(begin(zone, zone.alloc_near()?))
     }
 
     /// A packet is being freed whose cluster stays with others.
@@ -173,6 +139,17 @@ impl Zones {
     }
 }
 
+/// A cluster just allocated, its count, which is 1, whether another CPU has it in its caches, and the
+/// zone that it goes back to.
+pub(crate) type Fresh = (NonNull<u8>, First, RawZoneRef);
+
+#[inline]
+fn begin(zone: &RawZone, buf: NonNull<u8>) -> Fresh {
+    // SAFETY: `buf` is a live item of this zone, which was built with counts.
+    let refs = unsafe { zone.counts(buf) };
+    (buf, Refs::begin(refs), zone.as_ref_ptr())
+}
+
 /// A set of zones to take mbufs and clusters from: a cheap handle, to be cloned freely.
 ///
 /// It is a handle of the packet zone, which keeps the others.
@@ -182,16 +159,28 @@ pub struct MbufPool(RawZone<Packets>);
 impl MbufPool {
     /// Makes the zones. Nothing but address space is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
+        let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
+        let packets = Self::make_packets(&mbufs)?;
+        let zones = mbufs.hooks();
+        // SAFETY: nobody has an mbuf of these zones, or has had the pool, yet.
+        unsafe { zones.mbufs.give(mbufs.as_ref_ptr()) };
+        // SAFETY: as above.
+        unsafe { zones.packets.give(packets.as_ref_ptr()) };
+        Ok(Self(packets))
+    }
+
+    // Each with a frame of its own: threads of a model have small stacks.
+    #[inline(never)]
+    fn make_zones(config: PoolConfig) -> Result<Zones, ZoneError> {
         let zone = |size: ClusterSize| {
             RawZone::builder(size.zone_name(), layout(size.bytes(), size.align()))
                 .limit(config.cluster_bytes_max / size.bytes())
                 .refcounts()
                 .build()
         };
-        let zones = Zones {
+        Ok(Zones {
             mbufs: Given::nothing(),
             packets: Given::nothing(),
-            packets_weak: OnceLock::new(),
             clusters: [
                 zone(ClusterSize::K2)?,
                 zone(ClusterSize::K4)?,
@@ -202,25 +191,27 @@ impl MbufPool {
                 .limit(config.mbufs_max)
                 .build()?,
             bare: AtomicUsize::new(0),
-            reclaiming: kern::prim::AtomicUsize::new(0),
             stats: Stats::default(),
-        };
-        let mbufs = RawZone::builder("mbuf", layout(MSIZE, MSIZE))
+        })
+    }
+
+    #[inline(never)]
+    fn make_mbufs(config: PoolConfig, zones: Zones) -> Result<RawZone<Zones>, ZoneError> {
+        RawZone::builder("mbuf", layout(MSIZE, MSIZE))
             .limit(config.mbufs_max)
             .hooks(zones)
-            .build()?;
-        let hooks = Packets {
-            mbufs: mbufs.clone(),
+            .build()
+    }
+
+    #[inline(never)]
+    fn make_packets(mbufs: &RawZone<Zones>) -> Result<RawZone<Packets>, ZoneError> {
+        let packets = mbufs.secondary("packet");
+        let packets = match planted(Bug::Unheld) {
+            false => packets.holding(&mbufs.hooks().clusters[ClusterSize::K2 as usize]),
+            true => packets,
         };
-        let packets = mbufs.secondary("packet").hooks(hooks).build()?;
-        let zones = mbufs.hooks();
-        // SAFETY: nobody has an mbuf of these zones, or has had the pool, yet.
-        unsafe { zones.mbufs.give(mbufs.as_ref_ptr()) };
-        // SAFETY: as above.
-        unsafe { zones.packets.give(packets.as_ref_ptr()) };
-        let fresh = zones.packets_weak.set(WeakZone::from(&packets)).is_ok();
-        debug_assert!(fresh, "nobody else has set it");
-        Ok(Self(packets))
+        let mbufs = mbufs.clone();
+        packets.hooks(Packets { mbufs }).build()
     }
 
     #[inline]

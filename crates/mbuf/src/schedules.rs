@@ -140,6 +140,16 @@ impl World {
         Ok(packet)
     }
 
+    /// A packet over a cluster that did not come with its mbuf; `bytes` are more than fit an mbuf.
+    fn cluster(&self, bytes: &[u8]) -> Kept<Packet> {
+        let mut packet = Kept::new(Packet::new(&self.pool).expect("few are in use"));
+        let room = packet.prepend(bytes.len());
+        room.expect("fewer are in use than may be")
+            .copy_from_slice(bytes);
+        check_bytes(&packet, bytes);
+        packet
+    }
+
     fn packet(&self, bytes: &[u8]) -> Kept<Packet> {
         self.try_packet(bytes)
             .expect("fewer are in use than may be")

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use common::{balanced, sized};
-use mbuf::{Chain, MbufPool, Mbufq, Packet, Scatter, Segments};
+use mbuf::{Chain, ClusterSize, Live, MbufPool, Mbufq, Packet, Scatter, Segments};
 
 const ROUNDS: usize = sized(20_000, 30);
 
@@ -142,3 +142,33 @@ fn lent_storage_goes_once() {
         assert_eq!(drops.load(Ordering::Relaxed), rounds);
     });
 }
+
+#[test]
+fn nobody_is_refused_a_cluster_that_is_free() {
+    // Breaks if a free cluster is overlooked: in a free packet, another CPU's cache, a thread's hands.
+    let pool = common::pool_of(1000, USERS * ClusterSize::K2.bytes());
+    let users_left = AtomicUsize::new(USERS);
+    thread::scope(|s| {
+        for user in 0..USERS {
+            let (pool, users_left) = (&pool, &users_left);
+            s.spawn(move || {
+                for n in 0..ROUNDS / 10 {
+                    // Each has one at most, in turns with its packet and without.
+                    let packet = match (n + user) % 2 {
+                        0 => Packet::with_cluster(pool, ClusterSize::K2, 0),
+                        _ => Packet::from_slice(pool, &[7; 1000], 0),
+                    };
+                    drop(packet.expect("fewer are in use than may be"));
+                }
+                users_left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        while users_left.load(Ordering::Relaxed) > 0 {
+            pool.drain();
+            thread::yield_now();
+        }
+    });
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+const USERS: usize = 3;

@@ -96,12 +96,7 @@ impl Inner {
     #[cold]
     #[inline(never)]
     fn take_slow(&self, urgency: Urgency, site: Option<Site>) -> Result<NonNull<u8>, AllocError> {
-        if let Some(item) = self.sample(site) {
-            return Ok(item);
-        }
-        if self.percpu.swap_for_pop()
-            && let Some(item) = self.percpu.pop()
-        {
+        if let Some(item) = self.sample_or_swap(site) {
             return Ok(item);
         }
         let item = match self.refill(urgency) {
@@ -113,6 +108,27 @@ impl Inner {
             self.warn_of(error);
             self.fail(error)
         })
+    }
+
+    /// As [`take`](Self::take), without step 4: fails while what is free is with others. Waits for
+    /// nobody, so that a thread that others wait for may call it.
+    pub(crate) fn take_near(&self, site: Site) -> Result<NonNull<u8>, AllocError> {
+        self.percpu
+            .pop_or(|| match self.sample_or_swap(Some(site)) {
+                Some(item) => Ok(item),
+                None => self.refill(Urgency::Normal),
+            })
+    }
+
+    /// Steps 0 and 1, as far as they need nothing in this thread's hands.
+    fn sample_or_swap(&self, site: Option<Site>) -> Option<NonNull<u8>> {
+        if let Some(item) = self.sample(site) {
+            return Some(item);
+        }
+        self.percpu
+            .swap_for_pop()
+            .then(|| self.percpu.pop())
+            .flatten()
     }
 
     /// Steps 1 to 3.
@@ -130,8 +146,17 @@ impl Inner {
                 Ok(self.take_and_load(bucket))
             }
             Refill::Empty(Some(bucket)) => self.import(bucket, urgency),
-            Refill::Empty(None) | Refill::Closed => Err(AllocError::NoMemory),
+            Refill::Empty(None) => Err(AllocError::NoMemory),
+            Refill::Closed => self.take_directly(urgency),
         }
+    }
+
+    /// One item past the buckets: the zone is shut.
+    fn take_directly(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        let mut one = [MaybeUninit::uninit()];
+        self.keg.take(&mut one, urgency)?;
+        // SAFETY: `take` wrote as many as it says, which is not none.
+        self.taken_directly(unsafe { one[0].assume_init() })
     }
 
     /// Fills a bucket from the slabs.

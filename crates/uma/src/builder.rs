@@ -35,6 +35,7 @@ pub struct ZoneBuilder<H: Hooks = NoHooks> {
     bucket_items: Option<usize>,
     backend: Option<Backend>,
     master: Option<Arc<Keg>>,
+    holding: Vec<Arc<Keg>>,
     sample_every: u32,
     warner: Warner,
     hooks: H,
@@ -52,6 +53,7 @@ impl ZoneBuilder {
             bucket_items: None,
             backend: None,
             master: None,
+            holding: Vec::new(),
             sample_every: SAMPLE_EVERY_DEFAULT,
             warner: Warner::default(),
             hooks: NoHooks,
@@ -180,6 +182,15 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
+    /// Free items of this zone hold items of `zone`: `init` takes them, by
+    /// [`alloc_near`](RawZone::alloc_near), and `fini` gives them back. Then no allocation of `zone`
+    /// fails for want of those: before it does, they are taken back, and while `zone` has none this
+    /// one keeps no free items.
+    pub fn holding<G: Hooks>(mut self, zone: &RawZone<G>) -> Self {
+        self.holding.push(zone.inner().keg.clone());
+        self
+    }
+
     /// Hangs code on the way of each item.
     #[doc(alias = "uma_ctor")]
     #[doc(alias = "uma_init")]
@@ -194,6 +205,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             bucket_items: self.bucket_items,
             backend: self.backend,
             master: self.master,
+            holding: self.holding,
             sample_every: self.sample_every,
             warner: self.warner,
             hooks,
@@ -272,6 +284,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             depot_items: depot_items_for(size),
             sample_every: self.sample_every,
             warner: self.warner,
+            holding: self.holding,
         });
         // SAFETY: it was just made, with one handle, and with hooks of type H.
         unsafe { RawZone::from_inner(inner) }

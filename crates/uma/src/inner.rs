@@ -33,7 +33,7 @@ use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicUsize as Tally};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize as Tally};
 use kern::Counter;
 use kern::prim::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::Arc;
@@ -85,6 +85,11 @@ pub(crate) struct Inner {
     leaked: AtomicBool,
     /// The way here for those who watch the zone and do not keep it.
     pub(crate) link: Arc<Link>,
+    /// (c) Kegs whose items free items of this zone hold.
+    holding: Vec<Arc<Keg>>,
+    /// (a) How many of these are closed, which keeps this zone shut; below 0 for a moment where one
+    /// opens before its closing came here. Written and read with the keg's members locked.
+    pub(crate) pins: AtomicIsize,
     /// (a) Whether it is shut for good. Written and read with the keg's members locked.
     pub(crate) retired: AtomicBool,
     pub(crate) counts: Counts,
@@ -146,6 +151,7 @@ pub(crate) struct Plan {
     pub(crate) depot_items: usize,
     pub(crate) sample_every: u32,
     pub(crate) warner: Warner,
+    pub(crate) holding: Vec<Arc<Keg>>,
 }
 
 impl Inner {
@@ -175,6 +181,8 @@ impl Inner {
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
             link: Link::new(),
+            holding: plan.holding,
+            pins: AtomicIsize::new(0),
             retired: AtomicBool::new(false),
             counts: Counts::default(),
             life: Life::new(),
@@ -188,6 +196,10 @@ impl Inner {
         // SAFETY: it has its first handle, and `retire` cuts the link.
         unsafe { link.tie(inner) };
         keg.join(inner);
+        // SAFETY: made just now, and kept by its handle.
+        for held in unsafe { &inner.as_ref().holding } {
+            held.join_holder(inner);
+        }
         inner
     }
 
@@ -302,12 +314,6 @@ impl Inner {
     pub(crate) fn in_transit(&self) -> bool {
         self.life.touch();
         self.holds.0.load(Ordering::Acquire) >= TRANSIT
-    }
-
-    /// Whether threads are inside beside the caller, who is.
-    pub(crate) fn others_inside(&self) -> bool {
-        self.life.touch();
-        self.holds.0.load(Ordering::Acquire) / TRANSIT > 1
     }
 
     /// Items out of the keg for this zone: live or cached.
@@ -456,6 +462,10 @@ impl Inner {
         // someone who finds it among the keg's members would enter it.
         let keg = unsafe { inner.as_ref() }.keg.clone();
         keg.part(inner);
+        // SAFETY: as above.
+        for held in unsafe { &inner.as_ref().holding } {
+            held.part(inner);
+        }
         // SAFETY: as above.
         unsafe { inner.as_ref() }.life.end();
         // SAFETY: from Box::leak in `make`, and nobody else is inside or may enter.

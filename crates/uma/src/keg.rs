@@ -78,9 +78,14 @@ pub(crate) struct Keg {
 struct StateSlot(Mutex<State>);
 
 #[derive(Default)]
-pub(crate) struct Members(pub(crate) Vec<NonNull<Inner>>);
+pub(crate) struct Members {
+    /// The zones on this keg.
+    pub(crate) zones: Vec<NonNull<Inner>>,
+    /// Zones on other kegs whose free items hold items of this one.
+    pub(crate) holders: Vec<NonNull<Inner>>,
+}
 
-// SAFETY: the pointers are to zones, which are Sync; a zone leaves the list before it ends.
+// SAFETY: the pointers are to zones, which are Sync; a zone leaves the lists before it ends.
 unsafe impl Send for Members {}
 
 impl Keg {
@@ -131,6 +136,11 @@ impl Keg {
         self.state.0.lock()
     }
 
+    /// Whether nothing may be cached.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Held by whoever stops or drains the caches of these zones.
     pub(crate) fn lock_members(&self) -> MutexGuard<'_, Members> {
         self.members.lock()
@@ -153,7 +163,7 @@ impl Keg {
     /// A new zone draws from this keg.
     pub(crate) fn join(&self, zone: NonNull<Inner>) {
         let mut members = self.lock_members();
-        members.0.push(zone);
+        members.zones.push(zone);
         if self.lock().closed {
             // SAFETY: the zone was just made and has a handle.
             unsafe { zone.as_ref() }.shut();
@@ -162,7 +172,22 @@ impl Keg {
 
     /// A zone that is about to end is not taken back from, nor opened, any more.
     pub(crate) fn part(&self, zone: NonNull<Inner>) {
-        self.lock_members().0.retain(|&member| member != zone);
+        let mut members = self.lock_members();
+        members.zones.retain(|&member| member != zone);
+        members.holders.retain(|&holder| holder != zone);
+    }
+
+    /// The free items of a new zone on another keg hold items of this one.
+    pub(crate) fn join_holder(&self, zone: NonNull<Inner>) {
+        let closed = {
+            let mut members = self.lock_members();
+            members.holders.push(zone);
+            self.lock().closed
+        };
+        if closed {
+            // SAFETY: the zone was just made and has a handle.
+            unsafe { zone.as_ref() }.pin_shut();
+        }
     }
 
     /// Takes items out, into the front of `out`, as many as limit and store allow. The last one

@@ -162,7 +162,6 @@ mod tail;
 mod touched;
 mod wake;
 mod warning;
-mod weak;
 mod zone;
 
 pub use builder::{BUCKET_ITEMS_MAX, RESERVE_BYTES_DEFAULT, ZoneBuilder};
@@ -190,5 +189,4 @@ pub use reclaim_set::{ReclaimSet, Tick};
 pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;
 pub use warning::{Warning, WarningKind};
-pub use weak::{Drained, WeakZone};
 pub use zone::{Zone, ZoneBox};

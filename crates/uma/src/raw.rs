@@ -96,6 +96,20 @@ impl<H: Hooks> RawZone<H> {
         self.zone.constructed(item, site)
     }
 
+    /// As [`alloc`](Self::alloc), but takes nothing back from other CPUs and waits for nobody: may
+    /// fail while items are free. For an `init` that builds on another zone's items
+    /// ([`ZoneBuilder::holding`]), whose thread others wait for.
+    ///
+    /// # Errors
+    /// As there, and where what is free is with others.
+    #[track_caller]
+    pub fn alloc_near(&self) -> Result<NonNull<u8>, AllocError> {
+        let site = Location::caller();
+        self.zone.consult()?;
+        let item = self.inner().take_near(site)?;
+        self.zone.constructed(item, site)
+    }
+
     /// As [`alloc`](Self::alloc), but sleeps while there is none, for `timeout` if one is given.
     /// Each item that comes back wakes a sleeper. The caller holds no lock.
     ///

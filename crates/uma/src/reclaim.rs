@@ -148,9 +148,33 @@ impl Inner {
         self.shut();
     }
 
-    /// Lets the caches work again, unless nobody has a handle. The keg's members are locked.
+    /// Keeps the zone shut, and empty, until as many calls of [`unpin`](Self::unpin) have come: a keg
+    /// whose items our free ones hold is closed. The caller is inside.
+    pub(crate) fn pin_shut(&self) {
+        {
+            let _members = self.keg.lock_members();
+            let before = self.pins.fetch_add(1, Ordering::Relaxed);
+            if before == 0 && !self.depot.lock().is_closed() {
+                self.shut();
+            }
+        }
+        self.empty_depot();
+    }
+
+    /// Such a keg has opened.
+    pub(crate) fn unpin(&self) {
+        let _members = self.keg.lock_members();
+        self.pins.fetch_sub(1, Ordering::Relaxed);
+        if !self.keg.is_closed() {
+            self.unshut();
+        }
+    }
+
+    /// Lets the caches work again, unless nobody has a handle, or a keg that is closed wants what our
+    /// free items hold. The keg's members are locked.
     pub(crate) fn unshut(&self) {
-        if !self.retired.load(Ordering::Relaxed) {
+        let pinned = self.pins.load(Ordering::Relaxed) > 0;
+        if !self.retired.load(Ordering::Relaxed) && !pinned {
             self.depot.lock().open();
             self.percpu.start();
         }

@@ -11,8 +11,10 @@
 //! to be done but the mbuf's own head. Where somebody else still shows the cluster it stays with
 //! them: the mbuf goes back bare, and gets another when it is taken next.
 //!
-//! The pool is a handle of this zone. The zone keeps the mbuf zone through its hooks, so the other
-//! way, from the mbuf zone's [`Zones`] here, must not keep: it is weak.
+//! Free packets hold clusters, and the zone says so ([`uma::ZoneBuilder::holding`]): when there are no
+//! more, those come back, and until there are again this zone keeps none.
+//!
+//! The pool is a handle of this zone, which keeps the mbuf zone through its hooks.
 //!
 //! Called by: `uma` (the hooks), `make.rs`. Calls: `ext.rs`. Source: seed 004, section 5.4.
 
@@ -38,8 +40,8 @@ fn place(item: NonNull<u8>) -> *mut Ext {
 
 impl Hooks for Packets {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        // Not by way of the packet zone's own spare clusters: it is this zone that wants one.
-        let ext = Ext::cluster_unless_short(self.mbufs.hooks(), ClusterSize::K2);
+        // What is refused here may be there for who asks for it without a packet: `with_cluster`.
+        let ext = Ext::cluster_near(self.mbufs.hooks(), ClusterSize::K2);
         let ext = ext.map_err(|_| HookFailed)?.kept();
         // SAFETY: inside of the item, which is free and ours during the call.
         unsafe { place(item).write(ext) };

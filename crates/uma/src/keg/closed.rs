@@ -8,6 +8,11 @@
 //! lock. Now out = live, and what is missing is live: so an allocation fails exactly when the
 //! limit is reached. When enough has come back the keg **opens** again ([`Keg::reopen`]).
 //!
+//! Free items of a zone on another keg may hold items of this one (an mbuf with its cluster:
+//! [`ZoneBuilder::holding`](crate::ZoneBuilder::holding)). Such a **holder** is shut for as long as
+//! this keg is closed: what it had free comes back through its `fini`, and what is freed to it too.
+//! So there is one moment at which nothing of ours is free there either, nor in anybody's hands.
+//!
 //! The rest falls out of that. Sleepers keep the keg closed, so each free reaches one of them. A
 //! limit set below what is out closes it. Preemption in the middle of anything is harmless: what a
 //! thread carries between layers is counted as in transit, and an allocation about to fail waits
@@ -24,15 +29,17 @@
 //! Locks: as in `keg.rs`; sleepers wait on the keg's.
 //! Sources: Bonwick and Adams 2001; FreeBSD's `uz_sleepers`.
 
-use super::{Callback, Keg, State, Urgency};
+use super::{Callback, Keg, Members, State, Urgency};
 use crate::AllocError;
 use crate::bucket::Owned;
 use crate::inner::Inner;
+use crate::link::Link;
 use crate::planted::{Bug, planted};
 use crate::slabs::Slabs;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The fewest free items with which a big keg opens.
@@ -56,11 +63,22 @@ pub(super) struct After {
     reopen: bool,
 }
 
+impl Members {
+    /// Ways to those holders that have a handle still. One that has none is shut for good.
+    fn holder_links(&self) -> Vec<Arc<Link>> {
+        let link = |zone: &NonNull<Inner>| {
+            // SAFETY: a zone leaves the list, which is locked, before it ends.
+            unsafe { zone.as_ref() }.link.clone()
+        };
+        self.holders.iter().map(link).collect()
+    }
+}
+
 impl Keg {
     /// Takes the caches of all CPUs and the depots of all zones back, and lets nothing be cached
     /// until the keg opens again. Nothing is done to a keg that is closed.
     pub(crate) fn close(&self) {
-        {
+        let holders = {
             let members = self.lock_members();
             {
                 let mut state = self.lock();
@@ -71,10 +89,16 @@ impl Keg {
                 state.closings += 1;
                 state.carrying += 1;
             }
-            for zone in &members.0 {
+            for zone in &members.zones {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
                 unsafe { zone.as_ref() }.shut();
             }
+            members.holder_links()
+        };
+        // Each takes the lock of its own keg's members, so ours is given up first. `carrying` keeps
+        // us from opening meanwhile.
+        for holder in holders {
+            holder.visit(Inner::pin_shut);
         }
         self.gather();
         let after = {
@@ -98,7 +122,7 @@ impl Keg {
 
     fn next_filled(&self) -> Option<(NonNull<Inner>, Owned)> {
         let members = self.lock_members();
-        members.0.iter().find_map(|&zone| {
+        members.zones.iter().find_map(|&zone| {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
             let inner = unsafe { zone.as_ref() };
             let bucket = inner.depot.lock().pop_filled()?;
@@ -109,17 +133,24 @@ impl Keg {
 
     /// Lets items be cached again, if there is reason to.
     fn reopen(&self) {
-        let members = self.lock_members();
-        {
-            let mut state = self.lock();
-            if !self.may_reopen(&state) {
-                return;
+        let holders = {
+            let members = self.lock_members();
+            {
+                let mut state = self.lock();
+                if !self.may_reopen(&state) {
+                    return;
+                }
+                state.closed = false;
             }
-            state.closed = false;
-        }
-        for zone in &members.0 {
-            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-            unsafe { zone.as_ref() }.unshut();
+            for zone in &members.zones {
+                // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+                unsafe { zone.as_ref() }.unshut();
+            }
+            members.holder_links()
+        };
+        // Who closes us again meanwhile has them shut once more, and counts: see `pin_shut`.
+        for holder in holders {
+            holder.visit(Inner::unpin);
         }
     }
 
@@ -146,12 +177,19 @@ impl Keg {
         };
         let members = self.lock_members();
         let state = self.lock();
+        // Asked before the zones: what comes out of free items of theirs meanwhile is in the hands of
+        // who frees it, whom we ask about next, and who can't put it down while we hold the lock.
+        let held_elsewhere = members.holders.iter().any(|zone| {
+            // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
+            unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Holder)
+        });
         // With these locks held nobody enters or leaves with items unseen: who takes some from a
         // cache is in transit before, who brings some here is until after, and has counted it.
         let held = state.slabs.as_ref().map_or(0, Slabs::held);
         let in_hands = state.carrying > 0
+            || held_elsewhere
             || (held > 0 && error == AllocError::NoMemory)
-            || members.0.iter().any(|zone| {
+            || members.zones.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
                 unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Transit)
             });

@@ -4,7 +4,8 @@
 //! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
 
 use super::*;
-use crate::hooks::Import;
+use crate::HookFailed;
+use crate::hooks::{Hooks, Import};
 use core::mem::MaybeUninit;
 
 /// As many items as threads, all free and on one CPU: whoever asks for one item gets one.
@@ -102,6 +103,82 @@ fn a_zone_that_ends_hands_its_items_on() {
 fn finds_a_zone_that_ends_unseen() {
     // Breaks if the scenario is blind to what a retiring zone has in its hands.
     finds(Bug::Retire, 2, || a_zone_that_ends(Backend::Locked));
+}
+
+/// Free items that hold one of `items` each.
+struct Holds(Handle);
+
+impl Hooks for Holds {
+    unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
+        let held = self.0.alloc_near().map_err(|_| HookFailed)?;
+        // SAFETY: the item is large enough, and ours during the call.
+        unsafe { item.cast().write(held) };
+        Ok(())
+    }
+
+    unsafe fn fini(&self, item: NonNull<u8>) {
+        // SAFETY: as `init` left it.
+        let held = unsafe { item.cast().read() };
+        // SAFETY: it came from there, and nobody else knows it.
+        unsafe { self.0.free(held) };
+    }
+}
+
+/// The only item is held by a free item of a zone on another keg, and that is in a drain's hands for
+/// a while.
+fn one_in_a_holder(backend: Backend) {
+    let world = World::new(backend, 1, 1);
+    let layout = Layout::from_size_align(ITEM_BYTES, 64).expect("a layout");
+    let holder = RawZone::builder("holder", layout)
+        .reserve_bytes(RESERVE_BYTES)
+        .bucket_items(1)
+        .backend(backend)
+        .holding(&world.zone)
+        .hooks(Holds(world.zone.clone()))
+        .build();
+    let holder = Arc::new(ManuallyDrop::new(holder.expect("room for a slab")));
+    let item = holder.alloc().expect("nothing is held");
+    // SAFETY: from there, and not used any more.
+    unsafe { holder.free(item) };
+    let theirs = holder.clone();
+    beside(
+        1,
+        move || {
+            let inner = theirs.inner();
+            let _inside = inner.inside();
+            inner.drain_caches();
+        },
+        || {
+            let item = world.alloc();
+            world.free(item);
+        },
+    );
+    let Ok(holder) = Arc::try_unwrap(holder) else {
+        unreachable!("the other thread has ended")
+    };
+    drop(ManuallyDrop::into_inner(holder));
+    assert_ended(1);
+    // What `init` took is no allocation of the world's.
+    world.allocs.fetch_add(1, Relaxed);
+    world.finish();
+}
+
+#[test]
+fn an_allocation_waits_for_what_holds_the_items() {
+    // Breaks if free items that free items of another zone hold are overlooked.
+    holds("limit, holder, sections", 2, || {
+        one_in_a_holder(Backend::Rseq)
+    });
+    holds("limit, holder, locked", 1, || {
+        one_in_a_holder(Backend::Locked)
+    });
+}
+
+#[test]
+#[should_panic(expected = "fewer are live than may be")]
+fn finds_a_holder_that_is_not_waited_for() {
+    // Breaks if the scenario is blind to what is on its way out of a holder.
+    finds(Bug::Holder, 2, || one_in_a_holder(Backend::Rseq));
 }
 
 /// A store that has nothing.

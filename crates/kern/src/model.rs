@@ -3,9 +3,10 @@
 //! Built for the checkers only. Under loom it is every order within the bound of preemptions; under shuttle a number
 //! of random ones, half of them with a switch anywhere, half with few, at places that matter the more for it.
 //!
-//! Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure prints it and its
-//! schedule. The number of orders is counted, and written to standard error past the test harness, which keeps what
-//! tests print to itself: so a run of all models shows what it is worth.
+//! Under loom `MODEL_MORE_SWITCHES` is added to each bound, for a search that has the time: each one more takes some
+//! ten times as long. Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure
+//! prints it and its schedule. The number of orders is counted, and written to standard error past the test harness,
+//! which keeps what tests print to itself: so a run of all models shows what it is worth.
 //!
 //! Called by the models: `schedules.rs` in several crates, and `tests/models`. Calls loom or shuttle.
 
@@ -90,7 +91,8 @@ impl Model {
     #[cfg(loom)]
     fn run(&self, scenario: Arc<impl Fn() + Send + Sync + 'static>) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = self.switches;
+        let more = std::env::var("MODEL_MORE_SWITCHES").map(|n| n.parse().expect("a number"));
+        model.preemption_bound = self.switches.map(|n| n + more.unwrap_or(0));
         model.max_branches = 50_000;
         model.check(move || scenario());
     }

@@ -14,8 +14,8 @@
 //! | `schedules/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
 //!
 //! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
-//! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all. Each is the least with
-//! which the mistakes of its scenario are found, or more where that takes no more than some seconds.
+//! ending are free), two CPUs of the model, buckets of 1 or 2 items, 1 to 4 items in all. Each is enough to
+//! find the mistakes of its scenario, and takes seconds; `MODEL_MORE_SWITCHES` widens the search by hand.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p uma --lib schedules`
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`

@@ -26,7 +26,7 @@ fn what_is_read_by_pieces_is_what_was_sent() {
     let client = stacks[0].tcp_connect(any, server).unwrap();
     let served = listener.accept().unwrap();
 
-    let sent: Vec<u8> = (0..20_000_u32).map(|n| (n * 7 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..20_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
     assert_eq!(client.send(&sent).unwrap(), sent.len());
     let mut got = Vec::new();
     let sizes = [1, 64, COPIED_LOCKED, COPIED_LOCKED + 1, 5_000];

@@ -5,10 +5,11 @@
 use super::design::{Absent, Design, Shape};
 use super::designs::{
     Mbufs, arc::Arcs, arc_boxed::ArcBoxed, bytes::Shares, counted::Counted, leader::Leader,
-    mbuma::Mbuma, packets::Packets, proxy::Proxy, reference::References, ring::Ring,
+    mbuma::Mbuma, proxy::Proxy, reference::References, ring::Ring,
 };
 use super::subject::{Of, Subject};
 use crate::harness::choice::Kind;
+use mbuf::{Chain, Packet};
 
 /// A line of the list.
 #[derive(Clone, Copy)]
@@ -35,14 +36,14 @@ pub(crate) const CATALOG: &[Entry] = &[
         kind: Kind::Ours,
         about: "the mbuf crate's chains, as its users have them",
         note: "",
-        make: make::<Mbuma>,
+        make: make::<Mbuma<Chain>>,
     },
     Entry {
         name: "mbuma-packet",
         kind: Kind::Ours,
         about: "its packets, copied by m_copypacket: a handle is one address",
         note: "",
-        make: make::<Packets>,
+        make: make::<Mbuma<Packet>>,
     },
     Entry {
         name: "counted",

@@ -4,7 +4,7 @@
 //! where that is described.
 //!
 //! ```text
-//!   mbuma.rs packets.rs                           the mbuf crate, as its users call it
+//!   mbuma.rs                                      the mbuf crate, as its users call it
 //!   mbufs.rs   counted.rs ring.rs proxy.rs leader.rs   one bare mbuf; only how it shares differs
 //!   reference.rs                                  our counts, without an mbuf
 //!   arc.rs arc_boxed.rs bytes.rs                  without mbufs, or with an mbuf's work added
@@ -19,7 +19,6 @@ pub(crate) mod bytes;
 pub(crate) mod counted;
 pub(crate) mod leader;
 pub(crate) mod mbuma;
-pub(crate) mod packets;
 pub(crate) mod proxy;
 pub(crate) mod reference;
 pub(crate) mod ring;

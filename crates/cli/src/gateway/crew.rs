@@ -49,8 +49,7 @@ use crate::sys::eventfd::EventFd;
 static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
-/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that, and programs
-/// that send or take so much want the CPU on which it would look for more.
+/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
 const HOT: u64 = 1 << 20;
 /// How much hotter than another a worker is whose new connections are better off there.
 const HOTTER: u64 = 4;
@@ -193,16 +192,16 @@ impl Crew {
         self.members[index].heat.add(now, bytes);
     }
 
-    /// Whether worker `index` moves much.
-    pub(super) fn is_hot(&self, index: usize, now: Time) -> bool {
-        self.members[index].heat.at(now) >= HOT
+    /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.
+    pub(super) fn is_busy(&self, now: Time) -> bool {
+        self.members.iter().any(|member| member.is_hot(now))
     }
 
     /// Who is to serve a connection whose SYN came to worker `own`.
     fn host_for(&self, own: usize, now: Time) -> usize {
         let heat = |index: usize| self.members[index].heat.at(now);
         let limit = heat(own) / HOTTER;
-        if !self.is_hot(own, now) {
+        if !self.members[own].is_hot(now) {
             return own;
         }
         let coolest = (0..self.len()).min_by_key(|index| heat(*index));
@@ -232,6 +231,10 @@ impl Member {
             share: Mutex::new(&SHARE, Share::default()),
             heat: Heat::default(),
         })
+    }
+
+    fn is_hot(&self, now: Time) -> bool {
+        self.heat.at(now) >= HOT
     }
 
     fn is_lost(&self) -> bool {

@@ -197,11 +197,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events; if more are likely to come soon, without sleeping at first.
+    /// Waits for events; if more are likely to come soon, without sleeping at first. Not beside a bulk stream,
+    /// even another worker's: looking takes the CPU from those that move it, and the system soon lets who looked
+    /// wait behind them, on their CPU, instead of waking it where the packet came from.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        let Shared { crew, worker, .. } = &self.shared;
         let sleeps = timeout != Some(Duration::ZERO);
-        if sleeps && !crew.is_hot(*worker, self.shared.now()) && self.shared.poller.look(timeout) {
+        let looks = sleeps && !self.shared.crew.is_busy(self.shared.now());
+        if looks && self.shared.poller.look(timeout) {
             return Ok(self.shared.poller.len());
         }
         self.shared.poller.wait(timeout)

@@ -116,16 +116,18 @@ fn reading(run: &mut Run<'_>, ops: u64, plan: &Plan) -> Reading {
     }
 }
 
-/// How many operations take about so long.
+/// How many operations take about so long. A first run is not looked at: threads start in it, and pages are touched for
+/// the first time. After that a number is believed when a run of at least half as many has shown it.
 fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
     let mut ops = OPS_MIN;
+    run(ops);
     loop {
         let elapsed = run(ops).time.max(Duration::from_nanos(1));
-        if elapsed * 4 >= reading {
-            let scale = reading.as_secs_f64() / elapsed.as_secs_f64();
-            return ((ops as f64 * scale) as u64).max(OPS_MIN);
+        let wanted = (ops as f64 * reading.as_secs_f64() / elapsed.as_secs_f64()) as u64;
+        if wanted <= ops * 2 {
+            return wanted.max(OPS_MIN);
         }
-        ops *= 4;
+        ops = wanted.min(ops * 4);
     }
 }
 

@@ -49,6 +49,7 @@ const MISSES_MAX: u32 = 8;
 #[derive(Debug)]
 pub struct Patience {
     /// Looks between two looks at the clock.
+    #[cfg_attr(any(loom, shuttle), allow(dead_code))] // a model has no clock
     looks: u32,
     /// Who woke it last ran on another CPU.
     elsewhere: Cell<bool>,

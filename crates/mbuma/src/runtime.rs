@@ -188,10 +188,11 @@ impl Runtime {
 
     /// Takes in what queue `queue` of an interface receives whenever `fd`, its device's, is readable.
     ///
-    /// A queue that has failed, or whose interface was detached, is let go of.
+    /// A queue that has failed, or whose interface was detached, is let go of when `fd` is readable next. Its device
+    /// lives until then, or until [`Runtime::remove_interface`].
     ///
     /// # Errors
-    /// The descriptor can't be watched.
+    /// There is no such interface or queue, or the descriptor can't be watched.
     ///
     /// # Panics
     /// If the stack has other CPUs than [`Runtime::cpus`].
@@ -207,12 +208,8 @@ impl Runtime {
 
     fn watch(&self, stack: &Stack, index: IfIndex, queue: usize, fd: OwnedFd) -> io::Result<()> {
         self.crew.add(stack);
-        self.crew.watch(Polled {
-            stack: stack.clone(),
-            index,
-            queue,
-            fd,
-        })
+        let queue = stack.rx_queue(index, queue)?;
+        self.crew.watch(Polled { queue, fd })
     }
 
     /// Lets go of an interface's queues and their descriptors, as [`Runtime::remove`] does of a stack.

@@ -21,7 +21,10 @@ use crate::ether;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::stack::{Inner, Stack};
 
-/// One of an interface's receive queues, which may be polled from any thread. The device lives at least as long.
+/// One of an interface's receive queues, which may be polled from any thread.
+///
+/// The device lives at least as long, with its descriptor and the buffers that lie ready in it, also after
+/// [`Stack::detach`]. So whoever keeps one drops it once a poll fails, or before it waits for the device to be gone.
 #[derive(Clone)]
 pub struct RxQueue {
     stack: Arc<Inner>,
@@ -57,6 +60,22 @@ impl RxQueue {
             stack.drops.add(reason, n);
         }
         more
+    }
+}
+
+/// What a runtime asks of one that it keeps.
+impl RxQueue {
+    /// Its number among the interface's queues.
+    pub(crate) fn number(&self) -> usize {
+        self.queue
+    }
+
+    pub(crate) fn is_of(&self, stack: &Stack) -> bool {
+        Arc::ptr_eq(&self.stack, &stack.0)
+    }
+
+    pub(crate) fn is_interface(&self, index: IfIndex) -> bool {
+        self.ifp.index == index
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
 
 use super::bed::Bed;
-use crate::{IfIndex, Stack};
+use crate::{IfIndex, RxQueue, Stack};
 
 static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
 
@@ -53,9 +53,7 @@ pub(super) struct Roster {
 
 /// A queue of a device, with the descriptor that says when there is something to receive.
 pub(super) struct Polled {
-    pub(super) stack: Stack,
-    pub(super) index: IfIndex,
-    pub(super) queue: usize,
+    pub(super) queue: RxQueue,
     pub(super) fd: OwnedFd,
 }
 
@@ -134,15 +132,18 @@ impl Crew {
     pub(super) fn remove(&self, stack: &Stack) {
         let gone = self.change(|roster| {
             roster.stacks.retain(|s| !is_same(s, stack));
-            take_queues(roster, |polled| is_same(&polled.stack, stack))
+            take_queues(roster, |queue| queue.is_of(stack))
         });
         (0..self.len()).for_each(|cpu| stack.set_cpu_waker(cpu, None));
         self.let_go(gone);
     }
 
     pub(super) fn remove_interface(&self, stack: &Stack, index: IfIndex) {
-        let gone = self
-            .change(|roster| take_queues(roster, |p| p.index == index && is_same(&p.stack, stack)));
+        let gone = self.change(|roster| {
+            take_queues(roster, |queue| {
+                queue.is_interface(index) && queue.is_of(stack)
+            })
+        });
         self.let_go(gone);
     }
 
@@ -185,7 +186,7 @@ impl Crew {
     }
 
     fn worker_of(&self, polled: &Polled) -> usize {
-        polled.queue % self.len()
+        polled.queue.number() % self.len()
     }
 
     /// Makes a new roster out of the newest, and tells everybody.
@@ -262,9 +263,9 @@ fn is_same(a: &Stack, b: &Stack) -> bool {
 }
 
 /// Takes the queues out that `which` says.
-fn take_queues(roster: &mut Roster, which: impl Fn(&Polled) -> bool) -> Vec<(u64, Arc<Polled>)> {
+fn take_queues(roster: &mut Roster, which: impl Fn(&RxQueue) -> bool) -> Vec<(u64, Arc<Polled>)> {
     let all = std::mem::take(&mut roster.queues).into_iter();
-    let (gone, left) = all.partition(|(_, polled)| which(polled));
+    let (gone, left) = all.partition(|(_, polled)| which(&polled.queue));
     roster.queues = left;
     gone
 }

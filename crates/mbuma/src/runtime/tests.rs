@@ -1,4 +1,6 @@
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -230,6 +232,27 @@ fn a_stack_with_other_cpus_is_refused() {
     let runtime = Runtime::new(1).expect("threads");
     let stack = Stack::new(Config::from_system()).expect("address space");
     runtime.add(&stack);
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_not_watched() {
+    // Breaks when a queue is taken that nobody can receive from, and when what is kept of one outlives the runtime.
+    let runtime = Runtime::new(1).expect("threads");
+    let stack = stack(&runtime);
+    let (mut end, far) = EpairEnd::pair(EpairConfig::default());
+    let index = end.attach(&stack, interface(1), Input::Task(runtime.taskqueue(0)));
+    let (fd, _silent) = io::pipe().expect("descriptors");
+    assert!(runtime.add_queue(&stack, index, 0, fd.as_fd()).is_ok());
+    let missing = runtime.add_queue(&stack, index, 1, fd.as_fd());
+    assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    stack.detach(index);
+    let gone = runtime.add_queue(&stack, index, 0, fd.as_fd());
+    assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
+    // The first is still kept: nothing was readable.
+    runtime.shutdown();
+    let pool = stack.pool().clone();
+    drop((end, far, stack));
+    assert_eq!(pool.live(), Live::NONE);
 }
 
 #[test]

@@ -129,8 +129,7 @@ impl<'a> Worker<'a> {
             let Some(polled) = find(roster, *number) else {
                 return false;
             };
-            let more = polled.stack.poll_queue(polled.index, polled.queue, BUDGET);
-            more.unwrap_or_else(|_| {
+            polled.queue.poll(BUDGET).unwrap_or_else(|_| {
                 crew.lose_queue(*number);
                 false
             })

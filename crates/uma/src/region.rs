@@ -8,7 +8,8 @@
 //! coming back costs no system call and the kernel keeps one mapping however often pages come
 //! and go.
 //!
-//! Under Miri, which knows no such mappings, a region is a zeroed allocation.
+//! Under Miri, which knows no such mappings, a region is a zeroed allocation. Under a schedule checker what is
+//! reserved is kept from run to run (`spare.rs`).
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -20,6 +21,9 @@ pub(crate) struct Region {
     len: usize,
     #[cfg(miri)]
     align: usize,
+    /// It may have pages.
+    #[cfg(all(any(loom, shuttle), not(miri)))]
+    opened: core::sync::atomic::AtomicBool,
 }
 
 // SAFETY: a region is the right to an address range; nothing in it is tied to a thread.
@@ -91,6 +95,10 @@ impl Region {
     pub(crate) fn reserve(len: usize, align: usize, pages: PageSize) -> Option<Self> {
         let page = page_bytes();
         let len = len.checked_next_multiple_of(page)?;
+        #[cfg(any(loom, shuttle))]
+        if let Some(base) = spare::take(len, align) {
+            return Some(Self::new(base, len));
+        }
         let slack = if align > page { align } else { 0 };
         let wide = map(len.checked_add(slack)?)?;
         let head = wide.as_ptr().align_offset(align.max(page));
@@ -100,7 +108,7 @@ impl Region {
         // SAFETY: as above: head + len is at most the length of that mapping.
         let tail = unsafe { base.add(len) };
         unmap(tail, slack - head);
-        let region = Self { base, len };
+        let region = Self::new(base, len);
         let advice = match pages {
             PageSize::Small => libc::MADV_NOHUGEPAGE,
             PageSize::Huge => libc::MADV_HUGEPAGE,
@@ -110,8 +118,20 @@ impl Region {
         Some(region)
     }
 
+    fn new(base: NonNull<u8>, len: usize) -> Self {
+        Self {
+            base,
+            len,
+            #[cfg(any(loom, shuttle))]
+            opened: false.into(),
+        }
+    }
+
     /// Makes the pages that these bytes lie on accessible; says whether the system agreed.
     pub(crate) fn open(&self, range: Range<usize>) -> bool {
+        #[cfg(any(loom, shuttle))]
+        self.opened
+            .store(true, core::sync::atomic::Ordering::Relaxed);
         let Some((first, len)) = self.outer_pages(range) else {
             return true;
         };
@@ -221,6 +241,10 @@ impl Region {
 #[cfg(not(miri))]
 impl Drop for Region {
     fn drop(&mut self) {
+        #[cfg(any(loom, shuttle))]
+        if spare::keep(self.base, self.len, *self.opened.get_mut()) {
+            return;
+        }
         unmap(self.base, self.len);
     }
 }
@@ -291,5 +315,7 @@ fn unmap(base: NonNull<u8>, len: usize) {
 
 #[cfg(miri)]
 mod miri;
+#[cfg(all(any(loom, shuttle), not(miri)))]
+mod spare;
 #[cfg(miri)]
 pub(crate) use miri::{Process, address_space_left, page_bytes};

@@ -43,22 +43,37 @@ lazy_static! {
     };
 }
 
-thread_local! {
-    /// Where this thread runs.
-    static CPU: Cell<usize> = Cell::new(0);
+/// Where a thread runs.
+#[derive(Clone, Copy)]
+struct Place {
+    cpu: usize,
     /// After how many points it is moved, and where to.
-    static MIGRATION: Cell<Option<(usize, usize)>> = Cell::new(None);
+    migration: Option<(usize, usize)>,
+}
+
+thread_local! {
+    static PLACE: Cell<Place> = Cell::new(Place { cpu: 0, migration: None });
+}
+
+/// Changes where the calling thread runs; says on which CPU it is then.
+fn change_place(change: impl FnOnce(&mut Place)) -> usize {
+    PLACE.with(|cell| {
+        let mut place = cell.get();
+        change(&mut place);
+        cell.set(place);
+        place.cpu
+    })
 }
 
 /// Puts the calling thread on a CPU: for models, here and in the crates above.
 pub fn run_on(cpu: usize) {
-    CPU.with(|here| here.set(cpu));
+    change_place(|place| place.cpu = cpu);
 }
 
 /// Moves the calling thread to a CPU after so many more steps, wherever that is in a section.
 #[cfg(all(test, loom))]
 pub(super) fn migrate_after(steps: usize, cpu: usize) {
-    MIGRATION.with(|migration| migration.set(Some((steps, cpu))));
+    change_place(|place| place.migration = Some((steps, cpu)));
 }
 
 /// Plants the bug that the model is there to find: sections that nobody interrupts.
@@ -69,12 +84,19 @@ pub(crate) fn blind() {
 
 /// A point between two steps: any other thread may run here, for any time.
 pub(super) fn point() {
-    MACHINE.steps.fetch_add(1, SeqCst);
-    MIGRATION.with(|migration| match migration.take() {
-        Some((0, cpu)) => CPU.with(|here| here.set(cpu)),
-        Some((steps, cpu)) => migration.set(Some((steps - 1, cpu))),
-        None => {}
-    });
+    MACHINE.point();
+}
+
+impl Machine {
+    /// A point; says on which CPU this thread then is.
+    fn point(&self) -> usize {
+        self.steps.fetch_add(1, SeqCst);
+        change_place(|place| match place.migration.take() {
+            Some((0, cpu)) => place.cpu = cpu,
+            Some((steps, cpu)) => place.migration = Some((steps - 1, cpu)),
+            None => {}
+        })
+    }
 }
 
 pub(crate) fn cpus() -> usize {
@@ -82,7 +104,7 @@ pub(crate) fn cpus() -> usize {
 }
 
 pub(crate) fn current_cpu() -> usize {
-    CPU.with(Cell::get)
+    PLACE.with(Cell::get).cpu
 }
 
 /// Something that is not 0: sections are always used.
@@ -108,6 +130,8 @@ enum Stop {
 
 /// A section that has begun.
 struct Section<'a> {
+    /// Looked up once: a checker asks a map where its statics are.
+    machine: &'a Machine,
     slot: &'a Slot,
     cpu: usize,
     epoch: usize,
@@ -115,19 +139,23 @@ struct Section<'a> {
 
 impl<'a> Section<'a> {
     fn begin(percpu: &'a Percpu) -> Self {
-        point();
-        let cpu = CPU.with(Cell::get);
-        let epoch = MACHINE.epochs[cpu].fetch_add(1, Relaxed) + 1;
+        let machine: &Machine = &MACHINE;
+        let cpu = machine.point();
+        let epoch = machine.epochs[cpu].fetch_add(1, Relaxed) + 1;
         let slot = &percpu.slots()[cpu];
-        Self { slot, cpu, epoch }
+        Self {
+            machine,
+            slot,
+            cpu,
+            epoch,
+        }
     }
 
     /// Goes to the next step, if nothing came between. The commit is in the last one.
     fn step(&self) -> Result<(), Stop> {
-        point();
-        let here = CPU.with(Cell::get) == self.cpu;
-        let same = MACHINE.epochs[self.cpu].load(Relaxed) == self.epoch;
-        if here && same || MACHINE.blind.load(Relaxed) {
+        let here = self.machine.point() == self.cpu;
+        let same = self.machine.epochs[self.cpu].load(Relaxed) == self.epoch;
+        if here && same || self.machine.blind.load(Relaxed) {
             Ok(())
         } else {
             kern::rseq::ABORTS.fetch_add(1, Relaxed);

@@ -21,13 +21,13 @@ cargo xtask <COMMAND>
   giant    tests of the stack with Giant over every stack
   uma      the allocator with locked caches, and with its costly checks
   storm    its sections interrupted on purpose, and unannounced as a control
-  models   hand-off protocols: loom, every interleaving; shuttle, larger ones in random orders
+  shuttle  larger hand-off protocols, in random orders; ci runs the three below beside it
+  loom     hand-off protocols, every interleaving
   witness-cost  that WITNESS costs nothing in release: the same instructions
   readme   the commands that the README promises, as it promises them
 
 Not part of ci:
 
-  loom, shuttle  each kind of models by itself
   schemes        the hand-offs of seed 003, which shuttle must find wrong
   invariants     that invariants are checked in release builds with the feature, and not evaluated without
   asan           buffers, allocator, and stacks made and destroyed, under AddressSanitizer

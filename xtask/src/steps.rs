@@ -13,21 +13,28 @@ use crate::{programs, tidy, witness_cost};
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) in_ci: bool,
+    beside: Option<Lane>,
     run: fn() -> bool,
+}
+
+/// The last steps are two rows, one beside the other: each has long builds on one CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    One,
+    Other,
 }
 
 /// Every step, in the order of `ci`: what fails fastest comes first.
 pub(crate) fn all() -> Vec<Step> {
-    let step = |name, run| Step {
+    let new = |name, in_ci, beside, run| Step {
         name,
-        in_ci: true,
+        in_ci,
+        beside,
         run,
     };
-    let aside = |name, run| Step {
-        name,
-        in_ci: false,
-        run,
-    };
+    let step = |name, run| new(name, true, None, run);
+    let in_lane = |lane, name, run| new(name, true, Some(lane), run);
+    let aside = |name, run| new(name, false, None, run);
     vec![
         step("fmt", || cargo("fmt --all --check", &[])),
         step("tidy", tidy::run),
@@ -44,36 +51,51 @@ pub(crate) fn all() -> Vec<Step> {
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
-        step("models", models),
-        step("witness-cost", || {
+        in_lane(Lane::One, "shuttle", shuttle),
+        in_lane(Lane::Other, "loom", loom),
+        in_lane(Lane::Other, "witness-cost", || {
             witness_cost::run(&target_dir().join("witness-cost"))
         }),
-        step("readme", readme),
-        aside("loom", loom),
-        aside("shuttle", shuttle),
+        in_lane(Lane::Other, "readme", readme),
         aside("schemes", schemes),
         aside("invariants", invariants),
         aside("asan", asan),
     ]
 }
 
-/// Runs the steps; the first that fails ends it.
+/// Runs the steps; the first that fails ends it, or the lane that it is in.
 pub(crate) fn run(steps: &[Step]) -> ExitCode {
-    for step in steps {
-        println!("== {}", step.name);
-        let start = Instant::now();
-        let ok = (step.run)();
-        println!(
-            "== {}: {} in {:.0?}",
-            step.name,
-            if ok { "ok" } else { "FAILED" },
-            start.elapsed()
-        );
-        if !ok {
-            return ExitCode::FAILURE;
-        }
+    let first_failure = |lane| {
+        let mut row = steps.iter().filter(|step| step.beside == lane);
+        row.find(|step| !step.run())
+    };
+    if first_failure(None).is_some() {
+        return ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    let failures = thread::scope(|scope| {
+        let other = scope.spawn(|| first_failure(Some(Lane::Other)));
+        let one = first_failure(Some(Lane::One));
+        [one, other.join().expect("a step does not panic")]
+    });
+    // The other lane may have said much since.
+    let failed: Vec<_> = failures.into_iter().flatten().map(|s| s.name).collect();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("== FAILED: {}", failed.join(", "));
+    ExitCode::FAILURE
+}
+
+impl Step {
+    /// Runs it, and says how that went.
+    fn run(&self) -> bool {
+        println!("== {}", self.name);
+        let start = Instant::now();
+        let ok = (self.run)();
+        let result = if ok { "ok" } else { "FAILED" };
+        println!("== {}: {result} in {:.0?}", self.name, start.elapsed());
+        ok
+    }
 }
 
 fn cargo(args: &str, vars: &[(&str, &str)]) -> bool {
@@ -117,15 +139,7 @@ fn giant() -> bool {
     programs::run("mbuma", &tests, &[("MBUMA_GIANT", "1")])
 }
 
-/// Both kinds of models side by side: each builds for long on one CPU.
-fn models() -> bool {
-    thread::scope(|scope| {
-        let other = scope.spawn(loom);
-        let ok = shuttle();
-        other.join().unwrap_or(false) && ok
-    })
-}
-
+/// Every interleaving of hand-off protocols.
 fn loom() -> bool {
     under(
         "loom",

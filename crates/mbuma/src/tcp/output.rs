@@ -235,14 +235,15 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
 }
 
 /// The window could move by so much that the peer should know (RFC 9293 3.8.6.2.2), and it is small
-/// enough that the peer may be waiting for it.
+/// enough that the peer may be waiting for it. Never by less than [`announce`] moves it by: the turn to send would have
+/// no end.
 fn window_grew(t: &Tcb) -> bool {
     if !t.state.receives_data() {
         return false;
     }
     let growth = t.rcv_growth();
-    let half = t.rcvbuf.hiwat as u32 / 2;
-    growth >= half || (growth >= 2 * t.mss.min(half / 2) && t.rcv_wnd() < half / 2)
+    let half = (t.rcvbuf.hiwat as u32 / 2).max(1);
+    growth >= half || (growth >= 2 * t.mss.min(half.div_ceil(2)) && t.rcv_wnd() < half / 2)
 }
 
 /// Sends it; false if it can't be sent now (the timers will try again).

@@ -583,3 +583,34 @@ fn a_scaled_window_is_read_as_such() {
         assert_eq!(stream.info().snd_wnd, 100 * factor, "shift {shift}");
     }
 }
+
+#[test]
+fn a_window_that_grew_is_announced_once() {
+    // Breaks when the turn to send finds that the window grew by enough to say so, announces nothing
+    // because it grew by too little for that, and finds so again: for ever, with the connection locked.
+    // Half of the first buffer is odd, and a segment larger than that.
+    for (buffer, sent, taken) in [(16_002, 16_000, 8000), (1, 1, 1)] {
+        let mut b = Bench::with(&PortConfig::plain(9000), |c| c.tcp.recv_buffer = buffer);
+        let options = TcpOptions {
+            mss: Some(8960),
+            ..TcpOptions::default()
+        };
+        let addr = SocketAddrV4::new(US, PORT);
+        let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
+        let mut hand = b.dial(5000, options);
+        let stream = listener.accept().expect("the handshake is complete");
+        for piece in bytes(sent).chunks(MSS) {
+            let data = hand.data(piece);
+            b.say(&data);
+        }
+        b.run(secs(1));
+        b.seen();
+        let part = stream.recv_chain(taken).expect("data");
+        b.run(ms(0));
+        assert_eq!(part.len() + read(&stream).len(), sent);
+        b.run(ms(0));
+        assert_eq!(usize::from(b.one().window), buffer);
+        drop((part, stream, listener));
+        b.finish();
+    }
+}

@@ -35,7 +35,8 @@ impl TimeWait {
 
 /// Enters the state, or begins its time anew.
 pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
-    t.entered_time_wait = t.state != State::TimeWait;
+    // A second FIN in the same batch does not undo what the first one did.
+    t.entered_time_wait |= t.state != State::TimeWait;
     t.state = State::TimeWait;
     t.timers.stop();
     let config = &batch.stack.tcp.config;

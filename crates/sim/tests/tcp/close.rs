@@ -530,3 +530,24 @@ fn old_segments_do_not_disturb_a_connection() {
         b.finish();
     });
 }
+
+#[test]
+fn a_fin_that_comes_twice_at_once_does_not_get_around_the_bound_of_time_wait() {
+    // Breaks when a second FIN in the same batch makes the stack forget that the connection has just
+    // come into TIME-WAIT: such connections are not among those of which the oldest make room.
+    let mut b = Bench::tuned(|c| c.tcp.time_wait_max = 2);
+    for _ in 0..6 {
+        let (mut hand, stream) = b.active();
+        stream.shutdown_write();
+        b.run(ms(0));
+        hand.rcv = b.one().end();
+        let fin = hand.fin();
+        b.net.say(b.peer, &fin);
+        b.say(&fin);
+        drop(stream);
+        b.run(ms(0));
+        b.seen();
+    }
+    assert_eq!(b.stack().stats().tcp.connections, 2);
+    b.finish();
+}

@@ -66,7 +66,9 @@ fn connection(batch: &mut Batch<'_>, seg: &Segment) -> Option<Arc<Inpcb>> {
     let reopened = seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
         && reopens(&pcb, seg);
     if reopened {
-        batch.stack.tcp.remove(&pcb);
+        if batch.stack.tcp.remove(&pcb) {
+            batch.stack.tcp.counters.closed.inc();
+        }
         batch.touch(&pcb);
         return None;
     }

@@ -183,6 +183,8 @@ impl Bench {
         self.run(secs(3600));
         let stats = self.stack().stats();
         assert_eq!(stats.tcp.connections, 0, "connections are left");
+        let opened = stats.tcp.opened_active + stats.tcp.opened_passive;
+        assert_eq!(opened, stats.tcp.closed, "each is counted when it ends");
         assert_eq!(self.stack().pool().live(), Live::NONE, "buffers are left");
         let inward = stats
             .dropped

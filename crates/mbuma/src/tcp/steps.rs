@@ -125,7 +125,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     let at_edge = beyond == window && (window == 0 || seg.data.is_empty());
     if beyond >= window && !at_edge {
         if !seg.has(TcpFlags::RST) {
-            t.ack_now = true;
+            say_where(batch, t, seg);
         }
         return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
     }
@@ -147,7 +147,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     }
     let old = t.rcv_nxt.since(seg.seq);
     // A zero-length segment below the window is a keepalive probe: it wants an answer.
-    t.ack_now = true;
+    say_where(batch, t, seg);
     batch
         .stack
         .tcp
@@ -210,6 +210,16 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     }
     challenge(batch, t);
     Break(Verdict::Drop(DropReason::TcpBadSyn))
+}
+
+/// Answers what is not where we are. What takes no room may be such an answer itself: each for each would have no end
+/// once both ends are wrong about each other.
+fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    if seg.len() == 0 {
+        challenge(batch, t);
+    } else {
+        t.ack_now = true;
+    }
 }
 
 /// Tells the peer where we are, a bounded number of times a second.

@@ -190,3 +190,26 @@ fn a_flood_of_syns_keeps_what_is_established() {
     drop((stream, listener));
     b.finish();
 }
+
+#[test]
+fn acknowledgements_out_of_the_window_are_answered_a_few_times_a_second() {
+    // RFC 5961 7: breaks when each is answered. Two ends that disagree about where they are, which a
+    // forged byte can bring about, would then answer each other's answers for ever.
+    for outside in [-100_i32, 3_000_000] {
+        let mut b = Bench::new();
+        let (hand, stream) = b.active();
+        let stray = Segment {
+            seq: SeqNum(hand.snd.0.wrapping_add_signed(outside)),
+            ..hand.segment(ACK)
+        };
+        for _ in 0..100 {
+            b.say(&stray);
+        }
+        assert_eq!(b.seen().len(), 10);
+        b.run(secs(1));
+        b.say(&stray);
+        assert_eq!(b.one().ack, hand.snd, "a second later again");
+        drop(stream);
+        b.finish();
+    }
+}

@@ -97,7 +97,8 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32
     t.rcv_adv = t.rcv_nxt;
     t.last_ack_sent = t.rcv_nxt;
     let theirs = seg.offer.mss.map_or(MSS_DEFAULT, u32::from).max(64);
-    t.mss = theirs.min(mtu.saturating_sub(HEADERS));
+    t.rcv_mss = mtu.saturating_sub(HEADERS);
+    t.mss = theirs.min(t.rcv_mss);
     t.cc = super::congestion::Congestion::new(t.mss, initial_window);
     match seg.offer.window_scale {
         Some(shift) => t.snd_wscale = shift,

@@ -302,7 +302,7 @@ fn syn_window(t: &mut Tcb) -> (u16, Offer) {
     let window = t.rcv_space().min(65_535);
     t.rcv_adv = t.rcv_nxt + window;
     let offer = Offer {
-        mss: Some(t.mss.min(65_535) as u16),
+        mss: Some(t.rcv_mss.min(65_535) as u16),
         window_scale: t.wscale_on.then_some(t.rcv_wscale),
     };
     (window as u16, offer)

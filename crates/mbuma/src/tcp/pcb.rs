@@ -252,6 +252,8 @@ pub(crate) struct Tcb {
     pub(crate) snd_wscale: u8,
     /// Payload bytes a segment.
     pub(crate) mss: u32,
+    /// The same for what the peer sends: what our own link takes, whatever the peer's does.
+    pub(crate) rcv_mss: u32,
     /// Below this, something was sent again: what is acknowledged with it can't be timed.
     pub(crate) resent_below: SeqNum,
     pub(crate) dup_acks: u8,
@@ -326,6 +328,7 @@ impl Tcb {
             snd_wl2: SeqNum(0),
             snd_wscale: 0,
             mss,
+            rcv_mss: mss,
             resent_below: iss,
             dup_acks: 0,
             last_sent: now,

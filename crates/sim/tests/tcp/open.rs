@@ -464,3 +464,27 @@ fn a_stream_dropped_before_the_handshake_leaves_nothing() {
     assert_eq!(b.stack().stats().tcp.connections, 0);
     b.finish();
 }
+
+#[test]
+fn the_segment_size_that_we_offer_is_our_own() {
+    // RFC 9293 3.7.1: breaks when the answer repeats what the peer can take, or what is assumed of one
+    // that does not say: it would send small segments, though our link takes large ones.
+    for theirs in [None, Some(0), Some(300), Some(u16::MAX)] {
+        let mut b = Bench::new();
+        let addr = SocketAddrV4::new(US, PORT);
+        let listener = b.stack().tcp_listen(addr, 1).expect("the port is free");
+        let options = TcpOptions {
+            mss: theirs,
+            ..TcpOptions::default()
+        };
+        let hand = Hand::from_port(5000);
+        let syn = Segment {
+            options,
+            ..hand.segment(SYN)
+        };
+        b.say(&syn);
+        assert_eq!(b.one().options.mss, Some(MSS as u16), "{theirs:?}");
+        drop(listener);
+        b.finish();
+    }
+}

@@ -20,6 +20,7 @@ use super::result::{Shown, empty, times};
 use super::runner::Runner;
 use super::{Case, Design};
 use crate::Error;
+use crate::harness::namespace::{self, check};
 use crate::harness::progress::Progress;
 use crate::harness::tap;
 use kern::{Task, Taskqueue};
@@ -92,8 +93,7 @@ fn run_child(options: &Options) -> Result<String, String> {
     let Some((program, arguments)) = options.child.split_first() else {
         return Err("it takes a process of its own".to_owned());
     };
-    let way = ways()
-        .find(|way| may_make_devices(way))
+    let way = namespace::way(namespace::MAY_MAKE_TAPS)
         .ok_or("no /dev/net/tun, or no right to make a namespace")?;
     let output = Command::new("unshare")
         .args(way)
@@ -107,20 +107,6 @@ fn run_child(options: &Options) -> Result<String, String> {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(said),
     }
-}
-
-/// How a namespace may be had: as root, else with a user namespace.
-fn ways() -> impl Iterator<Item = &'static [&'static str]> {
-    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
-    ways.into_iter()
-}
-
-fn may_make_devices(way: &[&str]) -> bool {
-    let probe = Command::new("unshare")
-        .args(way)
-        .args(["test", "-w", "/dev/net/tun"])
-        .output();
-    probe.is_ok_and(|out| out.status.success())
 }
 
 /// What the process in the namespace does: makes the network, gets `pages` pages, writes what served them and how
@@ -329,16 +315,6 @@ fn get(client: &Namespace, pages: u64) -> io::Result<Vec<u8>> {
         .output()?;
     match output.status.success() {
         true => Ok(output.stdout),
-        false => Err(io::Error::other(
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )),
-    }
-}
-
-fn check(command: &mut Command) -> io::Result<()> {
-    let output = command.output()?;
-    match output.status.success() {
-        true => Ok(()),
         false => Err(io::Error::other(
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )),

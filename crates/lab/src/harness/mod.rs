@@ -10,6 +10,7 @@ pub(crate) mod choice;
 pub(crate) mod compare;
 pub(crate) mod effort;
 pub(crate) mod memory;
+pub(crate) mod namespace;
 pub(crate) mod pinned;
 pub(crate) mod plot;
 pub(crate) mod progress;

@@ -7,10 +7,10 @@
 
 use super::case::Job;
 use super::flow::{CHUNK, End};
+use crate::harness::namespace::ip;
 use crate::harness::sys;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -43,14 +43,11 @@ pub(crate) fn veth(job: Job) -> io::Result<[KernelEnd; 2]> {
         let _ = tell.send(0);
         Ok(listener.accept()?.0)
     });
-    let mtu = job.mtu.to_string();
+    let mtu = job.mtu;
     if let Ok(thread) = told.recv() {
-        let to = thread.to_string();
-        let pair = [
-            "link", "add", "veth0", "mtu", &mtu, "type", "veth", "peer", "name", "veth1", "mtu",
-            &mtu, "netns", &to,
-        ];
-        ip(&pair)?;
+        ip(&format!(
+            "link add veth0 mtu {mtu} type veth peer name veth1 mtu {mtu} netns {thread}"
+        ))?;
         interface("veth0", CLIENT)?;
         let _ = begin.send(());
     }
@@ -68,18 +65,8 @@ pub(crate) fn veth(job: Job) -> io::Result<[KernelEnd; 2]> {
 
 /// Gives an interface its address and brings it up.
 fn interface(name: &str, addr: Ipv4Addr) -> io::Result<()> {
-    ip(&["addr", "add", &format!("{addr}/24"), "dev", name])?;
-    ip(&["link", "set", name, "up"])
-}
-
-fn ip(args: &[&str]) -> io::Result<()> {
-    let output = Command::new("ip").args(args).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(
-            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        )),
-    }
+    ip(&format!("addr add {addr}/24 dev {name}"))?;
+    ip(&format!("link set {name} up"))
 }
 
 fn ends(client: TcpStream, server: TcpStream, job: Job) -> io::Result<[KernelEnd; 2]> {

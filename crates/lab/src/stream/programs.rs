@@ -8,6 +8,7 @@
 use super::case::{Job, Mode};
 use super::figures::Figures;
 use crate::harness::choice::Absent;
+use crate::harness::namespace;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -63,15 +64,10 @@ pub(crate) fn in_namespace(
     job: Job,
     time: Duration,
 ) -> Result<Figures, Absent> {
-    let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
-    let allowed = |way: &&&[&str]| {
-        let probe = Command::new("unshare").args(**way).arg("true").output();
-        probe.is_ok_and(|out| out.status.success())
-    };
-    let way = ways.iter().find(allowed).ok_or("no right to a namespace");
+    let way = namespace::way(&["true"]).ok_or("no right to a namespace");
     let way = way.map_err(|why| Absent(why.to_owned()))?;
     let mut command = Command::new("unshare");
-    command.args(*way).args(child).arg(design).arg("--bench");
+    command.args(way).args(child).arg(design).arg("--bench");
     command.args([job.mode.name(), &job.mtu.to_string(), job.threads()]);
     command.args([&seconds(time), job.csum()]);
     figures(&mut command)

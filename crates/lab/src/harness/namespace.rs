@@ -1,0 +1,39 @@
+//! Network namespaces for programs: how one may be had, and what is said to the system to furnish it.
+//!
+//! Called by: the experiments that run programs in namespaces. Calls: unshare, ip.
+//!
+//! Invariant: nothing here touches a namespace that the caller did not make, but for the probe, whose namespace ends
+//! with it.
+
+use std::io;
+use std::process::Command;
+
+/// How to start a process in a network namespace of its own: what unshare is told, as root, else with a user namespace
+/// in which one is root. `needs` is a command that has to succeed in there; none: there is no way.
+pub(crate) fn way(needs: &[&str]) -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let works = |way: &&&[&str]| {
+        let probe = Command::new("unshare").args(**way).args(needs).output();
+        probe.is_ok_and(|out| out.status.success())
+    };
+    WAYS.iter().find(works).copied()
+}
+
+/// What has to succeed in a namespace whose programs make TAPs.
+pub(crate) const MAY_MAKE_TAPS: &[&str] = &["test", "-w", "/dev/net/tun"];
+
+/// Runs a command to its end; what it complains of is the error.
+pub(crate) fn check(command: &mut Command) -> io::Result<()> {
+    let output = command.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        )),
+    }
+}
+
+/// Runs `ip` in this thread's namespace with these words, which have blanks between.
+pub(crate) fn ip(words: &str) -> io::Result<()> {
+    check(Command::new("ip").args(words.split(' ')))
+}

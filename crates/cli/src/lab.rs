@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::io;
 
 use lab::report::Pace;
-use lab::{Comparison, all, alloc, epair, extpgs, giant, netisr, refs, sizes, stream, unix};
+use lab::{Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix};
 
 use crate::args::lab::{
     AllArgs, AllocArgs, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs,
-    NetisrArgs, RefsArgs, SizesArgs, StreamArgs, UnixArgs,
+    NetisrArgs, RefsArgs, RunArgs, SizesArgs, StreamArgs, UnixArgs,
 };
 use crate::errors::Error;
 
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Giant(args) => run_giant(args),
         Experiment::Netisr(args) => run_netisr(args),
         Experiment::Refs(args) => run_refs(args),
+        Experiment::Run(args) => run_run(args),
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Stream(args) => run_stream(args),
         Experiment::Unix(args) => run_unix(args),
@@ -147,6 +148,24 @@ fn run_giant(args: &GiantArgs) -> Result<(), lab::Error> {
         queries: args.queries,
     };
     giant::run(&options, &mut out)
+}
+
+fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return run::list(&mut out);
+    }
+    let child = this_program("run");
+    if let Some(job) = &args.child {
+        return run::child(job, &child, &mut out);
+    }
+    let options = run::Options {
+        common: comparison(common),
+        mtu: args.mtu,
+        child,
+    };
+    run::run(&options, &mut out)
 }
 
 fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {

@@ -14,6 +14,7 @@
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
+//!   run        what a guest of `mbuma run` gets, beside pasta, slirp4netns and a veth pair
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
@@ -50,7 +51,7 @@
 //! ```
 //!
 //! `unsafe` is in the designs, in the loops that hand their items back to them, in `epair/schemes/ring.rs`, and in
-//! `harness/sys.rs`, `harness/ring.rs` and `harness/tap.rs`.
+//! `harness/sys.rs`, `harness/process.rs`, `harness/ring.rs` and `harness/tap.rs`.
 
 #![deny(unsafe_code)]
 
@@ -64,6 +65,7 @@ mod harness;
 pub mod netisr;
 pub mod refs;
 pub mod report;
+pub mod run;
 pub mod sizes;
 pub mod stream;
 pub mod unix;

@@ -109,6 +109,22 @@ pub(crate) enum Experiment {
     )]
     Refs(RefsArgs),
 
+    /// A guest's network: ours, pasta's, slirp4netns's, and a veth pair of the kernel's
+    #[command(
+        long_about = "Compare what a guest of `mbuma attach` (and so of `mbuma run`) gets with what pasta and \
+        slirp4netns give theirs, side by side in one run: bulk TCP both ways, round trips alone and beside it, and \
+        short connections, between clients in one network namespace and servers on the loopback of another. A veth \
+        pair between the two, which takes privileges, stands beside them for reference.\n\n\
+        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. The latency \
+        between two CPUs is sampled before each reading, and readings taken while it was near and while it was far \
+        are kept apart. Tools that are not in PATH are skipped.",
+        // Windows take a while to grow.
+        mut_arg("seconds_per_case", |arg| arg.default_value("3")),
+        mut_arg("reps", |arg| arg.default_value("3"))
+    )]
+    Run(RunArgs),
+
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
     Sizes(SizesArgs),
 
@@ -405,6 +421,31 @@ pub(crate) struct EpairArgs {
     pub(crate) pages: u64,
 
     /// So many pages are to be got in the namespace that another mbuma has started this one in
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
+}
+
+/// What `mbuma lab run` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma lab run                                  about two minutes
+  mbuma lab run --list                           the cases and the designs
+  mbuma lab run --case up1,down1 --mtu 1500
+  mbuma lab run --design mbuma,pasta --reps 11 --seconds-per-case 11 --json | jq .
+
+It needs /dev/net/tun, the right to make namespaces (root has it, and users where the system lets
+them make user namespaces), unshare, nsenter, setpriv and ip. All is done in namespaces of its own,
+which end with it.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// The MTU of the guest's interface, 576 to 65520
+    #[arg(long, value_name = "N", default_value_t = 65_520)]
+    pub(crate) mtu: u16,
+
+    /// A part of the experiment that another mbuma has started this one for: each is in a namespace of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
 }

@@ -10,6 +10,7 @@ mod ends;
 mod guard;
 mod lab_all;
 mod lab_epair;
+mod lab_run;
 mod netstat;
 mod publish;
 mod reports;

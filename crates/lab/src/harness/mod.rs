@@ -13,6 +13,8 @@ pub(crate) mod memory;
 pub(crate) mod namespace;
 pub(crate) mod pinned;
 pub(crate) mod plot;
+#[allow(unsafe_code)]
+pub(crate) mod process;
 pub(crate) mod progress;
 pub(crate) mod record;
 #[allow(unsafe_code)]

@@ -1,10 +1,11 @@
 //! Network namespaces for programs: how one may be had, and what is said to the system to furnish it.
 //!
-//! Called by: the experiments that run programs in namespaces. Calls: unshare, ip.
+//! Called by: the experiments that run programs in namespaces. Calls: unshare, ip; /proc/sys.
 //!
 //! Invariant: nothing here touches a namespace that the caller did not make, but for the probe, whose namespace ends
 //! with it.
 
+use std::fs;
 use std::io;
 use std::process::Command;
 
@@ -36,4 +37,21 @@ pub(crate) fn check(command: &mut Command) -> io::Result<()> {
 /// Runs `ip` in this thread's namespace with these words, which have blanks between.
 pub(crate) fn ip(words: &str) -> io::Result<()> {
     check(Command::new("ip").args(words.split(' ')))
+}
+
+/// Sets this thread's namespace's TCP as Linux has it where nobody changed it, so that machines can be compared. Says
+/// which congestion control it has: an algorithm that the machine does not let namespaces choose stays unchosen.
+pub(crate) fn stock_tcp() -> String {
+    let path = |name| format!("/proc/sys/net/ipv4/tcp_{name}");
+    let settings = [
+        ("congestion_control", "cubic"),
+        ("rmem", "4096 131072 6291456"),
+        ("wmem", "4096 16384 4194304"),
+    ];
+    for (name, value) in settings {
+        // What cannot be set stays as it is.
+        let _ = fs::write(path(name), value);
+    }
+    let chosen = fs::read_to_string(path("congestion_control"));
+    chosen.unwrap_or_default().trim().to_owned()
 }

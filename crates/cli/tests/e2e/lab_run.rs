@@ -1,0 +1,82 @@
+//! `mbuma lab run`: this program between two namespaces, as the experiment starts it, its peers and all that is measured.
+
+use std::fs;
+
+use crate::common::needs::{guests, programs};
+use crate::common::{MBUMA, kill, program, wait_until};
+
+/// The processes whose environment has this word.
+fn marked(word: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("it is there");
+    let pids = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let has = |pid: &String| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|one| one == word.as_bytes())
+    };
+    pids.filter(|pid| pid.parse::<u32>().is_ok())
+        .filter(has)
+        .collect()
+}
+
+/// What processes have had of the CPUs, in 1/100 s.
+fn ticks(pids: &[String]) -> u64 {
+    let of = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+    };
+    pids.iter().filter_map(of).sum()
+}
+
+#[test]
+fn every_case_passes_through_the_tool() {
+    // Breaks when the guest's programs do not reach the host's through our tool, or a figure is missing.
+    needs!(guests(), programs(&["unshare", "setpriv", "ip"]));
+    let run = "lab run --design mbuma --seconds-per-case 0.05 --reps 1 --json";
+    let output = program(MBUMA)
+        .args(run.split(' '))
+        .env("MBUMA_TEST", "every_case")
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    // A figure of streams and what it took, three of round trips or two, one of connections.
+    let count = |case: &str| lines.iter().filter(|line| line["case"] == case).count();
+    let cases = [
+        "up1", "up8", "down1", "down8", "rr", "rr-up", "rr-down", "conn1", "conn16",
+    ];
+    assert_eq!(cases.map(count), [2, 2, 2, 2, 2, 3, 3, 1, 1], "{text}");
+    assert!(
+        lines.iter().all(|line| line["median"].is_number()),
+        "{text}"
+    );
+    assert_eq!(marked("MBUMA_TEST=every_case"), [""; 0]);
+}
+
+#[test]
+fn nothing_is_left_of_one_that_was_killed() {
+    // Breaks when processes and namespaces outlive the experiment, however it ends.
+    needs!(guests(), programs(&["unshare", "setpriv", "ip"]));
+    let word = "MBUMA_TEST=killed";
+    let mut running = program(MBUMA)
+        .args("lab run --design mbuma --case up1 --seconds-per-case 120 --reps 1".split(' '))
+        .env("MBUMA_TEST", "killed")
+        .spawn()
+        .expect("it starts");
+    // Its parts then wait for each other, not for it: setting up takes no second of a CPU.
+    wait_until("a stream under way", || ticks(&marked(word)) > 100);
+    assert_eq!(
+        marked(word).len(),
+        4,
+        "it, a process on each side, the tool"
+    );
+    kill("KILL", &running.id().to_string());
+    running.wait().expect("it was killed");
+    wait_until("the end of all of it", || marked(word).is_empty());
+}

@@ -1,0 +1,135 @@
+//! Processes that end with whoever started them, and what of the CPUs they took.
+//!
+//! Called by: the experiments that start programs. Calls: prctl(2), kill(2), /proc.
+//!
+//! Invariants: a [`Kept`] process is gone when its owner is dropped, and is told to end when the thread that started it
+//! ends without a word, as when somebody kills that. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Kills this process, one of ours, when the thread ends that started it.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    on_parents_death(libc::SIGKILL)
+}
+
+fn on_parents_death(signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: it takes a number, and changes what happens to this process only.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A process that is somebody's.
+pub(crate) struct Kept(Child);
+
+impl Kept {
+    /// Starts it.
+    pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
+        // SAFETY: between fork and exec it makes one system call, which allocates nothing and takes no lock.
+        unsafe { command.pre_exec(|| on_parents_death(libc::SIGTERM)) };
+        command.spawn().map(Self)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// What it reads from, if that is us.
+    pub(crate) fn input(&mut self) -> Option<&mut ChildStdin> {
+        self.0.stdin.as_mut()
+    }
+
+    /// What it writes to, if that is us; once.
+    pub(crate) fn output(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    /// The process itself, for what is not here.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// What all its threads have had of the CPUs, those that ended too, to 20 ms.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // The name, in brackets, may hold anything; the state is next, and the times are eleven and twelve behind it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        // The unit is 1/100 s for every program, whatever the kernel counts in.
+        Duration::from_millis(ticks * 10)
+    }
+
+    fn ends_within(&mut self, time: Duration) -> bool {
+        let begin = Instant::now();
+        while !self.has_ended() {
+            if begin.elapsed() > time {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // One that reads from us ends when there is no more to read; others are asked to.
+        let asked = self.0.stdin.take().is_none();
+        if asked && !self.has_ended() {
+            let pid = self.0.id().cast_signed();
+            // SAFETY: it takes numbers. The process has not been waited for, so the number is nobody else's.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        if !self.ends_within(PATIENCE) {
+            // It ended meanwhile, or does now.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// How long a process may take to end in peace.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_process_is_gone_with_its_owner() {
+        // Breaks when a program that waits for its input, or for a signal, outlives the experiment.
+        let mut reads = Command::new("cat");
+        let mut sleeps = Command::new("sleep");
+        for command in [reads.stdin(Stdio::piped()), sleeps.arg("600")] {
+            let kept = Kept::start(command).expect("it is there");
+            let path = format!("/proc/{}", kept.id());
+            assert!(fs::exists(&path).expect("a path"));
+            drop(kept);
+            assert!(!fs::exists(&path).expect("a path"));
+        }
+    }
+
+    #[test]
+    fn what_a_process_took_is_counted() {
+        // Breaks when the times are read from another column, or a name with a blank or a bracket moves them.
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        let kept = Kept::start(&mut command).expect("it is there");
+        while kept.cpu_time() < Duration::from_millis(50) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the guest's programs do.
+//!
+//! Called by: everything here. Calls: nothing.
+
+use super::bulk::Way;
+use std::fmt;
+
+/// What is done, between the guest's programs and servers on the host's loopback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// As much as goes, one way.
+    Bulk { way: Way, streams: usize },
+    /// 64 bytes there, the same back, and again; beside a stream or alone.
+    RoundTrips { beside: Option<Way> },
+    /// Connect, ask, read to the end, close; so many clients.
+    Connects { clients: usize },
+}
+
+/// A case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) job: Job,
+}
+
+/// All cases, in the order in which they run.
+pub(crate) const CASES: &[Case] = &[
+    bulk("up1", Way::Up, 1),
+    bulk("up8", Way::Up, 8),
+    bulk("down1", Way::Down, 1),
+    bulk("down8", Way::Down, 8),
+    round_trips("rr", None),
+    round_trips("rr-up", Some(Way::Up)),
+    round_trips("rr-down", Some(Way::Down)),
+    connects("conn1", 1),
+    connects("conn16", 16),
+];
+
+impl Case {
+    /// The one of this name.
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        CASES.iter().find(|case| case.name == name)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = |way| match way {
+            Way::Up => "guest to host",
+            Way::Down => "host to guest",
+        };
+        let plural = |n| if n == 1 { "" } else { "s" };
+        match self.job {
+            Job::Bulk { way, streams: n } => write!(f, "{n} TCP stream{}, {}", plural(n), to(way)),
+            Job::RoundTrips { beside: None } => f.write_str("64 bytes there and back, over TCP"),
+            Job::RoundTrips { beside: Some(way) } => {
+                write!(f, "64 bytes there and back beside a stream, {}", to(way))
+            }
+            Job::Connects { clients: n } => {
+                write!(f, "connect, ask, answer, close: {n} client{}", plural(n))
+            }
+        }
+    }
+}
+
+const fn bulk(name: &'static str, way: Way, streams: usize) -> Case {
+    let job = Job::Bulk { way, streams };
+    Case { name, job }
+}
+
+const fn round_trips(name: &'static str, beside: Option<Way>) -> Case {
+    let job = Job::RoundTrips { beside };
+    Case { name, job }
+}
+
+const fn connects(name: &'static str, clients: usize) -> Case {
+    let job = Job::Connects { clients };
+    Case { name, job }
+}

@@ -1,0 +1,58 @@
+//! What a reading found.
+//!
+//! Called by: `client.rs`, which makes it, `mod.rs`, which makes records of it. Calls: serde, for its way between.
+
+use super::bulk::{Got, Span};
+use serde::{Deserialize, Serialize};
+
+/// What a reading found; what a case is not about is not there.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Found {
+    /// Payload of bulk streams.
+    pub(crate) gbps: Option<f64>,
+    /// All of it in bytes, also that before and after what the speed is of.
+    pub(crate) bytes: u64,
+    /// Round trips, 50 and 99 of a hundred.
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+    /// Connections.
+    pub(crate) per_s: Option<f64>,
+    /// Connections that failed.
+    pub(crate) failed: u64,
+    /// What the tool had of the CPUs during all of it, for 10^9 bytes.
+    pub(crate) cpu_s_per_gb: Option<f64>,
+}
+
+impl Found {
+    pub(crate) fn of_stream(got: &[Got], span: Span) -> Self {
+        let counted: u64 = got.iter().map(|got| got.counted).sum();
+        let speed = counted as f64 * 8.0 / span.counted.as_nanos().max(1) as f64;
+        Self {
+            gbps: (!got.is_empty()).then_some(speed),
+            bytes: got.iter().map(|got| got.all).sum(),
+            ..Self::default()
+        }
+    }
+
+    /// Of times in nanoseconds, and of the stream beside them.
+    pub(crate) fn of_round_trips(mut ns: Vec<u32>, beside: &[Got], span: Span) -> Self {
+        ns.sort_unstable();
+        let quantile = |part: f64| {
+            let at = (ns.len() as f64 * part) as usize;
+            ns.get(at).map(|ns| f64::from(*ns) / 1e3)
+        };
+        Self {
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+            ..Self::of_stream(beside, span)
+        }
+    }
+
+    pub(crate) fn of_connects(done: u64, failed: u64, span: Span) -> Self {
+        Self {
+            per_s: Some(done as f64 / span.counted.as_secs_f64().max(f64::MIN_POSITIVE)),
+            failed,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `mbuma lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give theirs,
+//! and what the kernel does between the same namespaces.
+//!
+//! Called by: the tool; by itself, in other processes ([`child`]). Calls: the tools, the harness.
+//!
+//! ```text
+//!   case.rs    what is done             designs.rs   who lies between       found.rs   what a reading says
+//!   host.rs    the host's side          server.rs    who answers there      peer.rs    questions and answers
+//!   guest.rs   the guest's side         client.rs    who asks there         bulk.rs    a stream of both
+//!   result.rs  what is shown
+//! ```
+//!
+//! All contestants of a case are set up side by side, each between two namespaces of its own, and idle but for the one
+//! that is read. No traffic touches an interface of the machine's.
+//!
+//! Sources: issue 2's targets; slirp4netns(1), passt(1), as engines of containers start them.
+
+mod bulk;
+mod case;
+mod client;
+mod designs;
+mod found;
+mod guest;
+mod host;
+mod options;
+mod peer;
+pub(crate) mod report;
+mod result;
+mod server;
+
+pub use options::Options;
+
+use crate::harness::choice::{Absent, chosen};
+use crate::harness::effort::Effort;
+use crate::harness::progress::Progress;
+use crate::harness::{compare, namespace, xcore};
+use crate::{Error, Record};
+use case::{CASES, Case};
+use designs::{CATALOG, Entry};
+use found::Found;
+use options::Choice;
+use peer::Peer;
+use result::{records, show};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::Command;
+
+/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let choice = options.choose()?;
+    let common = &options.common;
+    common.each(&choice.cases, out, |case, progress| {
+        let records = measure(case, options, &choice, progress);
+        let mtu = options.mtu;
+        let text = compare::shown(common.json, &records, || show(case, mtu, &records));
+        (records, text)
+    })
+}
+
+/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` is as in
+/// [`Options`].
+///
+/// # Errors
+/// [`Error`]: it is no part, or nobody listens any more.
+pub fn child(job: &str, child: &[OsString], out: &mut dyn Write) -> Result<(), Error> {
+    let done = match job.split_once(' ') {
+        None if job == host::GUEST => guest::be(out),
+        Some((design, mtu)) => {
+            let names = [design.to_owned()];
+            let design = chosen("design", &names, CATALOG, |entry| entry.name)?;
+            let mtu = mtu
+                .parse()
+                .map_err(|_| Error::Bad(format!("`{mtu}` is no MTU")))?;
+            host::be(&design[0], mtu, child, out)
+        }
+        None => return Err(Error::Bad(format!("`{job}` is no part of it"))),
+    };
+    done.map_err(|source| Error::Io {
+        doing: "running a part of the experiment".to_owned(),
+        source,
+    })
+}
+
+/// A contestant that is set up, what was found with it, and what to know about it.
+struct Running {
+    peer: Peer,
+    note: String,
+    found: Vec<(Found, Option<f64>)>,
+}
+
+/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+fn measure(
+    case: &Case,
+    options: &Options,
+    choice: &Choice,
+    progress: &mut Progress,
+) -> Vec<Record> {
+    let way = namespace::way(namespace::MAY_MAKE_TAPS);
+    let start = |entry: &Entry| {
+        progress.say(&format!("{}: setting up {}", case.name, entry.name));
+        start(entry, way, options)
+    };
+    let mut all: Vec<_> = choice.designs.iter().map(start).collect();
+    let reps = choice.effort.reps;
+    for round in 1..=reps {
+        for (entry, running) in choice.designs.iter().zip(&mut all) {
+            progress.say(&format!(
+                "{}: round {round} of {reps}, {}",
+                case.name, entry.name
+            ));
+            // One that fails takes no further part.
+            let read = running.as_mut().map(|it| it.read(case, &choice.effort));
+            if let Ok(Err(absent)) = read {
+                *running = Err(absent);
+            }
+        }
+    }
+    let all = choice.designs.iter().zip(all);
+    let mut records: Vec<Record> = all
+        .flat_map(|(entry, running)| records(case, entry, options, running))
+        .collect();
+    // Tables of one measure each, contestants in their order.
+    records.sort_by_key(|record| record.measure);
+    records
+}
+
+fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Running, Absent> {
+    let missing = |what: &str| Absent(what.to_owned());
+    let way = way.ok_or_else(|| missing("no /dev/net/tun, or no right to make a namespace"))?;
+    if options.child.is_empty() {
+        return Err(missing("it takes processes of its own"));
+    }
+    let mut command = Command::new("unshare");
+    command.args(way).args(&options.child);
+    command.arg(format!("{} {}", entry.name, options.mtu));
+    let (peer, note) = Peer::start(&mut command).map_err(|why| Absent(why.to_string()))?;
+    Ok(Running {
+        peer,
+        note,
+        found: Vec::new(),
+    })
+}
+
+impl Running {
+    fn read(&mut self, case: &Case, effort: &Effort) -> Result<(), Absent> {
+        let cpus = effort.pair_of_cpus();
+        let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
+        let question = format!("{} {}", case.name, effort.reading.as_nanos());
+        let found = self.peer.ask(&question);
+        let found = found.map_err(|why| Absent(why.to_string()))?;
+        self.found.push((found, xcore_ns));
+        Ok(())
+    }
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    compare::list(
+        out,
+        CASES.iter().map(|case| (case.name, case)),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, entry.kind.says("seed 002", entry.about))),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What the user asked for, and what of it can be done.
+//!
+//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: nothing.
+
+use super::case::{CASES, Case};
+use super::designs::{CATALOG, Entry};
+use crate::harness::compare;
+use crate::{Comparison, Error};
+use std::ffi::OsString;
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What every comparison is asked.
+    pub common: Comparison,
+    /// The guest's interface's MTU.
+    pub mtu: u16,
+    /// A program and arguments that come to [`child`](super::child) once a job follows: each design has processes in
+    /// namespaces of their own. Empty: all designs are skipped.
+    pub child: Vec<OsString>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            common: Comparison {
+                seconds_per_case: 3.0,
+                reps: 3,
+                ..Comparison::default()
+            },
+            mtu: MTU_MAX,
+            child: Vec::new(),
+        }
+    }
+}
+
+/// What was chosen.
+pub(crate) type Choice = compare::Choice<Case, Entry>;
+
+impl Options {
+    /// Names to things.
+    pub(crate) fn choose(&self) -> Result<Choice, Error> {
+        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            return Err(Error::Bad(format!(
+                "the MTU is {MTU_MIN} to {MTU_MAX}, as all of the tools take it"
+            )));
+        }
+        self.common
+            .choose(CASES, |case| case.name, CATALOG, |entry| entry.name)
+    }
+}
+
+const MTU_MIN: u16 = 576;
+const MTU_MAX: u16 = 65_520;

@@ -1,0 +1,117 @@
+//! What is shown of readings: records, and tables of them.
+//!
+//! Called by: `mod.rs`. Calls: the harness.
+
+use super::case::{Case, Job};
+use super::designs::Entry;
+use super::found::Found;
+use super::{Options, Running};
+use crate::Record;
+use crate::harness::choice::{Absent, Kind};
+use crate::harness::record::of_group;
+use crate::harness::rounds::{Reading, by_mode};
+use crate::harness::table;
+
+/// What is said of one contestant in one case.
+pub(super) fn records(
+    case: &Case,
+    entry: &Entry,
+    options: &Options,
+    running: Result<Running, Absent>,
+) -> Vec<Record> {
+    let measures = measures(case.job);
+    let running = match running {
+        Ok(running) => running,
+        Err(absent) => {
+            let note = absent.to_string();
+            return vec![Record {
+                note,
+                ..empty(case, entry, &measures[0])
+            }];
+        }
+    };
+    let note = note(&running, options);
+    let of_measure = |measure: &Measure| {
+        let readings: Vec<Reading> = running
+            .found
+            .iter()
+            .filter_map(|(found, xcore_ns)| {
+                Some(Reading {
+                    ns: (measure.of)(found)?,
+                    xcore_ns: *xcore_ns,
+                    disturbed: false,
+                })
+            })
+            .collect();
+        let groups = by_mode(&readings);
+        let record = |group| {
+            let note = note.clone();
+            let empty = empty(case, entry, measure);
+            of_group(Record { note, ..empty }, group)
+        };
+        groups.iter().map(record).collect::<Vec<_>>()
+    };
+    measures.iter().flat_map(of_measure).collect()
+}
+
+/// What a reader of the figures should know.
+fn note(running: &Running, options: &Options) -> String {
+    let failed: u64 = running.found.iter().map(|(found, _)| found.failed).sum();
+    let mtu = (options.mtu != Options::default().mtu).then(|| format!("MTU {}", options.mtu));
+    let failed = (failed > 0).then(|| format!("{failed} failed"));
+    let said = (!running.note.is_empty()).then(|| running.note.clone());
+    let parts: Vec<String> = [said, mtu, failed].into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+/// One of the things that a case finds.
+pub(super) struct Measure {
+    pub(super) name: Option<&'static str>,
+    unit: &'static str,
+    pub(super) of: fn(&Found) -> Option<f64>,
+}
+
+/// What a job finds; the first is what it is about.
+pub(super) fn measures(job: Job) -> Vec<Measure> {
+    let measure = |name, unit, of| Measure { name, unit, of };
+    match job {
+        Job::Bulk { .. } => vec![
+            measure(None, "Gbit/s", |found| found.gbps),
+            measure(Some("cpu"), "CPU s/GB", |found| found.cpu_s_per_gb),
+        ],
+        Job::RoundTrips { .. } => vec![
+            measure(Some("p50"), "us", |found| found.p50_us),
+            measure(Some("p99"), "us", |found| found.p99_us),
+            measure(Some("stream"), "Gbit/s", |found| found.gbps),
+        ],
+        Job::Connects { .. } => vec![measure(None, "connections/s", |found| found.per_s)],
+    }
+}
+
+/// A record without figures.
+fn empty(case: &Case, entry: &Entry, measure: &Measure) -> Record {
+    Record {
+        experiment: "run",
+        case: case.name,
+        design: entry.name,
+        unit: measure.unit,
+        measure: measure.name,
+        ours: entry.kind == Kind::Ours,
+        ..Record::default()
+    }
+}
+
+/// A case as it is printed.
+pub(super) fn show(case: &Case, mtu: u16, records: &[Record]) -> String {
+    let title = |first: &Record| {
+        let unit = first.unit;
+        let what = match first.measure {
+            None => unit.to_owned(),
+            Some("stream") => format!("{unit} of the stream"),
+            Some("cpu") => format!("{unit} of the tool"),
+            Some(part) => format!("{part} in {unit}"),
+        };
+        format!("{}, {what}: {case}, MTU {mtu}", case.name)
+    };
+    table::by_unit(records, title) + "\n"
+}

@@ -57,6 +57,7 @@ pub(crate) struct SigInfo {
 pub(crate) struct Inherited {
     mask: SigSet,
     chld_ignored: bool,
+    xfsz_ignored: bool,
 }
 
 impl SignalFd {
@@ -70,10 +71,14 @@ impl SignalFd {
         SigSet::of(&[show_locks()]).block()?;
         // Children of a process that ignores SIGCHLD vanish without a status.
         let chld_ignored = signal::set_default(libc::SIGCHLD)?;
-        Ok((
-            SignalFd(set.open()?.into()),
-            Inherited { mask, chld_ignored },
-        ))
+        // A capture that grows beyond `ulimit -f` ends with an error, not with COMMAND's network.
+        let xfsz_ignored = signal::ignore(libc::SIGXFSZ)?;
+        let inherited = Inherited {
+            mask,
+            chld_ignored,
+            xfsz_ignored,
+        };
+        Ok((SignalFd(set.open()?.into()), inherited))
     }
 
     /// A descriptor for the one that asks for locks, which [`SignalFd::open`] has blocked.
@@ -116,6 +121,9 @@ impl Inherited {
     /// Undoes [`SignalFd::open`] and what the standard library does to SIGPIPE, just before exec.
     pub(crate) fn restore(&self) -> io::Result<()> {
         signal::set_default(libc::SIGPIPE)?;
+        if !self.xfsz_ignored {
+            signal::set_default(libc::SIGXFSZ)?;
+        }
         if self.chld_ignored {
             signal::ignore(libc::SIGCHLD)?;
         }

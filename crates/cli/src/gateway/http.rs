@@ -65,12 +65,12 @@ impl StatusPage {
         }
     }
 
-    /// Takes connections. Those that are too many end at once.
+    /// Takes connections. For one too many, the one that has been waited for longest ends: else who asks slowly
+    /// would shut the page for all.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         while let Some(stream) = self.listener.accept() {
             if self.readers.len() >= READERS_MAX {
-                stream.abort();
-                continue;
+                self.abort_oldest();
             }
             let token = self.readers.next_token();
             let wake = shared.wake_for(token);
@@ -115,6 +115,16 @@ impl StatusPage {
                 shared.timers.schedule(at, token);
             }
             None => {}
+        }
+    }
+
+    fn abort_oldest(&mut self) {
+        let oldest = self
+            .readers
+            .iter()
+            .min_by_key(|(_, reader)| reader.deadline);
+        if let Some((token, _)) = oldest {
+            self.abort(token);
         }
     }
 

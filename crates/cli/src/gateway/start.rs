@@ -3,7 +3,6 @@
 //! Called by: serve. Calls: the stack, its devices, publish, udp.
 //! Locks: none.
 
-use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -18,6 +17,7 @@ use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
 use wire::MacAddr;
 
+use super::capture_file::CaptureFile;
 use super::connections::Connections;
 use super::control::Control;
 use super::crew::{Crew, Door};
@@ -199,7 +199,7 @@ fn captured(
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Device>>, Error> {
     let doing = format!("writing {}", path.display());
-    let file = File::create(path).map_err(Error::io(&doing))?;
+    let file = CaptureFile::create(path).map_err(Error::io(&doing))?;
     let Some(first) = taps.next() else {
         return Ok(Vec::new());
     };

@@ -29,6 +29,13 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Reads and writes of `file` wait from now on. Whatever else its status flags said is forgotten.
+pub(crate) fn set_blocking(file: &File) -> io::Result<()> {
+    // SAFETY: F_SETFL takes an int and touches no memory; the file is open.
+    cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) })?;
+    Ok(())
+}
+
 /// Waits until one of `fds` is readable, hung up or in error, and says which are.
 ///
 /// `None` waits for ever. A signal that interrupts counts as "none yet".

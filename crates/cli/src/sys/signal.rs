@@ -94,9 +94,9 @@ pub(crate) fn set_default(signo: i32) -> io::Result<bool> {
     Ok(set_action(signo, libc::SIG_DFL)? == libc::SIG_IGN)
 }
 
-/// Ignores a signal.
-pub(crate) fn ignore(signo: i32) -> io::Result<()> {
-    set_action(signo, libc::SIG_IGN).map(|_| ())
+/// Ignores a signal; says whether it was ignored before.
+pub(crate) fn ignore(signo: i32) -> io::Result<bool> {
+    Ok(set_action(signo, libc::SIG_IGN)? == libc::SIG_IGN)
 }
 
 /// Sends a signal to this very process.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::common::needs::{guests, programs};
 use crate::common::scratch::noise;
-use crate::common::{Running, Scratch, Stats, alone, http, mbuma, number, output_of, program};
+use crate::common::{
+    MBUMA, Running, Scratch, Stats, alone, http, mbuma, number, output_of, program,
+};
 
 #[test]
 fn the_status_page_is_served_from_inside() {
@@ -177,6 +179,59 @@ fn a_capture_that_cannot_be_written_is_told() {
     let ended = Running::start(mbuma(&options, "echo started")).finish();
     assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
     assert!(ended.err.contains("/nowhere/out.pcapng"), "{ended:#?}");
+}
+
+#[test]
+fn a_fifo_that_nobody_reads_is_not_waited_for() {
+    // Breaks when an mbuma that waits for a reader can be ended by no signal but KILL.
+    needs!(guests(), programs(&["mkfifo"]));
+    let scratch = Scratch::new();
+    let fifo = scratch.text("fifo");
+    let made = program("mkfifo").arg(&fifo).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let ended = Running::start(mbuma(&["--pcap", &fifo], "echo started")).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
+    assert!(ended.err.contains("start its reader first"), "{ended:#?}");
+}
+
+#[test]
+fn a_capture_that_grows_too_large_ends_alone() {
+    // Breaks when a capture that cannot go on takes COMMAND's network, or COMMAND, with it; or ends without a word; or
+    // COMMAND is left with a signal ignored that it had not.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = Scratch::new();
+    let (path, own) = (scratch.text("out.pcapng"), scratch.text("own"));
+    let fetch = "curl -sS -o /dev/null http://10.0.2.2/";
+    let script =
+        format!("{fetch} && {fetch} && {fetch} && echo fetched; head -c 100000 /dev/zero >{own}");
+    let mut limited = program("sh");
+    limited.args(["-c", "ulimit -f 8 && exec \"$@\"", "sh", MBUMA, "run"]);
+    limited.args(["--pcap", &path, "--", "sh", "-c", &script]);
+    let ended = Running::start(limited).finish();
+    assert_eq!(
+        (ended.code, &*ended.out),
+        (Some(128 + 25), "fetched\n"),
+        "{ended:#?}"
+    );
+    assert_eq!(
+        ended.err.matches("the capture ends here").count(),
+        1,
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn the_status_page_answers_beside_many_who_ask_slowly() {
+    // Breaks when a guest's program that opens connections and says nothing shuts the page for the others.
+    needs!(guests(), programs(&["python3", "curl"]));
+    let script = "python3 -c '
+import socket, subprocess
+slow = [socket.create_connection((\"10.0.2.2\", 80)) for _ in range(200)]
+for one in slow[100:]:
+    try: one.send(b\"GET / HT\")
+    except OSError: pass
+subprocess.run([\"curl\", \"-sS\", \"-o\", \"/dev/null\", \"-w\", \"%{http_code}\", \"http://10.0.2.2/\"])'";
+    assert_eq!(output_of(&[], script), "200");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! A bucket: a bounded stack of free items, the unit in which items travel between the layers.
 //!
 //! ```text
-//!   0        8     12     16     24      32
-//!   +--------+-----+------+--------------+----------+----------+-- ... --+
-//!   | word   | cap | room |    spare     | entry 0  | entry 1  |         |   room entries
-//!   +--------+-----+------+--------------+----------+----------+-- ... --+
-//!    63 .. 16: items popped so far                     ^ the top is entry (items inside - 1)
+//!   0        8     12     16     24     32      40      48
+//!   +--------+-----+------+------+------+-------+-------+---------+---------+-- ... --+
+//!   | word   | cap | room | next | prev | place | spare | entry 0 | entry 1 |         |   room entries
+//!   +--------+-----+------+------+------+-------+-------+---------+---------+-- ... --+
+//!    63 .. 16: items popped so far                        ^ the top is entry (items inside - 1)
 //!    15 ..  0: items inside
 //! ```
 //!
@@ -16,8 +16,8 @@
 //! The upper part wraps after 2^48 pops; only differences and sums modulo that mean something.
 //!
 //! `spare` is always null. An empty bucket's top entry is there, one before the first: whoever
-//! compares an item with the top entry needs no branch for the empty bucket. It is two entries
-//! long, for the first real one to be aligned to 16 bytes: bulk operations copy in such pieces.
+//! compares an item with the top entry needs no branch for the empty bucket. The first real one is
+//! aligned to 16 bytes: bulk operations copy in such pieces.
 //!
 //! Called by: `percpu.rs` and its sections, `depot.rs`, the allocation and free paths.
 //! Calls: the heap.
@@ -35,8 +35,10 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::alloc::Layout;
 
+pub(crate) use list::{List, Stack};
 pub(crate) use owned::Owned;
 
+mod list;
 mod owned;
 
 /// What a pushed item adds to the word.
@@ -60,8 +62,13 @@ pub(crate) struct Bucket {
     cap: AtomicU32,
     /// How many entries there are; never changes.
     room: u32,
+    /// The neighbours, while it waits in a list of the depot (`list.rs`).
+    next: Option<NonNull<Self>>,
+    prev: Option<NonNull<Self>>,
+    /// Which of the zone's buckets it is. The depot's.
+    place: usize,
     /// Always null: what lies below the first entry.
-    spare: [AtomicPtr<u8>; 2],
+    spare: AtomicPtr<u8>,
     entries: [AtomicPtr<u8>; 0],
 }
 
@@ -74,14 +81,14 @@ pub(crate) const BELOW: usize = ENTRIES - size_of::<*mut u8>();
 const _: () = assert!(offset_of!(Bucket, word) == 0);
 const _: () = assert!(CAP == 8);
 const _: () = assert!(offset_of!(Bucket, room) == 12);
-const _: () = assert!(offset_of!(Bucket, spare) + 2 * size_of::<*mut u8>() == ENTRIES);
-const _: () = assert!(ENTRIES == 32);
+const _: () = assert!(offset_of!(Bucket, spare) == BELOW);
+const _: () = assert!(ENTRIES == 48);
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// A static that is never written, so that all threads may point to it.
 struct Sentinel(Bucket);
 
-// SAFETY: its plain field (`room`) is never written, and the others are atomics.
+// SAFETY: its plain fields are never written (it is in no list), and the others are atomics.
 unsafe impl Sync for Sentinel {}
 
 static SENTINEL: Sentinel = Sentinel(Bucket::empty(0, 0));
@@ -92,7 +99,10 @@ impl Bucket {
             word: AtomicU64::new(0),
             cap: AtomicU32::new(cap),
             room,
-            spare: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
+            next: None,
+            prev: None,
+            place: 0,
+            spare: AtomicPtr::new(ptr::null_mut()),
             entries: [],
         }
     }

@@ -9,7 +9,7 @@
 //! # What keeps a zone
 //!
 //! `holds` counts the handles, as one, the items that are out of the keg for this zone, and the
-//! threads inside a slow path. Whoever brings it to zero ends the zone. An allocation or a free
+//! threads inside a slow path. It stands beside the depot, where those threads go. Whoever brings it to zero ends the zone. An allocation or a free
 //! that finds what it needs on its CPU does not touch it: there the item itself, which is out
 //! before and after, is what keeps the zone until the section commits, and nothing is touched
 //! after that.
@@ -35,7 +35,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize as Tally};
 use kern::Counter;
-use kern::prim::{AtomicU64, AtomicUsize, Ordering, fence};
+use kern::prim::{AtomicUsize, Ordering, fence};
 use std::sync::Arc;
 
 /// The value of a limit that stands for none.
@@ -77,8 +77,6 @@ pub(crate) struct Inner {
     pub(crate) bucket_items_max: usize,
     /// (d)
     pub(crate) depot: DepotSlot,
-    /// (a) See the head of this file.
-    holds: Holds,
     /// (a) Handles ([`RawZone`](crate::RawZone)).
     pub(crate) handles: PaddedCount,
     /// (a) Whether [`LEAKED`] counts this zone.
@@ -120,11 +118,7 @@ pub(crate) struct Counts {
     pub(crate) shortages: Counter,
 }
 
-/// Items out, the handles as one item, and threads inside, in one word.
-#[repr(align(128))]
-struct Holds(AtomicU64);
-
-/// One thread inside, in the unit of [`Holds`]; below it are the items.
+/// One thread inside, in the unit of `holds`; below it are the items.
 const TRANSIT: u64 = 1 << 44;
 /// The handles together.
 const HANDLES: u64 = 1;
@@ -176,8 +170,7 @@ impl Inner {
             name: plan.name,
             layout: plan.layout,
             bucket_items_max: plan.bucket_items,
-            depot: DepotSlot::new(plan.bucket_items, plan.depot_items),
-            holds: Holds(AtomicU64::new(HANDLES)),
+            depot: DepotSlot::new(plan.bucket_items, plan.depot_items, HANDLES),
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
             link: Link::new(),
@@ -285,7 +278,7 @@ impl Inner {
         // of a link, so the zone cannot end; and who looks for threads inside does so after a fence on all
         // CPUs or under the keg's lock, under which items are put down.
         self.life.touch();
-        self.holds.0.fetch_add(TRANSIT, Ordering::Relaxed);
+        self.depot.holds.fetch_add(TRANSIT, Ordering::Relaxed);
     }
 
     /// Says that this thread has left, and ends the zone if nothing keeps it.
@@ -296,7 +289,7 @@ impl Inner {
         // SAFETY: we are inside, which keeps the zone.
         unsafe { inner.as_ref() }.life.touch();
         // SAFETY: as above.
-        let holds = unsafe { &raw const (*inner.as_ptr()).holds.0 };
+        let holds = unsafe { &raw const (*inner.as_ptr()).depot.holds };
         // SAFETY: as above; and the reference ends with this call, after which another thread may
         // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
         let mut before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
@@ -313,12 +306,12 @@ impl Inner {
     /// Whether threads are inside.
     pub(crate) fn in_transit(&self) -> bool {
         self.life.touch();
-        self.holds.0.load(Ordering::Acquire) >= TRANSIT
+        self.depot.holds.load(Ordering::Acquire) >= TRANSIT
     }
 
     /// Items out of the keg for this zone: live or cached.
     pub(crate) fn out(&self) -> usize {
-        let holds = self.holds.0.load(Ordering::Acquire) % TRANSIT;
+        let holds = self.depot.holds.load(Ordering::Acquire) % TRANSIT;
         let handles = u64::from(self.handles.0.load(Ordering::Relaxed) > 0);
         usize::try_from(holds.saturating_sub(handles * HANDLES)).unwrap_or(usize::MAX)
     }
@@ -326,7 +319,7 @@ impl Inner {
     /// Counts items as out. The caller is inside or has a handle.
     pub(crate) fn took(&self, items: usize) {
         self.life.touch();
-        self.holds.0.fetch_add(items as u64, Ordering::Relaxed);
+        self.depot.holds.fetch_add(items as u64, Ordering::Relaxed);
     }
 
     /// Gives items that no caller holds back to the keg, after `fini` if they went through
@@ -350,7 +343,7 @@ impl Inner {
     /// Counts items as back in the keg. The caller is inside or has a handle.
     pub(crate) fn gave(&self, items: usize) {
         self.life.touch();
-        self.holds.0.fetch_sub(items as u64, Ordering::Release);
+        self.depot.holds.fetch_sub(items as u64, Ordering::Release);
     }
 
     /// Runs `init` over items fresh from the keg; says how many are good. From the first that is
@@ -426,18 +419,18 @@ impl Inner {
         // From handle to visitor: what the caches hold is in transit, so that an allocation from
         // another zone of the keg waits for it; and one place decides about the end.
         if !planted(Bug::Retire) {
-            zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+            zone.depot.holds.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         zone.shut_for_good();
         zone.empty_depot();
         kern::invariant!(zone.is_valid(), "zone '{}' is not sound", zone.name);
-        if !zone.holds.0.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
+        if !zone.depot.holds.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
             zone.report_leak();
         }
         if planted(Bug::Retire) {
-            zone.holds.0.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+            zone.depot.holds.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         // SAFETY: entered just now, and `zone` is not used after.
         unsafe { Self::leave(inner) };

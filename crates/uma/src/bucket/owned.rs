@@ -184,6 +184,32 @@ impl Owned {
         self.0
     }
 
+    /// Which of the zone's buckets it is, as [`set_place`](Self::set_place) has said.
+    pub(crate) fn place(&self) -> usize {
+        // SAFETY: owned, so alive; only who has locked the depot asks, or says so.
+        unsafe { Self::place_of(self.0) }
+    }
+
+    /// As [`place`](Self::place), of the bucket of this name.
+    ///
+    /// # Safety
+    ///
+    /// It must be alive, and the lock of its depot held.
+    pub(crate) unsafe fn place_of(name: NonNull<Bucket>) -> usize {
+        // SAFETY: alive, and nobody writes without the lock, says the caller.
+        unsafe { (*name.as_ptr()).place }
+    }
+
+    /// Notes which of the zone's buckets the one of this name is.
+    ///
+    /// # Safety
+    ///
+    /// It must be alive, and the lock of its depot held.
+    pub(crate) unsafe fn set_place(name: NonNull<Bucket>, place: usize) {
+        // SAFETY: alive, and nobody else looks without the lock, says the caller.
+        unsafe { (*name.as_ptr()).place = place };
+    }
+
     /// The items inside, the top one last.
     pub(crate) fn items(&self) -> &[NonNull<u8>] {
         // SAFETY: the entries below the top are items, which are not null, and nobody writes them

@@ -26,7 +26,7 @@ fn depot_from(cpu: usize) -> Depot {
         let bucket = bucket_of(n, &mut depot);
         depot.push(bucket);
     }
-    depot.filler = cpu;
+    depot.filler = cpu as u32;
     depot
 }
 
@@ -59,12 +59,12 @@ fn another_cpus_come_first_in_first_out() {
 /// Fails if a free does not say where it happens.
 #[test]
 fn who_brings_a_full_one_is_known() {
-    let mut depot = depot_from(usize::MAX);
+    let mut depot = depot_from(u32::MAX as usize);
     let full = bucket_of(4, &mut depot);
     let Room::Bucket(empty) = depot.make_room(Some(full)) else {
         panic!("there is room")
     };
-    assert!(depot.filler < cpus());
+    assert!((depot.filler as usize) < cpus());
     depot.push(empty);
     assert_eq!(taken(&mut depot, usize::MAX), [1, 2, 3, 4]);
 }

@@ -1,0 +1,143 @@
+//! Buckets that wait, each of which names its neighbours.
+//!
+//! A list has no memory of its own, so that putting a bucket down never fails. And it touches no cache
+//! lines but its own and those of the buckets that come and go: CPUs that hand buckets to each other
+//! wait for each line that the other has written.
+//!
+//! ```text
+//!   List    first --> [ ] <--> [ ] <--> [ ] <-- last      in at the end, out at either end
+//!   Stack                    [ ] <-- [ ] <-- top          in and out at the top
+//! ```
+//!
+//! Called by: `depot.rs`. Calls: `bucket.rs`. Locks: none; the depot's guards both.
+//! Invariants: a list owns its buckets, of which each is in one list. What lies beyond an end is not
+//! looked at: the names that a bucket had in another list may still be there.
+
+use super::{Bucket, Owned};
+use core::ptr::NonNull;
+
+/// Buckets in a row.
+pub(crate) struct List {
+    /// These two only mean something where there are buckets.
+    first: Option<NonNull<Bucket>>,
+    last: Option<NonNull<Bucket>>,
+    buckets: u32,
+    /// Inside of the buckets, so that nobody has to count.
+    items: u32,
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        Self {
+            first: None,
+            last: None,
+            buckets: 0,
+            items: 0,
+        }
+    }
+
+    /// Buckets in it.
+    pub(crate) fn len(&self) -> usize {
+        self.buckets as usize
+    }
+
+    /// Items inside of them.
+    pub(crate) fn items(&self) -> usize {
+        self.items as usize
+    }
+
+    pub(crate) fn push_back(&mut self, bucket: Owned) {
+        self.items += bucket.len() as u32;
+        let bucket = bucket.into_ptr();
+        match self.last.filter(|_| self.buckets > 0) {
+            None => self.first = Some(bucket),
+            Some(last) => {
+                // SAFETY: the list owns its last bucket, and nobody else looks at these names.
+                unsafe { (*last.as_ptr()).next = Some(bucket) };
+                // SAFETY: owned by the caller until now, and by the list from now on.
+                unsafe { (*bucket.as_ptr()).prev = Some(last) };
+            }
+        }
+        self.last = Some(bucket);
+        self.buckets += 1;
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Owned> {
+        let bucket = self.without(self.first)?;
+        // SAFETY: it was the list's until now. What it names is only used where a bucket is left, which follows it.
+        self.first = unsafe { (*bucket.name().as_ptr()).next };
+        Some(bucket)
+    }
+
+    pub(crate) fn pop_back(&mut self) -> Option<Owned> {
+        let bucket = self.without(self.last)?;
+        // SAFETY: it was the list's until now. What it names is only used where a bucket is left, which precedes it.
+        self.last = unsafe { (*bucket.name().as_ptr()).prev };
+        Some(bucket)
+    }
+
+    /// The bucket at an end, no longer counted.
+    fn without(&mut self, end: Option<NonNull<Bucket>>) -> Option<Owned> {
+        let end = end.filter(|_| self.buckets > 0)?;
+        // SAFETY: there is a bucket, so the end is one, and it leaves the list.
+        let bucket = unsafe { Owned::from_ptr(end) };
+        self.buckets -= 1;
+        self.items -= bucket.len() as u32;
+        Some(bucket)
+    }
+
+    /// Items in each bucket, from the first on.
+    pub(crate) fn lens(&self) -> impl Iterator<Item = usize> {
+        let mut next = self.first;
+        (0..self.buckets).map_while(move |_| {
+            let bucket = next?;
+            // SAFETY: so many buckets follow each other, and the list, which is borrowed, owns them.
+            next = unsafe { (*bucket.as_ptr()).next };
+            // SAFETY: as above.
+            let (items, _) = unsafe { super::peek(bucket) };
+            Some(items)
+        })
+    }
+}
+
+/// Buckets of which the last one comes first.
+pub(crate) struct Stack {
+    top: Option<NonNull<Bucket>>,
+}
+
+impl Stack {
+    pub(crate) const fn new() -> Self {
+        Self { top: None }
+    }
+
+    pub(crate) fn push(&mut self, bucket: Owned) {
+        let bucket = bucket.into_ptr();
+        // SAFETY: owned by the caller until now, and by the stack from now on.
+        unsafe { (*bucket.as_ptr()).prev = self.top };
+        self.top = Some(bucket);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Owned> {
+        let bucket = self.top?;
+        // SAFETY: the stack owns it.
+        self.top = unsafe { (*bucket.as_ptr()).prev };
+        // SAFETY: it has just left the stack.
+        Some(unsafe { Owned::from_ptr(bucket) })
+    }
+
+    /// Items in each bucket, from the top on.
+    pub(crate) fn lens(&self) -> impl Iterator<Item = usize> {
+        let mut next = self.top;
+        core::iter::from_fn(move || {
+            let bucket = next?;
+            // SAFETY: the stack, which is borrowed, owns it.
+            next = unsafe { (*bucket.as_ptr()).prev };
+            // SAFETY: as above.
+            let (items, _) = unsafe { super::peek(bucket) };
+            Some(items)
+        })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

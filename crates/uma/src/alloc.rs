@@ -139,7 +139,12 @@ impl Inner {
             Ok(Some(previous)) if !previous.is_empty() => return Ok(self.take_and_load(previous)),
             Ok(empty) | Err(empty) => empty,
         };
-        let visit = self.depot.lock().refill(empty);
+        let visit = {
+            let mut depot = self.depot.lock();
+            let visit = depot.refill(empty);
+            self.note_ways(&depot);
+            visit
+        };
         match visit {
             Refill::Filled(bucket) => {
                 bucket.prefetch();

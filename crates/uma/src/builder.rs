@@ -296,8 +296,8 @@ pub(crate) fn has_hooks<H: Hooks>() -> bool {
     TypeId::of::<H>() != TypeId::of::<NoHooks>()
 }
 
-/// Two buckets a CPU of 2 KiB clusters are 256 KiB: they fit the second-level cache together.
-const BUCKET_BYTES: usize = 128 << 10;
+/// Two buckets a CPU of 2 KiB clusters are 512 KiB: they fit the second-level cache together.
+const BUCKET_BYTES: usize = 256 << 10;
 /// What a depot keeps before it gives full buckets to the slabs.
 const DEPOT_BYTES: usize = 8 << 20;
 

@@ -23,7 +23,7 @@
 
 use crate::asan;
 use crate::bucket::Owned;
-use crate::depot::DepotSlot;
+use crate::depot::{Depot, DepotSlot};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
 use crate::link::Link;
@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     len: usize,
     /// (c) The `H` of `RawZone<H>`, inside `hooks`.
     hooks_data: NonNull<()>,
+    /// (a) Whether a CPU that frees an item does it for another one ([`hands_over`](Self::hands_over)).
+    handing_over: AtomicBool,
     /// (c)
     pub(crate) keg: Arc<Keg>,
     /// (c)
@@ -164,6 +166,7 @@ impl Inner {
             base,
             len,
             hooks_data: hooks_data(&plan.hooks),
+            handing_over: AtomicBool::new(false),
             keg: plan.keg,
             hooks: plan.hooks,
             own_init: plan.own_init,
@@ -210,6 +213,23 @@ impl Inner {
     #[inline]
     pub(crate) fn may_own(&self, item: NonNull<u8>) -> bool {
         item.addr().get().wrapping_sub(self.base) < self.len
+    }
+
+    /// Whether who frees an item should make it ready for another CPU ([`line::own`](crate::line::own)). Only of
+    /// zones whose items are memory.
+    #[inline]
+    pub(crate) fn hands_over(&self) -> bool {
+        // Relaxed: a hint.
+        self.handing_over.load(Ordering::Relaxed)
+    }
+
+    /// Notes what the depot saw, which is locked so that the last one to see is the last one to write.
+    pub(crate) fn note_ways(&self, depot: &Depot) {
+        let crossing = depot.crossing() && self.keg.arena().is_some();
+        // The line is every CPU's.
+        if crossing != self.hands_over() {
+            self.handing_over.store(crossing, Ordering::Relaxed);
+        }
     }
 
     /// Whether [`may_own`](Self::may_own) is true of all these items, or false where it is hard to
@@ -419,18 +439,27 @@ impl Inner {
         // From handle to visitor: what the caches hold is in transit, so that an allocation from
         // another zone of the keg waits for it; and one place decides about the end.
         if !planted(Bug::Retire) {
-            zone.depot.holds.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+            zone.depot
+                .holds
+                .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         zone.shut_for_good();
         zone.empty_depot();
         kern::invariant!(zone.is_valid(), "zone '{}' is not sound", zone.name);
-        if !zone.depot.holds.load(Ordering::Acquire).is_multiple_of(TRANSIT) {
+        if !zone
+            .depot
+            .holds
+            .load(Ordering::Acquire)
+            .is_multiple_of(TRANSIT)
+        {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
             zone.report_leak();
         }
         if planted(Bug::Retire) {
-            zone.depot.holds.fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
+            zone.depot
+                .holds
+                .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         // SAFETY: entered just now, and `zone` is not used after.
         unsafe { Self::leave(inner) };

@@ -41,7 +41,8 @@
 //!    begin and end (a restartable sequence); if it takes the CPU away in the middle, they begin
 //!    again. There is nothing to undo, since only the last instruction writes.
 //! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
-//!    items by the hundred: a full bucket goes to the depot, the other CPU takes it.
+//!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. What moves then is
+//!    cache lines, and what they cost depends on who has copies (`line.rs` shows how, and what to do).
 //! 5. *Memory goes back.* What nobody needed for a while goes from buckets to slabs, and pages
 //!    without a live item to the system, even inside slabs that have live items. All that describes
 //!    slabs lies elsewhere, and nothing is written into free items, so giving back touches nothing.
@@ -109,7 +110,7 @@
 //!
 //! # Reading order
 //!
-//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`; `geometry.rs`
+//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`, `line.rs`; `geometry.rs`
 //! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`
 //! and what is below it; then the ways of an item, `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`;
 //! then `inner.rs` (what keeps a zone) and the handles: `raw_ref.rs`, `raw.rs`, `zone.rs`,
@@ -139,6 +140,7 @@ mod inner;
 #[cfg(feature = "invariants")]
 mod invariants;
 mod keg;
+mod line;
 mod link;
 mod local;
 mod object;

@@ -527,4 +527,4 @@ fn pushed(got: isize) -> Pushed {
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;
+pub(crate) mod tests;

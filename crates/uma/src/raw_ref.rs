@@ -13,6 +13,7 @@ use crate::builder::has_hooks;
 use crate::hooks::{Hooks, NoHooks};
 use crate::inner::Inner;
 use crate::keg::Urgency;
+use crate::line;
 use crate::sample::Site;
 use core::fmt;
 use core::marker::PhantomData;
@@ -350,6 +351,11 @@ impl<H: Hooks> RawZoneRef<H> {
         // SAFETY: the item went through `ctor`, and its caller gave it up.
         unsafe { hooks.dtor(item) };
         inner.trash_plain(item);
+        if inner.hands_over() {
+            // SAFETY: it is live and its caller gave it up; zones that say so are of memory, and have room for a
+            // word in each item.
+            unsafe { line::own(item) };
+        }
         asan::poison(item, inner.layout.size());
     }
 

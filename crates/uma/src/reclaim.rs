@@ -82,7 +82,9 @@ impl Inner {
         let (excess, nobody_came) = {
             let mut depot = self.depot.lock();
             let nobody_came = depot.is_idle();
-            (depot.excess(), nobody_came)
+            let excess = depot.excess();
+            self.note_ways(&depot);
+            (excess, nobody_came)
         };
         for _ in 0..excess {
             // A statement of its own: the guard must be gone when hooks run.

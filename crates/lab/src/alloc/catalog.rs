@@ -146,7 +146,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<returned::Returned<{ returned::FEW }, false>>,
+        make: make::<returned::Returned<{ returned::FEW }, false, false>>,
         ..floor(
             "ring-back",
             "the least of a pool: 1024 items, back by a second ring",
@@ -154,7 +154,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<returned::Returned<{ returned::FEW }, true>>,
+        make: make::<returned::Returned<{ returned::FEW }, true, false>>,
         ..floor(
             "ring-back-ctor",
             "the same with the constructor that ours have",
@@ -162,10 +162,18 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<returned::Returned<RING_ITEMS, true>>,
+        make: make::<returned::Returned<{ returned::FEW }, true, true>>,
+        ..floor(
+            "ring-back-own",
+            "the same, each item written to before it goes back",
+            &[Case::ProdCons],
+        )
+    },
+    Entry {
+        make: make::<returned::Returned<RING_ITEMS, true, false>>,
         ..floor(
             "ring-long-ctor",
-            "the same with 4096 items, as many as ring-only has",
+            "ring-back-ctor with 4096 items, as many as ring-only has",
             &[Case::ProdCons],
         )
     },

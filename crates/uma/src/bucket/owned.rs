@@ -4,6 +4,7 @@
 //! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it. Locks: none.
 
 use super::{Bucket, ENTRIES, LEN_BITS, LEN_MASK, PUSHED, Pushed, ROOM_MAX};
+use crate::line;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -228,31 +229,17 @@ impl Owned {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
         // The top ones are popped first.
-        self.items().iter().rev().copied().for_each(fetch_to_write);
+        self.items()
+            .iter()
+            .rev()
+            .copied()
+            .for_each(line::fetch_to_write);
     }
 
     fn entries(&self) -> NonNull<NonNull<u8>> {
         // SAFETY: the entries are in the same allocation, after the head.
         unsafe { self.0.byte_add(ENTRIES).cast() }
     }
-}
-
-/// Fetches an item's first line for this CPU to write to.
-#[inline]
-fn fetch_to_write(item: NonNull<u8>) {
-    // The intrinsic for it becomes a fetch to read, unless the whole build is for processors of
-    // 2014 and later. Those before it take the instruction for none.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint, and may have any address; it changes no register and no memory.
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) item.as_ptr(), options(nostack, preserves_flags));
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) item.as_ptr(), options(nostack, preserves_flags));
-    }
-    let _ = item;
 }
 
 /// What only tests need.

@@ -14,7 +14,7 @@ pub(super) fn pin() {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-fn pin_to(cpu: usize) {
+pub(crate) fn pin_to(cpu: usize) {
     // SAFETY: a set of CPUs is plain old data, and all zeroes is the empty one.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the set is ours, and CPU numbers beyond it are ignored.

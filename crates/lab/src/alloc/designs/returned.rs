@@ -10,7 +10,8 @@
 //! line, which must be taken from it.
 //!
 //! So there is a longer row as well, of as many items as `recycled.rs` has; and both with our constructor, whose stores
-//! go to a line that the other CPU has, and wait for it in their order.
+//! go to a line that the other CPU has, and wait for it in their order. And one in which the consumer writes to each
+//! item before it gives it back, as ours do: it takes the line from the producer while nobody waits for it.
 //!
 //! Invariants: an item is in the row, in the ring of the case, or in somebody's hands. Only the producer writes
 //! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.
@@ -29,7 +30,7 @@ pub(crate) const FEW: usize = 4 * RING_BATCH;
 const SHOWN: usize = 64;
 
 /// The items, and the row in which they come back.
-pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool> {
+pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool, const OWN: bool> {
     row: Box<[AtomicPtr<u8>]>,
     taken: Padded<AtomicUsize>,
     given: Padded<AtomicUsize>,
@@ -40,7 +41,7 @@ pub(crate) struct Returned<const ITEMS: usize, const CTOR: bool> {
 
 const _: () = assert!(RING_BATCH.is_multiple_of(SHOWN), "all come back");
 
-impl<const ITEMS: usize, const CTOR: bool> Design for Returned<ITEMS, CTOR> {
+impl<const ITEMS: usize, const CTOR: bool, const OWN: bool> Design for Returned<ITEMS, CTOR, OWN> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
@@ -80,6 +81,13 @@ impl<const ITEMS: usize, const CTOR: bool> Design for Returned<ITEMS, CTOR> {
 
     #[inline]
     unsafe fn free(&self, item: Block) {
+        if OWN {
+            let word = item.0.cast::<u64>();
+            // SAFETY: the producer wrote it, and the consumer has not given the item back yet.
+            let same = unsafe { word.read_volatile() };
+            // SAFETY: as above.
+            unsafe { word.write_volatile(same) };
+        }
         // Only the consumer comes here; the place is free, since as many are out as there are free places.
         let turn = self.given.0.load(Ordering::Relaxed);
         self.row[turn % ITEMS].store(item.0.as_ptr(), Ordering::Relaxed);

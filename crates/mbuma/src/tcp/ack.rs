@@ -26,6 +26,7 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
     acceptable(batch, t, seg)?;
+    heard(batch, t);
     if t.state == State::SynReceived {
         established(batch, Some(pcb), t);
         if t.state == State::Closed {
@@ -61,6 +62,15 @@ fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
     Continue(())
+}
+
+/// The peer lives. Only a segment that has both its numbers right says so: from who guesses our addresses and sends
+/// anything at all a connection that is dead would live for ever.
+fn heard(batch: &Batch<'_>, t: &mut Tcb) {
+    t.last_heard = batch.now;
+    if std::mem::take(&mut t.probes_unanswered) > 0 && t.timers.keepalive.is_some() {
+        t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
+    }
 }
 
 /// The handshake is complete: the user hears of it, and a listener gets its connection.

@@ -28,10 +28,6 @@ const CHALLENGES_MAX: u8 = 10;
 
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = pcb.tcb.lock();
-    t.last_heard = batch.now;
-    if std::mem::take(&mut t.probes_unanswered) > 0 && t.timers.keepalive.is_some() {
-        t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
-    }
     let step = match t.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer asks again, or gives up.

@@ -96,13 +96,17 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
 }
 
 /// Asks whether a closed window has opened, less and less often, for as long as the peer answers.
-/// True if it does not.
+/// True if it does not; and if nobody is left who could decide to wait longer, when it has answered for
+/// [nine minutes](PERSIST_SHIFT_MAX) that there is no room (RFC 6429 3: or who opens many connections and reads
+/// nothing has the memory of all of them).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !take_due(&mut t.timers.persist, batch.now) {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    // An orphan has nobody who could decide to wait longer.
+    if t.orphan && t.persist_shift == PERSIST_SHIFT_MAX {
+        return true;
+    }
     let max = if t.orphan {
         tcp.config.retransmits_max.min(8)
     } else {
@@ -119,7 +123,8 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     false
 }
 
-/// Far enough for any timeout to reach its upper bound.
+/// Far enough for any timeout to reach its upper bound. From a round trip of some ms on, and with the bound at a minute,
+/// it is reached after nine.
 const PERSIST_SHIFT_MAX: u32 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {

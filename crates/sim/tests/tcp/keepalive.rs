@@ -44,6 +44,32 @@ fn a_peer_that_is_gone_is_noticed() {
 }
 
 #[test]
+fn a_peer_that_is_gone_is_noticed_whoever_speaks_in_its_name() {
+    // Breaks when segments that anybody could send, who knows the addresses and not the numbers, pass for the peer's.
+    let mut b = Bench::new();
+    let (hand, stream) = b.active();
+    stream.set_keepalive(Some(secs(60)));
+    let start = b.net.now();
+    let mut guess = 0u32;
+    while stream.error().is_none() && b.net.now() < start + secs(3600) {
+        b.run(secs(10));
+        b.seen();
+        guess = guess.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let blind = hand.segment([ACK, RST, ACK | PSH][guess as usize % 3]);
+        b.say(&sim::Segment {
+            seq: hand.snd + (guess | 1 << 20),
+            ack: hand.rcv + (guess.rotate_left(16) | 1 << 20),
+            ..blind
+        });
+        b.seen();
+    }
+    assert_eq!(stream.error(), Some(SocketError::TimedOut));
+    assert!(b.net.now() <= start + secs(60 + 8 * 75 + 10));
+    drop(stream);
+    b.finish();
+}
+
+#[test]
 fn traffic_puts_the_question_off() {
     // Breaks when a busy connection is probed.
     let mut b = Bench::new();

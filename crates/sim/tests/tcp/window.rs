@@ -78,6 +78,26 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
 }
 
 #[test]
+fn nobody_waits_for_ever_for_a_window_that_stays_closed() {
+    // RFC 6429 3: breaks when a peer that answers and never reads keeps what nobody owns any more.
+    let mut b = Bench::new();
+    let (hand, stream) = close_window(&mut b);
+    let start = b.net.now();
+    drop(stream);
+    while b.stack().stats().tcp.connections > 0 {
+        b.run(secs(1));
+        for probe in b.seen().iter().filter(|s| !s.has(RST)) {
+            assert_eq!(probe.seq, hand.rcv);
+            b.say(&hand.segment(ACK));
+        }
+        assert!(b.net.now() < start + secs(700));
+    }
+    assert!(b.net.now() > start + secs(500));
+    assert_eq!(b.stack().stats().tcp.timed_out, 1);
+    b.finish();
+}
+
+#[test]
 fn a_window_that_closes_over_data_and_fin_is_probed() {
     // RFC 9293 3.8.6.1: breaks when what is under way is neither sent again nor asked for, because the
     // window is closed and the FIN behind it is sent already.
@@ -92,7 +112,7 @@ fn a_window_that_closes_over_data_and_fin_is_probed() {
     hand.window = 0;
     b.say(&hand.segment(ACK));
     drop(stream);
-    for _ in 0..60 {
+    for _ in 0..45 {
         b.run(secs(10));
         for probe in b.seen() {
             assert_eq!((probe.seq, probe.data.len()), (hand.rcv, 1));

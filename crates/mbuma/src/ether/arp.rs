@@ -271,20 +271,23 @@ fn start(
     evicted
 }
 
-/// Takes an entry out of a full table: the one that was confirmed the longest ago, else one that has
-/// no answer yet.
+/// Takes an entry out of a full table: of those that ask, where they are more than half, else of those that know, the
+/// oldest. Who looks for stations that are not there, thousands of them, pushes out such questions and no neighbour;
+/// and stations that only say who they are push out no question.
 fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Option<Entry> {
     if table.len() < ENTRIES_MAX {
         return None;
     }
+    let asks = |entry: &Entry| matches!(entry, Entry::Asking { .. });
+    let too_many_ask = table.values().filter(|entry| asks(entry)).count() > ENTRIES_MAX / 2;
     let age = |entry: &Entry| match *entry {
         Entry::Known { until, .. } => (0, until),
-        Entry::Checking { next, .. } => (1, next),
-        Entry::Asking { next, .. } => (2, next),
+        Entry::Checking { next, .. } | Entry::Asking { next, .. } => (1, next),
     };
     let oldest = table
         .iter()
-        .min_by_key(|(_, e)| age(e))
+        .filter(|(_, entry)| asks(entry) == too_many_ask)
+        .min_by_key(|(_, entry)| age(entry))
         .map(|(&addr, _)| addr)?;
     table.remove(&oldest)
 }

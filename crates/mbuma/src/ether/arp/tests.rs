@@ -6,48 +6,110 @@ use crate::ifnet::{IfAddr, IfConfig};
 use crate::stack::Stack;
 use kern::{Random, VirtualClock};
 
+const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// A stack with one interface on a link.
+struct Bench {
+    clock: Arc<VirtualClock>,
+    stack: Stack,
+    ifp: Arc<Ifnet>,
+    _peer: Pipe,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+        let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(1))).unwrap();
+        let (ours, peer) = Pipe::pair(Capabilities::plain(1500));
+        let config = IfConfig {
+            addrs: vec![IfAddr {
+                addr: US,
+                prefix_len: 8,
+            }],
+            ..IfConfig::new("pipe0")
+        };
+        let index = stack.attach(Arc::new(ours), config);
+        let ifp = stack.0.interface(index).unwrap();
+        Self {
+            clock,
+            stack,
+            ifp,
+            _peer: peer,
+        }
+    }
+
+    /// A millisecond later a station asks for us.
+    fn hears(&self, addr: Ipv4Addr) {
+        self.clock.advance(Duration::from_millis(1));
+        let [.., a, b, c] = addr.octets();
+        let who = ArpPacket::request(MacAddr([2, 0, 0, a, b, c]), addr, US);
+        self.stack.0.enter(|batch| {
+            let neighbours = &self.ifp.neighbours;
+            neighbours.heard(batch, &self.ifp, &who, true);
+        });
+    }
+
+    /// A millisecond later a packet is for a station that nobody knows.
+    fn looks_for(&self, addr: Ipv4Addr) {
+        self.clock.advance(Duration::from_millis(1));
+        self.stack.0.enter(|batch| {
+            let packet = Packet::new(&batch.stack.pool).unwrap();
+            let neighbours = &self.ifp.neighbours;
+            let resolution = neighbours.resolve(batch, &self.ifp, addr, packet, &mut None);
+            assert!(matches!(resolution, Resolution::Waits));
+        });
+        assert!(self.ifp.neighbours.table.read().len() <= ENTRIES_MAX);
+    }
+
+    fn has(&self, addr: Ipv4Addr) -> bool {
+        self.ifp.neighbours.table.read().contains_key(&addr)
+    }
+
+    /// Everything is gone, and nothing is left.
+    fn finish(self) {
+        self.stack.detach(self.ifp.index);
+        let pool = self.stack.pool().clone();
+        drop(self);
+        assert_eq!(pool.live(), mbuf::Live::NONE);
+    }
+}
+
+fn station(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a01_0000 + n)
+}
+
 /// Breaks if a link full of stations, or of liars, makes the table grow without limit, or if what is
 /// pushed out leaks the packets that wait in it.
 #[test]
 fn table_is_bounded() {
-    let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
-    let stack = Stack::new(Config::new(clock.clone(), Random::from_seed(1))).unwrap();
-    let (ours, _peer) = Pipe::pair(Capabilities::plain(1500));
-    let us = Ipv4Addr::new(10, 0, 0, 1);
-    let config = IfConfig {
-        addrs: vec![IfAddr {
-            addr: us,
-            prefix_len: 8,
-        }],
-        ..IfConfig::new("pipe0")
-    };
-    let index = stack.attach(Arc::new(ours), config);
-    let ifp = stack.0.interface(index).unwrap();
-    for n in 0..2000_u32 {
-        clock.advance(Duration::from_millis(1));
-        let addr = Ipv4Addr::from(0x0a01_0000 + n);
-        stack.0.enter(|batch| {
-            if n.is_multiple_of(2) {
-                let mac = MacAddr([2, 0, 0, 0, (n >> 8) as u8, n as u8]);
-                ifp.neighbours
-                    .heard(batch, &ifp, &ArpPacket::request(mac, addr, us), true);
-            } else {
-                let packet = Packet::new(&batch.stack.pool).unwrap();
-                let resolution = ifp.neighbours.resolve(batch, &ifp, addr, packet, &mut None);
-                assert!(matches!(resolution, Resolution::Waits));
-            }
-        });
-        assert!(ifp.neighbours.table.read().len() <= ENTRIES_MAX);
+    let b = Bench::new();
+    for n in (0..2000).step_by(2) {
+        b.hears(station(n));
+        b.looks_for(station(n + 1));
     }
     // The stations that answered the longest ago went first; the newest is still known.
-    assert!(
-        ifp.neighbours
-            .table
-            .read()
-            .contains_key(&Ipv4Addr::from(0x0a01_0000 + 1998))
-    );
-    stack.detach(index);
-    let pool = stack.pool().clone();
-    drop((stack, ifp, _peer));
-    assert_eq!(pool.live(), mbuf::Live::NONE);
+    assert!(b.has(station(1998)));
+    b.finish();
+}
+
+/// Breaks if who looks for stations that are not there makes us forget those that are, or hides a new one.
+#[test]
+fn a_scan_pushes_out_no_neighbour() {
+    let b = Bench::new();
+    (0..10).for_each(|n| b.hears(station(n)));
+    (100..5000).for_each(|n| b.looks_for(station(n)));
+    assert!((0..10).all(|n| b.has(station(n))));
+    // The last questions are open.
+    assert!((4500..5000).all(|n| b.has(station(n))));
+    b.finish();
+}
+
+/// Breaks if stations that only say who they are push out a question before it can be answered.
+#[test]
+fn a_crowd_pushes_out_no_question() {
+    let b = Bench::new();
+    b.looks_for(station(0));
+    (100..5000).for_each(|n| b.hears(station(n)));
+    assert!(b.has(station(0)));
+    b.finish();
 }

@@ -183,11 +183,121 @@ fn a_flood_of_syns_keeps_what_is_established() {
         b.say(&Hand::from_port(port).segment(SYN));
     }
     assert_eq!(b.stack().stats().tcp.connections, 1 + 64);
+    assert_eq!(b.stack().stats().tcp.cookies_sent, 10_000 - 64);
     b.seen();
     let data = hand.data(b"still here");
     b.say(&data);
     assert_eq!(read(&stream), b"still here");
     drop((stream, listener));
+    b.finish();
+}
+
+/// A listener whose places half-open connections have.
+fn crowded(b: &mut Bench) -> mbuma::TcpListener {
+    let listener = b
+        .stack()
+        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 4)
+        .expect("free");
+    for port in 10_000..10_004 {
+        b.say(&Hand::from_port(port).segment(SYN));
+    }
+    b.seen();
+    listener
+}
+
+#[test]
+fn a_flood_of_syns_keeps_nobody_out() {
+    // RFC 4987: breaks when forged SYNs take the places of those who mean it, or when who comes in without a place
+    // gets less than it asked for.
+    each_shape(|mut b| {
+        let listener = crowded(&mut b);
+        let options = wire::TcpOptions {
+            mss: Some(1220),
+            window_scale: Some(3),
+            ..wire::TcpOptions::default()
+        };
+        for port in 5000..5004 {
+            let mut hand = Hand::from_port(port);
+            let syn = Segment {
+                options,
+                ..hand.segment(SYN)
+            };
+            b.say(&syn);
+            let answer = b.one();
+            hand.snd += 1;
+            assert_eq!((answer.flags, answer.ack), (SYN | ACK, hand.snd));
+            assert!(answer.options.window_scale.is_some());
+            hand.rcv = answer.seq + 1;
+            b.say(&hand.segment(ACK));
+            b.seen();
+            let stream = listener.accept().expect("established");
+            assert_eq!(stream.peer_addr(), hand.them);
+            let data = hand.data(b"hello");
+            b.say(&data);
+            assert_eq!(read(&stream), b"hello");
+            b.run(secs(1));
+            b.seen();
+            assert_eq!(stream.info().snd_wnd, u32::from(hand.window) << 3);
+            stream.send(&bytes(2440)).expect("room");
+            b.run(ms(0));
+            let said = b.seen();
+            let told: Vec<u8> = said.iter().flat_map(|s| s.data.clone()).collect();
+            assert!(told == bytes(2440), "{} bytes", told.len());
+            assert!(said.iter().all(|s| s.data.len() <= 1220));
+            stream.abort();
+            b.run(ms(0));
+            b.seen();
+        }
+        let stats = b.stack().stats().tcp;
+        assert_eq!((stats.cookies_sent, stats.cookies_taken), (4, 4));
+        assert_eq!(stats.connections, 4);
+        drop(listener);
+        b.finish();
+    });
+}
+
+#[test]
+fn a_lost_acknowledgement_is_made_good_by_data() {
+    // Breaks when only the bare acknowledgement brings the cookie back.
+    let mut b = Bench::new();
+    let listener = crowded(&mut b);
+    let mut hand = Hand::from_port(5000);
+    b.say(&hand.segment(SYN));
+    let answer = b.one();
+    assert_eq!(answer.flags, SYN | ACK);
+    hand.snd += 1;
+    hand.rcv = answer.seq + 1;
+    let data = hand.data(b"first words");
+    b.say(&data);
+    let stream = listener.accept().expect("established");
+    assert_eq!(read(&stream), b"first words");
+    stream.abort();
+    drop(listener);
+    b.finish();
+}
+
+#[test]
+fn a_cookie_is_not_to_be_guessed_and_not_to_be_kept() {
+    // Breaks when who forges addresses gets connections, or when one answer opens a door for ever.
+    let mut b = Bench::new();
+    let listener = crowded(&mut b);
+    let mut hand = Hand::from_port(5000);
+    b.say(&hand.segment(SYN));
+    let answer = b.one();
+    hand.snd += 1;
+    for guess in 1..10_000_u32 {
+        hand.rcv = answer.seq + 1 + guess;
+        b.say(&hand.segment(ACK));
+        assert!(b.seen().iter().all(|s| s.has(RST)));
+    }
+    b.run(secs(65));
+    hand.rcv = answer.seq + 1;
+    b.seen();
+    b.say(&hand.segment(ACK));
+    assert!(b.one().has(RST));
+    assert!(listener.accept().is_none());
+    assert_eq!(b.stack().stats().tcp.cookies_taken, 0);
+    drop(listener);
     b.finish();
 }
 

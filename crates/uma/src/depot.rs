@@ -207,7 +207,7 @@ impl Depot {
         self.closed
     }
 
-    /// Whether most items that come here are freed by one CPU and allocated by another.
+    /// Whether nearly all items that come here are freed by one CPU and allocated by another.
     pub(crate) fn crossing(&self) -> bool {
         self.ways.crossing()
     }

@@ -59,21 +59,6 @@ impl AcceptQueue {
         free
     }
 
-    /// Whether a place would be free but for connections that are half open.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let q = self.queue.lock();
-        !q.closed && q.embryos > 0 && q.ready.len() < self.backlog
-    }
-
-    /// Takes a place for a connection that is ready in a moment, whatever those that are half open have; false if as
-    /// many wait for the user as may.
-    pub(crate) fn reserve_beyond(&self) -> bool {
-        let mut q = self.queue.lock();
-        let free = !q.closed && q.ready.len() < self.backlog;
-        q.embryos += usize::from(free);
-        free
-    }
-
     /// Gives a reserved place back.
     pub(crate) fn forget_embryo(&self) {
         let mut q = self.queue.lock();

@@ -1,15 +1,14 @@
 //! A segment without a connection: RFC 9293 3.10.7.1 and 3.10.7.2.
 //!
-//! Called by: `input`, `cookies`. Calls: `accept`, `table`, `cookies`.
+//! Called by: `input`. Calls: `accept`, `table`.
 
 use std::sync::Arc;
 
-use wire::{SeqNum, TcpFlags};
+use wire::TcpFlags;
 
 use super::accept::AcceptQueue;
-use super::cookies;
 use super::input::Verdict;
-use super::pcb::{Inpcb, Key, MSS_DEFAULT, State, Tcb};
+use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -18,7 +17,7 @@ use crate::ip4;
 /// Bytes of IP and TCP header without options.
 pub(crate) const HEADERS: u32 = 40;
 
-pub(crate) fn run(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Received<'_>) -> Verdict {
+pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> Verdict {
     if seg.has(TcpFlags::RST) {
         return Verdict::Drop(DropReason::TcpNoConnection);
     }
@@ -36,11 +35,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Received<'
         return Verdict::Reset(DropReason::TcpNoConnection);
     };
     if seg.has(TcpFlags::ACK) {
-        let redeemed = match intercepted {
-            true => None,
-            false => cookies::redeem(batch, seg, ip, &queue),
-        };
-        return redeemed.unwrap_or(Verdict::Reset(DropReason::TcpNoConnection));
+        return Verdict::Reset(DropReason::TcpNoConnection);
     }
     if !seg.has(TcpFlags::SYN) {
         return Verdict::Drop(DropReason::TcpBadListenSegment);
@@ -57,23 +52,27 @@ fn open(
     queue: Arc<AcceptQueue>,
     intercepted: bool,
 ) -> Verdict {
+    let tcp = &batch.stack.tcp;
     if !queue.reserve() {
-        // Who decides about an address first has nothing to answer with.
-        return match queue.is_crowded() && !intercepted {
-            true => cookies::answer(batch, seg, ip),
-            false => Verdict::Drop(DropReason::TcpListenOverflow),
-        };
+        return Verdict::Drop(DropReason::TcpListenOverflow);
     }
     let state = if intercepted {
         State::SynHeld
     } else {
         State::SynReceived
     };
-    let iss = batch.stack.tcp.initial_sequence(&seg.key, batch.now);
-    let t = half_open(batch, seg, ip, state, iss);
-    let Some(pcb) = admit(batch, seg.key, ip, t, &queue) else {
+    let iss = tcp.initial_sequence(&seg.key, batch.now);
+    let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
+    take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
+    t.accept = Some(Arc::clone(&queue));
+    let (key, flows) = (&seg.key, batch.stack.netisr.flows());
+    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
+    let pcb = Inpcb::new(seg.key, flow, t);
+    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
+        queue.forget_embryo();
         return Verdict::Drop(DropReason::TcpListenOverflow);
-    };
+    }
+    tcp.counters.opened_passive.inc();
     if intercepted {
         // Whoever ended it meanwhile gave its place back, which another may have by now.
         if pcb.tcb.lock().accept.take().is_none() {
@@ -89,41 +88,6 @@ fn open(
         batch.touch(&pcb);
     }
     Verdict::Delivered
-}
-
-/// A connection that a SYN begins.
-pub(super) fn half_open(
-    batch: &Batch<'_>,
-    syn: &Segment,
-    ip: &ip4::Received<'_>,
-    state: State,
-    iss: SeqNum,
-) -> Tcb {
-    let config = &batch.stack.tcp.config;
-    let mut t = Tcb::new(config, state, iss, MSS_DEFAULT, batch.now);
-    take_syn(&mut t, syn, ip.ifp.mtu() as u32, config.initial_window);
-    t
-}
-
-/// Puts a connection into the table, with the place that was reserved for it; that is given back if there is no room.
-pub(super) fn admit(
-    batch: &Batch<'_>,
-    key: Key,
-    ip: &ip4::Received<'_>,
-    mut t: Tcb,
-    queue: &Arc<AcceptQueue>,
-) -> Option<Arc<Inpcb>> {
-    let tcp = &batch.stack.tcp;
-    t.accept = Some(Arc::clone(queue));
-    let flows = batch.stack.netisr.flows();
-    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
-    let pcb = Inpcb::new(key, flow, t);
-    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
-        queue.forget_embryo();
-        return None;
-    }
-    tcp.counters.opened_passive.inc();
-    Some(pcb)
 }
 
 /// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).

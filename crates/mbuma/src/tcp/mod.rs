@@ -36,7 +36,6 @@ use wheels::Wheels;
 pub(crate) mod accept;
 mod ack;
 mod congestion;
-mod cookies;
 pub(crate) mod input;
 mod listen;
 pub(crate) mod output;
@@ -68,7 +67,6 @@ pub(crate) struct TcpState {
     pub(crate) listeners: accept::Listeners,
     pub(crate) counters: Counters,
     time_wait: time_wait::TimeWait,
-    cookies: cookies::Cookies,
     pub(crate) wheels: Wheels,
     isn_secret: KeyedHash,
     port_secret: KeyedHash,
@@ -78,19 +76,14 @@ pub(crate) struct TcpState {
 
 impl TcpState {
     pub(crate) fn new(config: &Config, random: &mut Random) -> Self {
-        let table = Table::new(random);
-        let listeners = accept::Listeners::new(random);
-        let isn_secret = KeyedHash::new(random);
         Self {
             config: config.tcp.clone(),
-            table,
-            listeners,
+            table: Table::new(random),
+            listeners: accept::Listeners::new(random),
             counters: Counters::default(),
             time_wait: time_wait::TimeWait::new(),
-            // What it hashes is longer than what sequence numbers are made of, so one key does for both.
-            cookies: cookies::Cookies::new(isn_secret.clone()),
             wheels: Wheels::new(config.cpus.count(), config.clock.now()),
-            isn_secret,
+            isn_secret: KeyedHash::new(random),
             port_secret: KeyedHash::new(random),
             port_next: AtomicUsize::new(random.next_u32() as usize),
         }
@@ -179,8 +172,6 @@ impl TcpState {
             zero_window_probes: c.zero_window_probes.get(),
             keepalive_probes: c.keepalive_probes.get(),
             challenge_acks: c.challenge_acks.get(),
-            cookies_sent: c.cookies_sent.get(),
-            cookies_taken: c.cookies_taken.get(),
         }
     }
 }
@@ -253,8 +244,4 @@ counters! {
     keepalive_probes,
     /// Challenge acknowledgements (RFC 5961).
     challenge_acks,
-    /// SYNs answered with a cookie, since half-open connections took the backlog (RFC 4987 3.6).
-    cookies_sent,
-    /// Connections made when such a cookie came back.
-    cookies_taken,
 }

@@ -298,7 +298,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
 }
 
 /// A SYN's window is not scaled; its options offer what we can.
-pub(super) fn syn_window(t: &mut Tcb) -> (u16, Offer) {
+fn syn_window(t: &mut Tcb) -> (u16, Offer) {
     let window = t.rcv_space().min(65_535);
     t.rcv_adv = t.rcv_nxt + window;
     let offer = Offer {

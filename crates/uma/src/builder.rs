@@ -133,7 +133,7 @@ impl<H: Hooks> ZoneBuilder<H> {
     }
 
     /// Items that a bucket holds at most, from 1 to [`BUCKET_ITEMS_MAX`]; each CPU caches up to
-    /// two buckets. By default so many that a bucket is not more than 128 KiB, and at most 128.
+    /// two buckets. By default so many that a bucket is not more than 256 KiB, and at most 128.
     /// Buckets start at 16 and grow when the depot is visited often.
     pub fn bucket_items(mut self, items: usize) -> Self {
         self.bucket_items = Some(items);
@@ -296,7 +296,7 @@ pub(crate) fn has_hooks<H: Hooks>() -> bool {
     TypeId::of::<H>() != TypeId::of::<NoHooks>()
 }
 
-/// Two buckets a CPU of 2 KiB clusters are 512 KiB: they fit the second-level cache together.
+/// Two buckets a CPU of 2 KiB clusters are 512 KiB: together they fit a second-level cache of 1 MiB.
 const BUCKET_BYTES: usize = 256 << 10;
 /// What a depot keeps before it gives full buckets to the slabs.
 const DEPOT_BYTES: usize = 8 << 20;

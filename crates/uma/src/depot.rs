@@ -298,6 +298,8 @@ impl Depot {
     pub(crate) fn excess(&mut self) -> usize {
         if self.is_idle() {
             self.ways = Ways::new();
+            // They grow again where that pays, not at the first visit.
+            self.visits_at_growth = self.visits;
             self.capacity = (self.capacity / 2).max(self.capacity_max.min(BUCKET_ITEMS_FIRST));
         }
         self.visits_at_trim = self.visits;

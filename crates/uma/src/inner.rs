@@ -9,10 +9,10 @@
 //! # What keeps a zone
 //!
 //! `holds` counts the handles, as one, the items that are out of the keg for this zone, and the
-//! threads inside a slow path. It stands beside the depot, where those threads go. Whoever brings it to zero ends the zone. An allocation or a free
-//! that finds what it needs on its CPU does not touch it: there the item itself, which is out
-//! before and after, is what keeps the zone until the section commits, and nothing is touched
-//! after that.
+//! threads inside a slow path. It stands beside the depot, where those threads go. Whoever brings it
+//! to zero ends the zone. An allocation or a free that finds what it needs on its CPU does not touch
+//! it: there the item itself, which is out before and after, is what keeps the zone until the section
+//! commits, and nothing is touched after that.
 //!
 //! `schedules/end.rs` checks that a zone ends once, and that every use of it comes before.
 //!

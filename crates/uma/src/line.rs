@@ -17,10 +17,10 @@
 //! ```
 //!
 //! So who frees an item that will be wanted elsewhere [owns](own) its line first, by a store of what is there
-//! already. Items of 2 KiB between two CPUs of an AMD EPYC, each allocated and written by one, read and freed by the other
-//! (`mbuma lab alloc --case prodcons`), in ns an item without and with it, buckets of 64 both times: 14 and 9.4 where
-//! the two share a cache, 54 and 30 where they do not. Where one CPU both allocates and frees it would cost up to a
-//! tenth and gain nothing: the depot looks which way items go (`depot/ways.rs`).
+//! already. What that is worth to the least pool there is, whose items are written by one CPU of an AMD EPYC and read
+//! by another (`ring-back-ctor` and `ring-back-own` of `mbuma lab alloc --case prodcons --size 2048`): 13 and 7 ns an
+//! item where the two share a cache, 54 and 20 where they do not. Where one CPU both allocates and frees it would cost up
+//! to a fifth, of many items at once, and gain nothing: the depot looks which way items go (`depot/ways.rs`).
 //!
 //! Only the first line: what is beyond it has a reader who may have left it alone, and to own all 32 lines of a cluster
 //! costs TCP between two threads a tenth.

@@ -2,7 +2,7 @@
 //!
 //! The buckets hold one item each, which is known by its address and never touched.
 
-use super::{Depot, Owned, Room};
+use super::{Depot, Owned, Room, VISITS_TO_GROW};
 use crate::bucket::Pushed;
 use crate::percpu::cpus;
 use core::ptr::NonNull;
@@ -67,4 +67,28 @@ fn who_brings_a_full_one_is_known() {
     assert!((depot.filler as usize) < cpus());
     depot.push(empty);
     assert_eq!(taken(&mut depot, usize::MAX), [1, 2, 3, 4]);
+}
+
+/// Fails if buckets never grow, or shrink and are as large as before at the first visit.
+#[test]
+fn buckets_grow_by_visits_and_shrink_by_none() {
+    let mut depot = Depot::new(64, 100);
+    let visit = |depot: &mut Depot, times| {
+        for _ in 0..times {
+            depot.visited();
+        }
+        depot.bucket_items()
+    };
+    assert_eq!(visit(&mut depot, VISITS_TO_GROW - 1), 16);
+    assert_eq!(visit(&mut depot, 1), 32);
+    assert_eq!(visit(&mut depot, VISITS_TO_GROW), 64);
+    assert_eq!(visit(&mut depot, 10 * VISITS_TO_GROW), 64);
+    assert_eq!(
+        (depot.excess(), depot.bucket_items()),
+        (0, 64),
+        "somebody came"
+    );
+    assert_eq!((depot.excess(), depot.bucket_items()), (0, 32));
+    assert_eq!(visit(&mut depot, VISITS_TO_GROW - 1), 32);
+    assert_eq!(visit(&mut depot, 1), 64);
 }

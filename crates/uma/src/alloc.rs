@@ -9,8 +9,9 @@
 //!                    1. this CPU's previous bucket, which becomes the loaded one
 //!                    2. a filled bucket of the depot, for our empty one
 //!                    3. a bucket filled from the slabs, through `init`
-//!   take_from_all    4. close the keg (other CPUs' and zones' caches come back), take from it
-//!   wait             5. sleep until something comes back
+//!   take_built       4. where `init` refused: items that went through it before, on other CPUs
+//!   take_from_all    5. close the keg (other CPUs' and zones' caches come back), take from it
+//!   wait             6. sleep until something comes back
 //! ```
 //!
 //! In 2 and 3, and in 1 where the two cannot change places in one store, the bucket is in this
@@ -78,7 +79,7 @@ impl Inner {
         if let Some(item) = self.percpu.pop().or_else(|| self.sample(Some(site))) {
             return Ok(item);
         }
-        match self.refill(Urgency::Normal) {
+        match self.refill_or_take_built(Urgency::Normal) {
             Err(AllocError::Limit | AllocError::NoMemory) => {}
             settled => return settled.or_else(|error| self.fail(error)),
         }
@@ -99,7 +100,7 @@ impl Inner {
         if let Some(item) = self.sample_or_swap(site) {
             return Ok(item);
         }
-        let item = match self.refill(urgency) {
+        let item = match self.refill_or_take_built(urgency) {
             Err(AllocError::Limit | AllocError::NoMemory) => self.take_from_all(urgency),
             settled => settled,
         };
@@ -110,7 +111,7 @@ impl Inner {
         })
     }
 
-    /// As [`take`](Self::take), without step 4: fails while what is free is with others. Waits for
+    /// As [`take`](Self::take), without steps 4 and 5: fails while what is free is with others. Waits for
     /// nobody, so that a thread that others wait for may call it.
     pub(crate) fn take_near(&self, site: Site) -> Result<NonNull<u8>, AllocError> {
         self.percpu
@@ -232,7 +233,36 @@ impl Inner {
         }
     }
 
-    /// Step 4: all that is free comes together in the keg, or proves to be live.
+    /// Steps 1 to 4.
+    fn refill_or_take_built(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        match self.refill(urgency) {
+            Err(AllocError::Hook) => self.take_built(urgency),
+            settled => settled,
+        }
+    }
+
+    /// Step 4: what `init` is refused is perhaps in free items of this zone, on other CPUs; or was,
+    /// until they went through `fini` a moment ago.
+    #[cold]
+    fn take_built(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+        self.counts.shortages.inc();
+        for looks in 0..LOOKS_MAX {
+            let finalised = self.counts.finalised.get();
+            match self.refill(urgency) {
+                Err(AllocError::Hook) => {}
+                settled => return settled,
+            }
+            if !self.gather_built() && self.counts.finalised.get() == finalised {
+                break;
+            }
+            if looks > 0 {
+                wait(looks);
+            }
+        }
+        Err(AllocError::Hook)
+    }
+
+    /// Step 5: all that is free comes together in the keg, or proves to be live.
     #[cold]
     fn take_from_all(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();

@@ -42,6 +42,7 @@
 
 use crate::bucket::{Bucket, List, Owned, Stack, peek};
 use crate::percpu::current_cpu;
+#[cfg(not(any(loom, shuttle)))]
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use kern::lock::LockClass;

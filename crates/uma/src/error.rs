@@ -14,7 +14,8 @@ pub enum AllocError {
     /// The reservation is used up or the system gave no memory, and no CPU, no depot and no slab
     /// has a free item.
     NoMemory,
-    /// The zone's `init` or `ctor` hook refused.
+    /// The zone's `ctor` hook refused; or `init` did, and no CPU and no depot has a free item that has
+    /// been through it.
     Hook,
 }
 

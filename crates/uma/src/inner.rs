@@ -116,6 +116,8 @@ pub(crate) struct Counts {
     pub(crate) misses: Counter,
     /// The depot had nothing either: the keg was asked.
     pub(crate) imports: Counter,
+    /// Items went through `fini`: whoever was refused by `init` before asks again.
+    pub(crate) finalised: Counter,
     /// Nothing was left anywhere near: all CPUs were asked.
     pub(crate) shortages: Counter,
 }
@@ -351,6 +353,7 @@ impl Inner {
             .for_each(|&item| asan::unpoison(item, self.layout.size()));
         if initialised {
             items.iter().for_each(|&item| self.finalise(item));
+            self.counts.finalised.inc();
         }
         items.iter().for_each(|&item| self.fill_trash(item));
         items

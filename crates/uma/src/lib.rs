@@ -51,7 +51,8 @@
 //!
 //! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items
 //!   are live, and with [`AllocError::NoMemory`] only when no free item is to be had from any
-//!   CPU, any depot, a slab, or the system. Those that wait are woken by each free.
+//!   CPU, any depot, a slab, or the system. Those that wait are woken by each free. Where `init` refuses,
+//!   it fails with [`AllocError::Hook`] only when the zone has no free item that has been through it.
 //! - An item that went through [`Hooks::init`] keeps what that did through any number of frees,
 //!   until [`Hooks::fini`]. Hooks run with no lock of this crate held, and may fail.
 //! - A thread that dies, sleeps or is starved holds nothing back: caches belong to CPUs, and can

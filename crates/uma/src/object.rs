@@ -44,7 +44,7 @@ pub trait Object: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`HookFailed`] when there is not what it takes; the allocation that led to it fails with
-    /// [`AllocError::Hook`], unless other objects are there.
+    /// [`AllocError::Hook`], unless a free object is there, on any CPU.
     fn init(context: &Self::Context) -> Result<Self, HookFailed>;
 
     /// Readies a built object for its next owner.

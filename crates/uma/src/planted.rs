@@ -25,6 +25,8 @@ pub(crate) enum Bug {
     SecondFence,
     /// Threads with items in their hands are not waited for: `keg/closed.rs`, `take_last`.
     Transit,
+    /// Nor where `init` refuses: `reclaim.rs`, `gather_built`.
+    Refusal,
     /// Nor those with free items of another zone that hold some of ours: there too.
     Holder,
     /// A sleeper does not ask whether something came since it looked: `keg/closed.rs`, `sleep`.

@@ -20,6 +20,7 @@
 
 use crate::inner::Inner;
 use crate::keg::Keg;
+use crate::planted::{Bug, planted};
 use crate::purge::Purged;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -120,6 +121,26 @@ impl Inner {
             .percpu
             .drain_cpus(cpus, |bucket| self.depot.lock().push(bucket));
         self.percpu.start();
+    }
+
+    /// Takes the buckets of all CPUs into the depot, for who finds that `init` refuses. False: no item of
+    /// this zone was free at some moment, wherever one looks.
+    pub(crate) fn gather_built(&self) -> bool {
+        let _members = self.keg.lock_members();
+        if self.depot.lock().is_closed() {
+            // What was free has been through `fini`, or is on its way there.
+            return self.in_transit();
+        }
+        let put_down = |bucket| self.depot.lock().push(bucket);
+        let _ = self.percpu.drain_cpus(|_| true, put_down);
+        let found = {
+            let depot = self.depot.lock();
+            // No CPU takes items from here now. Who takes some into its hands is in transit before, and
+            // until it has put them down here, for both of which it needs this lock.
+            depot.len() > 0 || (self.in_transit() && !planted(Bug::Refusal))
+        };
+        self.percpu.start();
+        found
     }
 
     /// Empties the depot into the keg, a bucket at a time.

@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::{assert_balance, builder, free, read, write, zone};
+use common::{assert_balance, builder, free, pin, read, write, zone};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::time::Duration;
 use std::sync::Arc;
-use uma::{AllocError, HookFailed, Hooks, RawZone};
+use uma::{AllocError, Backend, HookFailed, Hooks, RawZone};
 
 /// Attaches a cluster to each buffer for as long as it is cached or live: the first word of the
 /// buffer is the cluster's address.
@@ -135,6 +136,43 @@ fn an_init_that_finds_no_cluster_fails_cleanly() {
     assert_eq!(attached.load(Relaxed), 0);
     assert_balance(&mbufs);
     assert_balance(&clusters);
+}
+
+#[test]
+fn a_packet_on_another_cpu_is_found_when_init_refuses() {
+    // Breaks when `init` has the last word: packets that are built already lie with another CPU.
+    for backend in [Backend::Rseq, Backend::Locked] {
+        let mbufs = builder(256, 256).backend(backend).build().unwrap();
+        let clusters = builder(2048, 2048).backend(backend).limit(10);
+        let clusters = clusters.build().unwrap();
+        let attached = Arc::new(AtomicUsize::new(0));
+        let packets = mbufs.secondary("packet").backend(backend);
+        let packets = packets.hooks(WithCluster {
+            clusters: clusters.clone(),
+            attached: attached.clone(),
+        });
+        let packets = packets.build().unwrap();
+        pin(0);
+        let warm: Vec<_> = (0..10).map(|_| packets.alloc().unwrap()).collect();
+        warm.into_iter().for_each(|packet| free(&packets, packet));
+        assert_eq!(clusters.live(), 10, "packets keep their clusters");
+        pin(1);
+        let held: Vec<_> = (0..10).map(|_| packets.alloc()).collect();
+        assert!(held.iter().all(Result::is_ok), "{:?}", packets.stats());
+        assert_eq!(packets.alloc(), Err(AllocError::Hook));
+        pin(0);
+        let waiting = packets.alloc_wait(Some(Duration::ZERO));
+        assert_eq!(waiting, Err(AllocError::Hook));
+        held.into_iter()
+            .flatten()
+            .for_each(|packet| free(&packets, packet));
+        pin(1);
+        let last = packets.alloc_wait(Some(Duration::ZERO)).unwrap();
+        free(&packets, last);
+        drop(packets);
+        assert_eq!((clusters.live(), attached.load(Relaxed)), (0, 0));
+        assert_balance(&mbufs);
+    }
 }
 
 #[test]

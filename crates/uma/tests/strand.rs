@@ -8,11 +8,13 @@ mod common;
 
 use common::{Dice, Item, builder, pin, read, write};
 use core::mem::MaybeUninit;
+use core::ops::{Range, RangeInclusive};
+use core::ptr::NonNull;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use uma::{AllocError, Backend, RawZone};
+use uma::{AllocError, Backend, HookFailed, Hooks, NoHooks, RawZone};
 
 /// How many items there may be, and what says so.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +22,14 @@ enum Bound {
     Limit(usize),
     /// The reservation: so many slabs of 32 items.
     Memory(usize),
+    /// `init`, which refuses when so many have been through it. Of a zone that is alone on its keg.
+    Init(usize),
 }
 
 impl Bound {
     fn items(self) -> usize {
         match self {
-            Self::Limit(items) => items,
+            Self::Limit(items) | Self::Init(items) => items,
             Self::Memory(slabs) => slabs * PER_SLAB,
         }
     }
@@ -34,6 +38,7 @@ impl Bound {
         match self {
             Self::Limit(_) => AllocError::Limit,
             Self::Memory(_) => AllocError::NoMemory,
+            Self::Init(_) => AllocError::Hook,
         }
     }
 }
@@ -81,14 +86,25 @@ struct Case {
     threads: Vec<Vec<Step>>,
 }
 
-fn cases(threads: core::ops::RangeInclusive<usize>) -> impl Strategy<Value = Case> {
-    let bound = prop_oneof![
+fn bounds() -> impl Strategy<Value = Bound> {
+    prop_oneof![
         3 => (1usize..70).prop_map(Bound::Limit),
         1 => Just(Bound::Limit(32)),
         1 => (1usize..4).prop_map(Bound::Memory),
-    ];
+    ]
+}
+
+fn refusals() -> impl Strategy<Value = Bound> {
+    (1usize..70).prop_map(Bound::Init)
+}
+
+fn cases(
+    bound: impl Strategy<Value = Bound>,
+    zones: Range<usize>,
+    threads: RangeInclusive<usize>,
+) -> impl Strategy<Value = Case> {
     let backend = prop_oneof![Just(Backend::Rseq), Just(Backend::Locked)];
-    let buckets = proptest::collection::vec(1usize..40, 1..4);
+    let buckets = proptest::collection::vec(1usize..40, zones);
     (bound, backend, buckets, threads).prop_flat_map(|(bound, backend, bucket_items, threads)| {
         let steps = step(bucket_items.len(), bound.items() + 2);
         let steps = proptest::collection::vec(steps, 1..if cfg!(miri) { 6 } else { 40 });
@@ -105,9 +121,29 @@ fn cases(threads: core::ops::RangeInclusive<usize>) -> impl Strategy<Value = Cas
     })
 }
 
+/// Lets so many items be built at a time.
+struct AtMost {
+    items: usize,
+    built: Arc<AtomicUsize>,
+}
+
+impl Hooks for AtMost {
+    unsafe fn init(&self, _: NonNull<u8>) -> Result<(), HookFailed> {
+        let one_more = |built: usize| (built < self.items).then_some(built + 1);
+        let built = self
+            .built
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        built.map(drop).map_err(|_| HookFailed)
+    }
+
+    unsafe fn fini(&self, _: NonNull<u8>) {
+        self.built.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The zones of a case, and what is live.
-struct World {
-    zones: Vec<RawZone>,
+struct World<H: Hooks = NoHooks> {
+    zones: Vec<RawZone<H>>,
     bound: Bound,
     alone: bool,
     /// Live items, with the zone each is of.
@@ -124,6 +160,7 @@ impl World {
         description = match case.bound {
             Bound::Limit(items) => description.limit(items),
             Bound::Memory(slabs) => description.reserve_bytes(slabs << 16),
+            Bound::Init(_) => unreachable!("see World::refusing"),
         };
         let master = description.build().unwrap();
         let more = case.bucket_items[1..].iter().map(|&items| {
@@ -131,6 +168,28 @@ impl World {
             zone.bucket_items(items).build().unwrap()
         });
         let zones = [master.clone()].into_iter().chain(more).collect();
+        Self::of(case, zones)
+    }
+}
+
+impl World<AtMost> {
+    /// A case of one zone, bounded by `init`; and how many items are built.
+    fn refusing(case: &Case) -> (Self, Arc<AtomicUsize>) {
+        let built = Arc::new(AtomicUsize::new(0));
+        let hooks = AtMost {
+            items: case.bound.items(),
+            built: built.clone(),
+        };
+        let zone = builder(2048, 2048)
+            .backend(case.backend)
+            .bucket_items(case.bucket_items[0])
+            .hooks(hooks);
+        (Self::of(case, vec![zone.build().unwrap()]), built)
+    }
+}
+
+impl<H: Hooks> World<H> {
+    fn of(case: &Case, zones: Vec<RawZone<H>>) -> Self {
         Self {
             zones,
             bound: case.bound,
@@ -192,7 +251,7 @@ impl World {
         granted
     }
 
-    fn hold(&self, z: usize, item: core::ptr::NonNull<u8>) {
+    fn hold(&self, z: usize, item: NonNull<u8>) {
         write(item, item.addr().get() as u64);
         self.held.lock().unwrap().push((z, Item(item)));
     }
@@ -284,8 +343,7 @@ impl World {
     }
 }
 
-fn check(case: &Case) {
-    let mut world = World::new(case);
+fn check<H: Hooks>(case: &Case, mut world: World<H>) {
     thread::scope(|scope| {
         for (seed, steps) in case.threads.iter().enumerate() {
             let world = &world;
@@ -304,16 +362,24 @@ proptest! {
     })]
 
     #[test]
-    fn nothing_is_stranded_by_one_thread_that_moves(case in cases(1..=1)) {
+    fn nothing_is_stranded_by_one_thread_that_moves(case in cases(bounds(), 1..4, 1..=1)) {
         // Breaks when a free item is not found; every failure is this thread's own doing.
-        check(&case);
+        check(&case, World::new(&case));
     }
 
     #[test]
-    fn nothing_is_stranded_among_threads(case in cases(2..=6)) {
+    fn nothing_is_stranded_among_threads(case in cases(bounds(), 1..4, 2..=6)) {
         // Breaks when an item is missed that another thread has in its hands, or takes to another
         // layer, while somebody asks for it.
-        check(&case);
+        check(&case, World::new(&case));
+    }
+
+    #[test]
+    fn nothing_is_stranded_where_init_refuses(case in cases(refusals(), 1..2, 1..=6)) {
+        // Breaks when `init` has the last word while an item that went through it is free.
+        let (world, built) = World::refusing(&case);
+        check(&case, world);
+        assert_eq!(built.load(Ordering::SeqCst), 0, "one `fini` for each `init`");
     }
 }
 

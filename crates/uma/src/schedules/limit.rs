@@ -188,6 +188,91 @@ fn finds_a_holder_that_is_not_waited_for() {
     finds(Bug::Holder, 2, || one_in_a_holder(Backend::Rseq));
 }
 
+/// `init` for one item at a time, and no more.
+struct Once(kern::prim::AtomicUsize);
+
+impl Hooks for Once {
+    unsafe fn init(&self, _: NonNull<u8>) -> Result<(), HookFailed> {
+        match self.0.fetch_add(1, Relaxed) {
+            0 => Ok(()),
+            _ => {
+                self.0.fetch_sub(1, Relaxed);
+                Err(HookFailed)
+            }
+        }
+    }
+
+    unsafe fn fini(&self, _: NonNull<u8>) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A zone of which one item may be built, and is. By itself, for loom's stacks.
+#[inline(never)]
+fn one_built(backend: Backend) -> Arc<ManuallyDrop<RawZone<Once>>> {
+    let layout = Layout::from_size_align(ITEM_BYTES, 64).expect("a layout");
+    let zone = RawZone::builder("built", layout)
+        .reserve_bytes(RESERVE_BYTES)
+        .bucket_items(1)
+        .backend(backend)
+        .hooks(Once(kern::prim::AtomicUsize::new(0)))
+        .build();
+    let zone = Arc::new(ManuallyDrop::new(zone.expect("room for a slab")));
+    take_and_free(&zone);
+    zone
+}
+
+fn take_and_free(zone: &RawZone<Once>) {
+    let item = zone.alloc().expect("the only one that is built is free");
+    // SAFETY: from there, and not used any more.
+    unsafe { zone.free(item) };
+}
+
+/// The only item that is built is free, and somebody who is on another CPU gathers what is free.
+fn one_that_is_built(backend: Backend) {
+    let zone = one_built(backend);
+    let theirs = zone.clone();
+    beside(
+        1,
+        move || {
+            let inner = theirs.inner();
+            let _inside = inner.inside();
+            let bucket = inner
+                .gather_built()
+                .then(|| inner.depot.lock().pop_filled());
+            // Not through `fini`: only hands that are empty again have put it down.
+            if let Some(bucket) = bucket.flatten() {
+                inner.shelve(bucket);
+            }
+        },
+        || take_and_free(&zone),
+    );
+    let Ok(zone) = Arc::try_unwrap(zone) else {
+        unreachable!("the other thread has ended")
+    };
+    assert_eq!(zone.live(), 0);
+    drop(ManuallyDrop::into_inner(zone));
+    assert_ended(1);
+}
+
+#[test]
+fn a_refusal_waits_for_what_is_built() {
+    // Breaks if `init` has the last word while an item that went through it is free.
+    holds("limit, built, sections", 2, || {
+        one_that_is_built(Backend::Rseq)
+    });
+    holds("limit, built, locked", 2, || {
+        one_that_is_built(Backend::Locked)
+    });
+}
+
+#[test]
+#[should_panic(expected = "the only one that is built is free")]
+fn finds_a_refusal_that_does_not_wait() {
+    // Breaks if the scenario is blind to what is in another thread's hands.
+    finds(Bug::Refusal, 2, || one_that_is_built(Backend::Rseq));
+}
+
 /// A store that has nothing.
 struct Nothing(kern::prim::AtomicUsize);
 

@@ -353,7 +353,6 @@ impl Inner {
             .for_each(|&item| asan::unpoison(item, self.layout.size()));
         if initialised {
             items.iter().for_each(|&item| self.finalise(item));
-            self.counts.finalised.inc();
         }
         items.iter().for_each(|&item| self.fill_trash(item));
         items
@@ -400,7 +399,11 @@ impl Inner {
         true
     }
 
+    /// Runs `fini` over a free item that went through `init` and is in the caller's hands alone.
     pub(crate) fn finalise(&self, item: NonNull<u8>) {
+        if self.keg.hooks.is_none() && !self.own_init {
+            return;
+        }
         if self.own_init {
             // SAFETY: the item is free, went through `init`, and is in our hands alone.
             unsafe { self.hooks.fini(item) };
@@ -409,6 +412,7 @@ impl Inner {
             // SAFETY: as above.
             unsafe { hooks.fini(item) };
         }
+        self.counts.finalised.inc();
     }
 
     /// Puts the items of a bucket into the keg, and the bucket into the depot. The caller is

@@ -106,6 +106,8 @@ fn pieces_are_small_and_end() {
 fn what_each_window_needs_stays() {
     // Breaks when a burst in each window faults its pages in again, or when two zones on one keg
     // measure each other's needs away.
+    // On one CPU: what another one keeps when this thread moves is some hundred pages more or less.
+    pin(0);
     let master = zone(2048, 2048);
     let second = master.secondary("second").build().unwrap();
     let mut set = ReclaimSet::new(RECLAIM_INTERVAL);
@@ -117,7 +119,7 @@ fn what_each_window_needs_stays() {
         items.into_iter().for_each(|item| free(&master, item));
         let end = now + RECLAIM_INTERVAL * 4;
         let pieces = ticks(&mut set, &mut now, end);
-        // What CPUs have in their caches is not always as much.
+        // What is in its cache is not always as much.
         let pages = pieces.iter().sum::<usize>();
         assert!(pages < 100, "round {round}: {pages} of 5000 pages went");
     }

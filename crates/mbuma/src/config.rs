@@ -114,6 +114,10 @@ pub struct TcpConfig {
     /// How long an orphan (closed by its owner) may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
+    /// Half-open connections of a listener, beside those of its backlog; the oldest make room. Default 1024.
+    #[doc(alias = "net.inet.tcp.syncache.cachelimit")]
+    #[doc(alias = "tcp_max_syn_backlog")]
+    pub half_open_max: usize,
     /// Connections, listeners and embryos together at most. It bounds, and reserves nothing. Default 262,144.
     pub connections_max: usize,
     /// Out-of-order ranges a connection keeps at most. Default 256.
@@ -140,6 +144,7 @@ impl Default for TcpConfig {
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 8,
             fin_wait_2_timeout: Duration::from_secs(60),
+            half_open_max: 1024,
             connections_max: 1 << 18,
             reass_ranges_max: 256,
             #[cfg(any(feature = "planted-bugs", shuttle))]

@@ -265,7 +265,8 @@ impl fmt::Debug for Incoming {
 
 impl Stack {
     /// Listens on `addr` (an unspecified address means all of ours), with at most `backlog`
-    /// connections that are not accepted yet.
+    /// connections that are not accepted yet. Those that are half open do not count: see
+    /// [`TcpConfig::half_open_max`](crate::TcpConfig::half_open_max).
     ///
     /// # Errors
     /// The address is in use.
@@ -277,7 +278,7 @@ impl Stack {
         if addr.port() == 0 {
             return Err(SocketError::AddrNotAvailable);
         }
-        let queue = AcceptQueue::new(backlog);
+        let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.look();
         if !self.0.tcp.listeners.add(addr, &queue) {
             return Err(SocketError::AddrInUse);
@@ -299,7 +300,7 @@ impl Stack {
         index: IfIndex,
         backlog: usize,
     ) -> Result<Interceptor, SocketError> {
-        let queue = AcceptQueue::new(backlog);
+        let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.look();
         let queues = self.0.interface(index).map_or(1, |ifp| ifp.queues.len());
         if !self.0.tcp.listeners.add_interceptor(index, &queue) {

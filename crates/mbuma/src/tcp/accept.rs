@@ -4,6 +4,15 @@
 //! Both are an [`AcceptQueue`]: a bounded row of connections that wait for their user. A listener's
 //! row holds established ones; an interceptor's holds those whose SYN nobody has answered yet.
 //!
+//! ```text
+//!   SYN --> half open, at most half_open_max --> ready, at most the backlog --> accept
+//!            | the oldest makes room (accept/embryos.rs)
+//!            v
+//! ```
+//!
+//! A SYN is not answered while as many are ready as may be. One that completes then stays half open, and its
+//! peer's acknowledgement counts when it comes again.
+//!
 //! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `accept/schedules.rs` tries the
 //! orders.
 
@@ -15,10 +24,13 @@ use std::task::Waker;
 use kern::prim::Mutex;
 use kern::{LockClass, Random, RmLock, SeededState, order};
 
-use super::pcb::Inpcb;
+use super::pcb::{Inpcb, Key};
 use crate::ifnet::IfIndex;
 use crate::socket::wakers::{Wakers, Wakes};
 
+use embryos::{Embryos, Ticket};
+
+mod embryos;
 #[cfg(all(test, shuttle))]
 mod schedules;
 
@@ -30,51 +42,107 @@ static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
 #[derive(Debug)]
 pub(crate) struct AcceptQueue {
     backlog: usize,
+    half_open_max: usize,
     queue: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     ready: VecDeque<Arc<Inpcb>>,
-    /// Connections that count against the backlog and are not ready yet.
-    embryos: usize,
+    embryos: Embryos,
     wakers: Wakers,
     closed: bool,
 }
 
+/// The place of a connection that is not ready yet.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queue: Arc<AcceptQueue>,
+    ticket: Ticket,
+}
+
+/// What came of a connection that is ready.
+#[must_use]
+pub(crate) enum Pushed {
+    /// It waits for the user. Whom to wake is to be called once no lock is held.
+    Ready(Wakes),
+    /// As many wait as may: it keeps its place, and may come again.
+    Full,
+    /// The user has gone: the connection has nobody.
+    Gone,
+}
+
+impl Place {
+    /// Puts a connection where the user takes it.
+    pub(crate) fn push(&self, pcb: &Arc<Inpcb>) -> Pushed {
+        self.queue.push(self.ticket, pcb)
+    }
+
+    /// Gives the place up.
+    pub(crate) fn give_up(self) {
+        self.queue.queue.lock().embryos.forget(self.ticket);
+    }
+
+    /// Whether it is the place of this one.
+    pub(crate) fn is(&self, old: &CrowdedOut) -> bool {
+        self.ticket == old.ticket && Arc::ptr_eq(&self.queue, &old.queue)
+    }
+}
+
+/// A half-open connection that has to make room.
+#[derive(Debug)]
+pub(crate) struct CrowdedOut {
+    pub(crate) key: Key,
+    queue: Arc<AcceptQueue>,
+    ticket: Ticket,
+}
+
 impl AcceptQueue {
-    pub(crate) fn new(backlog: usize) -> Arc<Self> {
+    /// A row of `backlog` ready connections and `half_open_max` others.
+    pub(crate) fn new(backlog: usize, half_open_max: usize) -> Arc<Self> {
         let queue = Mutex::new(&QUEUE, Queue::default());
         Arc::new(Self {
             backlog: backlog.max(1),
+            half_open_max: half_open_max.max(1),
             queue,
         })
     }
 
-    /// Takes a place for a connection to come; false if the backlog is full.
-    pub(crate) fn reserve(&self) -> bool {
+    /// Takes a place for a connection to come, and says whose it was if there was none left; nothing if the backlog
+    /// is full.
+    pub(crate) fn reserve(self: &Arc<Self>, key: Key) -> Option<(Place, Option<CrowdedOut>)> {
         let mut q = self.queue.lock();
-        let free = !q.closed && q.embryos + q.ready.len() < self.backlog;
-        q.embryos += usize::from(free);
-        free
-    }
-
-    /// Gives a reserved place back.
-    pub(crate) fn forget_embryo(&self) {
-        let mut q = self.queue.lock();
-        q.embryos = q.embryos.saturating_sub(1);
-    }
-
-    /// A connection takes its reserved place. Whom to wake is to be called once no lock is held. False
-    /// if the user has gone: the connection has nobody.
-    pub(crate) fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Wakes) {
-        let mut q = self.queue.lock();
-        q.embryos = q.embryos.saturating_sub(1);
-        if q.closed {
-            return (false, Wakes::default());
+        if q.closed || q.ready.len() >= self.backlog {
+            return None;
         }
+        let ticket = q.embryos.add(key);
+        let oldest = q.embryos.crowd_out(self.half_open_max);
+        drop(q);
+        let queue = || Arc::clone(self);
+        let oldest = oldest.map(|(ticket, key)| CrowdedOut {
+            key,
+            queue: queue(),
+            ticket,
+        });
+        let place = Place {
+            queue: queue(),
+            ticket,
+        };
+        Some((place, oldest))
+    }
+
+    fn push(&self, ticket: Ticket, pcb: &Arc<Inpcb>) -> Pushed {
+        let mut q = self.queue.lock();
+        if q.closed {
+            q.embryos.forget(ticket);
+            return Pushed::Gone;
+        }
+        if q.ready.len() >= self.backlog {
+            return Pushed::Full;
+        }
+        q.embryos.forget(ticket);
         q.ready.push_back(Arc::clone(pcb));
-        (true, q.wakers.take())
+        Pushed::Ready(q.wakers.take())
     }
 
     /// The oldest. If there is none, `waiter` is told when there is one.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use wire::TcpFlags;
 
+use super::accept::Pushed;
 use super::congestion::Recovery;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
@@ -28,10 +29,8 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
     acceptable(batch, t, seg)?;
     heard(batch, t);
     if t.state == State::SynReceived {
-        established(batch, Some(pcb), t);
-        if t.state == State::Closed {
-            return Break(Verdict::Reset(DropReason::TcpListenOverflow));
-        }
+        accepted(batch, pcb, t)?;
+        established(batch, t);
     }
     if seg.ack.after(t.snd_una) {
         new_data(batch, t, seg);
@@ -73,8 +72,25 @@ fn heard(batch: &Batch<'_>, t: &mut Tcb) {
     }
 }
 
-/// The handshake is complete: the user hears of it, and a listener gets its connection.
-pub(crate) fn established(batch: &mut Batch<'_>, pcb: Option<&Arc<Inpcb>>, t: &mut Tcb) {
+/// A listener gets its connection; or not yet, when it has as many as it may.
+fn accepted(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) -> Step {
+    let Some(place) = &t.accept else {
+        return Continue(());
+    };
+    match place.push(pcb) {
+        Pushed::Ready(wakes) => batch.wake(wakes),
+        Pushed::Full => return Break(Verdict::Drop(DropReason::TcpListenOverflow)),
+        Pushed::Gone => {
+            t.close(None);
+            return Break(Verdict::Reset(DropReason::TcpListenOverflow));
+        }
+    }
+    t.accept = None;
+    Continue(())
+}
+
+/// The handshake is complete, and the user hears of it.
+pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     t.state = if t.fin_queued {
         State::FinWait1
     } else {
@@ -87,13 +103,6 @@ pub(crate) fn established(batch: &mut Batch<'_>, pcb: Option<&Arc<Inpcb>>, t: &m
     batch.stack.tcp.counters.established.inc();
     t.timers.keepalive = t.keepalive.map(|idle| batch.now + idle);
     t.notify();
-    if let (Some(queue), Some(pcb)) = (t.accept.take(), pcb) {
-        let (taken, wakes) = queue.push(pcb);
-        batch.wake(wakes);
-        if !taken {
-            t.close(None);
-        }
-    }
 }
 
 /// Bytes that were never acknowledged before.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wire::TcpFlags;
 
-use super::accept::AcceptQueue;
+use super::accept::{AcceptQueue, CrowdedOut, Pushed};
 use super::input::Verdict;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
@@ -52,10 +52,13 @@ fn open(
     queue: Arc<AcceptQueue>,
     intercepted: bool,
 ) -> Verdict {
-    let tcp = &batch.stack.tcp;
-    if !queue.reserve() {
+    let Some((place, oldest)) = queue.reserve(seg.key) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
+    };
+    if let Some(oldest) = oldest {
+        crowd_out(batch, &oldest);
     }
+    let tcp = &batch.stack.tcp;
     let state = if intercepted {
         State::SynHeld
     } else {
@@ -64,30 +67,54 @@ fn open(
     let iss = tcp.initial_sequence(&seg.key, batch.now);
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
     take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
-    t.accept = Some(Arc::clone(&queue));
+    t.accept = Some(place);
     let (key, flows) = (&seg.key, batch.stack.netisr.flows());
     let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(seg.key, flow, t);
     if !tcp.table.insert(&pcb, tcp.config.connections_max) {
-        queue.forget_embryo();
+        pcb.tcb.lock().close(None);
         return Verdict::Drop(DropReason::TcpListenOverflow);
     }
     tcp.counters.opened_passive.inc();
-    if intercepted {
-        // Whoever ended it meanwhile gave its place back, which another may have by now.
-        if pcb.tcb.lock().accept.take().is_none() {
-            return Verdict::Delivered;
-        }
-        let (taken, wakes) = queue.push(&pcb);
-        batch.wake(wakes);
-        if !taken {
-            pcb.tcb.lock().close(None);
-            batch.touch(&pcb);
-        }
-    } else {
-        batch.touch(&pcb);
+    match intercepted {
+        true => hold(batch, &pcb),
+        false => batch.touch(&pcb),
     }
     Verdict::Delivered
+}
+
+/// Shows the connection to who decides about it.
+fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
+    let mut t = pcb.tcb.lock();
+    // Whoever ended it meanwhile gave its place up.
+    let Some(place) = t.accept.take() else {
+        return;
+    };
+    match place.push(pcb) {
+        Pushed::Ready(wakes) => batch.wake(wakes),
+        Pushed::Full | Pushed::Gone => {
+            place.give_up();
+            t.close(None);
+            drop(t);
+            batch.touch(pcb);
+        }
+    }
+}
+
+/// Forgets a half-open connection: whoever forged it does not miss it, and who did not begins again.
+fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
+    let tcp = &batch.stack.tcp;
+    let Some(pcb) = tcp.table.lookup(&oldest.key) else {
+        return;
+    };
+    let mut t = pcb.tcb.lock();
+    // It may have been completed, or ended, and its key be another's by now.
+    if t.accept.as_ref().is_some_and(|place| place.is(oldest)) {
+        tcp.counters.crowded_out.inc();
+        t.close(None);
+        drop(t);
+        batch.touch(&pcb);
+    }
 }
 
 /// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).

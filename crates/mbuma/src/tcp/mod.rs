@@ -172,6 +172,7 @@ impl TcpState {
             zero_window_probes: c.zero_window_probes.get(),
             keepalive_probes: c.keepalive_probes.get(),
             challenge_acks: c.challenge_acks.get(),
+            crowded_out: c.crowded_out.get(),
         }
     }
 }
@@ -244,4 +245,6 @@ counters! {
     keepalive_probes,
     /// Challenge acknowledgements (RFC 5961).
     challenge_acks,
+    /// Half-open connections that made room for newer ones: many mean a flood of SYNs (RFC 4987).
+    crowded_out,
 }

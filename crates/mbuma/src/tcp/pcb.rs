@@ -15,7 +15,7 @@ use kern::{Cpu, LockClass, Time, order};
 use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
-use super::accept::AcceptQueue;
+use super::accept::Place;
 use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
@@ -310,7 +310,7 @@ pub(crate) struct Tcb {
     /// The connection has just come into TIME-WAIT.
     pub(crate) entered_time_wait: bool,
     /// Where the connection goes once it is established.
-    pub(crate) accept: Option<Arc<AcceptQueue>>,
+    pub(crate) accept: Option<Place>,
 }
 
 impl Tcb {
@@ -440,8 +440,8 @@ impl Tcb {
         if self.orphan {
             self.rcvbuf.chain = Chain::new();
         }
-        if let Some(queue) = self.accept.take() {
-            queue.forget_embryo();
+        if let Some(place) = self.accept.take() {
+            place.give_up();
         }
         self.ack_now = false;
         self.dup_acks_owed = 0;

@@ -92,7 +92,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
         t.snd_una = seg.ack;
         t.rtt.acked(seg.ack, batch.now);
         t.timers.rexmit = None;
-        ack::established(batch, None, t);
+        ack::established(batch, t);
     } else {
         // Both ends opened at once: our SYN again, this time with an acknowledgement.
         t.state = State::SynReceived;

@@ -59,7 +59,6 @@ pub(super) fn judge(
     ended: bool,
 ) -> Outcome {
     let excuses = Excuses {
-        crowded: scenario.backlog < running.len(),
         scarce: scenario.pools.iter().any(is_scarce),
         uprooted: scenario.crowd.iter().any(|c| !c.moves.is_empty()),
     };
@@ -110,9 +109,6 @@ pub(super) fn judge(
 /// Why a connection may fail although nobody broke it.
 #[derive(Debug, Clone, Copy)]
 struct Excuses {
-    /// The backlog is smaller than the number of clients. A full one does not answer, and half-open
-    /// connections that their clients have left may fill it for longer than a client tries.
-    crowded: bool,
     /// The sockets may hold more than all buffers there are: then there is none left to send with.
     scarce: bool,
     /// An interface was away for a while, and with it the route.
@@ -159,18 +155,13 @@ impl Running {
         }
         if !self.is_over() {
             found.push(format!("never ended: client {client:?}, server {server:?}"));
-        } else if let Err(why) = self.check_endings(&client, &server, excuses) {
+        } else if let Err(why) = self.check_endings(&client, excuses) {
             found.push(format!("{why}: client {client:?}, server {server:?}"));
         }
         found
     }
 
-    fn check_endings(
-        &self,
-        client: &Report,
-        server: &Report,
-        excuses: Excuses,
-    ) -> Result<(), &'static str> {
+    fn check_endings(&self, client: &Report, excuses: Excuses) -> Result<(), &'static str> {
         if excuses.scarce {
             return Ok(());
         }
@@ -199,12 +190,6 @@ impl Running {
             };
         }
         if aborts(plan.client_manners.leave) || aborts(plan.server_manners.leave) {
-            return Ok(());
-        }
-        // One that closed early does not hear of it.
-        let gave_up = client.ending == Some(Ending::Failed(SocketError::TimedOut))
-            || plan.client_manners.leave == Leave::Close;
-        if excuses.crowded && gave_up && !server.started {
             return Ok(());
         }
         // The wires heal before a connection or an attempt may be given up.

@@ -171,7 +171,7 @@ fn sequence_numbers_wrap() {
 
 #[test]
 fn a_flood_of_syns_keeps_what_is_established() {
-    // Breaks when half-open connections push out others, or cost more than the backlog.
+    // Breaks when half-open connections push out others, or there is no end to them.
     let mut b = Bench::new();
     let listener = b
         .stack()
@@ -182,12 +182,105 @@ fn a_flood_of_syns_keeps_what_is_established() {
     for port in 10_000..20_000 {
         b.say(&Hand::from_port(port).segment(SYN));
     }
-    assert_eq!(b.stack().stats().tcp.connections, 1 + 64);
+    let stats = b.stack().stats().tcp;
+    assert_eq!(
+        (stats.connections, stats.crowded_out),
+        (1 + 1024, 10_000 - 1024)
+    );
     b.seen();
     let data = hand.data(b"still here");
     b.say(&data);
     assert_eq!(read(&stream), b"still here");
     drop((stream, listener));
+    b.finish();
+}
+
+#[test]
+fn a_flood_of_syns_keeps_nobody_out() {
+    // RFC 4987: breaks when forged SYNs take the places of those who mean it.
+    each_shape(|mut b| {
+        let listener = b
+            .stack()
+            .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 4)
+            .expect("free");
+        for n in 0..4 {
+            let mut hand = Hand::from_port(5000 + n);
+            b.say(&hand.segment(SYN));
+            let answer = b.one();
+            // As many in a round trip as there are places, but for one.
+            for port in 0..1023 {
+                b.say(&Hand::from_port(10_000 + 1023 * n + port).segment(SYN));
+            }
+            b.seen();
+            hand.snd += 1;
+            hand.rcv = answer.seq + 1;
+            b.say(&hand.segment(ACK));
+            let stream = listener.accept().expect("established");
+            assert_eq!(stream.peer_addr(), hand.them);
+            let data = hand.data(b"hello");
+            b.say(&data);
+            assert_eq!(read(&stream), b"hello");
+            stream.abort();
+            b.run(ms(0));
+            b.seen();
+        }
+        // Who took longer than that hears so when it comes.
+        let mut late = Hand::from_port(5004);
+        b.say(&late.segment(SYN));
+        let answer = b.one();
+        for port in 0..1024 {
+            b.say(&Hand::from_port(20_000 + port).segment(SYN));
+        }
+        b.seen();
+        late.snd += 1;
+        late.rcv = answer.seq + 1;
+        b.say(&late.segment(ACK));
+        assert!(b.one().has(RST));
+        assert!(listener.accept().is_none());
+        // All that is left is given up after a minute.
+        b.run(secs(70));
+        assert_eq!(b.stack().stats().tcp.connections, 0);
+        drop(listener);
+        b.finish();
+    });
+}
+
+#[test]
+fn who_completes_when_the_backlog_is_full_comes_again() {
+    // Breaks when more wait for the user than it wants, or when who was let in half open is lost for that.
+    let mut b = Bench::new();
+    let listener = b
+        .stack()
+        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 1)
+        .expect("free");
+    let mut hands = [Hand::from_port(5000), Hand::from_port(5001)];
+    for hand in &mut hands {
+        b.say(&hand.segment(SYN));
+        let answer = b.one();
+        assert_eq!(answer.flags, SYN | ACK);
+        hand.snd += 1;
+        hand.rcv = answer.seq + 1;
+    }
+    let [mut one, mut two] = hands;
+    b.say(&one.segment(ACK));
+    let data = two.data(b"too early");
+    b.say(&data);
+    b.nothing();
+    let first = listener.accept().expect("it was the first");
+    assert_eq!(first.peer_addr(), one.them);
+    assert!(listener.accept().is_none());
+    // Our answer is repeated, and so is what it is answered with.
+    b.run(secs(1));
+    assert_eq!(b.one().flags, SYN | ACK);
+    b.say(&data);
+    let second = listener.accept().expect("there is room");
+    assert_eq!(second.peer_addr(), two.them);
+    assert_eq!(read(&second), b"too early");
+    b.seen();
+    let data = one.data(b"hello");
+    b.say(&data);
+    assert_eq!(read(&first), b"hello");
+    drop((first, second, listener));
     b.finish();
 }
 

@@ -11,7 +11,7 @@
 //! | [`Mistake::LateWaker`] | the user looks, and leaves its waker afterwards without another look |
 //! | [`Mistake::UnseenClose`] | a connection is queued on the word of an earlier look that the user is there |
 //! | [`Mistake::KeptPlace`] | a peer that gives up keeps its place |
-//! | [`Mistake::TwoLooks`] | a place is taken on the word of an earlier look |
+//! | [`Mistake::TwoLooks`] | a connection is queued on the word of an earlier look that there is room |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::accept::schedules`
 
@@ -97,58 +97,63 @@ impl Listening {
         pcb
     }
 
-    fn reserve(&self) -> bool {
-        let free = if self.mistake == Mistake::TwoLooks {
+    fn push(&self, place: &Place, pcb: &Arc<Inpcb>) -> Pushed {
+        let (full, closed) = {
             let q = self.queue.queue.lock();
-            let free = !q.closed && q.embryos + q.ready.len() < BACKLOG;
-            drop(q);
-            self.queue.queue.lock().embryos += usize::from(free);
-            free
-        } else {
-            self.queue.reserve()
+            (q.ready.len() >= BACKLOG, q.closed)
         };
-        let q = self.queue.queue.lock();
-        assert!(
-            q.embryos + q.ready.len() <= BACKLOG,
-            "more than the backlog"
-        );
-        free
-    }
-
-    fn push(&self, pcb: &Arc<Inpcb>) -> (bool, Wakes) {
-        if self.mistake != Mistake::UnseenClose {
-            return self.queue.push(pcb);
-        }
-        if self.queue.queue.lock().closed {
-            return (false, Wakes::default());
-        }
-        let mut q = self.queue.queue.lock();
-        q.embryos = q.embryos.saturating_sub(1);
-        q.ready.push_back(Arc::clone(pcb));
-        (true, q.wakers.take())
+        let pushed = match self.mistake {
+            Mistake::UnseenClose | Mistake::TwoLooks if closed => Pushed::Gone,
+            Mistake::TwoLooks if full => Pushed::Full,
+            Mistake::UnseenClose | Mistake::TwoLooks => {
+                let mut q = self.queue.queue.lock();
+                q.embryos.forget(place.ticket);
+                q.ready.push_back(Arc::clone(pcb));
+                Pushed::Ready(q.wakers.take())
+            }
+            _ => place.push(pcb),
+        };
+        let waiting = self.queue.queue.lock().ready.len();
+        assert!(waiting <= BACKLOG, "more than the backlog");
+        pushed
     }
 
     /// A peer's SYN, and its acknowledgement or reset. Says whether the user is to get the connection.
     fn connect(&self, port: u16) -> bool {
-        if !self.reserve() {
+        let pcb = self.connection(port);
+        let Some((place, oldest)) = self.queue.reserve(pcb.key) else {
+            self.end(&pcb);
             return false;
-        }
+        };
+        assert!(oldest.is_none(), "there is room for more");
         if port != LAST && thread_rng().gen_bool(0.3) {
             if self.mistake != Mistake::KeptPlace {
-                self.queue.forget_embryo();
+                place.give_up();
             }
+            self.end(&pcb);
             return false;
         }
-        let pcb = self.connection(port);
-        self.stack.0.enter(|batch| {
-            let (taken, wakes) = self.push(&pcb);
-            batch.wake(wakes);
-            if !taken {
-                pcb.tcb.lock().close(None);
-                batch.touch(&pcb);
+        match self.push(&place, &pcb) {
+            Pushed::Ready(wakes) => {
+                self.stack.0.enter(|batch| batch.wake(wakes));
+                true
             }
-            taken
-        })
+            // This peer does not come again.
+            Pushed::Full => {
+                place.give_up();
+                self.end(&pcb);
+                false
+            }
+            Pushed::Gone => {
+                self.end(&pcb);
+                false
+            }
+        }
+    }
+
+    fn end(&self, pcb: &Arc<Inpcb>) {
+        pcb.tcb.lock().close(None);
+        self.stack.0.enter(|batch| batch.touch(pcb));
     }
 
     fn peer(&self, peer: u16) {
@@ -200,7 +205,8 @@ impl Listening {
     fn judge(&self) {
         assert_eq!(self.stack.0.tcp.table.len(), 0, "nobody ended a connection");
         let q = self.queue.queue.lock();
-        assert!(q.ready.is_empty() && (q.closed || q.embryos == 0));
+        assert!(q.ready.is_empty());
+        assert_eq!(q.embryos.len(), 0, "a place is lost");
     }
 }
 
@@ -237,7 +243,7 @@ fn accepting(mistake: Mistake) {
     let users = Arc::clone(&model);
     threads.push(thread::spawn(move || users.user(&listener)));
     model.wait_for_all();
-    assert!(model.connect(LAST), "a place is lost");
+    assert!(model.connect(LAST), "there is no room where nobody waits");
     join(threads);
     model.judge();
 }

@@ -1,0 +1,51 @@
+//! The half-open connections of one listener: whose SYN was answered, and who has not answered that.
+//!
+//! Whoever forges source addresses begins as many as it likes, and each stays for a minute. So they take no place that
+//! the user has for connections, and there is a bound of their own: beyond it the oldest makes room. A peer that
+//! means it answers within a round trip, and is kept out only by so many SYNs in that time.
+//!
+//! Called by: `accept`. Calls: nothing. Locks: none; the queue's guards it.
+//! Sources: RFC 4987 3.3 and 3.4; J. Lemon, *Resisting SYN flood DoS attacks with a SYN cache* (2002).
+
+use std::collections::BTreeMap;
+
+use crate::tcp::pcb::Key;
+
+/// Which of its listener's half-open connections one is. A later one's is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// Half-open connections, by age.
+#[doc(alias = "syncache")]
+#[derive(Debug, Default)]
+pub(super) struct Embryos {
+    by_age: BTreeMap<Ticket, Key>,
+    next: u64,
+}
+
+impl Embryos {
+    pub(super) fn len(&self) -> usize {
+        self.by_age.len()
+    }
+
+    pub(super) fn add(&mut self, key: Key) -> Ticket {
+        let ticket = Ticket(self.next);
+        // 2^64 of them never come.
+        self.next += 1;
+        self.by_age.insert(ticket, key);
+        ticket
+    }
+
+    /// The oldest, which is forgotten, if there are more than `max`.
+    pub(super) fn crowd_out(&mut self, max: usize) -> Option<(Ticket, Key)> {
+        match self.len() > max {
+            true => self.by_age.pop_first(),
+            false => None,
+        }
+    }
+
+    /// Nothing is done to one that is forgotten already.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.by_age.remove(&ticket);
+    }
+}

@@ -75,12 +75,18 @@ const _: () = {
 };
 
 impl DepotSlot {
-    /// A depot without buckets, whose buckets grow up to `bucket_items`, and that keeps about
-    /// `items_max` items; of a zone that is kept so.
-    pub(crate) fn new(bucket_items: usize, items_max: usize, holds: u64) -> Self {
+    /// A depot without buckets, whose buckets grow up to `bucket_items`, or `crossing_items` where items
+    /// go from CPU to CPU, and that keeps about `items_max` items; of a zone that is kept so.
+    pub(crate) fn new(
+        bucket_items: usize,
+        crossing_items: usize,
+        items_max: usize,
+        holds: u64,
+    ) -> Self {
+        let depot = Depot::new(bucket_items, crossing_items, items_max);
         Self {
             holds: AtomicU64::new(holds),
-            depot: Mutex::new(&DEPOT_CLASS, Depot::new(bucket_items, items_max)),
+            depot: Mutex::new(&DEPOT_CLASS, depot),
         }
     }
 
@@ -131,6 +137,7 @@ pub(crate) struct Depot {
     filler: u32,
     capacity: usize,
     capacity_max: usize,
+    crossing_max: usize,
     /// Items beyond which full buckets are emptied into the slabs.
     items_max: usize,
     /// The fewest filled buckets since the last trim: nobody needed those.
@@ -159,7 +166,7 @@ pub(crate) struct Depot {
 unsafe impl Send for Depot {}
 
 impl Depot {
-    fn new(capacity_max: usize, items_max: usize) -> Self {
+    fn new(capacity_max: usize, crossing_max: usize, items_max: usize) -> Self {
         Self {
             filled: List::new(),
             empty: Stack::new(),
@@ -167,6 +174,7 @@ impl Depot {
             filler: 0,
             capacity: capacity_max.min(BUCKET_ITEMS_FIRST),
             capacity_max,
+            crossing_max,
             items_max,
             filled_min: 0,
             closed: false,
@@ -442,9 +450,15 @@ impl Depot {
     }
 
     fn grow(&mut self) {
-        if self.capacity < self.capacity_max {
+        let max = match self.ways.crossing() {
+            true => self.crossing_max,
+            false => self.capacity_max,
+        };
+        if self.capacity < max {
             self.visits_at_growth = self.visits;
-            self.capacity = (self.capacity * 2).min(self.capacity_max);
+            self.capacity = (self.capacity * 2).min(max);
+        } else if self.capacity > max {
+            self.capacity = max;
         }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     pub(crate) name: &'static str,
     /// (c)
     pub(crate) layout: Layout,
-    /// (c) What a bucket may grow to.
+    /// (c) What a bucket may grow to; more, where items go from CPU to CPU.
     pub(crate) bucket_items_max: usize,
     /// (d)
     pub(crate) depot: DepotSlot,
@@ -146,6 +146,7 @@ pub(crate) struct Plan {
     pub(crate) own_init: bool,
     pub(crate) percpu: Percpu,
     pub(crate) bucket_items: usize,
+    pub(crate) crossing_items: usize,
     pub(crate) depot_items: usize,
     pub(crate) sample_every: u32,
     pub(crate) warner: Warner,
@@ -175,7 +176,12 @@ impl Inner {
             name: plan.name,
             layout: plan.layout,
             bucket_items_max: plan.bucket_items,
-            depot: DepotSlot::new(plan.bucket_items, plan.depot_items, HANDLES),
+            depot: DepotSlot::new(
+                plan.bucket_items,
+                plan.crossing_items,
+                plan.depot_items,
+                HANDLES,
+            ),
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
             link: Link::new(),

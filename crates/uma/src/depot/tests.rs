@@ -21,7 +21,7 @@ fn bucket_of(n: usize, depot: &mut Depot) -> Owned {
 
 /// A depot in which three buckets wait that this CPU brought, one after the other.
 fn depot_from(cpu: usize) -> Depot {
-    let mut depot = Depot::new(2, 100);
+    let mut depot = Depot::new(2, 2, 100);
     for n in 1..=3 {
         let bucket = bucket_of(n, &mut depot);
         depot.push(bucket);
@@ -72,7 +72,7 @@ fn who_brings_a_full_one_is_known() {
 /// Fails if buckets never grow, or shrink and are as large as before at the first visit.
 #[test]
 fn buckets_grow_by_visits_and_shrink_by_none() {
-    let mut depot = Depot::new(64, 100);
+    let mut depot = Depot::new(64, 128, 100);
     let visit = |depot: &mut Depot, times| {
         for _ in 0..times {
             depot.visited();
@@ -91,4 +91,20 @@ fn buckets_grow_by_visits_and_shrink_by_none() {
     assert_eq!((depot.excess(), depot.bucket_items()), (0, 32));
     assert_eq!(visit(&mut depot, VISITS_TO_GROW - 1), 32);
     assert_eq!(visit(&mut depot, 1), 64);
+}
+
+/// Fails if buckets are no larger where items go from CPU to CPU, or stay so where they do not any more.
+#[test]
+fn buckets_are_larger_where_items_cross() {
+    let mut depot = Depot::new(32, 64, 1000);
+    let visit = |depot: &mut Depot, crossing: bool, times| {
+        for _ in 0..times {
+            depot.ways.saw(crossing);
+            depot.visited();
+        }
+        depot.bucket_items()
+    };
+    assert_eq!(visit(&mut depot, false, 4 * VISITS_TO_GROW), 32);
+    assert_eq!(visit(&mut depot, true, 4 * VISITS_TO_GROW), 64);
+    assert_eq!(visit(&mut depot, false, 10), 32);
 }

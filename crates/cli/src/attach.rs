@@ -31,9 +31,10 @@ use crate::until::{Until, Verdict};
 pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
     // Before anything else is opened, so that the numbers mean what the caller meant.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
-    let exit_fd = inherit(args.exit_fd, "--exit-fd")?;
+    let exit_fd = inherit_end(args.exit_fd)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let place = Place::find(&args.target, args.userns_path.as_deref())?;
+    refuse_our_own(&place)?;
     let guest = make_guest(args, &place)?;
     let mut until = NamespaceEnds {
         signals,
@@ -48,12 +49,48 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
 
 /// Takes over a descriptor that the caller named.
 fn inherit(number: Option<i32>, option: &str) -> Result<Option<OwnedFd>, Error> {
-    let taken = number.map(fd::inherit).transpose();
-    taken.map_err(|_| {
-        Error::Usage(format!(
-            "{option}: mbuma was started without an open descriptor of that number"
-        ))
-    })
+    let Some(number) = number else {
+        return Ok(None);
+    };
+    let usage = |why: &str| Error::Usage(format!("{option} {number}: {why}"));
+    if number <= libc::STDERR_FILENO {
+        return Err(usage(
+            "0, 1 and 2 are mbuma's own input and output: give it another one, as `3>FILE` does",
+        ));
+    }
+    let taken = fd::inherit(number);
+    let taken =
+        taken.map_err(|_| usage("mbuma was started without an open descriptor of that number"))?;
+    Ok(Some(taken))
+}
+
+/// A descriptor that tells by its end that mbuma is to go.
+fn inherit_end(number: Option<i32>) -> Result<Option<OwnedFd>, Error> {
+    let taken = inherit(number, "--exit-fd")?;
+    let Some(end) = taken.map(File::from) else {
+        return Ok(None);
+    };
+    let kind = end.metadata().map_err(Error::io("looking at --exit-fd"))?;
+    if kind.is_file() || kind.is_dir() {
+        return Err(Error::Usage(
+            "--exit-fd: a file has no other end to be closed: give a pipe or a socket".to_owned(),
+        ));
+    }
+    Ok(Some(end.into()))
+}
+
+/// What we send for a guest comes from sockets of our own network: a guest that is that network would get its own
+/// packets back.
+fn refuse_our_own(place: &Place) -> Result<(), Error> {
+    let find = Failure::at(Step::FindNamespace);
+    match is_ours(&place.net, "net").map_err(find)? {
+        false => Ok(()),
+        true => Err(Error::Usage(
+            "that is the network that mbuma itself is in: name a process or a file of another one \
+             (`unshare -n` and `ip netns add` make one, and `mbuma run` does all of it)"
+                .to_owned(),
+        )),
+    }
 }
 
 /// Where the interface goes.
@@ -90,7 +127,8 @@ impl Place {
                 errno: libc::ESRCH,
             });
         }
-        let ours = is_our_user_namespace(&user).map_err(Failure::at(Step::FindNamespace))?;
+        // setns refuses to enter the one that we are in.
+        let ours = is_ours(&user, "user").map_err(Failure::at(Step::FindNamespace))?;
         Ok(Place {
             process,
             user: (!ours).then_some(user),
@@ -128,9 +166,10 @@ fn owner_of(net: &File, target: &Target) -> io::Result<File> {
     }
 }
 
-/// Whether `user` is the user namespace that mbuma is in, which setns refuses to enter again.
-fn is_our_user_namespace(user: &File) -> io::Result<bool> {
-    let (theirs, ours) = (user.metadata()?, fs::metadata("/proc/self/ns/user")?);
+/// Whether `namespace` is the one of this kind that mbuma is in.
+fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
+    let ours = fs::metadata(format!("/proc/self/ns/{kind}"))?;
+    let theirs = namespace.metadata()?;
     Ok((theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
 }
 

@@ -108,7 +108,8 @@ impl fmt::Display for Error {
             Error::Usage(text) | Error::Netstat(text) => f.write_str(text),
             Error::Exec { command, source } => write!(
                 f,
-                "{command}: {}{}",
+                "{}: {}{}",
+                if command.is_empty() { "''" } else { command },
                 reason(source),
                 exec_hint(command, source)
             ),
@@ -326,6 +327,9 @@ fn is_somewhere(command: &OsStr) -> bool {
 /// What to do when COMMAND cannot be executed.
 fn exec_hint(command: &str, source: &io::Error) -> String {
     match source.kind() {
+        io::ErrorKind::NotFound if command.is_empty() => {
+            lines(&["COMMAND is empty: a variable that is not set, perhaps"])
+        }
         io::ErrorKind::NotFound if fs::metadata(command).is_ok() && command.contains('/') => {
             lines(&["it is there, but the interpreter or loader that it names is not"])
         }

@@ -56,6 +56,9 @@ fn what_cannot_be_executed_is_told_apart() {
     let out = run(&["--", "no-such-program-anywhere"]);
     assert_eq!(out.status.code(), Some(127));
     assert!(stderr(&out).contains("no-such-program-anywhere"), "{out:?}");
+    let out = run(&["--", ""]);
+    assert_eq!(out.status.code(), Some(127));
+    assert!(stderr(&out).contains("COMMAND is empty"), "{out:?}");
     let out = run(&["--", "/etc/passwd"]);
     assert_eq!(out.status.code(), Some(126));
     assert!(stderr(&out).contains("chmod +x"), "{out:?}");
@@ -76,6 +79,37 @@ fn mistakes_in_the_options_exit_2() {
     for line in lines {
         let out = finish(spawn(Command::new(MBUMA).args(line)));
         assert_eq!(out.status.code(), Some(2), "{line:?}: {out:?}");
+    }
+}
+
+#[test]
+fn attach_says_what_is_wrong_with_a_descriptor() {
+    // Breaks when the reason given is another one, or a file that never ends is taken for one that did.
+    for (redirected, said) in [
+        ("--ready-fd 1", "0, 1 and 2"),
+        ("--ready-fd 77", "without an open descriptor"),
+        ("--exit-fd 3 3</etc/passwd", "a pipe or a socket"),
+    ] {
+        let line = format!("exec {MBUMA} attach 1 {redirected}");
+        let out = finish(spawn(Command::new("sh").args(["-c", &line])));
+        assert_eq!(out.status.code(), Some(2), "{line}: {out:?}");
+        assert!(stderr(&out).contains(said), "{line}: {out:?}");
+    }
+}
+
+#[test]
+fn attach_leaves_its_own_network_alone() {
+    // Breaks when mbuma takes the default route of the host, or of whatever it was started in: its own packets would
+    // come back to it.
+    needs!(root(), namespaces(), tun(), program("unshare"));
+    for target in ["$$", "/proc/self/ns/net"] {
+        let script = format!("{MBUMA} attach {target}; echo $?; cat /proc/net/dev");
+        let out = finish(spawn(
+            Command::new("unshare").args(["-n", "sh", "-c", &script]),
+        ));
+        assert!(stdout(&out).starts_with("2\n"), "{out:?}");
+        assert!(!stdout(&out).contains("tap0"), "{out:?}");
+        assert!(stderr(&out).contains("that mbuma itself is in"), "{out:?}");
     }
 }
 
@@ -592,14 +626,13 @@ fn a_taken_interface_name_says_so() {
     let scratch = Scratch::new();
     let ready = scratch.path("ready");
     let script = format!(
-        "{MBUMA} attach $$ --ready-fd 3 3>{ready} & a=$!; until [ -s {ready} ]; do sleep 0.02; done
-         {MBUMA} attach $$; echo $?; kill -TERM $a; wait $a; echo $?",
+        "unshare -n sleep 60 & h=$!
+         until [ \"$(readlink /proc/$h/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]; do sleep 0.02; done
+         {MBUMA} attach $h --ready-fd 3 3>{ready} & a=$!; until [ -s {ready} ]; do sleep 0.02; done
+         {MBUMA} attach $h; echo $?; kill -TERM $a; wait $a; echo $?; kill $h",
         ready = ready.display(),
     );
-    // Attaching to one's own namespace also covers that no namespace need be entered at all.
-    let out = finish(spawn(
-        Command::new("unshare").args(["-n", "sh", "-c", &script]),
-    ));
+    let out = finish(spawn(Command::new("sh").args(["-c", &script])));
     assert_eq!(stdout(&out), "125\n0\n", "{out:?}");
     assert!(stderr(&out).contains("--ifname"), "{out:?}");
 }

@@ -32,6 +32,7 @@ use crate::planted::{Bug, Life, bury, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use core::alloc::Layout;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize as Tally};
 use kern::Counter;
@@ -52,9 +53,20 @@ pub fn leaked_zones() -> usize {
     LEAKED.load(Ordering::Relaxed)
 }
 
-/// A zone's state. What an allocation and a free read stands first, in one line.
+/// A zone's state. What an allocation and a free read stands in one line, which is the second: at the place of
+/// the first one in its page items begin that are written to meanwhile (`percpu/slot.rs` says what that costs).
 #[repr(C, align(128))]
 pub(crate) struct Inner {
+    /// (c)
+    pub(crate) keg: Arc<Keg>,
+    /// (c)
+    pub(crate) hooks: Arc<dyn Hooks>,
+    /// (c)
+    pub(crate) name: &'static str,
+    /// (c)
+    pub(crate) layout: Layout,
+    /// (c) What a bucket may grow to; more, where items go from CPU to CPU.
+    pub(crate) bucket_items_max: usize,
     /// (s) The caches.
     pub(crate) percpu: Percpu,
     /// (c) Where the items that `free` expects begin, and how many bytes of them there are.
@@ -64,19 +76,9 @@ pub(crate) struct Inner {
     hooks_data: NonNull<()>,
     /// (a) Whether a CPU that frees an item does it for another one ([`hands_over`](Self::hands_over)).
     handing_over: AtomicBool,
-    /// (c)
-    pub(crate) keg: Arc<Keg>,
-    /// (c)
-    pub(crate) hooks: Arc<dyn Hooks>,
     /// (c) Whether `init` and `fini` of ours are to be called as well as the keg's: that of a
     /// secondary zone with hooks.
     pub(crate) own_init: bool,
-    /// (c)
-    pub(crate) name: &'static str,
-    /// (c)
-    pub(crate) layout: Layout,
-    /// (c) What a bucket may grow to; more, where items go from CPU to CPU.
-    pub(crate) bucket_items_max: usize,
     /// (d)
     pub(crate) depot: DepotSlot,
     /// (a) Handles ([`RawZone`](crate::RawZone)).
@@ -103,6 +105,12 @@ pub(crate) struct Inner {
     #[cfg(feature = "invariants")]
     pub(crate) fails: crate::fail::FailPoints,
 }
+
+/// What the fast paths read is on one line, and not on a first one.
+const _: () = {
+    assert!(offset_of!(Inner, percpu) == 64);
+    assert!(offset_of!(Inner, handing_over) < 128);
+};
 
 /// (a) Events off the fast path.
 #[derive(Default)]

@@ -63,7 +63,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(crate) use crate::bucket::Pushed;
-use slot::{LOADED, PREVIOUS, Slot};
+use core::mem::offset_of;
+use slot::{LOADED, PREVIOUS, Place, Slot};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::count as cpus;
@@ -166,7 +167,7 @@ impl fmt::Display for Backend {
 
 /// The slots of all CPUs.
 pub(crate) struct Percpu {
-    /// The first of them, from a box that this owns.
+    /// The first of them, in the first of its places, which are a box that this owns.
     slots: NonNull<Slot>,
     /// How many: one for each configured CPU.
     cpus: usize,
@@ -184,10 +185,12 @@ impl Percpu {
     /// Slots without buckets. Where sections are asked for and do not work, the slots are locked,
     /// and [`backend`](Self::backend) says so.
     pub(crate) fn new(backend: Backend) -> Self {
-        let slots: Box<[Slot]> = (0..cpus()).map(|_| Slot::new()).collect();
-        let cpus = slots.len();
+        let places: Box<[Place]> = (0..cpus()).map(|_| Place::new()).collect();
+        let cpus = places.len();
+        let places = NonNull::from(Box::leak(places)).cast::<Place>();
         Self {
-            slots: NonNull::from(Box::leak(slots)).cast(),
+            // SAFETY: there is at least one CPU, so a first place, and its slot is inside of it.
+            slots: unsafe { places.byte_add(offset_of!(Place, slot)) }.cast(),
             cpus,
             area: match backend {
                 Backend::Rseq => area_offset().unwrap_or(0),
@@ -210,9 +213,16 @@ impl Percpu {
         self.cpus
     }
 
-    fn slots(&self) -> &[Slot] {
-        // SAFETY: a box of this many slots was leaked into these fields, and is owned by `self`.
-        unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.cpus) }
+    /// The box that `new` leaked.
+    fn leaked(&self) -> NonNull<[Place]> {
+        // SAFETY: `new` came from there by the same distance.
+        let first = unsafe { self.slots.byte_sub(offset_of!(Place, slot)) };
+        NonNull::slice_from_raw_parts(first.cast(), self.cpus)
+    }
+
+    fn places(&self) -> &[Place] {
+        // SAFETY: it is owned by `self`.
+        unsafe { self.leaked().as_ref() }
     }
 
     /// The top item of this CPU's loaded bucket, counted as popped. None: that bucket is empty, or
@@ -491,14 +501,13 @@ impl Drop for Percpu {
     fn drop(&mut self) {
         debug_assert!(
             std::thread::panicking()
-                || self.slots().iter().all(|slot| {
+                || self.places().iter().all(|Place { slot, .. }| {
                     slot.loaded() == Bucket::sentinel() && slot.previous() == Bucket::sentinel()
                 }),
             "buckets would leak: drain first"
         );
-        let slots = core::ptr::slice_from_raw_parts_mut(self.slots.as_ptr(), self.cpus);
         // SAFETY: `new` leaked this box, and nobody has a reference to the slots any more.
-        drop(unsafe { Box::from_raw(slots) });
+        drop(unsafe { Box::from_raw(self.leaked().as_ptr()) });
     }
 }
 

@@ -108,7 +108,7 @@ impl Percpu {
     }
 
     fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {
-        let slots = self.slots().iter().enumerate();
+        let slots = self.places().iter().map(|place| &place.slot).enumerate();
         slots.filter(move |&(cpu, _)| cpus(cpu))
     }
 }

@@ -32,9 +32,10 @@ impl<'a> Held<'a> {
     /// This CPU's slot, or the next one that is free.
     #[inline]
     fn any_of(percpu: &'a Percpu) -> Option<Self> {
-        let slots = percpu.slots();
-        let (before, from) = slots.split_at(current_cpu() % slots.len());
-        from.iter().chain(before).find_map(Self::try_on)
+        let places = percpu.places();
+        let (before, from) = places.split_at(current_cpu() % places.len());
+        let mut slots = from.iter().chain(before).map(|place| &place.slot);
+        slots.find_map(Self::try_on)
     }
 }
 
@@ -150,8 +151,8 @@ fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> bool {
 /// Waits until each slot was free once: who held it before has finished, and whoever holds it
 /// next sees all that the caller wrote.
 pub(super) fn fence(percpu: &Percpu) {
-    for slot in percpu.slots() {
-        while Held::try_on(slot).is_none() {
+    for place in percpu.places() {
+        while Held::try_on(&place.slot).is_none() {
             kern::prim::thread::yield_now();
         }
     }

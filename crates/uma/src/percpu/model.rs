@@ -142,7 +142,7 @@ impl<'a> Section<'a> {
         let machine: &Machine = &MACHINE;
         let cpu = machine.point();
         let epoch = machine.epochs[cpu].fetch_add(1, Relaxed) + 1;
-        let slot = &percpu.slots()[cpu];
+        let slot = &percpu.places()[cpu].slot;
         Self {
             machine,
             slot,

@@ -10,8 +10,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 use kern::prim::AtomicU32;
 
-/// What one CPU holds. On lines that no neighbour writes: two of 64 B, as prefetchers fetch pairs.
+/// Where a slot is: on lines that no neighbour writes, two of 64 B, as prefetchers fetch pairs.
+///
+/// It lies on the second of them, as a zone's own fields do ([`Inner`](crate::inner::Inner)). Items begin at multiples
+/// of 128 mostly, and their owners write to their beginnings. A processor compares the lower 12 bits of
+/// addresses to tell whether a load must wait for a store before it: where a slot was at the same place in its page as
+/// the item, a free and an allocation took 8 ns and not 3.
 #[repr(C, align(128))]
+pub(super) struct Place {
+    beside: [u64; 8],
+    pub(super) slot: Slot,
+}
+
+/// What one CPU holds.
+#[repr(C)]
 pub(super) struct Slot {
     /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
     /// the drainer between its fences. Released, as statistics follow the pointer.
@@ -29,28 +41,32 @@ pub(super) struct Slot {
 
 /// Where the sections find things.
 #[cfg(not(any(loom, shuttle)))]
-pub(super) const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
+pub(super) const SLOT_SHIFT: u32 = size_of::<Place>().trailing_zeros();
 pub(super) const LOADED: usize = offset_of!(Slot, loaded);
 pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);
 pub(super) const STOP: usize = offset_of!(Slot, stop);
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<Place>() == 128 && offset_of!(Place, slot) == 64);
 const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(offset_of!(Slot, lock) == 24);
 
-impl Slot {
+impl Place {
     pub(super) fn new() -> Self {
-        Self {
+        let slot = Slot {
             loaded: AtomicPtr::new(Bucket::sentinel().as_ptr()),
             previous: AtomicPtr::new(Bucket::sentinel().as_ptr()),
             stop: AtomicU64::new(0),
             lock: AtomicU32::new(0),
             taken: [const { AtomicPtr::new(core::ptr::null_mut()) }; 2],
-        }
+        };
+        let beside = [0; 8];
+        Self { beside, slot }
     }
+}
 
+impl Slot {
     pub(super) fn loaded(&self) -> NonNull<Bucket> {
         NonNull::new(self.loaded.load(Acquire)).expect("a slot is never null")
     }

@@ -191,9 +191,9 @@ pub(crate) struct NetOpts {
 
     /// Threads that serve the guest, 1 to 64, each with a queue of the interface
     ///
-    /// A connection stays with the thread that took it, one that has little to do. With two a small request need
-    /// not wait in line with a bulk transfer; more carry more connections at once where the machine has CPUs to
-    /// spare for them beside the guest and its peers. Datagrams, pings and published ports stay with the
+    /// With two a small request need not wait in line with a bulk transfer: a connection is served by a thread that
+    /// has little to do, and goes on to another when its own gets much. More carry more connections at once where
+    /// the machine has CPUs to spare for them beside the guest and its peers. Datagrams and pings stay with the
     /// first. By default two, or one where there is one CPU.
     #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(),
           value_parser = clap::value_parser!(u8).range(1..=WORKERS_MAX))]

@@ -127,6 +127,25 @@ fn a_connection_leaves_by_the_queue_of_who_accepted_it() {
 }
 
 #[test]
+fn a_connection_that_goes_on_to_another_cpu_leaves_by_its_queue() {
+    // Breaks when a connection that another worker serves from now on still comes in by the first one's queue.
+    let gateway = Gateway::new();
+    let interceptor = gateway.stack.tcp_intercept(gateway.iface, 64).unwrap();
+    gateway.give(0, &syn(5000));
+    let stream = interceptor.next().expect("wanted").accept().unwrap();
+    assert_eq!(gateway.left_by(), [0]);
+    for cpu in [2, 1, 1, 0] {
+        gateway.cpus.switch_to(cpu);
+        stream.keep_to_this_cpu();
+        assert!(gateway.left_by().is_empty(), "that says nothing");
+        gateway.give(0, &syn(5000));
+        assert_eq!(gateway.left_by(), [cpu]);
+    }
+    drop((stream, interceptor));
+    gateway.done();
+}
+
+#[test]
 fn a_gateways_datagrams_leave_by_the_queue_of_who_sends_them() {
     // Breaks when the worker that serves all datagrams is woken for each by another one.
     let gateway = Gateway::new();

@@ -1,12 +1,13 @@
 //! A worker's TCP connections between guest and host, and their turns.
 //!
-//! Called by: the loop. Calls: outgoing, publish, splice.
+//! Called by: the loop. Calls: outgoing, publish, splice, crew.
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
 //! host socket carry its token.
 //! Locks: none.
 
 use std::sync::Arc;
 
+use kern::Time;
 use mbuma::TcpStream;
 use mbuma::socket::{Incoming, Interceptor};
 
@@ -134,17 +135,51 @@ impl Connections {
 
     /// The connection's turn.
     pub(super) fn turn(&mut self, shared: &mut Shared, token: Token) {
+        let now = shared.now();
         let Some(connection) = self.table.find(token) else {
             return;
         };
         match &mut connection.state {
-            State::Splice(splice) => match splice.turn(shared) {
-                Turn::Wait => {}
-                Turn::Again => connection.wake.wake(),
+            State::Splice(splice) => match splice.turn(shared, now) {
                 Turn::Done => self.remove(token),
+                turn => {
+                    let bytes = splice.heat(now);
+                    if turn == Turn::Again {
+                        connection.wake.wake();
+                    }
+                    let to = shared.crew.relief(shared.worker, now, bytes);
+                    if let Some(to) = to.filter(|_| splice.leave(&shared.poller).is_ok()) {
+                        self.give(shared, token, to, now, bytes);
+                    }
+                }
             },
             State::Outgoing(_) => self.turn_outgoing(shared, token),
             State::Turning => {}
+        }
+    }
+
+    /// Gives the connection, which this worker's poller does not watch any more, to worker `to`.
+    fn give(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time, bytes: u64) {
+        let connection = self.table.remove(token);
+        if let Some(State::Splice(splice)) = connection.map(|c| c.state) {
+            shared.counters.connections_moved += 1;
+            shared.crew.give(shared.worker, to, splice, now, bytes);
+        }
+    }
+
+    /// Takes in what other workers gave to this one.
+    pub(super) fn take_in(&mut self, shared: &Shared) {
+        for mut splice in shared.crew.given(shared.worker) {
+            let token = self.table.next_token();
+            let wake = shared.wake_for(token);
+            if splice.arrive(&shared.poller, token, &wake).is_err() {
+                // Nobody would hear of its host's side any more.
+                splice.close();
+                continue;
+            }
+            wake.wake();
+            let state = State::Splice(splice);
+            self.table.insert(Connection { wake, state });
         }
     }
 
@@ -192,9 +227,11 @@ impl Connections {
         })
     }
 
-    /// Ends all of them.
-    pub(super) fn close(&mut self) {
+    /// Ends all of them, those on their way to this worker too.
+    pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
+        let given = shared.crew.given(shared.worker);
+        given.into_iter().for_each(Splice::close);
     }
 }
 

@@ -10,14 +10,15 @@
 //!
 //! They share the stack and nothing else on a packet's way. A connection is begun, and served to its end, by
 //! the worker on whose queue its SYN came; but where that is busy with much and another is not, by the other,
-//! so that a small request does not wait for each turn of a bulk stream that its flow's hash put it beside. What
+//! so that a small request does not wait for each turn of a bulk stream that its flow's hash put it beside. For the
+//! same reason one that is under way goes to another worker (see [`inbox`](super::inbox)). What
 //! a worker writes makes the guest's kernel send the rest of the connection to the same queue. UDP flows, pings, the
 //! status page and published ports are worker 0's (see front): they need one table each, and are seldom what fills
 //! a machine.
 //!
-//! Three things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
+//! Four things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
 //! of the other's became ready by what this one took in; the stack left packets or a timer with the other's
-//! CPU; the phase changed.
+//! CPU; a connection is the other's now; the phase changed.
 //!
 //! # The end
 //! [`Phase`] goes one way: `Serve`, `Linger`, `End`; worker 0 moves it. While they linger, each says of
@@ -26,7 +27,7 @@
 //! lock, before it takes anything from its list or its TAP queue. So whoever is said to be settled, and has
 //! an empty list, is not in the middle of anything; and what it gave others lies on their lists.
 //!
-//! Called by: serve, the loop, shared. Calls: ready, sys::eventfd.
+//! Called by: serve, the loop, shared. Calls: inbox, ready, sys::eventfd.
 //! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
 //! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a member's `share` (STATS).
 
@@ -41,8 +42,10 @@ use mbuma::Stack;
 
 use super::figures::Share;
 use super::heat::Heat;
+use super::inbox::Inbox;
 use super::poller::Poller;
 use super::ready::{Chime, Ready, Wake};
+use super::splice::Splice;
 use super::table::{Kind, Token};
 use crate::sys::eventfd::EventFd;
 
@@ -51,7 +54,7 @@ static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
 /// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
 const HOT: u64 = 1 << 20;
-/// How much hotter than another a worker is whose new connections are better off there.
+/// How much hotter than another a worker is whose connections are better off there.
 const HOTTER: u64 = 4;
 
 /// All workers of a guest.
@@ -74,6 +77,7 @@ struct Member {
     lost: AtomicBool,
     share: Mutex<Share>,
     heat: Heat,
+    inbox: Inbox,
 }
 
 /// How far the service is.
@@ -199,13 +203,32 @@ impl Crew {
 
     /// Who is to serve a connection whose SYN came to worker `own`.
     fn host_for(&self, own: usize, now: Time) -> usize {
+        self.relief(own, now, 0).unwrap_or(own)
+    }
+
+    /// Who would better serve a connection of worker `own` that has moved `bytes` of late: one that
+    /// will have much less to do, even with it, than `own` has without.
+    pub(super) fn relief(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
         let heat = |index: usize| self.members[index].heat.at(now);
-        let limit = heat(own) / HOTTER;
-        if !self.members[own].is_hot(now) {
-            return own;
+        let rest = heat(own).saturating_sub(bytes);
+        if rest < HOT {
+            return None;
         }
         let coolest = (0..self.len()).min_by_key(|index| heat(*index));
-        coolest.filter(|index| heat(*index) < limit).unwrap_or(own)
+        coolest.filter(|index| heat(*index) + bytes < rest / HOTTER)
+    }
+
+    /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
+    pub(super) fn give(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
+        // Now, and not when it is there: else the next one would be sent after it for the same reason.
+        self.members[own].heat.take(now, bytes);
+        self.members[to].heat.add(now, bytes);
+        self.members[to].inbox.put(splice);
+    }
+
+    /// What was given to worker `index`.
+    pub(super) fn given(&self, index: usize) -> Vec<Splice> {
+        self.members[index].inbox.take_all()
     }
 
     /// What each has done so far, a moment ago.
@@ -225,11 +248,12 @@ impl Member {
         let ready = Ready::new(chime);
         Ok(Member {
             rouse: ready.wake_for(Token::only(Kind::Bell)),
-            ready,
             event,
             lost: AtomicBool::new(false),
+            inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),
             heat: Heat::default(),
+            ready,
         })
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Counters {
     pub(super) connections_in: u64,
     /// TCP connections in either direction that were refused.
     pub(super) connections_refused: u64,
+    /// Times that a connection went on to a worker that had much less to do.
+    pub(super) connections_moved: u64,
     /// TCP payload bytes, guest to host.
     pub(super) bytes_up: u64,
     /// TCP payload bytes, host to guest.
@@ -63,6 +65,7 @@ impl Counters {
             connections_out,
             connections_in,
             connections_refused,
+            connections_moved,
             bytes_up,
             bytes_down,
             flows,
@@ -81,6 +84,7 @@ impl Counters {
         self.connections_out += connections_out;
         self.connections_in += connections_in;
         self.connections_refused += connections_refused;
+        self.connections_moved += connections_moved;
         self.bytes_up += bytes_up;
         self.bytes_down += bytes_down;
         self.flows += flows;

@@ -1,13 +1,13 @@
-//! How much a worker has moved of late, as the others may read it.
+//! How much a worker, or a connection, has moved of late, as others may read it.
 //!
 //! ```text
-//!   63          32 31             0
+//!   63          28 27             0
 //!   | step         | bytes         |      bytes of before count half, a step later
 //! ```
 //!
-//! Called by: crew. Calls: nothing.
-//! Invariants: its own worker alone writes it, so no addition is lost. Locks: none; one word, Relaxed: who reads
-//! a number of a moment ago decides as it would have decided then.
+//! Called by: crew, splice. Calls: nothing.
+//! Locks: none; one word, Relaxed: who reads a number of a moment ago decides as it would have decided then. It is
+//! changed by a compare and exchange, since who gives a connection away changes another worker's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,37 +15,59 @@ use kern::Time;
 
 /// Nanoseconds in a step.
 const STEP: u64 = 8_000_000;
+/// Bits of a word that are bytes. The others are enough steps for 17 years.
+const BYTES_BITS: u32 = 28;
+const BYTES_MAX: u64 = (1 << BYTES_BITS) - 1;
 
 /// Bytes moved, those of before counted less and less.
 #[derive(Debug, Default)]
 pub(super) struct Heat(AtomicU64);
 
 impl Heat {
-    /// Its worker has moved `bytes` more.
+    /// It has moved `bytes` more.
     pub(super) fn add(&self, now: Time, bytes: u64) {
-        let sum = (self.at(now) + bytes).min(u64::from(u32::MAX));
-        self.0.store(step(now) << 32 | sum, Ordering::Relaxed);
+        self.change(now, |sum| sum.saturating_add(bytes).min(BYTES_MAX));
+    }
+
+    /// What moved `bytes` of it goes elsewhere.
+    pub(super) fn take(&self, now: Time, bytes: u64) {
+        self.change(now, |sum| sum.saturating_sub(bytes));
+    }
+
+    fn change(&self, now: Time, change: impl Fn(u64) -> u64) {
+        let changed = |word| {
+            // Somebody else's clock may have been read a moment later.
+            let at = step(now).max(word >> BYTES_BITS);
+            Some(at << BYTES_BITS | change(left(word, at)))
+        };
+        // It never refuses.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 
     /// How hot it is by now.
     pub(super) fn at(&self, now: Time) -> u64 {
-        let word = self.0.load(Ordering::Relaxed);
-        // Somebody else's clock may have been read a moment before.
-        let age = step(now).saturating_sub(word >> 32);
-        (word & u64::from(u32::MAX)) >> age.min(63)
+        left(self.0.load(Ordering::Relaxed), step(now))
     }
 }
 
-/// In which step a time is: 32 bits of them are a year.
+/// What counts in step `at` of the bytes in `word`.
+fn left(word: u64, at: u64) -> u64 {
+    let age = at.saturating_sub(word >> BYTES_BITS);
+    (word & BYTES_MAX) >> age.min(63)
+}
+
+/// In which step a time is.
 fn step(at: Time) -> u64 {
-    (at.as_nanos() / STEP).min(u64::from(u32::MAX))
+    (at.as_nanos() / STEP).min(u64::MAX >> BYTES_BITS)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{Heat, STEP};
+    use super::{BYTES_MAX, Heat, STEP};
     use kern::Time;
 
     fn after(steps: u64) -> Time {
@@ -67,17 +89,33 @@ mod tests {
         assert_eq!(heat.at(after(4)), 600);
         // A clock that was read before.
         assert_eq!(heat.at(after(2)), 600);
+        heat.add(after(2), 40);
+        assert_eq!([3, 4, 5].map(|n| heat.at(after(n))), [640, 640, 320]);
+    }
+
+    #[test]
+    fn what_goes_elsewhere_counts_no_more() {
+        // Breaks when a worker that gave its load away goes on giving, or has less than nothing.
+        let heat = Heat::default();
+        heat.add(after(1), 1000);
+        heat.take(after(2), 200);
+        assert_eq!(heat.at(after(2)), 300);
+        heat.take(after(2), 301);
+        assert_eq!(heat.at(after(2)), 0);
     }
 
     #[test]
     fn it_has_an_end() {
         // Breaks when so many bytes that they do not fit in are taken for few, or for a time.
         let heat = Heat::default();
-        heat.add(after(7), u64::from(u32::MAX));
-        heat.add(after(7), 1 << 20);
+        heat.add(after(7), BYTES_MAX);
+        heat.add(after(7), u64::MAX);
         assert_eq!(
             [7, 8].map(|n| heat.at(after(n))),
-            [u32::MAX.into(), u64::from(u32::MAX / 2)]
+            [BYTES_MAX, BYTES_MAX / 2]
         );
+        let late = after(u64::MAX / STEP);
+        heat.add(late, 5);
+        assert_eq!(heat.at(late), 5);
     }
 }

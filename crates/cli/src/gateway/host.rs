@@ -2,7 +2,7 @@
 //!
 //! Called by: outgoing, publish, splice. Calls: sys::socket, the poller.
 //! Invariants: the descriptor is watched from when it is connected, or connecting, until it is dropped,
-//! which closes it; readiness is remembered between edges.
+//! which closes it, but for its way from one worker to another; readiness is remembered between edges.
 //! Locks: none. Sources: epoll(7), "edge-triggered", questions 9 and 10.
 
 use std::io::{self, IoSlice};
@@ -101,6 +101,11 @@ impl Host {
     /// Watches it from now on; what is ready already is reported too.
     pub(super) fn watch(&self, poller: &Poller, token: Token) -> io::Result<()> {
         poller.add_stream(&self.socket, token)
+    }
+
+    /// Watches it no more: another poller will.
+    pub(super) fn unwatch(&self, poller: &Poller) -> io::Result<()> {
+        poller.remove(&self.socket)
     }
 
     /// Remembers what an event said.

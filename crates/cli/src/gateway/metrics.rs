@@ -70,6 +70,11 @@ impl Figures {
                 "TCP connections refused, either way.",
                 c.connections_refused,
             ),
+            (
+                "connections_moved_total",
+                "Times that a TCP connection went on to a worker with much less to do.",
+                c.connections_moved,
+            ),
             ("udp_flows_total", "UDP flows that were opened.", c.flows),
             (
                 "udp_refused_total",

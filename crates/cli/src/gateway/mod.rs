@@ -33,6 +33,7 @@ mod front;
 mod heat;
 mod host;
 mod http;
+mod inbox;
 mod metrics;
 mod outgoing;
 mod page;

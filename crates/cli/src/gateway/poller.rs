@@ -1,7 +1,7 @@
 //! What the gateway sleeps on: every descriptor it has, under its token.
 //!
 //! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll, [`kern::patience`].
-//! Invariants: a descriptor is added once and leaves by being closed.
+//! Invariants: a descriptor is added once; it leaves by being closed, or for another worker's set.
 //! Locks: none.
 
 use std::io;
@@ -71,6 +71,11 @@ impl Poller {
     pub(super) fn add_stream(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
         let interest = epoll::IN | epoll::OUT | epoll::RDHUP | epoll::EDGE;
         self.set.add(fd.as_fd(), interest, token.number())
+    }
+
+    /// Reports nothing of `fd` any more.
+    pub(super) fn remove(&self, fd: &impl AsFd) -> io::Result<()> {
+        self.set.remove(fd.as_fd())
     }
 
     /// Waits until something is ready or the time has come; says how many events there are.

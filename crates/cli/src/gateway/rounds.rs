@@ -288,6 +288,7 @@ impl Worker {
         match (token.kind(), &mut self.front) {
             (Some(Kind::Connection), _) => self.connections.turn(shared, token),
             (Some(Kind::Interceptor), _) => self.connections.intercept(shared),
+            (Some(Kind::Inbox), _) => self.connections.take_in(shared),
             (_, Some(front)) => front.turn(shared, &mut self.connections, token),
             // These have no turns.
             _ => {}
@@ -313,7 +314,7 @@ impl Worker {
 
     /// Ends whatever is open: resets for connections that are under way.
     pub(super) fn close(&mut self) {
-        self.connections.close();
+        self.connections.close(&self.shared);
         if let Some(front) = &mut self.front {
             front.close();
         }

@@ -21,13 +21,18 @@
 //! Called by: the connections' turns. Calls: [`TcpStream`], [`Host`].
 //! Locks: none.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use kern::Time;
 use mbuf::Chain;
 use mbuma::{SocketError, State, TcpStream};
 
+use super::heat::Heat;
 use super::host::{Host, Moved};
-use super::poller::Readiness;
+use super::poller::{Poller, Readiness};
+use super::ready::Wake;
 use super::shared::{READ_MAX, Shared};
 use super::table::Token;
 
@@ -54,6 +59,8 @@ pub(super) struct Splice {
     down: Half,
     /// Whom the end of a wait is for.
     token: Token,
+    /// What it has moved of late.
+    heat: Heat,
 }
 
 /// One direction.
@@ -109,7 +116,26 @@ impl Splice {
             up: Half::Open,
             down: Half::Open,
             token,
+            heat: Heat::default(),
         }
+    }
+
+    /// Lets its worker go: nothing wakes that for it any more, but what is under way already.
+    pub(super) fn leave(&self, poller: &Poller) -> io::Result<()> {
+        self.host.unwatch(poller)
+    }
+
+    /// Comes to another worker, where it is `token` and woken by `wake`: it needs a turn.
+    pub(super) fn arrive(
+        &mut self,
+        poller: &Poller,
+        token: Token,
+        wake: &Arc<Wake>,
+    ) -> io::Result<()> {
+        self.token = token;
+        self.stream.set_waker(Some(wake.waker()));
+        self.stream.keep_to_this_cpu();
+        self.host.watch(poller, token)
     }
 
     /// Remembers what an event of the host socket said. True if that calls for a turn.
@@ -129,8 +155,11 @@ impl Splice {
     }
 
     /// Moves bytes both ways.
-    pub(super) fn turn(&mut self, shared: &mut Shared) -> Turn {
-        match self.step(shared) {
+    pub(super) fn turn(&mut self, shared: &mut Shared, now: Time) -> Turn {
+        let before = shared.counters.moved();
+        let stepped = self.step(shared);
+        self.heat.add(now, shared.counters.moved() - before);
+        match stepped {
             Ok(turn) => turn,
             Err(broken) => {
                 if let Broken::Guest(SocketError::Refused) = broken {
@@ -228,6 +257,11 @@ impl Splice {
             }
         }
         Ok(Turn::Wait)
+    }
+
+    /// Bytes that it has moved of late.
+    pub(super) fn heat(&self, now: Time) -> u64 {
+        self.heat.at(now)
     }
 
     /// What the guest still has to say.

@@ -124,6 +124,10 @@ impl Summary {
         if there.len() < 2 {
             return Ok(());
         }
+        let moved = self.figures.counters.connections_moved;
+        if moved > 0 {
+            writeln!(f, "moved on to a worker with less to do: {moved} times")?;
+        }
         for (n, load) in there.iter().enumerate() {
             writeln!(
                 f,

@@ -48,10 +48,12 @@ pub(super) enum Kind {
     Asker,
     /// Another worker, or the stack, woke this one.
     Bell,
+    /// Connections that other workers gave to this one.
+    Inbox,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 17] = [
     Kind::Tap,
     Kind::Until,
     Kind::Interceptor,
@@ -68,6 +70,7 @@ const KINDS: [Kind; 16] = [
     Kind::Control,
     Kind::Asker,
     Kind::Bell,
+    Kind::Inbox,
 ];
 
 const _: () = {

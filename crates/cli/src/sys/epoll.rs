@@ -55,6 +55,14 @@ impl Epoll {
         Ok(())
     }
 
+    /// Watches `fd` no longer.
+    pub(crate) fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let (set, fd) = (self.0.as_raw_fd(), fd.as_raw_fd());
+        // SAFETY: both descriptors are open, and the call reads no event.
+        cvt(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) })?;
+        Ok(())
+    }
+
     /// Waits until something is reported or `timeout` has passed, rounded up to milliseconds; `None`
     /// is for ever. A signal that interrupts counts as a report of nothing.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {

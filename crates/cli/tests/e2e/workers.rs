@@ -71,6 +71,72 @@ threads = [threading.Thread(target=send) for _ in range(8)]
 }
 
 #[test]
+fn those_beside_a_bulk_stream_go_to_a_worker_with_less_to_do() {
+    // Breaks when a connection that began beside one which became bulk waits for it from then on, or when bytes
+    // are lost, or nobody wakes it, on its way to another worker.
+    needs!(guests(), programs(&["python3"]));
+    let _alone = alone();
+    // The first byte says what a client wants: all back, or all away.
+    let server = TcpServer::start(|mut stream| {
+        let mut first = [0];
+        let mut to = stream.try_clone().expect("a descriptor");
+        if stream.read_exact(&mut first).is_err() {
+            return;
+        }
+        let _ = match first {
+            [b'e'] => std::io::copy(&mut stream, &mut to),
+            _ => std::io::copy(&mut stream, &mut std::io::sink()),
+        };
+    });
+    let script = "
+import random, re, socket, sys, threading, time, urllib.request
+def connect(first):
+    s = socket.create_connection(('10.0.2.2', int(sys.argv[1])), timeout=60)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    s.sendall(first)
+    return s
+def moved():
+    page = urllib.request.urlopen('http://10.0.2.2/metrics').read().decode()
+    return int(re.search(r'connections_moved_total (\\d+)', page)[1])
+def bulk(s):
+    data = bytes(1 << 20)
+    while not done:
+        s.sendall(data)
+    s.close()
+# Some of them come to the worker that the bulk comes to: all but one time in 65536.
+echoes = [connect(b'e') for _ in range(16)]
+done, deadline = False, time.monotonic() + 60
+assert moved() == 0
+stream = threading.Thread(target=bulk, args=[connect(b'b')])
+stream.start()
+rounds = 0
+while rounds < 20:
+    for s in echoes:
+        data = random.randbytes(random.choice([1, 100, 3000]))
+        s.sendall(data)
+        back = b''
+        while len(back) < len(data):
+            back += s.recv(len(data) - len(back))
+        assert back == data
+    if rounds or moved():
+        rounds += 1
+    assert time.monotonic() < deadline, 'none was moved'
+done = True
+stream.join()
+print('OK')
+";
+    let options = [&workers("2")[..], &["--stats=json"]].concat();
+    let port = server.port().to_string();
+    let guest = Running::start(crate::common::mbuma_python(&options, script, &[&port]));
+    let ended = guest.finish();
+    assert_eq!((ended.code, ended.out.trim()), (Some(0), "OK"), "{ended:?}");
+    let stats = Stats::checked(&ended.err);
+    assert!(stats.number("connections_moved") > 0);
+    assert_eq!(stats.number("connections_out"), 17);
+    assert_eq!(stats.number("connections_active"), 0);
+}
+
+#[test]
 fn short_connections_by_all_workers() {
     // Breaks when a connection is begun by nobody, or by two, or is never ended.
     needs!(guests(), programs(&["curl"]));

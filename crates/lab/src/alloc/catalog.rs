@@ -71,7 +71,7 @@ pub(crate) struct Entry {
 /// All designs, in the order in which they are shown.
 pub(crate) const CATALOG: &[Entry] = &[
     Entry {
-        make: make::<mbuma::Mbuma<true>>,
+        make: make::<mbuma::Mbuma<true, false>>,
         purge: PurgedBy::Attended,
         ..ours(
             "mbuma-rseq",
@@ -80,12 +80,17 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<mbuma::Mbuma<false>>,
+        make: make::<mbuma::Mbuma<false, false>>,
         ..ours(
             "mbuma-lock",
             "the same, caches under a try-lock for each CPU",
             TIMED,
         )
+    },
+    Entry {
+        make: make::<mbuma::Mbuma<true, true>>,
+        purge: PurgedBy::Attended,
+        ..ours("mbuma-colour", "as mbuma-rseq, with coloured slabs", CASES)
     },
     Entry {
         make: mbuma_typed,
@@ -129,7 +134,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         )
     },
     Entry {
-        make: make::<mbuma::Mbuma<true>>,
+        make: make::<mbuma::Mbuma<true, false>>,
         purge: PurgedBy::Told,
         ..ours(
             "mbuma-drain",

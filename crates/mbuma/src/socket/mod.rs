@@ -13,6 +13,7 @@ mod echo;
 pub(crate) mod park;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod tcp_connect;
 mod tcp_listener;
 mod tcp_stream;
 mod udp;

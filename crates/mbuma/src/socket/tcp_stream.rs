@@ -7,7 +7,7 @@
 //! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -16,11 +16,10 @@ use mbuf::Chain;
 
 use super::SocketError;
 use super::park::{Wait, retry};
-use crate::ifnet::Ifnet;
-use crate::stack::{Inner, Stack};
+use crate::stack::Inner;
 use crate::tcp::State;
 use crate::tcp::output;
-use crate::tcp::pcb::{Inpcb, Key, Tcb};
+use crate::tcp::pcb::{Inpcb, Tcb};
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
 /// than moving mbufs does.
@@ -120,6 +119,19 @@ impl TcpStream {
         let old = self.pcb.tcb.lock().wakers.keep(waker);
         drop(giant);
         drop(old);
+    }
+
+    /// From now on all that the connection sends leaves by the calling CPU's queue, of an interface that has several:
+    /// for a program that hands a connection from thread to thread ([`Incoming::accept`] says what it is good for).
+    ///
+    /// [`Incoming::accept`]: super::Incoming::accept
+    #[doc(alias = "SO_INCOMING_CPU")]
+    pub fn keep_to_this_cpu(&self) {
+        let _giant = self.stack.look();
+        if let Some(route) = self.stack.routes.lookup(*self.pcb.key.peer.ip()) {
+            let cpu = self.stack.cpus.current();
+            self.pcb.keep_to(route.ifp.queues.len(), cpu);
+        }
     }
 
     /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
@@ -459,77 +471,6 @@ impl fmt::Debug for TcpStream {
             .field("state", &self.state())
             .finish()
     }
-}
-
-impl Stack {
-    /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
-    /// established. A port of 0 means any free one; an unspecified address the one of the interface
-    /// that the route uses. On an `accept_any` interface the address may be anyone's.
-    ///
-    /// # Errors
-    /// No route, no free port, or the address pair is in use.
-    pub fn tcp_connect(
-        &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
-    ) -> Result<TcpStream, SocketError> {
-        let stack = &self.0;
-        let giant = stack.look();
-        let route = stack
-            .routes
-            .lookup(*peer.ip())
-            .ok_or(SocketError::Unreachable)?;
-        let addr = if local.ip().is_unspecified() {
-            route.src
-        } else {
-            *local.ip()
-        };
-        if !stack.owns(addr) && !route.ifp.accept_any {
-            return Err(SocketError::AddrNotAvailable);
-        }
-        let key = Key {
-            local: SocketAddrV4::new(addr, local.port()),
-            peer,
-        };
-        let pcb = open(stack, key, &route.ifp)?;
-        drop(giant);
-        stack.enter(|batch| batch.touch(&pcb));
-        Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
-    }
-}
-
-fn open(stack: &Arc<Inner>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
-    let tcp = &stack.tcp;
-    let now = stack.clock.now();
-    let fixed = key.local.port() != 0;
-    // Another thread may take the port between the search and the insertion: search again.
-    for _ in 0..16 {
-        let ip: Ipv4Addr = *key.local.ip();
-        let port = if fixed {
-            Some(key.local.port())
-        } else {
-            tcp.free_port(ip, key.peer)
-        };
-        let port = port.ok_or(SocketError::AddrInUse)?;
-        let key = Key {
-            local: SocketAddrV4::new(ip, port),
-            peer: key.peer,
-        };
-        let iss = tcp.initial_sequence(&key, now);
-        let mss = (ifp.mtu() as u32).saturating_sub(40);
-        let tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
-        let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
-        let flow = flows.of_connection(key.local, key.peer, ifp, cpu);
-        let pcb = Inpcb::new(key, flow, tcb);
-        if tcp.table.insert(&pcb, tcp.config.connections_max) {
-            tcp.counters.opened_active.inc();
-            return Ok(pcb);
-        }
-        if fixed {
-            break;
-        }
-    }
-    Err(SocketError::AddrInUse)
 }
 
 #[cfg(test)]

@@ -59,6 +59,24 @@ fn a_connection_goes_to_who_has_less_to_do_if_that_is_much_less() {
 }
 
 #[test]
+fn a_connection_is_given_away_if_both_workers_have_less_than_one_had() {
+    // Breaks when two workers send a stream to and fro, or all of a hot one's go to the other in one round.
+    let crew = crew(2);
+    let now = Time::ZERO;
+    crew.warm(0, now, 8 * HOT);
+    assert_eq!(crew.relief(0, now, 0), Some(1));
+    assert_eq!(crew.relief(1, now, 0), None, "it is cool itself");
+    assert_eq!(crew.relief(0, now, 8 * HOT), None, "it is the heat");
+    assert_eq!(crew.relief(0, now, 4 * HOT), None, "each has as much");
+    assert_eq!(crew.relief(0, now, HOT), Some(1));
+    crew.warm(1, now, HOT);
+    assert_eq!(crew.relief(0, now, HOT), None, "the other has enough");
+    crew.warm(1, now, HOT);
+    assert_eq!(crew.relief(0, now, 0), None);
+    assert_eq!(crew.relief(1, now, 0), None);
+}
+
+#[test]
 fn the_guest_is_done_only_when_nobody_holds_anything() {
     // Breaks when bytes that one worker has handed to another are thrown away at the end.
     let crew = crew(2);

@@ -10,8 +10,9 @@ use std::ptr::NonNull;
 use std::time::Duration;
 use uma::{Backend, HookFailed, Hooks, RECLAIM_INTERVAL, RawZone, Reclaimer, ZoneStats};
 
-/// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU.
-pub(crate) struct Mbuma<const RSEQ: bool> {
+/// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU; its slabs coloured
+/// or not.
+pub(crate) struct Mbuma<const RSEQ: bool, const COLOUR: bool> {
     zone: RawZone<Construct>,
 }
 
@@ -67,12 +68,12 @@ pub(crate) fn taken(stats: &ZoneStats) -> usize {
     stats.used + stats.cached()
 }
 
-impl<const RSEQ: bool> Design for Mbuma<RSEQ> {
+impl<const RSEQ: bool, const COLOUR: bool> Design for Mbuma<RSEQ, COLOUR> {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
         let backend = if RSEQ { Backend::Rseq } else { Backend::Locked };
-        let zone = zone(size, Some(backend))?;
+        let zone = build(size, Some(backend), COLOUR, Construct)?;
         Ok(Self { zone })
     }
 

@@ -1,10 +1,12 @@
+use std::net::Ipv4Addr;
+
 use kern::Random;
 use mbuf::Live;
 
 use super::*;
-use crate::Config;
 use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::ifnet::IfConfig;
+use crate::{Config, Stack};
 
 /// Breaks if bytes are lost, repeated or out of order where a reader takes now little, which is copied under the
 /// lock, now more, which is moved.

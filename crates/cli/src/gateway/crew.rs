@@ -25,7 +25,8 @@
 //! itself whether it has anything to wait for, and the guest is done when all of them say so *and* no
 //! ready list has anything on it, looked at under one lock. A worker takes its word back, under that
 //! lock, before it takes anything from its list or its TAP queue. So whoever is said to be settled, and has
-//! an empty list, is not in the middle of anything; and what it gave others lies on their lists.
+//! an empty list, is not in the middle of anything; and what it gave others lies on their lists. A guest that
+//! left much running is never idle: a worker that has waited long enough says so for good.
 //!
 //! Called by: serve, the loop, shared. Calls: inbox, ready, sys::eventfd.
 //! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
@@ -64,7 +65,7 @@ pub(super) struct Crew {
     /// A [`Phase`]. Release and Acquire, though each worker is also woken after it changed.
     phase: AtomicU8,
     /// Who has nothing to wait for any more.
-    settled: Mutex<Vec<bool>>,
+    settled: Mutex<Vec<Rest>>,
 }
 
 /// What others see of a worker.
@@ -78,6 +79,17 @@ struct Member {
     share: Mutex<Share>,
     heat: Heat,
     inbox: Inbox,
+}
+
+/// Whether a worker has anything to wait for, after the guest's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It has, or is in the middle of something.
+    No,
+    /// It has nothing, until it takes something in.
+    Idle,
+    /// It has waited as long as it will, whatever comes.
+    Late,
 }
 
 /// How far the service is.
@@ -101,7 +113,7 @@ impl Crew {
             members: members.collect::<io::Result<_>>()?,
             cpus,
             phase: AtomicU8::new(Phase::Serve as u8),
-            settled: Mutex::new(&SETTLED, vec![false; count]),
+            settled: Mutex::new(&SETTLED, vec![Rest::No; count]),
         }))
     }
 
@@ -168,15 +180,24 @@ impl Crew {
 
     /// Worker `index` is about to take something in.
     pub(super) fn unsettle(&self, index: usize) {
-        self.settled.lock()[index] = false;
+        let rest = &mut self.settled.lock()[index];
+        if *rest == Rest::Idle {
+            *rest = Rest::No;
+        }
     }
 
-    /// Worker `index` has nothing to wait for. True if nobody has; then worker 0 is told, if it is another.
-    pub(super) fn settle(&self, index: usize) -> bool {
+    /// Worker `index` says what it has to wait for. True if nobody has anything; then worker 0 is told, if it is
+    /// another.
+    pub(super) fn settle(&self, index: usize, rest: Rest) -> bool {
         let mut settled = self.settled.lock();
-        settled[index] = true;
-        let done = |(member, settled): (&Member, &bool)| {
-            member.is_lost() || (*settled && member.ready.is_empty())
+        settled[index] = rest;
+        let done = |(member, rest): (&Member, &Rest)| {
+            member.is_lost()
+                || match rest {
+                    Rest::No => false,
+                    Rest::Idle => member.ready.is_empty(),
+                    Rest::Late => true,
+                }
         };
         let all = self.members.iter().zip(settled.iter()).all(done);
         drop(settled);

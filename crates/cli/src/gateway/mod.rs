@@ -76,6 +76,9 @@ use watch::Watch;
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
 /// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
 const QUIET: Duration = Duration::from_millis(250);
+/// The same where the guest left something running that says much: by then all that waited in its TAP's queue has
+/// been taken in.
+const BUSY_QUIET: Duration = Duration::from_secs(1);
 /// How long connections whose end has not come are served after the guest's end, while bytes come.
 const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.

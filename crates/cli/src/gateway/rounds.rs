@@ -14,7 +14,7 @@ use mbuma::device::Budget;
 use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
-use super::crew::Phase;
+use super::crew::{Phase, Rest};
 use super::figures::{Gauges, Share};
 use super::front::Front;
 use super::poller::Readiness;
@@ -23,7 +23,7 @@ use super::shared::Shared;
 use super::splice::Remainder;
 use super::table::{Kind, Token};
 use super::watch::Pulse;
-use super::{LINGER_MAX, QUIET, STALL_MAX};
+use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::until::{Until, Verdict};
 
@@ -138,25 +138,33 @@ impl Worker {
             }
             let busy = round.tap_ready || round.stack_ready;
             let idle = !busy && self.shared.ready.is_empty();
-            if idle && self.is_settled(now - start, now - moved_at) {
-                let all = self.shared.crew.settle(self.shared.worker);
-                // The first decides for everybody: it has been told.
-                if all && self.front.is_some() {
-                    break;
-                }
+            let rest = self.rest(idle, now - start, now - moved_at);
+            let all = self.shared.crew.settle(self.shared.worker, rest);
+            // The first decides for everybody: it has been told.
+            if all && self.front.is_some() {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Whether nothing is to be waited for any more, `since` the guest's end, `still` since anything
-    /// moved.
-    fn is_settled(&self, since: Duration, still: Duration) -> bool {
-        match self.connections.remainder() {
-            Remainder::Nothing => true,
-            Remainder::Unknown => still >= QUIET || since >= LINGER_MAX,
+    /// Whether anything is to be waited for, `since` the guest's end, `still` since anything moved.
+    fn rest(&self, idle: bool, since: Duration, still: Duration) -> Rest {
+        let remainder = self.connections.remainder();
+        let late = match remainder {
+            Remainder::Nothing | Remainder::Unknown => still >= BUSY_QUIET || since >= LINGER_MAX,
             Remainder::Part => still >= STALL_MAX || since >= LINGER_MAX,
             Remainder::Whole => still >= STALL_MAX,
+        };
+        let done = match remainder {
+            Remainder::Nothing => true,
+            Remainder::Unknown => still >= QUIET,
+            Remainder::Part | Remainder::Whole => false,
+        };
+        match (late, idle && done) {
+            (true, _) => Rest::Late,
+            (false, true) => Rest::Idle,
+            (false, false) => Rest::No,
         }
     }
 

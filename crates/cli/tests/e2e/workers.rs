@@ -201,6 +201,23 @@ fn nothing_to_deliver_is_no_reason_to_wait() {
 }
 
 #[test]
+fn many_busy_leftovers_are_not_served_for_ever() {
+    // Breaks when the end waits for a moment in which no worker has anything to do, and what COMMAND left running
+    // sees to it that there is none.
+    needs!(guests(), programs(&["curl"]));
+    let _alone = alone();
+    let server = http::Endless::start();
+    for n in ["1", "3"] {
+        let script = format!(
+            "for i in $(seq 40); do curl -sS -o /dev/null http://10.0.2.2:{}/ 2>/dev/null & done; sleep 0.5; exit 3",
+            server.port()
+        );
+        let ended = Running::start(mbuma(&workers(n), &script)).finish();
+        assert_eq!((ended.code, &*ended.err), (Some(3), ""), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_published_port_and_datagrams_beside_other_workers() {
     // Breaks when what only the first worker serves comes in by another's queue, and nobody hears of it.
     needs!(guests(), programs(&["python3"]));

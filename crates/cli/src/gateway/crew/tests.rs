@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kern::{Clock, Time, VirtualClock};
 
-use super::{Crew, Door, HOT, HOTTER, Phase};
+use super::{Crew, Door, HOT, HOTTER, Phase, Rest};
 use crate::gateway::table::{Kind, Token};
 
 fn crew(count: usize) -> std::sync::Arc<Crew> {
@@ -80,21 +80,40 @@ fn a_connection_is_given_away_if_both_workers_have_less_than_one_had() {
 fn the_guest_is_done_only_when_nobody_holds_anything() {
     // Breaks when bytes that one worker has handed to another are thrown away at the end.
     let crew = crew(2);
-    assert!(!crew.settle(0), "the other has not said so");
+    assert!(!crew.settle(0, Rest::Idle), "the other has not said so");
     crew.ready(0).wake_for(Token::only(Kind::Connection)).wake();
-    assert!(!crew.settle(1), "something lies on the first one's list");
+    assert!(
+        !crew.settle(1, Rest::Idle),
+        "something lies on the first one's list"
+    );
     crew.unsettle(0);
     assert_eq!(take(&crew, 0), 1);
-    assert!(!crew.settle(1), "the first is in the middle of it");
-    assert!(crew.settle(0));
+    assert!(
+        !crew.settle(1, Rest::Idle),
+        "the first is in the middle of it"
+    );
+    assert!(crew.settle(0, Rest::Idle));
+}
+
+#[test]
+fn who_has_waited_long_enough_is_done_whatever_comes() {
+    // Breaks when a guest that left much running is served for ever, or one that says more is cut off.
+    let crew = crew(2);
+    crew.ready(0).wake_for(Token::only(Kind::Connection)).wake();
+    assert!(!crew.settle(0, Rest::Late));
+    crew.unsettle(0);
+    assert!(crew.settle(1, Rest::Idle), "the other's word stands");
+    assert!(!crew.settle(0, Rest::No), "but it may take it back");
+    assert!(!crew.settle(1, Rest::Late));
+    assert!(crew.settle(0, Rest::Late));
 }
 
 #[test]
 fn whoever_settles_last_tells_the_first() {
     // Breaks when the end is noticed a quarter of a second late.
     let crew = crew(2);
-    assert!(!crew.settle(0));
-    assert!(crew.settle(1));
+    assert!(!crew.settle(0, Rest::Idle));
+    assert!(crew.settle(1, Rest::Idle));
     assert_eq!(take(&crew, 0), 1);
 }
 
@@ -105,8 +124,8 @@ fn a_worker_that_left_is_not_waited_for_and_the_first_hears_of_it() {
     crew.leave(2);
     assert!(crew.has_lost_one());
     assert_eq!(take(&crew, 0), 1);
-    assert!(!crew.settle(0));
-    assert!(crew.settle(1));
+    assert!(!crew.settle(0, Rest::Idle));
+    assert!(crew.settle(1, Rest::Idle));
 }
 
 #[test]

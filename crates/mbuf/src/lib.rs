@@ -227,7 +227,7 @@ pub use histogram::{SizeCounts, SizeHistogram};
 pub use mbufq::Mbufq;
 pub use packet::Packet;
 pub use pkthdr::{Csum, PktHdr};
-pub use pool::{Calls, ClusterSize, Live, MbufPool, PoolConfig, PoolStats};
+pub use pool::{Calls, ClusterSize, Headroom, Live, MbufPool, PoolConfig, PoolStats};
 pub use raw::{MHLEN, MLEN, MSIZE, PAGE_SIZE, PAGES_MAX, RECORD_HEADER_MAX, RECORD_TRAILER_MAX};
 pub use scatter::Scatter;
 pub use segments::Segments;

@@ -63,6 +63,15 @@ impl Default for PoolConfig {
     }
 }
 
+/// What is left of a pool's storage, in bytes: see [`MbufPool::headroom`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headroom {
+    /// Bytes of clusters that nobody uses.
+    pub left: usize,
+    /// Bytes that there may be.
+    pub max: usize,
+}
+
 /// The zones behind a pool; what an mbuf points to.
 ///
 /// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
@@ -253,6 +262,23 @@ impl MbufPool {
             clusters: zones.clusters_live().saturating_sub(ready),
             tags: zones.tags.live(),
         }
+    }
+
+    /// How much storage is left, of the size of clusters that has least left. Looks into all zones: for now and
+    /// then, not for each packet.
+    pub fn headroom(&self) -> Headroom {
+        let zones = self.zones().clusters.iter().zip(ClusterSize::ALL);
+        let rooms = zones.map(|(zone, size)| {
+            let stats = zone.stats();
+            let max = stats.limit.unwrap_or(usize::MAX / size.bytes());
+            Headroom {
+                left: max.saturating_sub(stats.used) * size.bytes(),
+                max: max * size.bytes(),
+            }
+        });
+        rooms
+            .min_by_key(|room| room.left)
+            .unwrap_or(Headroom { left: 0, max: 0 })
     }
 
     /// What `netstat -m` shows.

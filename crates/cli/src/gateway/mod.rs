@@ -22,6 +22,7 @@
 //! are joined and all buffers are given back.
 //! Locks: none but those of crew.
 
+mod allowance;
 mod capture_file;
 mod connections;
 mod control;

@@ -10,6 +10,7 @@ use mbuma::Stack;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::allowance::Allowance;
 use super::crew::Crew;
 use super::figures::Counters;
 use super::policy::Policy;
@@ -20,6 +21,9 @@ use super::table::Token;
 
 /// Bytes that one read from a host socket takes at most: what one segment carries over the TAP.
 pub(super) const READ_MAX: usize = 64 << 10;
+
+/// How long what [`Shared::allowance`] once found is good for.
+const ALLOWANCE_AGE: Duration = Duration::from_millis(4);
 
 /// What is shared.
 pub(super) struct Shared {
@@ -36,6 +40,8 @@ pub(super) struct Shared {
     pub(super) timers: Callout<Token>,
     /// Clusters that host sockets are read into.
     scatter: Scatter,
+    /// What a connection's buffers may hold, and since when that is known.
+    allowance: (Allowance, Time),
 }
 
 impl Shared {
@@ -50,6 +56,7 @@ impl Shared {
     ) -> Shared {
         Shared {
             scatter: Scatter::for_len(stack.pool(), READ_MAX),
+            allowance: (Allowance::of(stack.pool().headroom()), stack.now()),
             timers: Callout::new(stack.now()),
             ready: crew.ready(worker),
             worker,
@@ -76,6 +83,16 @@ impl Shared {
     pub(super) fn after(&mut self, wait: Duration, token: Token) -> CalloutId {
         let at = self.now() + wait;
         self.timers.schedule(at, token)
+    }
+
+    /// What a connection's buffers may hold now.
+    pub(super) fn allowance(&mut self, now: Time) -> Allowance {
+        let (allowance, since) = &mut self.allowance;
+        if now - *since >= ALLOWANCE_AGE {
+            *allowance = Allowance::of(self.stack.pool().headroom());
+            *since = now;
+        }
+        *allowance
     }
 
     /// A full row of clusters to read into.

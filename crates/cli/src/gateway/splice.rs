@@ -29,6 +29,7 @@ use kern::Time;
 use mbuf::Chain;
 use mbuma::{SocketError, State, TcpStream};
 
+use super::allowance::Allowance;
 use super::heat::Heat;
 use super::host::{Host, Moved};
 use super::poller::{Poller, Readiness};
@@ -61,6 +62,8 @@ pub(super) struct Splice {
     token: Token,
     /// What it has moved of late.
     heat: Heat,
+    /// What its buffers are made for.
+    allowance: Allowance,
 }
 
 /// One direction.
@@ -117,6 +120,7 @@ impl Splice {
             down: Half::Open,
             token,
             heat: Heat::default(),
+            allowance: Allowance::FULL,
         }
     }
 
@@ -156,6 +160,7 @@ impl Splice {
 
     /// Moves bytes both ways.
     pub(super) fn turn(&mut self, shared: &mut Shared, now: Time) -> Turn {
+        self.fit(shared.allowance(now));
         let before = shared.counters.moved();
         let stepped = self.step(shared);
         self.heat.add(now, shared.counters.moved() - before);
@@ -167,6 +172,15 @@ impl Splice {
                 }
                 Turn::Done
             }
+        }
+    }
+
+    /// Gives its buffers the size that they may have now.
+    fn fit(&mut self, allowance: Allowance) {
+        if self.allowance != allowance {
+            self.allowance = allowance;
+            let (send, receive) = (allowance.send_buffer(), allowance.recv_buffer());
+            self.stream.set_buffers(send, receive);
         }
     }
 
@@ -237,7 +251,12 @@ impl Splice {
             if left == 0 {
                 return Ok(Turn::Again);
             }
-            let Ok(row) = shared.scatter() else {
+            // The last clusters are for what comes from the guest, and frees others.
+            let row = match self.allowance.is_none() {
+                true => None,
+                false => shared.scatter().ok(),
+            };
+            let Some(row) = row else {
                 shared.after(NO_BUFS_WAIT, self.token);
                 return Ok(Turn::Wait);
             };

@@ -436,6 +436,52 @@ fn resident_kb(pid: u32) -> u64 {
 }
 
 #[test]
+fn a_thousand_downloads_that_nobody_reads_leave_room_for_others() {
+    // Breaks when those take all buffers: nothing that comes from the guest could be taken in any more, not even
+    // what would free them.
+    needs!(guests(), programs(&["python3"]));
+    let _alone = alone();
+    let server = Endless::start();
+    let echo = TcpServer::start(|mut stream| {
+        let mut to = stream.try_clone().expect("a descriptor");
+        let _ = std::io::copy(&mut stream, &mut to);
+    });
+    let script = "
+import resource, socket, sys, time
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def connect(port):
+    return socket.create_connection(('10.0.2.2', int(port)), timeout=60)
+downloads = []
+for _ in range(1000):
+    s = connect(sys.argv[1])
+    s.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+    downloads.append(s)
+time.sleep(1)
+s = connect(sys.argv[2])
+for n in range(10):
+    data = bytes([n]) * 30000
+    s.sendall(data)
+    back = b''
+    while len(back) < len(data):
+        back += s.recv(len(data))
+    assert back == data
+for s in downloads[::10]:
+    left = 3000000
+    while left > 0:
+        left -= len(s.recv(65536))
+print('OK')
+";
+    let ports = [server.port().to_string(), echo.port().to_string()];
+    let options = ["--host-loopback", "--stats=json"];
+    let guest = Running::start(mbuma_python(&options, script, &[&ports[0], &ports[1]]));
+    let ended = guest.finish();
+    assert_eq!((ended.code, ended.out.trim()), (Some(0), "OK"), "{ended:?}");
+    let stats = Stats::checked(&ended.err);
+    assert_eq!(stats.number("connections_out"), 1001);
+}
+
+#[test]
 fn many_guests_are_apart() {
     // Breaks when two mbumas get in each other's way: names, ports, namespaces.
     needs!(guests(), programs(&["curl"]));

@@ -140,6 +140,17 @@ impl TcpStream {
         self.with(|t| t.nodelay = on);
     }
 
+    /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
+    /// still taken; nothing more is until there is room again.
+    #[doc(alias = "SO_SNDBUF")]
+    #[doc(alias = "SO_RCVBUF")]
+    pub fn set_buffers(&self, send: usize, receive: usize) {
+        self.with(|t| {
+            t.sndbuf.hiwat = send;
+            t.rcvbuf.hiwat = receive;
+        });
+    }
+
     /// Asks an idle peer whether it is still there, first after `idle`.
     #[doc(alias = "SO_KEEPALIVE")]
     pub fn set_keepalive(&self, idle: Option<Duration>) {

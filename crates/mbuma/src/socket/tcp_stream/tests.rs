@@ -8,26 +8,51 @@ use crate::device::epair::{EpairConfig, EpairEnd, Input};
 use crate::ifnet::IfConfig;
 use crate::{Config, Stack};
 
+/// Both ends of a connection between two stacks.
+struct Pair {
+    client: TcpStream,
+    served: TcpStream,
+    stacks: [Stack; 2],
+    _ends: (EpairEnd, EpairEnd),
+}
+
+impl Pair {
+    fn new() -> Self {
+        let stack = |seed| {
+            let clock = Arc::new(kern::MonotonicClock::new());
+            Stack::new(Config::new(clock, Random::from_seed(seed))).unwrap()
+        };
+        let stacks = [1, 2].map(stack);
+        let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
+        for (end, host) in [(&mut a, 1), (&mut b, 2)] {
+            let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
+            end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
+        }
+        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let listener = stacks[1].tcp_listen(server, 1).unwrap();
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let client = stacks[0].tcp_connect(any, server).unwrap();
+        Self {
+            client,
+            served: listener.accept().unwrap(),
+            stacks,
+            _ends: (a, b),
+        }
+    }
+
+    fn done(self) {
+        let pools = self.stacks.each_ref().map(|s| s.pool().clone());
+        drop(self);
+        assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
+    }
+}
+
 /// Breaks if bytes are lost, repeated or out of order where a reader takes now little, which is copied under the
 /// lock, now more, which is moved.
 #[test]
 fn what_is_read_by_pieces_is_what_was_sent() {
-    let stack = |seed| {
-        let clock = Arc::new(kern::MonotonicClock::new());
-        Stack::new(Config::new(clock, Random::from_seed(seed))).unwrap()
-    };
-    let stacks = [1, 2].map(stack);
-    let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
-    for (end, host) in [(&mut a, 1), (&mut b, 2)] {
-        let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-        end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
-    }
-    let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
-    let listener = stacks[1].tcp_listen(server, 1).unwrap();
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    let client = stacks[0].tcp_connect(any, server).unwrap();
-    let served = listener.accept().unwrap();
-
+    let pair = Pair::new();
+    let Pair { client, served, .. } = &pair;
     let sent: Vec<u8> = (0..20_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
     assert_eq!(client.send(&sent).unwrap(), sent.len());
     let mut got = Vec::new();
@@ -46,8 +71,45 @@ fn what_is_read_by_pieces_is_what_was_sent() {
     client.shutdown_write();
     assert_eq!(served.recv(&mut [0; 9]), Ok(0));
     assert_eq!(served.recv(&mut []), Ok(0));
+    pair.done();
+}
 
-    let pools = stacks.each_ref().map(|s| s.pool().clone());
-    drop((client, served, listener, a, b, stacks));
-    assert!(pools.iter().all(|pool| pool.live() == Live::NONE));
+/// Breaks if a buffer that got smaller takes as much as before, or loses what is in it or was announced, or if a
+/// larger one takes no more.
+#[test]
+fn buffers_shrink_and_grow_with_bytes_inside() {
+    let pair = Pair::new();
+    let Pair { client, served, .. } = &pair;
+    let fill = || {
+        let mut sent = 0;
+        while let Ok(n) = client.send(&[7; 10_000]) {
+            sent += n;
+        }
+        sent
+    };
+    let drain = || {
+        let mut got = 0;
+        let mut buf = [0; 5_000];
+        while let Ok(n) = served.recv(&mut buf) {
+            assert!(n > 0 && buf[..n].iter().all(|&b| b == 7));
+            got += n;
+        }
+        got
+    };
+    let full = fill();
+    assert!(full > 1_500_000, "{full}");
+    client.set_buffers(40_000, 40_000);
+    served.set_buffers(40_000, 40_000);
+    assert_eq!(client.send_space(), 0);
+    assert_eq!(fill(), 0);
+    assert_eq!(drain(), full);
+    let less = fill();
+    assert!((70_000..90_000).contains(&less), "{less}");
+    assert_eq!(client.send_space(), 0);
+    client.set_buffers(1 << 20, 1 << 20);
+    assert!(client.send_space() > 900_000);
+    let more = fill();
+    assert!(more > 900_000, "{more}");
+    assert_eq!(drain(), less + more);
+    pair.done();
 }

@@ -183,10 +183,16 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         t.timers.persist = None;
         t.persist_shift = 0;
         if was_closed {
-            // What was sent as a probe was not taken: begin again where the peer is.
-            t.snd_nxt = t.snd_una.max(t.base);
+            // What was sent as a probe was not taken: begin again where the peer is. But not with more: a peer
+            // without memory drops what comes, says that its window is closed, and at once that it is open. To send
+            // all of it again each time would go round for ever; the timer does it.
+            if t.flight() <= 1 {
+                t.snd_nxt = t.snd_una.max(t.base);
+            }
             let config = &batch.stack.tcp.config;
-            t.timers.rexmit = (t.flight() > 0).then(|| t.rtt.expires(batch.now, config));
+            let running = t.timers.rexmit;
+            t.timers.rexmit = (t.flight() > 0)
+                .then(|| running.unwrap_or_else(|| t.rtt.expires(batch.now, config)));
         }
     }
 }

@@ -42,8 +42,8 @@
 //!
 //! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns
 //! a pair where they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`mbuma lab alloc
-//! --case batch64,threads2 --size 2048`, Zen 5). With items of 256 B, or coloured ones, neither CPU misses its
-//! first-level cache; with these each does, and what it then fetches ahead is probably the other's next item.
+//! --case batch64,threads2 --size 2048`, Zen 5). Why was not measured, but that it goes away with
+//! colour: probably each misses its first-level cache, and what it then fetches ahead is the other's next item.
 
 use crate::ZoneError;
 use crate::arena::ArenaOptions;

@@ -162,6 +162,30 @@ fn a_probe_that_is_taken_moves_on() {
 }
 
 #[test]
+fn a_window_that_closes_and_opens_at_once_gets_nothing_again() {
+    // Breaks when a peer without memory, which drops what comes and says so each time, goes round with us for ever.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    b.run(secs(1));
+    stream.send(&bytes(2920)).expect("room");
+    b.run(ms(0));
+    let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
+    assert_eq!(sent, 2920);
+    for _ in 0..10 {
+        for window in [0, 65_535] {
+            hand.window = window;
+            b.say(&hand.segment(ACK));
+            b.nothing();
+        }
+    }
+    // But it does come again, in its time.
+    b.run(secs(2));
+    let again = b.seen();
+    assert_eq!(again.first().map(|s| s.seq), Some(hand.rcv));
+    assert_eq!(stream.error(), None);
+}
+
+#[test]
 fn acknowledgements_get_through_while_windows_are_closed() {
     // RFC 9293 3.10.7.4: breaks when a probe moves our acknowledgements out of the peer's window, or
     // when we do not look at his at the edge of ours: then neither side hears the other.

@@ -2,6 +2,7 @@
 //!
 //! Called by: people, and `.ci/run`. Calls: cargo, and the checks in [`tidy`].
 
+mod compare;
 mod programs;
 mod steps;
 mod tidy;
@@ -30,11 +31,20 @@ Not part of ci:
 
   schemes        the hand-offs of seed 003, which shuttle must find wrong
   invariants     that invariants are checked in release builds with the feature, and not evaluated without
+  compare COMMIT [hashes|instructions]
+                 this tree beside a commit: trace hashes of 500 seeds, instructions of four fixed loads
   asan           buffers, allocator, and stacks made and destroyed, under AddressSanitizer
 ";
 
 fn main() -> ExitCode {
-    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = args.first().cloned().unwrap_or_default();
+    if wanted == "compare" {
+        return match compare::run(&args[1..]) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        };
+    }
     let all = steps::all();
     let chosen: Vec<_> = match wanted.as_str() {
         "ci" => all.into_iter().filter(|s| s.in_ci).collect(),

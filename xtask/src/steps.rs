@@ -260,7 +260,7 @@ fn readme() -> bool {
     }
 }
 
-fn target_dir() -> PathBuf {
+pub(crate) fn target_dir() -> PathBuf {
     let dir =
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let _ = fs::create_dir_all(&dir);

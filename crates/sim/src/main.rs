@@ -14,9 +14,10 @@ Runs networks of mbuma stacks in virtual time, drawn from seeds.
 
 Usage:
   sim --seed N [--trace] [--plan] [--pcap FILE]   replays one seed
-  sim --seeds A..B                                runs seeds A to B-1
+  sim --seeds A..B [--hashes]                     runs seeds A to B-1
 
-  --cpus       stacks have virtual CPUs: who runs next is drawn, too
+  --cpus       stacks have virtual CPUs: the seed also decides which CPU runs next
+  --hashes     prints a line for each seed: the hash of every frame and its fate, to compare two versions
 
   --trace      prints a line for every frame, and what the wire did to it
   --plan       prints what was drawn from the seed
@@ -30,6 +31,7 @@ struct Args {
     trace: bool,
     plan: bool,
     cpus: bool,
+    hashes: bool,
     pcap: Option<String>,
 }
 
@@ -58,6 +60,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             }
             "--trace" => args.trace = true,
             "--cpus" => args.cpus = true,
+            "--hashes" => args.hashes = true,
             "--plan" => args.plan = true,
             "--pcap" => args.pcap = Some(value()?),
             other => return Err(format!("{other}: no such option")),
@@ -83,7 +86,9 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::from(2)
         }
-        Some(seeds) if seeds.end - seeds.start.min(seeds.end) == 1 => replay(seeds.start, &args),
+        Some(seeds) if seeds.end - seeds.start.min(seeds.end) == 1 && !args.hashes => {
+            replay(seeds.start, &args)
+        }
         Some(seeds) => many(seeds, &args),
     }
 }
@@ -123,6 +128,9 @@ fn many(seeds: Range<u64>, args: &Args) -> ExitCode {
     for (i, seed) in seeds.enumerate() {
         let outcome = args.scenario(seed).run();
         virtually += outcome.elapsed;
+        if args.hashes {
+            println!("{seed} {:016x}", outcome.trace_hash);
+        }
         if !outcome.violations.is_empty() {
             failed += 1;
             report(&outcome, args);

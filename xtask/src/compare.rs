@@ -27,7 +27,7 @@ const RATIO_MAX: f64 = 1.01;
 /// The loads of the example, and how many units the shorter of the two runs does.
 const LOADS: [(&str, u64); 4] = [
     ("trip", 2_000),
-    ("segment", 8_000),
+    ("segment", 24_000),
     ("datagram", 4_000),
     ("pair", 20_000),
 ];

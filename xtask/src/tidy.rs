@@ -1,6 +1,9 @@
 //! What lints can't see: crates use only those above them, `unsafe` stays where DESIGN allows it,
 //! and texts hold no leftovers.
 
+mod types;
+mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +45,15 @@ pub(crate) fn run() -> bool {
         let text = fs::read_to_string(file).unwrap_or_default();
         check_file(&mut complaints, &file.to_string_lossy(), &text);
     }
+    types::check(&mut complaints, &files);
+    let texts = [
+        "ARCHITECTURE.md",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    ];
+    files.extend(texts.map(PathBuf::from));
+    words::check(&mut complaints, &files);
     complaints.iter().for_each(|c| println!("{c}"));
     println!("{} files, {} complaints", files.len(), complaints.len());
     complaints.is_empty()

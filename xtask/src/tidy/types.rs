@@ -1,0 +1,105 @@
+//! One name, one type: a name of a struct, enum, trait or type alias stands for one thing in the product.
+//!
+//! A reader who meets `State` or `Entry` in two files must ask which one is meant. The bound below counts names that two
+//! or more product files define; it must not grow, and is lowered as types are renamed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names that several files define, at most. To be lowered; never raised.
+const REPEATED_MAX: usize = 70;
+
+/// Crates whose types readers meet side by side.
+const PRODUCT: [&str; 6] = ["kern", "uma", "mbuf", "wire", "mbuma", "cli"];
+/// Files beside the product code: models and tests.
+const BESIDE: [&str; 6] = [
+    "tests",
+    "schedules",
+    "loom_tests",
+    "model",
+    "modelled",
+    "models",
+];
+
+/// Counts, and complains if there are too many.
+pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
+    let mut places: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    for file in files.iter().filter(|f| is_product(f)) {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        for name in defined(&text) {
+            let files = places.entry(name.to_owned()).or_default();
+            if files.last() != Some(&file.as_path()) {
+                files.push(file);
+            }
+        }
+    }
+    places.retain(|_, files| files.len() > 1);
+    println!(
+        "{} names of types are defined in two or more files",
+        places.len()
+    );
+    if places.len() > REPEATED_MAX {
+        complaints.push(format!(
+            "{} names of types are defined more than once, {REPEATED_MAX} may be: rename the new one",
+            places.len()
+        ));
+        for (name, files) in &places {
+            let files: Vec<_> = files.iter().map(|f| f.display().to_string()).collect();
+            complaints.push(format!("  {name}: {}", files.join(" ")));
+        }
+    }
+}
+
+fn is_product(file: &Path) -> bool {
+    let parts: Vec<_> = file.iter().filter_map(|p| p.to_str()).collect();
+    let in_product = parts.get(1).is_some_and(|krate| PRODUCT.contains(krate));
+    let is_beside = |part: &&str| BESIDE.contains(&part.trim_end_matches(".rs"));
+    in_product && parts.get(2) == Some(&"src") && !parts.iter().any(is_beside)
+}
+
+/// Names that a file defines, outside of its inline tests.
+fn defined(text: &str) -> impl Iterator<Item = &str> {
+    let product = text.split("#[cfg(test)]\nmod tests {").next();
+    product.unwrap_or_default().lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("pub").map_or(line, |rest| {
+            let scope = rest.strip_prefix('(').and_then(|r| r.split_once(')'));
+            scope.map_or(rest, |(_, rest)| rest).trim_start()
+        });
+        let line = line.strip_prefix("unsafe ").unwrap_or(line);
+        let (kind, rest) = line.split_once(' ')?;
+        if !["struct", "enum", "trait", "type", "union"].contains(&kind) {
+            return None;
+        }
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let name = &rest[..end.unwrap_or(rest.len())];
+        // An associated type has its trait's name beside it.
+        let is_named = kind != "type" || !line.ends_with(';') || !text.contains("impl");
+        (is_named && name.starts_with(char::is_uppercase)).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_found_whatever_their_scope() {
+        // Breaks if a definition is missed because of its visibility, or a type in a test counts.
+        let text = "pub(crate) struct Place<T> {\nenum State {\n  pub unsafe trait Import: Send {\nlet x = Struct;\n\
+                    #[cfg(test)]\nmod tests {\nstruct World;\n";
+        let names: Vec<_> = defined(text).collect();
+        assert_eq!(names, ["Place", "State", "Import"]);
+    }
+
+    #[test]
+    fn models_and_tests_are_not_product() {
+        // Breaks if a test's helper type makes a product name look repeated.
+        let product = |file: &str| is_product(Path::new(file));
+        assert!(product("crates/mbuma/src/tcp/ack.rs"));
+        assert!(!product("crates/mbuma/src/tcp/schedules.rs"));
+        assert!(!product("crates/mbuma/tests/net/arp.rs"));
+        assert!(!product("crates/lab/src/main.rs"));
+    }
+}

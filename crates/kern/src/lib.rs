@@ -24,8 +24,9 @@
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
 //! | [`callout`] | timers: a hierarchical wheel |
 //! | [`handoff`] | a queue that wakes its receiver only when it must |
-//! | [`bell`] | waking a worker that sleeps in a system call, only when it must |
-//! | [`patience`] | how long a thread looks again before it sleeps |
+//! | [`sleep_flag`] | whether a worker sleeps, so that a producer wakes it only then |
+//! | [`adaptive_spin`] | how long a waiting thread polls before it sleeps |
+//! | [`sys`] | system calls behind safe types |
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
 //! | `model` | in its builds: a scenario in many orders, counted |
@@ -33,7 +34,7 @@
 //! Called by every crate of the workspace. Calls std, libc, and the crates named in Cargo.toml.
 #![deny(unsafe_code)]
 
-pub mod bell;
+pub mod adaptive_spin;
 pub mod callout;
 pub mod clock;
 #[allow(unsafe_code)] // pages of words that each CPU has its own of
@@ -53,7 +54,6 @@ pub mod lock;
 #[cfg(any(loom, shuttle))]
 pub mod model;
 pub mod order;
-pub mod patience;
 pub mod prim;
 #[allow(unsafe_code)] // getrandom
 pub mod random;
@@ -61,12 +61,15 @@ pub mod random;
 pub mod rseq;
 #[allow(unsafe_code)] // looks at the lock that another thread sleeps for
 pub mod show;
+pub mod sleep_flag;
+#[allow(unsafe_code)] // eventfd
+pub mod sys;
 pub mod taskqueue;
 mod thread;
 pub mod time;
 pub mod witness;
 
-pub use bell::Bell;
+pub use adaptive_spin::AdaptiveSpin;
 pub use callout::{Callout, CalloutId};
 pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;
@@ -78,8 +81,8 @@ pub use lock::{
     LockClass, Mutex, MutexGuard, RmLock, RmLockReadGuard, RmLockWriteGuard, RwLock,
     RwLockReadGuard, RwLockWriteGuard, lock_stats,
 };
-pub use patience::Patience;
 pub use random::{KeyedHash, Random, SeededState};
 pub use show::{Watchdog, show_locks};
+pub use sleep_flag::SleepFlag;
 pub use taskqueue::{Task, Taskqueue};
 pub use time::Time;

@@ -37,9 +37,9 @@
 //! ```
 //!
 //! # How a worker sleeps
-//! In one place, an epoll set with an eventfd in it (`bed`), and whoever brings work writes the eventfd
-//! only if the worker sleeps ([`kern::bell`]). After it has settled to sleep a worker looks once more at
-//! all that others bring: tasks, its CPU's deadlines, what was added and removed, the end.
+//! A worker sleeps in an epoll set with an eventfd in it (`sleeper`). A producer writes to the eventfd only if the worker
+//! sleeps ([`kern::sleep_flag`]). Before it sleeps, and after it has set the flag, a worker checks once more all that other
+//! threads change: its tasks, its CPU's deadlines, the roster, and the end of the runtime.
 //!
 //! # Adding and removing
 //! What there is to drive is a list that never changes; who adds or removes makes another, with a number,
@@ -65,8 +65,8 @@ use crate::device::tap::{Tap, TapOptions};
 use crate::{IfConfig, IfIndex, Stack};
 use crew::{Crew, Polled};
 
-mod bed;
 mod crew;
+mod sleeper;
 mod worker;
 
 /// N threads that drive stacks. Dropping it ends and joins them.

@@ -1,22 +1,19 @@
-//! A descriptor that wakes a thread, and the sleep on it and on another one.
+//! A thread's sleep in poll(2) on two descriptors: one by which other threads wake it, and one of the caller's choice.
 //!
-//! Called by: `reclaimer.rs`. Calls: eventfd, poll.
-//!
-//! Under Miri, which knows neither, a flag and a short sleep.
+//! Miri has neither eventfd nor poll: there it is a flag and a short sleep.
 
 use core::time::Duration;
 use std::io;
 #[cfg(not(miri))]
-use std::{
-    fs::File,
-    io::{Read, Write},
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Wakes whoever [waits](Wake::wait), now or the next time.
+#[cfg(not(miri))]
+use kern::sys::EventFd;
+
+/// Ends the present [wait](Wake::wait), or the next one.
 #[derive(Debug)]
 #[cfg(not(miri))]
-pub(crate) struct Wake(File);
+pub(crate) struct Wake(EventFd);
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,26 +28,18 @@ pub(crate) struct Woken {
 #[cfg(not(miri))]
 impl Wake {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: makes a new descriptor and touches nothing that exists.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that was made just now and that nobody else knows.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
+        EventFd::new().map(Self)
     }
 
     /// Ends the wait.
     pub(crate) fn wake(&self) {
-        // It fails only where 2^64 wakeups wait already, and those will do.
-        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+        self.0.signal();
     }
 
-    /// Sleeps until woken, until `other` has something urgent to say, or for `timeout` if there
-    /// is one.
+    /// Sleeps until `wake` is called, `other` has priority data (POLLPRI), or `timeout` has passed.
     pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Woken {
         let mut fds = [
-            poll_for(self.0.as_raw_fd(), libc::POLLIN),
+            poll_for(self.0.as_fd().as_raw_fd(), libc::POLLIN),
             // A negative descriptor is passed over.
             poll_for(other.map_or(-1, |fd| fd.as_raw_fd()), libc::POLLPRI),
         ];
@@ -64,8 +53,7 @@ impl Wake {
             // Time is up; or a signal, which the caller's loop survives.
             return Woken::default();
         }
-        // Forgets the wakeups so far; there may have been none.
-        let _ = (&self.0).read(&mut [0; 8]);
+        self.0.clear();
         let lost = fds[1].revents & (libc::POLLERR | libc::POLLNVAL) != 0;
         Woken {
             event: !lost && fds[1].revents & libc::POLLPRI != 0,

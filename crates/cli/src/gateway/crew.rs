@@ -28,7 +28,7 @@
 //! an empty list, is not in the middle of anything; and what it gave others lies on their lists. A guest that
 //! left much running is never idle: a worker that has waited long enough says so for good.
 //!
-//! Called by: serve, the loop, shared. Calls: inbox, ready, sys::eventfd.
+//! Called by: serve, the loop, shared. Calls: inbox, ready, [`kern::sys::eventfd`].
 //! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
 //! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a member's `share` (STATS).
 
@@ -48,7 +48,7 @@ use super::poller::Poller;
 use super::ready::{Chime, Ready, Wake};
 use super::splice::Splice;
 use super::table::{Kind, Token};
-use crate::sys::eventfd::EventFd;
+use kern::sys::EventFd;
 
 static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
@@ -141,7 +141,7 @@ impl Crew {
     pub(super) fn watch(&self, index: usize, poller: &Poller) -> io::Result<()> {
         let event = self.members[index].event.as_ref();
         event.map_or(Ok(()), |event| {
-            poller.add_alarm(&**event, Token::only(Kind::Bell))
+            poller.add_alarm(&**event, Token::only(Kind::Wakeup))
         })
     }
 
@@ -268,7 +268,7 @@ impl Member {
         let chime = event.as_ref().map(|event| Chime::new(cpus, index, event));
         let ready = Ready::new(chime);
         Ok(Member {
-            rouse: ready.wake_for(Token::only(Kind::Bell)),
+            rouse: ready.wake_for(Token::only(Kind::Wakeup)),
             event,
             lost: AtomicBool::new(false),
             inbox: Inbox::new(&ready),

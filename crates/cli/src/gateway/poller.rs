@@ -1,6 +1,6 @@
 //! What the gateway sleeps on: every descriptor it has, under its token.
 //!
-//! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll, [`kern::patience`].
+//! Called by: the loop, and whatever opens a descriptor. Calls: sys::epoll, [`kern::adaptive_spin`].
 //! Invariants: a descriptor is added once; it leaves by being closed, or for another worker's set.
 //! Locks: none.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use kern::Patience;
+use kern::AdaptiveSpin;
 
 use super::table::Token;
 use crate::sys::epoll::{self, Epoll, Events};
@@ -17,7 +17,7 @@ use crate::sys::epoll::{self, Epoll, Events};
 pub(super) struct Poller {
     set: Epoll,
     events: Events,
-    patience: Patience,
+    spin: AdaptiveSpin,
 }
 
 /// What a descriptor is ready for.
@@ -52,7 +52,7 @@ impl Poller {
         Ok(Poller {
             set: Epoll::new()?,
             events: Events::new(),
-            patience: Patience::for_the_system(kern::cpu::usable()),
+            spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
         })
     }
 
@@ -84,17 +84,12 @@ impl Poller {
         Ok(self.events.len())
     }
 
-    /// Asks for a while, if that may pay, and no longer than `timeout`; says whether something is ready. What came
-    /// of it is remembered for the next.
-    pub(super) fn look(&mut self, timeout: Option<Duration>) -> bool {
-        let Self {
-            set,
-            events,
-            patience,
-        } = self;
+    /// Polls for a while without sleeping, if that may pay, and no longer than `timeout`. True if something is ready.
+    pub(super) fn spin(&mut self, timeout: Option<Duration>) -> bool {
+        let Self { set, events, spin } = self;
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        patience.spin(deadline, || {
-            // An error comes again, and is then for the caller.
+        spin.spin(deadline, || {
+            // The next blocking wait returns the same error to the caller.
             set.wait(events, Some(Duration::ZERO)).is_ok() && events.len() > 0
         })
     }

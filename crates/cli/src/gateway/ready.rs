@@ -11,7 +11,7 @@
 //!
 //! A list is one worker's. With others beside it, they too put things on it, and may find it asleep: a
 //! [`Chime`] says whether, and wakes it. Everything that another worker wants of it comes this way, so
-//! that the list is all there is to look at once more before it sleeps (see [`kern::bell`]).
+//! that the list is all there is to look at once more before it sleeps (see [`kern::sleep_flag`]).
 //!
 //! Called by: the loop, the stack (through [`std::task::Waker`]). Calls: nothing.
 //! Locks: `row` (class TASKQUEUE), never held over a call.
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use kern::{Bell, Cpus, LockClass, Mutex, Workers, order};
+use kern::{Cpus, LockClass, Mutex, SleepFlag, Workers, order};
 
 use super::table::Token;
-use crate::sys::eventfd::EventFd;
+use kern::sys::EventFd;
 
 static LIST: LockClass = LockClass::new("gateway ready list", order::TASKQUEUE);
 
@@ -45,7 +45,7 @@ pub(super) struct Chime {
     cpus: Arc<Workers>,
     /// Which of them it is.
     index: usize,
-    bell: Bell,
+    flag: SleepFlag,
     event: Arc<EventFd>,
 }
 
@@ -65,7 +65,7 @@ impl Chime {
         Chime {
             cpus: Arc::clone(cpus),
             index,
-            bell: Bell::new(),
+            flag: SleepFlag::new(),
             event: Arc::clone(event),
         }
     }
@@ -75,7 +75,7 @@ impl Chime {
         let caller = self.cpus.current();
         // The worker itself is awake.
         let own = caller.is_own && caller.index == self.index;
-        if !own && self.bell.ring() {
+        if !own && self.flag.wake_needed() {
             self.event.signal();
         }
     }
@@ -106,7 +106,7 @@ impl Ready {
     /// wakes it.
     pub(super) fn settle(&self) -> bool {
         if let Some(chime) = &self.0.chime {
-            chime.bell.settle();
+            chime.flag.prepare_sleep();
         }
         let may_sleep = self.is_empty();
         if !may_sleep {
@@ -118,7 +118,7 @@ impl Ready {
     /// The worker is awake again.
     pub(super) fn rise(&self) {
         if let Some(chime) = &self.0.chime {
-            chime.bell.rise();
+            chime.flag.awake();
         }
     }
 

@@ -211,7 +211,7 @@ impl Worker {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let sleeps = timeout != Some(Duration::ZERO);
         let looks = sleeps && !self.shared.crew.is_busy(self.shared.now());
-        if looks && self.shared.poller.look(timeout) {
+        if looks && self.shared.poller.spin(timeout) {
             return Ok(self.shared.poller.len());
         }
         self.shared.poller.wait(timeout)
@@ -257,8 +257,8 @@ impl Worker {
             Some(Kind::Tap) => round.tap_ready = true,
             Some(Kind::Until) => round.until_ready = true,
             Some(Kind::Connection) => self.connections.note(token, readiness),
-            // It has woken us, which was all.
-            Some(Kind::Bell) => {}
+            // The event has ended the wait; nothing else is to be done.
+            Some(Kind::Wakeup) => {}
             _ => {
                 if let Some(front) = &mut self.front {
                     front.event(&mut self.shared, &self.connections, token);

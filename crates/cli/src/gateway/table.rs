@@ -47,7 +47,7 @@ pub(super) enum Kind {
     /// A netstat that asks.
     Asker,
     /// Another worker, or the stack, woke this one.
-    Bell,
+    Wakeup,
     /// Connections that other workers gave to this one.
     Inbox,
 }
@@ -69,7 +69,7 @@ const KINDS: [Kind; 17] = [
     Kind::PingSocket,
     Kind::Control,
     Kind::Asker,
-    Kind::Bell,
+    Kind::Wakeup,
     Kind::Inbox,
 ];
 

@@ -7,7 +7,6 @@
 //! Sources: the Linux manual pages named at each function.
 
 pub(crate) mod epoll;
-pub(crate) mod eventfd;
 pub(crate) mod fd;
 pub(crate) mod limits;
 pub(crate) mod mount;

@@ -6,6 +6,6 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p kern --test models`
 #![cfg(any(loom, shuttle))]
 
-mod bell;
 mod handoff;
+mod sleep_flag;
 mod taskqueue;

@@ -1,6 +1,6 @@
 //! What the workers of a runtime share: who they are, and the roster of what there is to drive.
 //!
-//! Called by: runtime (adding, removing, ending), worker. Calls: bed, the stack (its CPUs' wakers).
+//! Called by: runtime (adding, removing, ending), worker. Calls: sleeper, the stack (its CPUs' wakers).
 //! Invariants: a roster does not change once workers can see it; numbers of device queues are never given
 //! again, so that a late event finds nothing rather than another queue.
 //! Locks: `roster` (STACK_CONFIG), with nothing called under it but the clone and drop of handles.
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
 
-use super::bed::Bed;
+use super::sleeper::Sleeper;
 use crate::{IfIndex, RxQueue, Stack};
 
 static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
@@ -31,7 +31,7 @@ pub(super) struct Crew {
 
 /// What others see of a worker.
 struct Member {
-    bed: Arc<Bed>,
+    sleeper: Arc<Sleeper>,
     tasks: Arc<Taskqueue>,
 }
 
@@ -87,13 +87,13 @@ impl Crew {
         Arc::clone(&self.members[worker].tasks)
     }
 
-    pub(super) fn bed(&self, worker: usize) -> Arc<Bed> {
-        Arc::clone(&self.members[worker].bed)
+    pub(super) fn sleeper(&self, worker: usize) -> Arc<Sleeper> {
+        Arc::clone(&self.members[worker].sleeper)
     }
 
     /// Everybody is to leave.
     pub(super) fn end(&self) {
-        // Release, and each worker's bell orders it as it does all work.
+        // Release, and each worker's sleep flag orders it as it does all work.
         self.ended.store(true, Ordering::Release);
         self.ring_all();
     }
@@ -103,7 +103,9 @@ impl Crew {
     }
 
     fn ring_all(&self) {
-        self.members.iter().for_each(|member| member.bed.ring());
+        self.members
+            .iter()
+            .for_each(|member| member.sleeper.wake_worker());
     }
 
     pub(super) fn add(&self, stack: &Stack) {
@@ -122,7 +124,7 @@ impl Crew {
         });
         if !known {
             for (cpu, member) in self.members.iter().enumerate() {
-                stack.set_cpu_waker(cpu, Some(member.bed.waker()));
+                stack.set_cpu_waker(cpu, Some(member.sleeper.waker()));
             }
             // Whoever looked between these two steps knows of no waker yet, and of all deadlines.
             self.ring_all();
@@ -164,7 +166,9 @@ impl Crew {
 
     fn forget(&self, gone: &[(u64, Arc<Polled>)]) {
         for (_, polled) in gone {
-            self.members[self.worker_of(polled)].bed.forget(&polled.fd);
+            self.members[self.worker_of(polled)]
+                .sleeper
+                .forget(&polled.fd);
         }
     }
 
@@ -177,8 +181,8 @@ impl Crew {
             roster.queues.push((number, Arc::clone(&polled)));
             number
         });
-        let bed = &self.members[self.worker_of(&polled)].bed;
-        let watched = bed.watch(&polled.fd, number);
+        let sleeper = &self.members[self.worker_of(&polled)].sleeper;
+        let watched = sleeper.watch(&polled.fd, number);
         if watched.is_err() {
             self.lose_queue(number);
         }
@@ -251,10 +255,10 @@ impl Crew {
 
 impl Member {
     fn new() -> io::Result<Self> {
-        let bed = Bed::new()?;
-        let woken = Arc::clone(&bed);
-        let tasks = Arc::new(Taskqueue::new(move || woken.ring()));
-        Ok(Self { bed, tasks })
+        let sleeper = Sleeper::new()?;
+        let woken = Arc::clone(&sleeper);
+        let tasks = Arc::new(Taskqueue::new(move || woken.wake_worker()));
+        Ok(Self { sleeper, tasks })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker's thread: rounds of running what is due, until nothing is, and sleeping.
 //!
-//! Called by: runtime. Calls: crew, bed, the stacks.
+//! Called by: runtime. Calls: crew, sleeper, the stacks.
 //! Invariants: each piece of work is bounded, so that none waits for more than the others' turns; a worker
 //! sleeps only if it found nothing after it had settled.
 //! Locks: none.
@@ -13,8 +13,8 @@ use std::time::Duration;
 use kern::Taskqueue;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::bed::{Bed, Events};
 use super::crew::{Crew, Polled, Roster};
+use super::sleeper::{Events, Sleeper};
 use crate::Stack;
 use crate::device::Budget;
 
@@ -66,7 +66,7 @@ impl Drop for Leaves<'_> {
 struct Worker<'a> {
     crew: &'a Crew,
     index: usize,
-    bed: Arc<Bed>,
+    sleeper: Arc<Sleeper>,
     tasks: Arc<Taskqueue>,
     roster: Arc<Roster>,
     events: Events,
@@ -77,7 +77,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(crew: &'a Crew, index: usize) -> Self {
         Self {
-            bed: crew.bed(index),
+            sleeper: crew.sleeper(index),
             tasks: crew.taskqueue(index),
             roster: Arc::default(),
             events: Events::default(),
@@ -140,14 +140,14 @@ impl<'a> Worker<'a> {
     /// there are no queues, that costs no system call.
     fn look_around(&mut self) {
         if !self.roster.queues.is_empty() {
-            self.bed.look(&mut self.events);
+            self.sleeper.poll_now(&mut self.events);
             self.note_readable();
         }
     }
 
     fn sleep(&mut self) {
         let mut events = std::mem::take(&mut self.events);
-        self.bed.sleep(&mut events, || self.may_sleep());
+        self.sleeper.sleep(&mut events, || self.may_sleep());
         self.events = events;
         self.note_readable();
     }

@@ -1,50 +1,54 @@
-//! Threads that sleep until a socket is ready: blocking calls on top of those that do not block.
+//! How a blocking call sleeps: retry, leave a waker, sleep until it is called, retry.
 //!
-//! A blocking call is a loop: try; if that would block, leave a waker under the lock that said so; sleep
-//! until it is called; try again. The waker of a thread is a [`Parker`].
+//! `attempt` leaves the thread's waker under the lock that said "not ready". The waker of a thread is its [`Parker`].
 //!
-//! # The protocol
-//! One word says whether the thread is awake, asleep, or was woken.
+//! # Protocol
+//!
+//! One word says whether the thread is awake, asleep or notified.
 //!
 //! ```text
-//!   sleeper                                        whoever wakes it
-//!   -------                                        ----------------
-//!   looks a few times for NOTIFIED (Patience)      exchange by NOTIFIED; was it ASLEEP?
-//!   under the bed's lock: AWAKE to ASLEEP;           yes: takes the bed's lock and gives it up,
-//!     if that is so, sleeps until it is NOTIFIED          wakes
-//!   exchange by AWAKE
+//!   sleeping thread                                waking thread
+//!   ---------------                                -------------
+//!   polls for NOTIFIED for a while (AdaptiveSpin)  exchange: state = NOTIFIED + CPU
+//!   locks the mutex                                if the old state was ASLEEP:
+//!   compare-exchange AWAKE -> ASLEEP                 locks and unlocks the mutex
+//!   if that succeeds: waits on the condition         notifies the condition
+//!     variable until the state is NOTIFIED
+//!   exchange: state = AWAKE
 //! ```
 //!
-//! Either the sleeper's change of the word comes first, and whoever wakes finds it asleep; or it fails, and the
-//! sleeper does not sleep. A thread that still looks is woken without a system call. It holds the bed's lock from its
-//! change until it listens, so who had to wait for that lock is heard. A wake that is left over from an earlier call
-//! costs one more try. It is not [`std::thread::park`]: that has one token a thread, which a program may use for
-//! purposes of its own, and does not look first. `schedules.rs` and `unix/schedules.rs` try its interleavings.
+//! | case | why no wakeup is lost |
+//! |---|---|
+//! | the waker's exchange is first | the sleeper's compare-exchange fails, so it does not sleep |
+//! | the sleeper's is first | the waker reads ASLEEP. It must lock the mutex, which the sleeper holds until it waits, so the notification reaches it |
 //!
-//! Timeouts are measured on the machine's clock, whatever the stack's clock is: a thread really sleeps.
+//! A thread that still polls is woken without a system call. A wakeup left over from an earlier call costs one more retry.
+//! [`std::thread::park`] does not serve here: its token is one for each thread, programs use it too, and it does not poll.
 //!
-//! Called by: sockets. Calls: [`kern::patience`]. Locks: `bed` (PARKER), with none held.
+//! Timeouts run on the machine's clock, whatever the stack's clock is, because a real thread sleeps.
+//!
+//! Locks: the parker's mutex (PARKER), taken with no other lock held. Models: `schedules.rs`, `unix/schedules.rs`.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kern::prim::{AtomicUsize, Condvar, Mutex, Ordering};
-use kern::{LockClass, Patience, order, witness};
+use kern::{AdaptiveSpin, LockClass, order, witness};
 
 static PARKER: LockClass = LockClass::new("parker", order::PARKER);
 
-/// Whether a call may sleep.
+/// Whether a call may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It may not.
+    /// It must not.
     No,
-    /// It may, for this long; without a limit, for ever.
+    /// It may, for this long; `None` is without limit.
     Yes(Option<Duration>),
 }
 
-/// Runs `attempt` until it is ready, sleeping in between if `wait` allows. `attempt` leaves the waker
-/// that it is given when it is not ready. `None` if it is not ready and may not sleep, or no longer.
+/// Calls `attempt` until it is ready, and sleeps in between if `wait` allows that. An attempt that is not ready must leave
+/// the waker that it gets where the event will find it. Returns `None` on a timeout, or if it is not ready and must not block.
 pub(crate) fn retry<T>(
     wait: Wait,
     mut attempt: impl FnMut(Option<&Waker>) -> Poll<T>,
@@ -67,49 +71,49 @@ fn with_parker<R>(f: impl FnOnce(&Parker) -> R) -> R {
     let mut f = Some(f);
     let mut call = |parker: &Parker| f.take().map(|f| f(parker));
     let done = MINE.try_with(&mut call).ok().flatten();
-    // A thread that ends has none any more when its last destructors block.
+    // A thread whose thread-locals are destroyed has no parker; its last destructors may still block.
     done.or_else(|| call(&Parker::new()))
         .expect("one of the two calls")
 }
 
-/// A model's threads share the thread of the system that runs them.
+/// The threads of a model run on one thread of the system, so they must not share its parker.
 #[cfg(any(loom, shuttle))]
 fn with_parker<R>(f: impl FnOnce(&Parker) -> R) -> R {
     f(&Parker::new())
 }
 
-/// A place for one thread to sleep in.
+/// What one thread sleeps on.
 #[derive(Debug)]
 pub(crate) struct Parker {
     signal: Arc<Signal>,
     waker: Waker,
-    patience: Patience,
+    spin: AdaptiveSpin,
 }
 
-/// Nobody has woken the thread, which is awake.
+/// The thread is awake and has no notification.
 const AWAKE: usize = 0;
-/// The same, and it sleeps: to wake it takes a system call.
+/// The thread sleeps and has no notification: waking it takes a system call.
 const ASLEEP: usize = 1;
-/// Somebody woke it, on the CPU whose number is this less `NOTIFIED`.
+/// The thread was notified, from the CPU whose number is the state minus `NOTIFIED`.
 const NOTIFIED: usize = 2;
 
 #[derive(Debug)]
 struct Signal {
     state: AtomicUsize,
-    bed: Mutex<()>,
+    mutex: Mutex<()>,
     woken: Condvar,
     #[cfg(all(test, shuttle))]
     mistake: Option<Mistake>,
 }
 
-/// What a model plants.
+/// Faults that a model plants.
 #[cfg(all(test, shuttle))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// The sleeper lies down without looking whether it was woken since it looked last.
-    HastySleeper,
-    /// Whoever wakes looks whether it sleeps, and says so that it was woken afterwards.
-    HastyWaker,
+    /// The sleeper sets ASLEEP without checking for a notification that came after its last poll.
+    SleepsUnchecked,
+    /// The waker checks for ASLEEP first and sets NOTIFIED afterwards.
+    NotifiesLate,
 }
 
 impl Wake for Signal {
@@ -119,8 +123,8 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.notify() == ASLEEP {
-            // It has the lock until it listens.
-            drop(self.bed.lock());
+            // The sleeper holds the mutex until it waits on the condition variable.
+            drop(self.mutex.lock());
             self.woken.notify_one();
         }
     }
@@ -130,7 +134,7 @@ impl Signal {
     fn new() -> Self {
         Self {
             state: AtomicUsize::new(AWAKE),
-            bed: Mutex::new(&PARKER, ()),
+            mutex: Mutex::new(&PARKER, ()),
             woken: Condvar::new(),
             #[cfg(all(test, shuttle))]
             mistake: None,
@@ -141,7 +145,7 @@ impl Signal {
     fn notify(&self) -> usize {
         let notified = NOTIFIED + kern::cpu::current();
         #[cfg(all(test, shuttle))]
-        if self.mistake == Some(Mistake::HastyWaker) {
+        if self.mistake == Some(Mistake::NotifiesLate) {
             let before = self.state.load(Ordering::Relaxed);
             self.state.store(notified, Ordering::Release);
             return before;
@@ -155,10 +159,10 @@ impl Signal {
         self.state.load(Ordering::Relaxed) >= NOTIFIED
     }
 
-    /// Says that the thread sleeps, unless it was woken. The bed's lock is held.
-    fn lies_down(&self) -> bool {
+    /// Changes AWAKE to ASLEEP; false if the thread was notified. The mutex must be held.
+    fn set_asleep(&self) -> bool {
         #[cfg(all(test, shuttle))]
-        if self.mistake == Some(Mistake::HastySleeper) {
+        if self.mistake == Some(Mistake::SleepsUnchecked) {
             self.state.store(ASLEEP, Ordering::Relaxed);
             return true;
         }
@@ -167,22 +171,22 @@ impl Signal {
         changed.is_ok()
     }
 
-    /// Sleeps until somebody wakes, or `deadline` comes.
+    /// Sleeps until it is notified or `deadline` has passed.
     fn sleep(&self, deadline: Option<Instant>) {
-        let mut bed = self.bed.lock();
-        let lies_down = self.lies_down();
-        while lies_down && !self.is_notified() {
+        let mut held = self.mutex.lock();
+        let sleeps = self.set_asleep();
+        while sleeps && !self.is_notified() {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 break;
             }
-            bed = self.woken.wait(bed, left);
+            held = self.woken.wait(held, left);
         }
     }
 
-    /// The CPU of whoever woke the thread, if anybody did; it is awake.
+    /// Sets AWAKE. Returns the CPU that notified the thread, if any did.
     fn take(&self) -> Option<usize> {
-        // Acquire: see `notify`. An exchange, so that of two who wake the later one is seen as well.
+        // Acquire: pairs with `notify`. An exchange, so that a second notification is not overwritten unseen.
         self.state
             .swap(AWAKE, Ordering::Acquire)
             .checked_sub(NOTIFIED)
@@ -194,7 +198,7 @@ impl Parker {
         Self::with(Signal::new())
     }
 
-    /// One with a mistake.
+    /// A parker with a planted fault.
     #[cfg(all(test, shuttle))]
     pub(crate) fn planted(mistake: Mistake) -> Self {
         let mut signal = Signal::new();
@@ -208,17 +212,17 @@ impl Parker {
         Self {
             signal,
             waker,
-            patience: Patience::for_a_word(),
+            spin: AdaptiveSpin::for_word(),
         }
     }
 
-    /// Runs `attempt` until it is ready, or the time is over; then once more.
+    /// Calls `attempt` until it is ready; after the timeout once more.
     pub(crate) fn block_on<T>(
         &self,
         timeout: Option<Duration>,
         mut attempt: impl FnMut(Option<&Waker>) -> Poll<T>,
     ) -> Option<T> {
-        // The clock is read only if there is a wait. A time beyond the clock's end is for ever.
+        // The clock is read only if the thread must wait. A deadline that the clock can't express is none.
         let mut deadline = None;
         let mut expired = false;
         loop {
@@ -235,16 +239,16 @@ impl Parker {
         }
     }
 
-    /// Sleeps until somebody wakes; false if `deadline` came first.
+    /// Polls, then sleeps, until it is notified; false if `deadline` passed first.
     fn sleep(&self, deadline: Option<Instant>) -> bool {
         witness::assert_none("a blocking call");
         let signal = &self.signal;
-        if !self.patience.spin(deadline, || signal.is_notified()) {
+        if !self.spin.spin(deadline, || signal.is_notified()) {
             signal.sleep(deadline);
         }
         let by = signal.take();
         if let Some(cpu) = by {
-            self.patience.woken_by(cpu);
+            self.spin.woken_by(cpu);
         }
         by.is_some()
     }

@@ -103,8 +103,8 @@ fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
     while taken < count {
         let datagram = match mistake {
             Mistake::LateWaker => recv_with_a_late_waker(socket, pcb),
-            Mistake::HastySleeper => recv_with(park::Mistake::HastySleeper, pcb),
-            Mistake::HastyWaker => recv_with(park::Mistake::HastyWaker, pcb),
+            Mistake::HastySleeper => recv_with(park::Mistake::SleepsUnchecked, pcb),
+            Mistake::HastyWaker => recv_with(park::Mistake::NotifiesLate, pcb),
             _ => socket.recv_blocking(None),
         };
         match datagram {

@@ -6,8 +6,8 @@ use kern::Workers;
 
 use super::super::table::{Kind, Token};
 use super::{Chime, Ready};
-use crate::sys::eventfd::EventFd;
 use crate::sys::fd;
+use kern::sys::EventFd;
 
 fn tokens(ready: &Ready) -> Vec<Token> {
     let mut taken = VecDeque::new();
@@ -57,7 +57,7 @@ fn only_a_sleeping_worker_is_woken_and_only_by_others() {
         || fd::poll(&[std::os::fd::AsFd::as_fd(&*event)], Some(Duration::ZERO)).expect("poll")[0];
     let ready = Ready::new(Some(Chime::new(&cpus, 1, &event)));
     let wake = ready.wake_for(Token::only(Kind::Interceptor));
-    let other = ready.wake_for(Token::only(Kind::Bell));
+    let other = ready.wake_for(Token::only(Kind::Wakeup));
     wake.wake();
     assert!(!ready.settle(), "there is something to do");
     assert_eq!(tokens(&ready).len(), 1);

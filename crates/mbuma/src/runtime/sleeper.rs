@@ -1,9 +1,8 @@
-//! Where a worker sleeps: an epoll set, with an eventfd in it for whoever brings work.
+//! What a worker sleeps on: an epoll set, with an eventfd in it by which producers wake the worker.
 //!
-//! Called by: worker (sleeping), crew and wakers (waking). Calls: epoll(7), eventfd(2).
-//! Invariants: the eventfd is watched by edge and never read: each write is a new edge. Device queues are
-//! watched by level, so that what is left for later is reported again.
-//! Locks: none.
+//! Invariants: the eventfd is watched by edge and never read, because each write is a new edge. Device queues are watched
+//! by level, so that frames left for a later round are reported again.
+//! Locks: none. The protocol between worker and producers is [`kern::sleep_flag`]'s.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,26 +10,27 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use kern::Bell;
+use kern::SleepFlag;
+use kern::sys::EventFd;
 use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-/// What one wait reports at most; more comes with the next.
+/// Events that one wait reports at most; the next wait reports the rest.
 const EVENTS_MAX: usize = 64;
-/// The eventfd's number; those of device queues count from 0.
+/// The eventfd's number in the set; those of device queues count from 0.
 const WOKEN: u64 = u64::MAX;
 
-/// The place.
+/// The epoll set of one worker, and the flag that says whether the worker sleeps in it.
 #[derive(Debug)]
-pub(super) struct Bed {
-    bell: Bell,
+pub(super) struct Sleeper {
+    flag: SleepFlag,
     set: OwnedFd,
-    event: OwnedFd,
+    event: EventFd,
 }
 
-/// What a wait reported, kept for its storage.
+/// The events of one wait; the vector is reused.
 #[derive(Default)]
 pub(super) struct Events(Vec<Event>);
 
@@ -42,31 +42,30 @@ impl Events {
     }
 }
 
-impl Bed {
-    /// Nobody sleeps in it.
+impl Sleeper {
+    /// The sleeper of a worker that is awake.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let event = EventFd::new()?;
         let interest = EventFlags::IN | EventFlags::ET;
         epoll::add(&set, &event, EventData::new_u64(WOKEN), interest)?;
-        let bell = Bell::new();
-        Ok(Arc::new(Self { bell, set, event }))
+        let flag = SleepFlag::new();
+        Ok(Arc::new(Self { flag, set, event }))
     }
 
-    /// A waker that wakes whoever sleeps here.
+    /// A waker that wakes the worker.
     pub(super) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 
-    /// There is work for the worker, where it will look.
-    pub(super) fn ring(&self) {
-        if self.bell.ring() {
-            // Fails only when the count is full, and then an edge has gone unanswered for centuries.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    /// Wakes the worker if it sleeps. The caller must have queued the work before.
+    pub(super) fn wake_worker(&self) {
+        if self.flag.wake_needed() {
+            self.event.signal();
         }
     }
 
-    /// Reports `fd` as `number` as long as there is something to read.
+    /// Reports `fd` as `number` in each wait in which it is readable.
     pub(super) fn watch(&self, fd: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(
             &self.set,
@@ -76,30 +75,30 @@ impl Bed {
         )?)
     }
 
-    /// Does so no more.
+    /// Stops reporting `fd`.
     pub(super) fn forget(&self, fd: impl AsFd) {
-        // It is in the set, or was never let in.
+        // It fails only if `watch` has failed for this descriptor.
         let _ = epoll::delete(&self.set, fd);
     }
 
-    /// Asks what is readable now.
-    pub(super) fn look(&self, events: &mut Events) {
+    /// Reports what is readable now, without sleeping.
+    pub(super) fn poll_now(&self, events: &mut Events) {
         self.wait(events, Some(Duration::ZERO));
     }
 
-    /// Sleeps until a queue is readable, somebody rings, or the time is over that `how_long` says: it is
-    /// asked after the worker has settled, and gives nothing if there is something to do.
+    /// Sleeps until a queue is readable, a producer wakes the worker, or the timeout has passed. `last_check` runs after
+    /// the flag says asleep; it returns the timeout, or `None` if there is work and the worker must not sleep.
     pub(super) fn sleep(
         &self,
         events: &mut Events,
-        how_long: impl FnOnce() -> Option<Option<Duration>>,
+        last_check: impl FnOnce() -> Option<Option<Duration>>,
     ) {
-        self.bell.settle();
-        match how_long() {
+        self.flag.prepare_sleep();
+        match last_check() {
             Some(timeout) => self.wait(events, timeout),
             None => events.0.clear(),
         }
-        self.bell.rise();
+        self.flag.awake();
     }
 
     fn wait(&self, events: &mut Events, timeout: Option<Duration>) {
@@ -111,7 +110,7 @@ impl Bed {
         list.clear();
         list.reserve(EVENTS_MAX);
         let waited = match epoll::wait(&self.set, spare_capacity(list), timeout.as_ref()) {
-            // The longest that the call takes, some 24 days: then the worker looks and sleeps again.
+            // The timeout is longer than the system call allows, some 24 days: the worker checks and sleeps again then.
             Err(Errno::INVAL) => {
                 let longest = Timespec {
                     tv_sec: i64::from(i32::MAX / 1000),
@@ -125,12 +124,12 @@ impl Bed {
     }
 }
 
-impl Wake for Bed {
+impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.wake_worker();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
+        self.wake_worker();
     }
 }

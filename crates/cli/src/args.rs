@@ -4,7 +4,6 @@
 //! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
-pub(crate) mod lab;
 pub(crate) mod netstat;
 
 use std::ffi::OsString;
@@ -77,8 +76,6 @@ pub(crate) enum Verb {
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
-    /// Rerun a comparison of designs: what a BSD does, what it did before, what others do
-    Lab(lab::LabArgs),
 }
 
 /// What `mbuma run` takes.

@@ -1,7 +1,7 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
 //! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
-//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`]; or [`netstat`], or [`lab`].
+//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`]; or [`netstat`].
 //! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
 //! Locks: none here.
 
@@ -16,7 +16,6 @@ mod errors;
 mod gateway;
 mod guest;
 mod idmap;
-mod lab;
 mod launch;
 mod netstat;
 mod signals;
@@ -37,7 +36,6 @@ fn main() -> ExitCode {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Netstat(args) => netstat::run(&args),
-        Verb::Lab(args) => lab::run(&args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {
         say(&error.to_string());

@@ -1,6 +1,6 @@
 //! The laboratory: each system of the seed documents, honestly rebuilt, beside what this project has in its place.
 //!
-//! Called by: `mbuma lab`. Calls: the crates that are measured, and in each `designs` what they are measured against.
+//! Called by: `cargo lab`. Calls: the crates that are measured, and in each `designs` what they are measured against.
 //!
 //! ```text
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
@@ -24,14 +24,14 @@
 //! # A new experiment
 //!
 //! It has a module here and a subcommand in the tool, which prints a [`Record`] a line if told `--json`, and says how
-//! far it is by `harness/progress.rs`. To be in `mbuma lab all` and in its report it has one file more, `report.rs`,
+//! far it is by `harness/progress.rs`. To be in `cargo lab all` and in its report it has one file more, `report.rs`,
 //! that implements [`report::Experiment`], and a line in `report/registry.rs` (a test of the tool complains of a
 //! subcommand that is in no registry):
 //!
 //! ```ignore
 //! pub(crate) struct Sample;
 //! impl Experiment for Sample {
-//!     fn name(&self) -> &'static str { "sample" } // as in `mbuma lab sample`
+//!     fn name(&self) -> &'static str { "sample" } // as in `cargo lab sample`
 //!     fn arguments(&self, pace: Pace) -> &'static str {
 //!         pace.pick(["--reps 3 --seconds-per-case 0.05", "", "--reps 31 --seconds-per-case 2"])
 //!     }

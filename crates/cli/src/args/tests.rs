@@ -108,25 +108,3 @@ fn digits_are_a_process() {
     );
     assert!(target("0").is_err() && target("99999999999").is_err());
 }
-
-#[test]
-fn every_experiment_is_in_lab_all() {
-    // Breaks when an experiment has a subcommand but no section in the report, or the other way round, or when it is
-    // run with arguments that it does not take.
-    let command = Args::command();
-    let lab = command.find_subcommand("lab").expect("it is there");
-    let mut typed: Vec<&str> = lab.get_subcommands().map(|one| one.get_name()).collect();
-    typed.retain(|name| !["all", "help"].contains(name));
-    typed.sort_unstable();
-    let experiments = ::lab::report::experiments();
-    let mut known: Vec<&str> = experiments.iter().map(|one| one.name()).collect();
-    known.sort_unstable();
-    assert_eq!(typed, known);
-    for experiment in experiments {
-        for pace in ::lab::report::Pace::ALL {
-            let words = ["mbuma", "lab", experiment.name(), "--json"].into_iter();
-            let words = words.chain(experiment.arguments(pace).split_whitespace());
-            Args::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-        }
-    }
-}

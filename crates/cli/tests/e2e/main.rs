@@ -1,5 +1,8 @@
 //! Real programs through real namespaces. One program: each takes seconds to build and link.
 
+/// The program under test.
+const MBUMA: &str = env!("CARGO_BIN_EXE_mbuma");
+
 #[macro_use]
 mod common;
 
@@ -8,9 +11,6 @@ mod bulk;
 mod datagrams;
 mod ends;
 mod guard;
-mod lab_all;
-mod lab_epair;
-mod lab_run;
 mod netstat;
 mod publish;
 mod reports;

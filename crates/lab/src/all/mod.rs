@@ -1,4 +1,4 @@
-//! `mbuma lab all`: every experiment, each in a process of its own, and one report of it all.
+//! `cargo lab all`: every experiment, each in a process of its own, and one report of it all.
 //!
 //! Called by: the tool. Calls: the registry, this program (`child.rs`), the page.
 //!
@@ -110,7 +110,7 @@ fn one(
     bar.end(records, failed.as_deref());
     let ended = Ended {
         experiment: experiment.name().to_owned(),
-        command: format!("mbuma lab {} {arguments}", experiment.name())
+        command: format!("cargo lab {} {arguments}", experiment.name())
             .trim_end()
             .to_owned(),
         seconds: began.elapsed().as_secs_f64(),

@@ -375,7 +375,7 @@ fn malloc_trim(_: usize) -> Made {
 
 /// What stands where a peer is not built in.
 fn unbuilt(_: usize) -> Made {
-    let how = "not built in: cargo run --release --features peers -- lab alloc";
+    let how = "not built in: cargo lab-peers alloc";
     Err(Absent(how.to_owned()))
 }
 

@@ -1,4 +1,4 @@
-//! `mbuma lab alloc`: the allocators of the seed documents, ours, and those that programs use today, in one run.
+//! `cargo lab alloc`: the allocators of the seed documents, ours, and those that programs use today, in one run.
 //!
 //! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
 //!

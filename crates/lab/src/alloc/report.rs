@@ -5,7 +5,7 @@
 use super::cases::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};
 
-/// `mbuma lab alloc`.
+/// `cargo lab alloc`.
 pub(crate) struct Alloc;
 
 impl Experiment for Alloc {

@@ -1,4 +1,4 @@
-//! `mbuma lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first fix,
+//! `cargo lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first fix,
 //! and a queue with a mutex and a state, which is ours.
 //!
 //! Called by: the tool. Calls: the schemes, the product's stacks and epair, the harness.

@@ -5,7 +5,7 @@
 use super::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape, Verdict};
 
-/// `mbuma lab epair`.
+/// `cargo lab epair`.
 pub(crate) struct Epair;
 
 impl Experiment for Epair {

@@ -1,4 +1,4 @@
-//! `mbuma lab extpgs`: records of 16 KiB in pages that nobody maps, described by a list in the mbuf itself, by one in a
+//! `cargo lab extpgs`: records of 16 KiB in pages that nobody maps, described by a list in the mbuf itself, by one in a
 //! record beside it, and by clusters instead, in one run.
 //!
 //! Called by: the tool. Calls: the harness, the designs by way of `catalog`.

@@ -5,7 +5,7 @@
 use super::catalog::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape};
 
-/// `mbuma lab extpgs`.
+/// `cargo lab extpgs`.
 pub(crate) struct Extpgs;
 
 impl Experiment for Extpgs {

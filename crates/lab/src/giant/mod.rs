@@ -1,4 +1,4 @@
-//! `mbuma lab giant`: a stack under one lock and the same stack without, on one CPU and on two (seed 002).
+//! `cargo lab giant`: a stack under one lock and the same stack without, on one CPU and on two (seed 002).
 //!
 //! Called by: the tool. Calls: the product's stacks, the kernel's sockets, the harness.
 //!

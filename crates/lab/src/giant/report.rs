@@ -5,7 +5,7 @@
 use super::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows};
 
-/// `mbuma lab giant`.
+/// `cargo lab giant`.
 pub(crate) struct Giant;
 
 impl Experiment for Giant {

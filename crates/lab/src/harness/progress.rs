@@ -1,8 +1,8 @@
-//! One line on a terminal that says what is being measured; nothing in a pipe, but where `mbuma lab all` listens.
+//! One line on a terminal that says what is being measured; nothing in a pipe, but where `cargo lab all` listens.
 //!
 //! Called by: the experiments. Calls: standard error.
 //!
-//! `mbuma lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on standard
+//! `cargo lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on standard
 //! error that begins with [`TOLD`], and the bar over all experiments shows it.
 
 use std::env;

@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Record {
-    /// The experiment, as in `mbuma lab EXPERIMENT`.
+    /// The experiment, as in `cargo lab EXPERIMENT`.
     pub experiment: &'static str,
     /// The case.
     pub case: &'static str,

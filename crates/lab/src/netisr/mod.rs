@@ -1,4 +1,4 @@
-//! `mbuma lab netisr`: when and where a stack handles its packets: at once, at once on the flow's CPU only, or later.
+//! `cargo lab netisr`: when and where a stack handles its packets: at once, at once on the flow's CPU only, or later.
 //!
 //! Called by: the tool. Calls: the product's stacks, the harness.
 //!

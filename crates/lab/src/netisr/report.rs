@@ -5,7 +5,7 @@
 use super::CASES;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows};
 
-/// `mbuma lab netisr`.
+/// `cargo lab netisr`.
 pub(crate) struct Netisr;
 
 impl Experiment for Netisr {

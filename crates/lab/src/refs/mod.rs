@@ -1,4 +1,4 @@
-//! `mbuma lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those that
+//! `cargo lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those that
 //! programs use today, in one run.
 //!
 //! Called by: the tool. Calls: the harness, the designs by way of `catalog`.

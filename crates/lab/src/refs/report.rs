@@ -5,7 +5,7 @@
 use super::cases::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Rows};
 
-/// `mbuma lab refs`.
+/// `cargo lab refs`.
 pub(crate) struct Refs;
 
 impl Experiment for Refs {

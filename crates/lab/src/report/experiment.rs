@@ -2,7 +2,7 @@
 //!
 //! Called by: the page, [`crate::all`]. Calls: the experiments, each in its `report.rs`.
 //!
-//! An experiment is run as `mbuma lab NAME --json ARGUMENTS` in a process of its own, and judged by the records that
+//! An experiment is run as `cargo lab NAME --json ARGUMENTS` in a process of its own, and judged by the records that
 //! this prints: so whatever the report says can be said again from the saved records, and the command that repeats a
 //! section is the one that made it.
 
@@ -43,7 +43,7 @@ impl Pace {
 
 /// An experiment, as the report sees it.
 pub trait Experiment: Sync {
-    /// As in `mbuma lab NAME`.
+    /// As in `cargo lab NAME`.
     fn name(&self) -> &'static str;
 
     /// What is compared, in a few words.
@@ -61,7 +61,7 @@ pub trait Experiment: Sync {
     /// The seed's claims, or our targets where no seed has any, and how to judge each.
     fn claims(&self) -> &'static [Claim];
 
-    /// What is said to `mbuma lab NAME --json`, words with a blank between.
+    /// What is said to `cargo lab NAME --json`, words with a blank between.
     fn arguments(&self, pace: Pace) -> &'static str;
 
     /// About how long that takes on a machine of two cores, for the bar; after ten times as long it is ended.

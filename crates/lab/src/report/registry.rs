@@ -1,7 +1,7 @@
-//! The list of experiments: what `mbuma lab all` runs, and what the report has a section for.
+//! The list of experiments: what `cargo lab all` runs, and what the report has a section for.
 //!
 //! Called by: [`crate::all`], the page, the tool's tests. Calls: nothing.
-//! Invariant: every experiment of `mbuma lab` is in it, each name once (tests).
+//! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
 use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix};

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   {"report": Head}               one, the first: which run, and where
-//!   {"experiment": "refs", ...}    records, as `mbuma lab refs --json` prints them
+//!   {"experiment": "refs", ...}    records, as `cargo lab refs --json` prints them
 //!   {"ended": Ended}               behind those of an experiment
 //! ```
 //!
@@ -147,7 +147,7 @@ pub(crate) fn record(line: &str, experiment: &str) -> Result<Row, String> {
 
 fn head(line: &str) -> Result<Head, String> {
     let value = object(line)?;
-    let head = value.get("report").ok_or("no results of `mbuma lab all`")?;
+    let head = value.get("report").ok_or("no results of `cargo lab all`")?;
     match head.get("format").and_then(Value::as_u64) {
         Some(format) if format == u64::from(FORMAT) => typed(head),
         _ => Err(format!(

@@ -2,7 +2,7 @@
 //! what is asked.
 //!
 //! ```text
-//!   mbuma lab run                   namespace of the host                    namespace of the guest
+//!   cargo lab run                   namespace of the host                    namespace of the guest
 //!   questions, answers  -- pipe --  this process: servers  ---- pipe ----  a process with clients
 //!                                     127.0.0.1                              |
 //!                                     the tool  ========================== tap0
@@ -24,6 +24,7 @@ use crate::harness::namespace::{self, check, ip};
 use crate::harness::process::Kept;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -52,9 +53,10 @@ pub(crate) fn be(
     design: &Entry,
     mtu: u16,
     child: &[OsString],
+    tool: &Path,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let set_up = || Host::new(design, mtu, child);
+    let set_up = || Host::new(design, mtu, child, tool);
     peer::be(out, set_up, |host, question| {
         let mut words = question.split(' ');
         let case = words.next().and_then(Case::find);
@@ -75,7 +77,12 @@ struct Host {
 
 impl Host {
     /// Sets it up; what to know about it.
-    fn new(design: &Entry, mtu: u16, child: &[OsString]) -> io::Result<(Self, String)> {
+    fn new(
+        design: &Entry,
+        mtu: u16,
+        child: &[OsString],
+        tool: &Path,
+    ) -> io::Result<(Self, String)> {
         let congestion = namespace::stock_tcp();
         ip("link set lo up")?;
         let ports = server::start(PORTS)?;
@@ -83,11 +90,10 @@ impl Host {
         // Its clients need no privileges; and pasta, which gives most of its own up, only looks into a process that has
         // no more than itself.
         unshare.args(["--net", "setpriv", "--bounding-set=-all"]);
-        let (guest, _) = Peer::start(unshare.args(child).arg(GUEST))?;
+        let guest = unshare.args(child).arg(GUEST).arg("--tool").arg(tool);
+        let (guest, _) = Peer::start(guest)?;
         let Link { tool, server: addr } = (design.start)(&Place {
-            program: child
-                .first()
-                .map_or(OsStr::new("mbuma"), OsString::as_os_str),
+            program: tool.as_os_str(),
             guest: guest.id(),
             mtu,
         })?;

@@ -1,4 +1,4 @@
-//! `mbuma lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give theirs,
+//! `cargo lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give theirs,
 //! and what the kernel does between the same namespaces.
 //!
 //! Called by: the tool; by itself, in other processes ([`child`]). Calls: the tools, the harness.
@@ -43,6 +43,7 @@ use peer::Peer;
 use result::{records, show};
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 
 /// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
@@ -60,12 +61,12 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` is as in
-/// [`Options`].
+/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` and `tool` are
+/// those of [`Options`].
 ///
 /// # Errors
 /// [`Error`]: it is no part, or nobody listens any more.
-pub fn child(job: &str, child: &[OsString], out: &mut dyn Write) -> Result<(), Error> {
+pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
     let done = match job.split_once(' ') {
         None if job == host::GUEST => guest::be(out),
         Some((design, mtu)) => {
@@ -74,7 +75,7 @@ pub fn child(job: &str, child: &[OsString], out: &mut dyn Write) -> Result<(), E
             let mtu = mtu
                 .parse()
                 .map_err(|_| Error::Bad(format!("`{mtu}` is no MTU")))?;
-            host::be(&design[0], mtu, child, out)
+            host::be(&design[0], mtu, child, tool, out)
         }
         None => return Err(Error::Bad(format!("`{job}` is no part of it"))),
     };
@@ -136,6 +137,7 @@ fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Runni
     let mut command = Command::new("unshare");
     command.args(way).args(&options.child);
     command.arg(format!("{} {}", entry.name, options.mtu));
+    command.arg("--tool").arg(&options.tool);
     let (peer, note) = Peer::start(&mut command).map_err(|why| Absent(why.to_string()))?;
     Ok(Running {
         peer,

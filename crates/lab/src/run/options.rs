@@ -7,6 +7,7 @@ use super::designs::{CATALOG, Entry};
 use crate::harness::compare;
 use crate::{Comparison, Error};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Options {
     /// A program and arguments that come to [`child`](super::child) once a job follows: each design has processes in
     /// namespaces of their own. Empty: all designs are skipped.
     pub child: Vec<OsString>,
+    /// The tool to measure.
+    pub tool: PathBuf,
 }
 
 impl Default for Options {
@@ -30,6 +33,7 @@ impl Default for Options {
             },
             mtu: MTU_MAX,
             child: Vec::new(),
+            tool: PathBuf::from("mbuma"),
         }
     }
 }

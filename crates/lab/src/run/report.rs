@@ -5,7 +5,7 @@
 use super::case::{Case, Job};
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows, Shape};
 
-/// `mbuma lab run`.
+/// `cargo lab run`.
 pub(crate) struct Run;
 
 impl Experiment for Run {

@@ -10,6 +10,7 @@ use super::*;
 use crate::Comparison;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -151,7 +152,10 @@ fn wrong_words_are_answered_with_the_right_ones() {
     large.mtu = 65_521;
     assert!(run(&large, &mut Vec::new()).is_err());
     for job in ["", "guests", "pasta", "pasta x", "past 1500"] {
-        assert!(child(job, &[], &mut Vec::new()).is_err(), "{job}");
+        assert!(
+            child(job, &[], Path::new(""), &mut Vec::new()).is_err(),
+            "{job}"
+        );
     }
     let mut out = Vec::new();
     list(&mut out).expect("a vector takes it");

@@ -1,4 +1,4 @@
-//! `mbuma lab sizes`: what packets of real sizes take in mbufs and clusters, and in the buffers of others.
+//! `cargo lab sizes`: what packets of real sizes take in mbufs and clusters, and in the buffers of others.
 //!
 //! Called by: the tool. Calls: the harness; mbuf, which is measured.
 //!

@@ -6,7 +6,7 @@ use super::calls::PATHS;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};
 use std::fmt::Write;
 
-/// `mbuma lab sizes`.
+/// `cargo lab sizes`.
 pub(crate) struct Sizes;
 
 impl Experiment for Sizes {

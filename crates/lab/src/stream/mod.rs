@@ -1,4 +1,4 @@
-//! `mbuma lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one thread
+//! `cargo lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one thread
 //! and on two, beside smoltcp, lwIP, gVisor's netstack and the kernel.
 //!
 //! Called by: the tool. Calls: the product's stacks and epair, the peers' programs, the harness.

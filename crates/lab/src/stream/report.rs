@@ -5,7 +5,7 @@
 use super::CASES;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
 
-/// `mbuma lab stream`.
+/// `cargo lab stream`.
 pub(crate) struct Stream;
 
 impl Experiment for Stream {

@@ -1,4 +1,4 @@
-//! `mbuma lab unix`: UNIX-domain sockets between threads of one process: ours, copying and by reference, beside the
+//! `cargo lab unix`: UNIX-domain sockets between threads of one process: ours, copying and by reference, beside the
 //! kernel's.
 //!
 //! Called by: the tool. Calls: the product's sockets, the kernel's, the harness.

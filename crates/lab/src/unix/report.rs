@@ -5,7 +5,7 @@
 use super::CASES;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
 
-/// `mbuma lab unix`.
+/// `cargo lab unix`.
 pub(crate) struct Unix;
 
 impl Experiment for Unix {

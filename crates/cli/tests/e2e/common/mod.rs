@@ -25,8 +25,7 @@ pub(crate) use running::{Ended, Running};
 pub(crate) use scratch::Scratch;
 pub(crate) use stats::Stats;
 
-/// The program under test.
-pub(crate) const MBUMA: &str = env!("CARGO_BIN_EXE_mbuma");
+pub(crate) use crate::MBUMA;
 
 /// Longer than anything takes here that does not hang, on a slow machine with other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -53,8 +53,8 @@ pub(crate) fn render(results: &Results) -> String {
                     }
                 }
                 footer {
-                    "Made by " code { "mbuma lab all" } " from " code { "results.jsonl" } ", which lies beside \
-                        this page and has every figure; " code { "mbuma lab all --from results.jsonl" }
+                    "Made by " code { "cargo lab all" } " from " code { "results.jsonl" } ", which lies beside \
+                        this page and has every figure; " code { "cargo lab all --from results.jsonl" }
                     " makes the page again."
                 }
             }

@@ -56,7 +56,7 @@ fn what_is_something_else_is_refused_by_line() {
     // Breaks when a damaged file makes a report that looks whole, or the message does not say where to look.
     let first = first();
     assert!(error(&[]).starts_with("1: "));
-    assert!(error(&[RECORD]).contains("no results of `mbuma lab all`"));
+    assert!(error(&[RECORD]).contains("no results of `cargo lab all`"));
     let other = first.replace("\"format\":1", "\"format\":2");
     assert!(error(&[&other]).contains("another format"), "{other}");
     assert!(error(&[&first, RECORD, &RECORD[..40]]).starts_with("3: "));

@@ -1,9 +1,19 @@
-//! `mbuma lab run`: this program between two namespaces, as the experiment starts it, its peers and all that is measured.
+//! `cargo lab run`: this program between two namespaces, as the experiment starts it, its peers and all that is measured.
 
 use std::fs;
 
+use std::path::Path;
+
 use crate::common::needs::{guests, programs};
 use crate::common::{MBUMA, kill, program, wait_until};
+
+/// The tool was built beside the laboratory, as a test of the whole workspace does.
+fn tool() -> Result<(), String> {
+    match Path::new(MBUMA).with_file_name("mbuma").is_file() {
+        true => Ok(()),
+        false => Err("the tool was not built".into()),
+    }
+}
 
 /// The processes whose environment has this word.
 fn marked(word: &str) -> Vec<String> {
@@ -33,8 +43,8 @@ fn ticks(pids: &[String]) -> u64 {
 #[test]
 fn every_case_passes_through_the_tool() {
     // Breaks when the guest's programs do not reach the host's through our tool, or a figure is missing.
-    needs!(guests(), programs(&["unshare", "setpriv", "ip"]));
-    let run = "lab run --design mbuma --seconds-per-case 0.05 --reps 1 --json";
+    needs!(guests(), tool(), programs(&["unshare", "setpriv", "ip"]));
+    let run = "run --design mbuma --seconds-per-case 0.05 --reps 1 --json";
     let output = program(MBUMA)
         .args(run.split(' '))
         .env("MBUMA_TEST", "every_case")
@@ -62,10 +72,10 @@ fn every_case_passes_through_the_tool() {
 #[test]
 fn nothing_is_left_of_one_that_was_killed() {
     // Breaks when processes and namespaces outlive the experiment, however it ends.
-    needs!(guests(), programs(&["unshare", "setpriv", "ip"]));
+    needs!(guests(), tool(), programs(&["unshare", "setpriv", "ip"]));
     let word = "MBUMA_TEST=killed";
     let mut running = program(MBUMA)
-        .args("lab run --design mbuma --case up1 --seconds-per-case 120 --reps 1".split(' '))
+        .args("run --design mbuma --case up1 --seconds-per-case 120 --reps 1".split(' '))
         .env("MBUMA_TEST", "killed")
         .spawn()
         .expect("it starts");

@@ -1,4 +1,4 @@
-//! `mbuma lab all`: experiments in processes of their own, and one report.
+//! `cargo lab all`: experiments in processes of their own, and one report.
 
 use std::fs;
 
@@ -17,14 +17,14 @@ fn the_report_has_what_the_experiments_found() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let text = run("lab all --effort quick --only sizes,extpgs");
+    let text = run("all --effort quick --only sizes,extpgs");
     let sizes = text.lines().filter(|line| line.contains("  sizes  "));
     assert_eq!(sizes.count(), 6, "{text}");
     assert!(text.contains("  extpgs  "), "{text}");
     let page = fs::read_to_string(out.join("index.html")).expect("a page");
-    assert!(page.contains("mbuma lab sizes --packets 20000"));
+    assert!(page.contains("cargo lab sizes --packets 20000"));
     let saved = out.join("results.jsonl");
-    run(&format!("lab all --from {}", saved.display()));
+    run(&format!("all --from {}", saved.display()));
     assert_eq!(
         fs::read_to_string(out.join("index.html")).expect("a page"),
         page
@@ -33,7 +33,7 @@ fn the_report_has_what_the_experiments_found() {
     fs::write(&saved, "design median\n").expect("written");
     let mut command = program(MBUMA);
     command
-        .args(["lab", "all", "--from"])
+        .args(["all", "--from"])
         .arg(&saved)
         .arg("--out")
         .arg(&out);

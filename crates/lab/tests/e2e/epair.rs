@@ -1,4 +1,4 @@
-//! `mbuma lab epair` with real programs: a web server and curl in namespaces of their own, each behind its
+//! `cargo lab epair` with real programs: a web server and curl in namespaces of their own, each behind its
 //! TAP, an epair between.
 
 use crate::common::needs::{guests, programs};
@@ -11,7 +11,7 @@ fn pages_pass_between_two_namespaces() {
         guests(),
         programs(&["unshare", "nsenter", "ip", "curl", "python3"])
     );
-    let run = "lab epair --case programs --pages 20 --json";
+    let run = "epair --case programs --pages 20 --json";
     let output = program(MBUMA)
         .args(run.split(' '))
         .output()

@@ -1,25 +1,56 @@
-//! `mbuma lab`: runs an experiment of the laboratory and shows what it finds.
+//! `cargo lab`: runs an experiment of the laboratory and prints its figures.
 //!
-//! Called by: main. Calls: [`lab`]. Invariants: results on standard output, progress on standard error.
+//! Results go to standard output, progress and errors to standard error. Exit status: 0 if the experiment ran; 1 if it, or
+//! one of those of `all`, failed; 2 for wrong arguments.
+
+#![deny(unsafe_code)]
+
+mod args;
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use lab::report::Pace;
+use clap::{CommandFactory, Parser};
+use lab::report::{Pace, experiments};
 use lab::{Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix};
 
-use crate::args::lab::{
-    AllArgs, AllocArgs, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs, LabArgs,
+use args::{
+    AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
     NetisrArgs, RefsArgs, RunArgs, SizesArgs, StreamArgs, UnixArgs,
 };
-use crate::errors::Error;
 
-/// Runs the experiment; the exit status is 0 if it ran, or if all of all did.
-pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
-    let ran = match &args.experiment {
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let ran = match (&args.experiment, args.list) {
+        (_, true) => list_experiments(),
+        (Some(experiment), false) => return run_experiment(experiment),
+        (None, false) => Args::command().print_help().map_err(io_error),
+    };
+    exit_code(ran)
+}
+
+/// Prints a line for each experiment.
+fn list_experiments() -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let mut line = |e: &dyn lab::report::Experiment| writeln!(out, "{:8} {}", e.name(), e.title());
+    let written = experiments().iter().try_for_each(|e| line(*e));
+    written.map_err(io_error)
+}
+
+fn io_error(source: io::Error) -> lab::Error {
+    lab::Error::Io {
+        doing: "writing to standard output".to_owned(),
+        source,
+    }
+}
+
+fn run_experiment(experiment: &Experiment) -> ExitCode {
+    exit_code(match experiment {
         Experiment::All(args) => match run_all(args) {
-            Ok(failed) if !failed.is_empty() => return Ok(EXIT_SOME_FAILED),
+            Ok(failed) if !failed.is_empty() => return EXIT_FAILED.into(),
             ran => ran.map(drop),
         },
         Experiment::Alloc(args) => run_alloc(args),
@@ -32,18 +63,29 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Stream(args) => run_stream(args),
         Experiment::Unix(args) => run_unix(args),
+    })
+}
+
+/// Prints the error, if there is one, and says how to exit.
+fn exit_code(ran: Result<(), lab::Error>) -> ExitCode {
+    let error = match ran {
+        Ok(()) => return ExitCode::SUCCESS,
+        // The reader closed the pipe, as `head` does.
+        Err(lab::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => error,
     };
-    match ran {
-        // A reader that has seen enough, as `head`, is no failure.
-        Err(lab::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        Err(lab::Error::Io { doing, source }) => Err(Error::Io { doing, source }),
-        Err(error) => Err(Error::Usage(error.to_string())),
-        Ok(()) => Ok(0),
+    // A closed standard error is no reason to fail in another way.
+    let _ = writeln!(io::stderr(), "lab: {error}");
+    match error {
+        lab::Error::Io { .. } => EXIT_FAILED.into(),
+        _ => EXIT_USAGE.into(),
     }
 }
 
 fn run_all(args: &AllArgs) -> Result<Vec<String>, lab::Error> {
-    let program = env::current_exe().map(|program| vec![program.into(), "lab".into()]);
+    let program = env::current_exe().map(|program| vec![program.into()]);
     let options = all::Options {
         out: args.out.clone(),
         pace: match args.effort {
@@ -158,12 +200,13 @@ fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
     }
     let child = this_program("run");
     if let Some(job) = &args.child {
-        return run::child(job, &child, &mut out);
+        return run::child(job, &child, &tool(args)?, &mut out);
     }
     let options = run::Options {
         common: comparison(common),
         mtu: args.mtu,
         child,
+        tool: tool(args)?,
     };
     run::run(&options, &mut out)
 }
@@ -232,9 +275,52 @@ fn comparison(common: &Common) -> Comparison {
 /// not at all.
 fn this_program(experiment: &str) -> Vec<OsString> {
     let program = env::current_exe().map(OsString::from);
-    let start = |program| [program, "lab".into(), experiment.into(), "--child".into()].into();
+    let start = |program| [program, experiment.into(), "--child".into()].into();
     program.map(start).unwrap_or_default()
 }
 
-/// An experiment of `lab all` failed; the report says which and why.
-const EXIT_SOME_FAILED: u8 = 1;
+/// The tool to measure: the one that was named, or the one that was built beside this program.
+fn tool(args: &RunArgs) -> Result<PathBuf, lab::Error> {
+    let beside = || Some(env::current_exe().ok()?.with_file_name("mbuma"));
+    let tool = args.tool.clone().or_else(beside).unwrap_or_default();
+    match tool.is_file() {
+        true => Ok(tool),
+        false => Err(lab::Error::Bad(format!(
+            "there is no tool at {}: build it with `cargo build --release`, or name one with --tool",
+            tool.display()
+        ))),
+    }
+}
+
+/// The experiment failed; after `all` the report says which one and why.
+const EXIT_FAILED: u8 = 1;
+/// The arguments are wrong.
+const EXIT_USAGE: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_has_a_subcommand_and_a_section_in_the_report() {
+        // Breaks if an experiment has a subcommand and no section in the report, or the other way round, or if `all` runs
+        // it with arguments that it does not take.
+        let command = Args::command();
+        let mut typed: Vec<&str> = command
+            .get_subcommands()
+            .map(|one| one.get_name())
+            .collect();
+        typed.retain(|name| !["all", "help"].contains(name));
+        typed.sort_unstable();
+        let mut known: Vec<&str> = experiments().iter().map(|one| one.name()).collect();
+        known.sort_unstable();
+        assert_eq!(typed, known);
+        for experiment in experiments() {
+            for pace in Pace::ALL {
+                let words = ["lab", experiment.name(), "--json"].into_iter();
+                let words = words.chain(experiment.arguments(pace).split_whitespace());
+                Args::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    }
+}

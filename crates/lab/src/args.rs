@@ -1,18 +1,27 @@
-//! What `mbuma lab` takes.
+//! The command line of the laboratory.
 //!
-//! Called by: the command line ([`super`]), [`crate::lab`]. Calls: clap.
-//! Invariants: names and numbers are checked by the laboratory, which knows what there is.
+//! Invariant: the experiments check the names and numbers, because they know what there is.
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
-/// What `mbuma lab` takes.
-#[derive(Debug, clap::Args)]
-pub(crate) struct LabArgs {
+/// Reruns comparisons of designs: what a BSD does, what it did before, what others do.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo lab",
+    bin_name = "cargo lab",
+    version,
+    max_term_width = 100
+)]
+pub(crate) struct Args {
+    /// List the experiments, and run none
+    #[arg(long)]
+    pub(crate) list: bool,
+
     /// The experiment.
     #[command(subcommand)]
-    pub(crate) experiment: Experiment,
+    pub(crate) experiment: Option<Experiment>,
 }
 
 /// The experiment.
@@ -144,14 +153,14 @@ pub(crate) enum Experiment {
     Unix(UnixArgs),
 }
 
-/// What `mbuma lab all` takes.
+/// What `cargo lab all` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab all                                  about 20 minutes; then open report/index.html
-  mbuma lab all --effort quick --out try         seconds: does everything run here?
-  mbuma lab all --only refs,epair --out some
-  mbuma lab all --from report/results.jsonl      the page again, from what was saved
+  cargo lab all                                  about 20 minutes; then open report/index.html
+  cargo lab all --effort quick --out try         seconds: does everything run here?
+  cargo lab all --only refs,epair --out some
+  cargo lab all --from report/results.jsonl      the page again, from what was saved
 
 Let nothing else run meanwhile, and build with --release: figures of a busy machine are of that.")]
 pub(crate) struct AllArgs {
@@ -223,20 +232,20 @@ pub(crate) struct Common {
     pub(crate) list: bool,
 }
 
-/// What `mbuma lab alloc` takes.
+/// What `cargo lab alloc` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab alloc --list                         the cases and the designs
-  mbuma lab alloc --case pair,batch64 --size 256
-  mbuma lab alloc --design mbuma-rseq,jemalloc --json | jq .
-  mbuma lab alloc --plot pictures
+  cargo lab alloc --list                         the cases and the designs
+  cargo lab alloc --case pair,batch64 --size 256
+  cargo lab alloc --design mbuma-rseq,jemalloc --json | jq .
+  cargo lab alloc --plot pictures
 
 A reading of prodcons, threads32 or purge-dip in which another program took a CPU is taken
 again, some times; the note says how many stayed disturbed. The spike is run once for each 11
 rounds.
 
-The allocators of others are built in by `cargo run --release --features peers -- lab alloc`;
+The allocators of others are built in by `cargo lab-peers alloc`;
 DPDK's is found when the program runs, if libdpdk-dev is installed. malloc of glibc differs from
 one process to the next by 2 or 3 times at 2048 bytes: run it several times before you believe a
 figure of its.")]
@@ -262,14 +271,14 @@ pub(crate) struct AllocArgs {
     pub(crate) child: Option<String>,
 }
 
-/// What `mbuma lab sizes` takes.
+/// What `cargo lab sizes` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab sizes                                packets made up: many small, many full, few between
+  cargo lab sizes                                packets made up: many small, many full, few between
   tcpdump -i eth0 -c 100000 -s 96 -w eth0.pcap   your own; lengths are all that is taken
-  mbuma lab sizes --trace eth0.pcap --plot pictures
-  mbuma lab sizes --queue 4096 --json | jq .
+  cargo lab sizes --trace eth0.pcap --plot pictures
+  cargo lab sizes --queue 4096 --json | jq .
 
 Nothing here is a time: the same packets give the same figures on every machine.")]
 pub(crate) struct SizesArgs {
@@ -298,14 +307,14 @@ pub(crate) struct SizesArgs {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// What `mbuma lab refs` takes.
+/// What `cargo lab refs` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab refs --list                          the cases and the designs
-  mbuma lab refs --case two-different,splice
-  mbuma lab refs --design mbuma,ring,leader --json | jq .
-  mbuma lab refs --plot pictures
+  cargo lab refs --list                          the cases and the designs
+  cargo lab refs --case two-different,splice
+  cargo lab refs --design mbuma,ring,leader --json | jq .
+  cargo lab refs --plot pictures
 
 A share is an mbuf of its own, but for arc and bytes: compare those with what they leave out.
 `counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that nothing
@@ -316,13 +325,13 @@ pub(crate) struct RefsArgs {
     pub(crate) common: Common,
 }
 
-/// What `mbuma lab giant` takes.
+/// What `cargo lab giant` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab giant --list                         the cases and the designs
-  mbuma lab giant --case mysql --reps 31
-  mbuma lab giant --design mp,giant --json | jq .
+  cargo lab giant --list                         the cases and the designs
+  cargo lab giant --case mysql --reps 31
+  cargo lab giant --design mp,giant --json | jq .
 
 FreeBSD saw two CPUs do 1.07 times the queries of one under Giant and 1.42 times without, 30 to
 40 % from removing it, and no change on loopback TCP and UDP, whose packets went to another
@@ -338,13 +347,13 @@ pub(crate) struct GiantArgs {
     pub(crate) queries: usize,
 }
 
-/// What `mbuma lab netisr` takes.
+/// What `cargo lab netisr` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab netisr --list                        the cases and the designs
-  mbuma lab netisr --case udp-rr-epair,tcp-rr-epair
-  mbuma lab netisr --workers 2 --design direct,deferred --json | jq .
+  cargo lab netisr --list                        the cases and the designs
+  cargo lab netisr --case udp-rr-epair,tcp-rr-epair
+  cargo lab netisr --workers 2 --design direct,deferred --json | jq .
 
 `moved` is the part of the packets that were queued for another CPU than the one that brought
 them in. Packets to ourselves are always queued; directly dispatched ones are then handled by
@@ -358,17 +367,17 @@ pub(crate) struct NetisrArgs {
     pub(crate) workers: Vec<usize>,
 }
 
-/// What `mbuma lab extpgs` takes.
+/// What `cargo lab extpgs` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab extpgs --list                        the cases and the designs
-  mbuma lab extpgs --case saved,mbufs
-  mbuma lab extpgs --records 40000 --reps 31 --json | jq .
+  cargo lab extpgs --list                        the cases and the designs
+  cargo lab extpgs --case saved,mbufs
+  cargo lab extpgs --records 40000 --reps 31 --json | jq .
 
 Instructions and cache misses of one phase, where no counters are to be had:
   valgrind --tool=callgrind --cache-sim=yes --collect-atstart=no --toggle-collect='*walk_all*' \\
-    mbuma lab extpgs --design inline --records 2000 --reps 1")]
+    cargo lab extpgs --design inline --records 2000 --reps 1")]
 pub(crate) struct ExtpgsArgs {
     /// Only these cases
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -399,13 +408,13 @@ pub(crate) struct ExtpgsArgs {
     pub(crate) list: bool,
 }
 
-/// What `mbuma lab epair` takes.
+/// What `cargo lab epair` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab epair --list                         the cases and the designs
-  mbuma lab epair --case waits --wakeups 1000000
-  mbuma lab epair --case http,stream --design mbuma,two-rings-flags --json | jq .
+  cargo lab epair --list                         the cases and the designs
+  cargo lab epair --case waits --wakeups 1000000
+  cargo lab epair --case http,stream --design mbuma,two-rings-flags --json | jq .
 
 The case `programs` needs /dev/net/tun, the right to make namespaces, curl, and nginx or python3.")]
 pub(crate) struct EpairArgs {
@@ -425,14 +434,14 @@ pub(crate) struct EpairArgs {
     pub(crate) child: Option<String>,
 }
 
-/// What `mbuma lab run` takes.
+/// What `cargo lab run` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab run                                  about two minutes
-  mbuma lab run --list                           the cases and the designs
-  mbuma lab run --case up1,down1 --mtu 1500
-  mbuma lab run --design mbuma,pasta --reps 11 --seconds-per-case 11 --json | jq .
+  cargo build --release && cargo lab run         about two minutes
+  cargo lab run --list                           the cases and the designs
+  cargo lab run --case up1,down1 --mtu 1500
+  cargo lab run --design mbuma,pasta --reps 11 --seconds-per-case 11 --json | jq .
 
 It needs /dev/net/tun, the right to make namespaces (root has it, and users where the system lets
 them make user namespaces), unshare, nsenter, setpriv and ip. All is done in namespaces of its own,
@@ -445,19 +454,23 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 65_520)]
     pub(crate) mtu: u16,
 
+    /// The tool to measure [default: the `mbuma` that was built beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tool: Option<PathBuf>,
+
     /// A part of the experiment that another mbuma has started this one for: each is in a namespace of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
 }
 
-/// What `mbuma lab stream` takes.
+/// What `cargo lab stream` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab stream --list                        the cases and the designs
-  mbuma lab stream --case stream-1500-one,stream-1500-two --seconds-per-case 10
-  mbuma lab stream --design mbuma,mbuma-sums,smoltcp --json | jq .
-  mbuma lab stream --peers DIR                   where the peers' programs were built
+  cargo lab stream --list                        the cases and the designs
+  cargo lab stream --case stream-1500-one,stream-1500-two --seconds-per-case 10
+  cargo lab stream --design mbuma,mbuma-sums,smoltcp --json | jq .
+  cargo lab stream --peers DIR                   where the peers' programs were built
 
 Peers are programs, which are looked for in DIR/bin and DIR/target/release; kernel-veth needs
 the right to make namespaces, and ip.")]
@@ -474,13 +487,13 @@ pub(crate) struct StreamArgs {
     pub(crate) bench: Vec<String>,
 }
 
-/// What `mbuma lab unix` takes.
+/// What `cargo lab unix` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  mbuma lab unix --list                          the cases and the designs
-  mbuma lab unix --case pp1,pp11 --seconds-per-case 10
-  mbuma lab unix --design mbuma,kernel --json | jq .")]
+  cargo lab unix --list                          the cases and the designs
+  cargo lab unix --case pp1,pp11 --seconds-per-case 10
+  cargo lab unix --design mbuma,kernel --json | jq .")]
 pub(crate) struct UnixArgs {
     #[command(flatten)]
     pub(crate) common: Common,

@@ -12,6 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod mount;
 pub(crate) mod namespace;
 pub(crate) mod netdev;
+mod netlink;
 pub(crate) mod process;
 pub(crate) mod scm;
 pub(crate) mod signal;

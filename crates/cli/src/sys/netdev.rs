@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
-use super::cvt;
+use super::{cvt, netlink};
 
 /// A socket to hand interface requests to.
 pub(crate) struct Control(OwnedFd);
@@ -37,6 +37,16 @@ impl Control {
         let mut req = request(name)?;
         req.ifr_ifru.ifru_mtu = mtu.into();
         self.ioctl(libc::SIOCSIFMTU, &mut req)
+    }
+
+    /// Sets how many packets may wait in each of the interface's transmit queues. By netlink, because the ioctl for it asks
+    /// for privileges in the host's user namespace.
+    pub(crate) fn set_tx_queue_len(&self, name: &str, packets: u32) -> io::Result<()> {
+        let mut req = request(name)?;
+        self.ioctl(libc::SIOCGIFINDEX, &mut req)?;
+        // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote this member of the union.
+        let index = unsafe { req.ifr_ifru.ifru_ifindex };
+        netlink::set_link(index, libc::IFLA_TXQLEN, packets)
     }
 
     /// Gives an interface its address and prefix.

@@ -498,3 +498,32 @@ fn many_guests_are_apart() {
         assert_eq!(one.finish().good(), "100000");
     }
 }
+
+#[test]
+fn a_burst_of_packets_waits_in_the_interface() {
+    // Breaks if the TAP's queue is short: then the guest's kernel drops SYNs of a program that opens a thousand
+    // connections at once, and they come a second late.
+    needs!(guests(), programs(&["python3"]));
+    let source = "
+import socket
+socket.create_connection(('10.0.2.2', 80)).close()  # the neighbour is known from here on
+print('ready')
+input()
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+for _ in range(4000):
+    s.sendto(b'x', ('10.0.2.2', 9))
+fields = [l.split() for l in open('/proc/net/dev') if 'tap0' in l][0]
+print('dropped', fields[12])
+";
+    // The caller has no right to more than net.core.wmem_max, so that each packet needs room in the socket's buffer.
+    let mut running = Running::start(mbuma_python(&["--workers", "1"], source, &[]));
+    running.wait_for("ready");
+    // The stack reads nothing meanwhile.
+    running.signal("STOP");
+    running.say("");
+    let dropped = running.wait_for("dropped");
+    running.signal("CONT");
+    assert_eq!(dropped, "0");
+    running.finish().good();
+}

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::shared::Shared;
 use super::table::{Kind, Token};
 use crate::args::Publish;
 use crate::errors::Error;
+use crate::sys::socket;
 
 /// How long to wait for a descriptor when there is none left. Clients wait in the kernel's queue.
 const DESCRIPTOR_WAIT: Duration = Duration::from_millis(100);
@@ -43,6 +45,8 @@ impl Listener {
     ) -> Result<Listener, Error> {
         let token = Token::nth(Kind::Listener, index);
         let bound = TcpListener::bind(publish.host).and_then(|listener| {
+            // The standard library asks for 128, and the kernel drops the SYNs of further clients.
+            socket::listen_max(listener.as_fd())?;
             listener.set_nonblocking(true)?;
             shared.poller.add_alarm(&listener, token)?;
             Ok(listener)

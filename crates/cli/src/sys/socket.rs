@@ -61,6 +61,13 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> 
     }
 }
 
+/// Lets as many clients wait to be accepted as the system allows (net.core.somaxconn). The socket may be listening.
+pub(crate) fn listen_max(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes two numbers and touches no memory.
+    cvt(unsafe { libc::listen(fd.as_raw_fd(), libc::c_int::MAX) })?;
+    Ok(())
+}
+
 /// Makes closing a TCP socket a reset.
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     let linger = libc::linger {

@@ -1,7 +1,7 @@
 //! Servers in the guest that the host reaches through `--publish`.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, UdpSocket};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::common::needs::{guests, programs};
@@ -111,6 +111,32 @@ fn a_published_port_that_nobody_serves_is_reset() {
     let read = connect(port).and_then(|mut stream| stream.read(&mut [0]));
     assert_eq!(read.map_err(|e| e.kind()), Err(ErrorKind::ConnectionReset));
     running.say("");
+    running.finish().good();
+}
+
+#[test]
+fn hundreds_of_clients_may_wait_at_once() {
+    // Breaks if the listener's backlog is small: then the kernel drops the SYNs of clients that come while the gateway
+    // is busy, and they try again after a second.
+    needs!(guests(), programs(&["python3"]));
+    let port = closed_port();
+    let source = "
+import socket
+l = socket.create_server(('0.0.0.0', 7), backlog=4096)
+print('listening')
+for _ in range(600):
+    l.accept()[0].close()
+";
+    let published = format!("{port}:7");
+    let running = Running::start(mbuma_python(&["--publish", &published], source, &[]));
+    running.wait_for("listening");
+    // The gateway accepts no client meanwhile.
+    running.signal("STOP");
+    let to = (std::net::Ipv4Addr::LOCALHOST, port).into();
+    let connect = |_| TcpStream::connect_timeout(&to, Duration::from_millis(900)).ok();
+    let clients: Vec<_> = (0..600).map_while(connect).collect();
+    running.signal("CONT");
+    assert_eq!(clients.len(), 600);
     running.finish().good();
 }
 

@@ -1,6 +1,8 @@
-//! What lints can't see: crates use only those above them, `unsafe` stays where DESIGN allows it,
-//! and texts hold no leftovers.
+//! What lints can't see: crates use only those above them, `unsafe` stays where DESIGN allows it, texts hold no leftovers and
+//! state the figures that the code has, and the tool links no more packages than it should.
 
+mod figures;
+mod packages;
 mod types;
 mod words;
 
@@ -52,6 +54,8 @@ pub(crate) fn run() -> bool {
         "CHANGELOG.md",
         "CONTRIBUTING.md",
     ];
+    figures::check(&mut complaints, &texts);
+    packages::check(&mut complaints);
     files.extend(texts.map(PathBuf::from));
     words::check(&mut complaints, &files);
     complaints.iter().for_each(|c| println!("{c}"));

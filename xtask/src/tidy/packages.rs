@@ -1,0 +1,54 @@
+//! How many packages of others the tool links: each is built before a first command runs, and each is trusted.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+
+/// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency.
+const EXTERNAL_MAX: usize = 45;
+
+/// Counts the packages of the tool, and complains if there are too many.
+pub(super) fn check(complaints: &mut Vec<String>) {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let tree = Command::new(cargo)
+        .args([
+            "tree", "--locked", "-p", "cli", "-e", "normal", "--prefix", "none",
+        ])
+        .output();
+    let tree = match tree {
+        Ok(tree) if tree.status.success() => String::from_utf8_lossy(&tree.stdout).into_owned(),
+        Ok(tree) => return complaints.push(String::from_utf8_lossy(&tree.stderr).into_owned()),
+        Err(e) => return complaints.push(format!("can't run cargo: {e}")),
+    };
+    let external = external(&tree);
+    println!("{} external packages in the tool", external.len());
+    if external.len() > EXTERNAL_MAX {
+        let all: Vec<_> = external.into_iter().collect();
+        complaints.push(format!(
+            "the tool links {} external packages, {EXTERNAL_MAX} may be: {}",
+            all.len(),
+            all.join(", ")
+        ));
+    }
+}
+
+/// Names and versions of the packages in cargo's list that have no path in this tree.
+fn external(tree: &str) -> BTreeSet<String> {
+    let is_external = |line: &&str| !line.is_empty() && !line.contains("(/");
+    let named = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    tree.lines().filter(is_external).map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::external;
+
+    #[test]
+    fn a_package_counts_once_and_ours_do_not() {
+        // Breaks if a repeated line counts twice, or a crate of this workspace counts.
+        let tree = "cli v0.1.0 (/src/crates/cli)\nsyn v2.0.1\nserde_derive v1.0.2 (proc-macro)\nsyn v2.0.1 (*)\n\
+                    kern v0.1.0 (/src/crates/kern) (*)\nsyn v3.0.0\n";
+        let names: Vec<_> = external(tree).into_iter().collect();
+        assert_eq!(names, ["serde_derive v1.0.2", "syn v2.0.1", "syn v3.0.0"]);
+    }
+}

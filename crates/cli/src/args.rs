@@ -40,8 +40,8 @@ const _: () = assert!(WORKERS_MAX as usize <= crate::sys::scm::FDS_MAX);
 #[command(
     name = "mbuma",
     version,
-    max_term_width = 100,
-    disable_help_subcommand = true
+    propagate_version = true,
+    max_term_width = 100
 )]
 pub(crate) struct Args {
     /// What to do.
@@ -169,8 +169,8 @@ pub(crate) struct NetOpts {
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
     pub(crate) publish: Vec<Publish>,
 
-    /// Write every frame to FILE as pcapng, which Wireshark opens
-    #[arg(long, value_name = "FILE")]
+    /// Write every frame to FILE, a file or a FIFO, as pcapng, which Wireshark opens
+    #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) pcap: Option<PathBuf>,
 
     /// The interface's MTU, 576 to 65521
@@ -313,6 +313,16 @@ fn target(text: &str) -> Result<Target, String> {
     match text.parse() {
         Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
         _ => Err("no process has such a number".to_owned()),
+    }
+}
+
+/// A file to capture into.
+fn capture_path(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => {
+            Err("standard output is COMMAND's: name a file or a FIFO, or /dev/stdout".to_owned())
+        }
+        path => Ok(PathBuf::from(path)),
     }
 }
 

@@ -13,6 +13,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Publish;
+use crate::sys::process;
 use crate::sys::tap::DEV_NET_TUN;
 
 /// Bad options; clap exits with this too.
@@ -229,12 +230,16 @@ impl Failure {
     fn hint(&self) -> String {
         match (self.step, self.errno) {
             (Step::OpenTun, libc::ENOENT | libc::ENODEV | libc::ENXIO) => lines(&[
-                "the kernel's TUN/TAP driver is not there: `modprobe tun` as root loads it",
+                &format!(
+                    "the kernel's TUN/TAP driver is not there: `modprobe tun`{} loads it",
+                    as_root()
+                ),
                 "in a container: start it with `--device /dev/net/tun`",
             ]),
             (Step::OpenTun, libc::EACCES) => lines(&[
                 &format!(
-                    "{DEV_NET_TUN} admits only some users here: `chmod 666 {DEV_NET_TUN}` as root opens it,"
+                    "{DEV_NET_TUN} admits only some users here: `chmod 666 {DEV_NET_TUN}`{} opens it,",
+                    as_root()
                 ),
                 "and a udev rule keeps it open: KERNEL==\"tun\", MODE=\"0666\"",
                 "(it is safe: without privileges over a network namespace the device does nothing)",
@@ -252,7 +257,10 @@ impl Failure {
             (
                 Step::FindNamespace | Step::EnterUserNamespace | Step::EnterNetNamespace,
                 libc::EACCES | libc::EPERM,
-            ) => lines(&["run mbuma as the user who made the namespace, or as root"]),
+            ) => lines(&[match process::ids().0 {
+                0 => "even root may not enter it from here: run mbuma outside of this container",
+                _ => "run mbuma as the user that made the namespace, or as root",
+            }]),
             (Step::FindNamespace | Step::EnterNetNamespace, libc::EINVAL | libc::ENOTTY) => {
                 lines(&[
                     "that file is no network namespace: it takes one like /run/netns/NAME or /proc/PID/ns/net",
@@ -272,6 +280,14 @@ fn reason(e: &io::Error) -> String {
     match text.rfind(" (os error") {
         Some(end) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+/// Told to users that are not root already.
+fn as_root() -> &'static str {
+    match process::ids().0 {
+        0 => "",
+        _ => " as root",
     }
 }
 
@@ -299,7 +315,8 @@ fn namespace_hint() -> String {
         let value = value.trim();
         let _ = write!(hint, "\n    {name} = {value}");
         if forbids(value, allows) {
-            let _ = write!(hint, "  <- `sysctl -w {name}={allows}` as root allows it");
+            let root = as_root();
+            let _ = write!(hint, "  <- `sysctl -w {name}={allows}`{root} allows it");
         }
     }
     hint + &lines(&[

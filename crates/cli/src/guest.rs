@@ -13,7 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use wire::MacAddr;
 
 use crate::errors::{Failure, Step};
 use crate::idmap;
@@ -57,6 +58,7 @@ pub(crate) struct GuestEnd {
     /// What the guest calls the interface.
     pub(crate) ifname: String,
     /// The guest's Ethernet address.
+    #[serde(serialize_with = "mac_text")]
     pub(crate) mac: [u8; 6],
     /// The guest's address.
     pub(crate) addr: Ipv4Addr,
@@ -66,6 +68,11 @@ pub(crate) struct GuestEnd {
     pub(crate) gateway: Ipv4Addr,
     /// Where the guest asks for names: the stack too.
     pub(crate) dns: Ipv4Addr,
+}
+
+/// An Ethernet address as people and programs write it.
+fn mac_text<S: Serializer>(mac: &[u8; 6], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&MacAddr(*mac))
 }
 
 impl GuestEnd {

@@ -14,6 +14,7 @@ pub(crate) mod request;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::Duration;
 
 use crate::args::netstat::NetstatArgs;
@@ -28,9 +29,25 @@ const ANSWER_MAX: u64 = 64 << 20;
 /// Characters of a command line that a list shows.
 const COMMAND_MAX: usize = 60;
 
-/// Asks, prints, and gives the status to exit with.
+/// Asks, prints, and gives the status to exit with. With `-w` it does so again and again.
 pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
-    let Instance { pid, stream } = choose(instances::find(), args.pid)?;
+    let first = choose(instances::find(), args.pid)?;
+    let pid = first.pid;
+    let mut is_read = show(first, args)?;
+    while let (Some(seconds), true) = (args.wait, is_read) {
+        thread::sleep(Duration::from_secs(seconds.into()));
+        let found = instances::find().instances;
+        let Some(instance) = found.into_iter().find(|i| i.pid == pid) else {
+            break;
+        };
+        is_read = (args.json || print("\n")?) && show(instance, args)?;
+    }
+    Ok(0)
+}
+
+/// Asks one instance once, and prints the answer; false if no process reads on.
+fn show(instance: Instance, args: &NetstatArgs) -> Result<bool, Error> {
+    let Instance { pid, stream } = instance;
     let answered = stream.and_then(|stream| ask(stream, &wanted(args)));
     let answer = answered.map_err(|e| Error::Netstat(no_answer(pid, &e)))?;
     match request::read_answer(&answer) {
@@ -148,11 +165,13 @@ fn printable(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Prints to the end, or until nobody reads on.
-fn print(text: &str) -> Result<u8, Error> {
+/// Prints; false if no process reads on.
+fn print(text: &str) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("printing the answer")(e)),
-        _ => Ok(0),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        printed => printed
+            .map(|()| true)
+            .map_err(Error::io("printing the answer")),
     }
 }

@@ -11,14 +11,15 @@ Examples:
   mbuma netstat 4711 -a            the connections of this one of several
   mbuma netstat -m -z              buffers, then the zones that they come from
   mbuma netstat -s --json | jq '.protocols.drops'
+  mbuma netstat -a -w 1            the connections, again each second, until Ctrl-C
   mbuma netstat --locks            which lock was waited for, how long, and who has it now
 
 An mbuma whose loop hangs cannot answer, and netstat gives it up after 2 seconds. It still takes a
 signal: `kill -s RTMIN+1 PID`, from a shell, has it print what --locks shows on its standard error.
 
 Exit status:
-  0; 1 if no mbuma runs, or the one that was asked does not answer; 2 if several run and PID does
-  not say which, or for a mistake in the options.")]
+  0, with -w also when the mbuma that is asked has ended; 1 if no mbuma runs, or the one that was
+  asked does not answer; 2 if several run and PID does not say which, or for a mistake in the options.")]
 pub(crate) struct NetstatArgs {
     /// The `mbuma run` or `mbuma attach` that is meant, by its process number
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -48,7 +49,11 @@ pub(crate) struct NetstatArgs {
     #[arg(long)]
     pub(crate) locks: bool,
 
-    /// One JSON document instead of text
+    /// Print again each SECONDS, until the mbuma that is asked ends
+    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) wait: Option<u32>,
+
+    /// One JSON document, on one line, instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }

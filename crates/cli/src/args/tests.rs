@@ -108,3 +108,18 @@ fn digits_are_a_process() {
     );
     assert!(target("0").is_err() && target("99999999999").is_err());
 }
+
+#[test]
+fn help_and_version_are_answered_everywhere() {
+    // Breaks if `mbuma help` or `mbuma run --version` is taken for a mistake.
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    for (words, answer) in [
+        ("mbuma help", DisplayHelp),
+        ("mbuma help run", DisplayHelp),
+        ("mbuma run --version", DisplayVersion),
+        ("mbuma netstat --version", DisplayVersion),
+    ] {
+        let refused = Args::try_parse_from(words.split(' ')).map_err(|e| e.kind());
+        assert_eq!(refused.map(drop), Err(answer), "{words}");
+    }
+}

@@ -11,6 +11,7 @@ use mbuma::{GiantStats, StackStats, TcpStats};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use crate::args::Publish;
 use crate::guest::GuestEnd;
 use crate::sys::tap::Offloads;
 
@@ -151,6 +152,8 @@ pub(super) struct Figures {
     pub(super) gauges: Gauges,
     /// Workers that were asked for.
     pub(super) workers_asked: usize,
+    /// Ports of the host that lead into the guest.
+    pub(super) published: Vec<Publish>,
     /// Each worker that there is: one a queue of the TAP.
     pub(super) workers: Vec<Load>,
     /// Packets that the stack took in, and those of them that reached whom they were for.
@@ -247,6 +250,7 @@ pub(super) struct Fixed {
     pub(super) mtu: u16,
     pub(super) offloads: Offloads,
     pub(super) workers_asked: usize,
+    pub(super) published: Vec<Publish>,
 }
 
 impl Figures {
@@ -271,6 +275,7 @@ impl Figures {
             counters,
             gauges,
             workers_asked: fixed.workers_asked,
+            published: fixed.published.clone(),
             workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,
             packets_delivered: stack.delivered,

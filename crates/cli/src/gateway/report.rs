@@ -107,6 +107,7 @@ fn overview(figures: &Figures) -> String {
     format!(
         "mbuma {}: up {}, MTU {}{}\n\
          guest: {} on {}, gateway {}, name server {}\n\
+         {}\
          connections: {} now; {} from the guest, {} from clients, {} refused\n\
          TCP: {} guest to host, {} host to guest; {} segments sent again, {} timeouts\n\
          UDP: {} flows now, {} in all; {} datagrams guest to host, {} host to guest, {} lost\n\
@@ -121,6 +122,7 @@ fn overview(figures: &Figures) -> String {
         guest.ifname,
         guest.gateway,
         guest.dns,
+        published(figures),
         g.connections_active,
         c.connections_out,
         c.connections_in,
@@ -139,6 +141,12 @@ fn overview(figures: &Figures) -> String {
         buffers("bytes_used"),
         buffers("bytes_total"),
     )
+}
+
+/// A line for each published port.
+fn published(figures: &Figures) -> String {
+    let lines = figures.published.iter();
+    lines.map(|port| format!("published: {port}\n")).collect()
 }
 
 /// What this build checks, which it pays for.

@@ -82,6 +82,7 @@ pub(super) fn start(
         mtu: guest.mtu,
         offloads: guest.offloads,
         workers_asked: opts.workers(),
+        published: opts.publish.clone(),
     };
     let index = attach(&stack, guest, opts, &clock)?;
     workers(all, index, fixed, opts, crew, &clock)
@@ -171,7 +172,7 @@ fn attach(
     let taps = taps.map(|fd| Tap::from_fd(fd, options, stack.pool()));
     let queues = match &opts.pcap {
         None => taps.map(|tap| Arc::new(tap) as Arc<dyn Device>).collect(),
-        Some(path) => captured(taps, path, clock)?,
+        Some(path) => captured(taps, &config.name, path, clock)?,
     };
     Ok(stack.attach_queues(queues, config))
 }
@@ -193,6 +194,7 @@ fn interface(ends: &GuestEnd) -> IfConfig {
 /// Writes every frame of all queues to one file as well.
 fn captured(
     mut taps: impl Iterator<Item = Tap>,
+    name: &str,
     path: &Path,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Device>>, Error> {
@@ -201,7 +203,7 @@ fn captured(
     let Some(first) = taps.next() else {
         return Ok(Vec::new());
     };
-    let first = Capture::new(first, file, Arc::clone(clock), epoch(&**clock));
+    let first = Capture::new(first, name, file, Arc::clone(clock), epoch(&**clock));
     let first = first.map_err(Error::io(&doing))?;
     let others: Vec<_> = taps.map(|tap| first.with_queue(tap)).collect();
     let all = std::iter::once(first).chain(others);

@@ -398,3 +398,29 @@ fn fifo(home: &Home) -> (String, File) {
     let both = OpenOptions::new().read(true).write(true).open(&path);
     (path, both.expect("a pipe can be opened"))
 }
+
+#[test]
+fn an_interval_and_published_ports_are_shown() {
+    // Breaks if -w prints only once or outlives the mbuma that it asks, if published ports are missing, or if programs read
+    // the Ethernet address as a list of numbers.
+    needs!(guests());
+    let home = Home::new();
+    let port = crate::common::server::closed_port();
+    let published = format!("{port}:80");
+    let running = home.start(&["--publish", &published], "");
+    let text = home.ask(&running, &[]);
+    let line = format!("published: 127.0.0.1:{port}:80\n");
+    assert!(text.contains(&line), "{text}");
+    let json: Value = serde_json::from_str(&home.ask(&running, &["--json"])).expect("JSON");
+    let mac = json["overview"]["guest"]["mac"]
+        .as_str()
+        .unwrap_or_default();
+    assert_eq!(mac.split(':').count(), 6, "{json}");
+
+    let pid = running.id().to_string();
+    let watching = Running::start(home.mbuma(&["netstat", &pid, "-w", "1", "--json"]));
+    let documents = || watching.output().lines().count();
+    wait_until("a second document", || documents() >= 2);
+    running.finish().good();
+    watching.finish().good();
+}

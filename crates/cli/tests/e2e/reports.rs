@@ -144,6 +144,7 @@ fn block_types(mut bytes: &[u8]) -> Vec<u32> {
     let mut types = Vec::new();
     while !bytes.is_empty() {
         let len = word(bytes, 4) as usize;
+        assert!(len <= bytes.len(), "the capture ends within a block");
         assert_eq!(word(bytes, len - 4) as usize, len);
         types.push(word(bytes, 0));
         bytes = &bytes[len..];
@@ -179,6 +180,14 @@ fn a_capture_that_cannot_be_written_is_told() {
     let ended = Running::start(mbuma(&options, "echo started")).finish();
     assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
     assert!(ended.err.contains("/nowhere/out.pcapng"), "{ended:#?}");
+}
+
+#[test]
+fn a_capture_does_not_mix_with_the_commands_output() {
+    // Breaks if `--pcap -` makes a file called `-`, or writes blocks among COMMAND's lines.
+    let ended = Running::start(mbuma(&["--pcap", "-"], "echo started")).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(2), ""), "{ended:#?}");
+    assert!(ended.err.contains("/dev/stdout"), "{ended:#?}");
 }
 
 #[test]
@@ -220,6 +229,8 @@ fn a_capture_that_grows_too_large_ends_alone() {
         1,
         "{ended:#?}"
     );
+    let kinds = block_types(&fs::read(&path).expect("the capture"));
+    assert!(kinds.len() > 2, "{kinds:x?}");
 }
 
 #[test]

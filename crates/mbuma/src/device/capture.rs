@@ -67,13 +67,15 @@ enum Direction {
 }
 
 impl<D: Device> Capture<D> {
-    /// Captures what passes through `device` into `writer`, stamped by `clock`; `epoch` is the time of
-    /// day (since 1970) at which that clock read zero.
+    /// Captures what passes through `device`, an interface called `name`, into `writer`. Frames are stamped by `clock`;
+    /// `epoch` is the time of day (since 1970) at which that clock read zero. The capture flushes the writer behind whole
+    /// blocks only.
     ///
     /// # Errors
     /// The file's header could not be written.
     pub fn new(
         device: D,
+        name: &str,
         writer: impl Write + Send + 'static,
         clock: Arc<dyn Clock>,
         epoch: Duration,
@@ -83,7 +85,10 @@ impl<D: Device> Capture<D> {
         let interface = InterfaceDescriptionBlock {
             linktype: DataLink::ETHERNET,
             snaplen: 0,
-            options: vec![InterfaceDescriptionOption::IfTsResol(TSRESOL_NANOSECONDS)],
+            options: vec![
+                InterfaceDescriptionOption::IfName(name.into()),
+                InterfaceDescriptionOption::IfTsResol(TSRESOL_NANOSECONDS),
+            ],
         };
         writer.write_pcapng_block(interface).map_err(to_io)?;
         writer.get_mut().flush()?;

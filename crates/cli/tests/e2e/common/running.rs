@@ -93,6 +93,11 @@ impl Running {
         self.err.text()
     }
 
+    /// What it has printed so far.
+    pub(crate) fn output(&self) -> String {
+        self.out.text()
+    }
+
     /// Waits until it has printed a line that begins with `word`, and gives the rest of that line.
     pub(crate) fn wait_for(&self, word: &str) -> String {
         let found = self.out.wait(|text, _| {

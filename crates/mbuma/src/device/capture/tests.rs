@@ -43,7 +43,7 @@ fn both_directions_are_written_down() {
     let clock = Arc::new(VirtualClock::new(Time::from_nanos(1_000_000_001)));
     let disk = Disk(Arc::default(), usize::MAX);
     let (inner, peer) = Pipe::pair(Capabilities::plain(1500));
-    let capture = Capture::new(inner, disk.clone(), clock.clone(), EPOCH).unwrap();
+    let capture = Capture::new(inner, "tap0", disk.clone(), clock.clone(), EPOCH).unwrap();
     let long = vec![7; 60_001];
     peer.transmit(&mut one(&pool, b"inward")).unwrap();
     let mut rx = Mbufq::new();
@@ -70,7 +70,10 @@ fn both_directions_are_written_down() {
         (at + Duration::from_nanos(5), 60_001, long, flags(2))
     );
     assert_eq!(seen.len(), 2);
-    assert_eq!(reader.interfaces()[0].linktype, DataLink::ETHERNET);
+    let interface = &reader.interfaces()[0];
+    assert_eq!(interface.linktype, DataLink::ETHERNET);
+    let name = InterfaceDescriptionOption::IfName("tap0".into());
+    assert!(interface.options.contains(&name));
     drop((capture, peer, rx));
     assert_eq!(pool.live(), Live::NONE);
 }
@@ -82,7 +85,7 @@ fn full_disk_stops_only_the_capture() {
     let clock = Arc::new(VirtualClock::new(Time::ZERO));
     let (inner, peer) = Pipe::pair(Capabilities::plain(1500));
     let disk = Disk(Arc::default(), 400);
-    let capture = Capture::new(inner, disk, clock, EPOCH).unwrap();
+    let capture = Capture::new(inner, "tap0", disk, clock, EPOCH).unwrap();
     for _ in 0..10 {
         capture.transmit(&mut one(&pool, &[1; 200])).unwrap();
     }

@@ -161,18 +161,18 @@ impl Saved {
 fn summary(results: &Results, index: &Path) -> String {
     let mut text = String::new();
     for section in &results.sections {
-        for claim in section.experiment.claims() {
-            let name = section.experiment.name();
-            let line = match judged(section, claim) {
-                Some(found) => format!(
-                    "{:<8}  {name:<7} {}; here: {}",
-                    found.verdict.words(),
-                    claim.figure,
-                    found.here
-                ),
-                None => continue,
+        // An experiment that was not asked for has nothing to say.
+        let claims = section
+            .ended
+            .iter()
+            .flat_map(|_| section.experiment.claims());
+        for claim in claims {
+            let (verdict, here) = match judged(section, claim) {
+                Some(found) => (found.verdict.words(), found.here),
+                None => ("not measured", section.why_unjudged()),
             };
-            let _ = writeln!(text, "{line}");
+            let (name, figure) = (section.experiment.name(), claim.figure);
+            let _ = writeln!(text, "{verdict:<15}  {name:<7} {figure}; here: {here}");
         }
         if let Some(failed) = section
             .ended
@@ -181,7 +181,7 @@ fn summary(results: &Results, index: &Path) -> String {
         {
             let _ = writeln!(
                 text,
-                "{:<8}  {:<7} {failed}",
+                "{:<15}  {:<7} {failed}",
                 "failed",
                 section.experiment.name()
             );

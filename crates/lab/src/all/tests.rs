@@ -56,7 +56,33 @@ fn one_that_fails_ends_neither_the_run_nor_the_report() {
     let saved = Results::read(&out.0.join("results.jsonl")).expect("results");
     assert!(saved.sections.iter().all(|section| section.rows.len() == 1));
     let text = String::from_utf8(text).expect("text");
-    assert!(text.contains("failed    extpgs"), "{text}");
+    assert!(text.contains("failed           extpgs"), "{text}");
+}
+
+#[test]
+fn a_claim_about_nothing_is_not_measured() {
+    // Breaks when a claim holds because both sides have 0.0, as after a peer that failed.
+    for (one, other, verdict) in [("0.0", "0.0", "not measured"), ("2.0", "1.0", "holds")] {
+        let out = Scratch::new(&format!("nothing-{one}"));
+        let row = |case: &str, design: &str, median: &str| {
+            format!(
+                r#"echo '{{"experiment":"unix","case":"{case}","design":"{design}","unit":"x",'\
+                    '"median":{median},"n":3}}';"#
+            )
+        };
+        let both = |case| row(case, "mbuma", one) + &row(case, "kernel", other);
+        let script: String = ["pp1", "pp1-same", "pp1-cross"].map(both).concat();
+        let options = Options {
+            only: vec!["unix".to_owned()],
+            ..with_script(&script, &out)
+        };
+        let mut text = Vec::new();
+        run(&options, &mut text).expect("a run");
+        let text = String::from_utf8(text).expect("text");
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.starts_with(verdict), "{text}");
+        assert_eq!(report(&out).contains("verdict holds"), verdict == "holds");
+    }
 }
 
 #[test]

@@ -35,7 +35,9 @@ pub use programs::child;
 use crate::Error;
 use crate::harness::compare;
 use crate::harness::progress::Progress;
-use crate::harness::summary::Summary;
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
+use crate::harness::warmup;
 use histogram::Histogram;
 use options::Choice;
 use result::{Shown, bins, measured, times};
@@ -239,15 +241,28 @@ fn http(choice: &Choice, progress: &mut Progress) -> Shown {
 
 fn stream(choice: &Choice, progress: &mut Progress) -> Shown {
     let mut all = vec![Vec::new(); choice.designs.len()];
+    let mut warm = |&design: &Design| {
+        progress.say(&format!(
+            "{}: warming up {}",
+            Case::Stream.name(),
+            design.name()
+        ));
+        warmup::length_for(choice.effort.reading, |time| {
+            stream::run(design, 1500, time)
+        })
+    };
+    let times: Vec<Duration> = choice.designs.iter().map(&mut warm).collect();
     rounds(Case::Stream, choice, progress, |nth, design, _| {
-        all[nth].push(stream::run(design, 1500, choice.effort.reading));
+        all[nth].push(Reading {
+            ns: stream::run(design, 1500, times[nth]),
+            xcore_ns: None,
+            disturbed: false,
+        });
     });
     let mut shown = Shown::default();
     for (&design, speeds) in choice.designs.iter().zip(&all) {
         let record = result::empty(Case::Stream, design, "Gbit/s");
-        let summary = Summary::of(speeds.iter().copied());
-        // There is at least one round.
-        shown.records.extend(summary.map(|of| record.with(of)));
+        shown.records.extend(of_readings(&record, speeds));
     }
     shown
 }

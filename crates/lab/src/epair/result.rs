@@ -39,7 +39,8 @@ pub(crate) fn times(case: Case, design: Design, all: &Histogram, note: &str) -> 
     ];
     figures.map(|(measure, ns)| Record {
         measure: Some(measure),
-        median: Some(ns / 1e3),
+        // Of nothing there is no time.
+        median: (all.total() > 0).then_some(ns / 1e3),
         n: all.total() as usize,
         note: note.to_owned(),
         ..empty(case, design, "us")
@@ -57,7 +58,8 @@ pub(crate) fn measured(
 ) -> Record {
     Record {
         measure: Some(measure),
-        median: Some(count),
+        // None lost of none is no reading.
+        median: (n > 0.0).then_some(count),
         n: n as usize,
         ..empty(case, design, of)
     }

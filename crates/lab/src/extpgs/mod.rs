@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every round gives each design one turn: all its records are built, walked and freed, with caches that something else
-//! filled before each phase, because that is how a server with thousands of connections finds them. The first turn of
-//! each does not count: memory that was never used costs page faults.
+//! filled before each phase, because that is how a server with thousands of connections finds them. Turns
+//! count from when two agree: memory that was never used costs page faults.
 //!
 //! What to see: `inline` against `separate` is what the place of the list does, and nothing else differs between them;
 //! `mbuma` against `inline` is what our checks and types cost, and what its walk gains by fetching the next mbuf early.
@@ -30,7 +30,7 @@ pub use options::Options;
 use crate::error::written;
 use crate::harness::progress::Progress;
 use crate::harness::summary::Summary;
-use crate::harness::{compare, plot, sys, table};
+use crate::harness::{compare, plot, sys, table, warmup};
 use crate::{Error, Record};
 use catalog::{CATALOG, Case, Entry};
 use design::RECORD;
@@ -92,7 +92,7 @@ fn measure(options: &Options, choice: &Choice) -> Found {
     for &entry in &choice.entries {
         progress.say(&format!("extpgs: warming up {}", entry.name));
         let mut subject = (entry.make)(options.records);
-        subject.turn(&mut cold);
+        warmup::settle(|| subject.turn(&mut cold).total());
         let weight = subject.weigh();
         let turns = Vec::with_capacity(options.reps);
         found.push((

@@ -50,6 +50,13 @@ pub(crate) struct Turn {
     pub(crate) free: f64,
 }
 
+impl Turn {
+    /// All phases of a record.
+    pub(crate) fn total(self) -> f64 {
+        self.build + self.walk + self.free
+    }
+}
+
 /// What a design needs for a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weight {

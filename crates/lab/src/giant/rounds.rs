@@ -3,7 +3,8 @@
 //! Called by: `mod.rs`. Calls: `world.rs`, `load.rs`, `around.rs`.
 //!
 //! A run has a world of its own, on a thread that is bound to the CPUs that the run may have; threads that it starts
-//! inherit that. Round 0 warms up and is thrown away.
+//! inherit that. Before the rounds, each row finds how long its runs must be so that its start does not show
+//! ([`warmup`]).
 
 use super::around::{Around, Cost};
 use super::load::{self, Done};
@@ -11,7 +12,7 @@ use super::options::Choice;
 use super::world::World;
 use super::{Case, Design};
 use crate::harness::progress::Progress;
-use crate::harness::sys;
+use crate::harness::{sys, warmup};
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -29,11 +30,30 @@ pub(crate) struct Reading {
     pub(crate) cost: Cost,
 }
 
+impl Reading {
+    /// This, if anything was moved.
+    fn of_something(self) -> io::Result<Self> {
+        match self.throughput > 0.0 {
+            true => Ok(self),
+            false => Err(io::Error::other("no reading: nothing was moved")),
+        }
+    }
+}
+
 /// How much one run does: so many queries of each client, or for so long.
 #[derive(Clone, Copy)]
 struct Size {
     queries: usize,
     time: Duration,
+}
+
+impl Size {
+    /// As much more as `time` is longer.
+    fn lengthened(self, time: Duration) -> Self {
+        let times = time.as_secs_f64() / self.time.as_secs_f64();
+        let queries = ((self.queries as f64 * times) as usize).max(1);
+        Self { queries, time }
+    }
 }
 
 /// All readings of a design on so many CPUs: one a round, or why there is none.
@@ -70,8 +90,20 @@ pub(crate) fn measure(
     let designs = choice.designs.iter().filter(|design| design.is_in(case));
     let of_design = |&design: &Design| (1..=cpus.len()).map(move |n| row(design, n));
     let mut rows: Vec<Row> = designs.flat_map(of_design).collect();
-    for round in 0..=choice.effort.reps {
-        for row in &mut rows {
+    let mut sizes = Vec::new();
+    for row in &rows {
+        let (name, n) = (row.design.name(), row.cpus);
+        progress.say(&format!("{}: warming up {name} on {n} CPUs", case.name()));
+        let throughput = |time| {
+            let read = run(case, row.design, &cpus[..n], size.lengthened(time));
+            read.map(|reading| reading.throughput)
+        };
+        // One that fails says so in the rounds.
+        let time = warmup::lengthen(size.time, throughput).unwrap_or(size.time);
+        sizes.push(size.lengthened(time));
+    }
+    for round in 1..=choice.effort.reps {
+        for (row, &size) in rows.iter_mut().zip(&sizes) {
             progress.say(&format!(
                 "{}: round {round} of {}, {} on {} CPUs",
                 case.name(),
@@ -80,9 +112,8 @@ pub(crate) fn measure(
                 row.cpus
             ));
             let read = run(case, row.design, &cpus[..row.cpus], size);
-            if round > 0 {
-                row.readings.push(read.map_err(|e| e.to_string()));
-            }
+            let read = read.and_then(Reading::of_something);
+            row.readings.push(read.map_err(|e| e.to_string()));
         }
     }
     Measured { case, rows }

@@ -26,4 +26,5 @@ pub(crate) mod sys;
 pub(crate) mod table;
 #[allow(unsafe_code)]
 pub(crate) mod tap;
+pub(crate) mod warmup;
 pub(crate) mod xcore;

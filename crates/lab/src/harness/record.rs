@@ -2,7 +2,7 @@
 //!
 //! Called by: the experiments, which make them, and the three ways of showing them. Calls: serde.
 
-use super::rounds::Grouped;
+use super::rounds::{Grouped, Reading, by_mode};
 use super::summary::Summary;
 use serde::Serialize;
 
@@ -81,6 +81,26 @@ fn is_none(disturbed: &usize) -> bool {
     *disturbed == 0
 }
 
+/// Records of readings of a rate or a time, by the machine's mode. A reading of nothing is no reading; if there are no
+/// others, the one record says so and has no figures.
+pub(crate) fn of_readings(record: &Record, readings: &[Reading]) -> Vec<Record> {
+    let taken: Vec<Reading> = readings.iter().filter(|r| r.is_one()).copied().collect();
+    let missing = readings.len() - taken.len();
+    let mut record = record.clone();
+    if missing > 0 {
+        let comma = if record.note.is_empty() { "" } else { ", " };
+        record.note += &match taken.is_empty() {
+            true => format!("{comma}no reading: nothing was moved"),
+            false => format!("{comma}no reading in {missing} of {}", readings.len()),
+        };
+    }
+    if taken.is_empty() && missing > 0 {
+        return vec![record];
+    }
+    let groups = by_mode(&taken);
+    groups.iter().map(|g| of_group(record.clone(), g)).collect()
+}
+
 /// With what readings say that were grouped by the machine's mode.
 pub(crate) fn of_group(record: Record, group: &Grouped) -> Record {
     let mut record = record.with(group.summary);
@@ -92,4 +112,33 @@ pub(crate) fn of_group(record: Record, group: &Grouped) -> Record {
         record.note += &format!("{comma}{} of {} disturbed", group.disturbed, record.n);
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_of_nothing_is_no_reading() {
+        // Breaks when a contestant that failed is shown with 0.00, or when its failures lower the median of the rest.
+        let reading = |ns| Reading {
+            ns,
+            xcore_ns: None,
+            disturbed: false,
+        };
+        let of = |figures: &[f64]| {
+            let readings: Vec<_> = figures.iter().copied().map(reading).collect();
+            of_readings(&Record::default(), &readings)
+        };
+        let none = of(&[0.0, f64::NAN, 0.0]);
+        let [none] = &none[..] else {
+            panic!("{none:?}")
+        };
+        assert_eq!(none.median, None);
+        assert!(none.note.contains("no reading"), "{}", none.note);
+        let some = of(&[0.0, 30.0, 32.0]);
+        assert_eq!((some[0].median, some[0].n), (Some(31.0), 2));
+        assert_eq!(some[0].note, "no reading in 1 of 3");
+        assert!(of(&[]).is_empty(), "what a case is not about");
+    }
 }

@@ -2,12 +2,13 @@
 //!
 //! Called by: the experiments. Calls: the contestants, [`xcore`].
 //!
-//! Each contestant is first *calibrated*: it runs longer and longer until one run takes what a reading shall take.
-//! That warms it up too. Then each round gives each contestant a short run, which brings its data back into the
+//! Each contestant is first *calibrated*: it runs longer and longer until one run takes what a reading shall take. Then it
+//! is *warmed up*: it runs until two runs agree ([`warmup`]). Then each round gives each contestant a short run, which brings its data back into the
 //! caches that the others used meanwhile, and a run that counts.
 
 use super::progress::Progress;
 use super::summary::Summary;
+use super::warmup;
 use super::xcore::{self, Mode};
 use std::time::Duration;
 
@@ -68,6 +69,13 @@ pub(crate) struct Reading {
     pub(crate) disturbed: bool,
 }
 
+impl Reading {
+    /// Whether anything was read: a rate or a time of nothing is no reading.
+    pub(crate) fn is_one(&self) -> bool {
+        self.ns.is_finite() && self.ns > 0.0
+    }
+}
+
 /// The readings of each contestant, in the order of the contestants.
 pub(crate) fn interleave(
     contestants: &mut [Contestant<'_>],
@@ -77,7 +85,9 @@ pub(crate) fn interleave(
     let mut ops = Vec::new();
     for contestant in &mut *contestants {
         progress.say(&format!("{}: warming up {}", plan.title, contestant.name));
-        ops.push(calibrate(&mut contestant.run, plan.reading));
+        let one = calibrate(&mut contestant.run, plan.reading);
+        warmup::settle(|| (contestant.run)(one).time.as_secs_f64());
+        ops.push(one);
     }
     let mut readings = vec![Vec::with_capacity(plan.reps); contestants.len()];
     for round in 1..=plan.reps {
@@ -116,8 +126,8 @@ fn reading(run: &mut Run<'_>, ops: u64, plan: &Plan) -> Reading {
     }
 }
 
-/// How many operations take about so long. A first run is not looked at: threads start in it, and pages are touched for
-/// the first time. After that a number is believed when a run of at least half as many has shown it.
+/// How many operations take about so long. A first run does not count: threads start in it, and pages are touched for the
+/// first time. After that a number is believed when a run of at least half as many has shown it.
 fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
     let mut ops = OPS_MIN;
     run(ops);

@@ -22,14 +22,15 @@ mod world;
 pub use options::Options;
 
 use crate::harness::progress::Progress;
-use crate::harness::record::of_group;
+use crate::harness::record::{of_group, of_readings};
 use crate::harness::rounds::{Reading, by_mode};
-use crate::harness::{compare, table, xcore};
+use crate::harness::{compare, table, warmup, xcore};
 use crate::{Error, Record};
 use loads::{Load, Seen};
 use mbuma::Dispatch;
 use options::Choice;
 use std::io::Write;
+use std::time::Duration;
 use world::{Place, World};
 
 /// A policy, as a contestant.
@@ -172,6 +173,15 @@ struct Contestant {
     runs: Vec<Run>,
 }
 
+impl Contestant {
+    /// Runs it once, in a world of its own: what was seen, and how many packets changed their CPU.
+    fn run(&self, case: Case, time: Duration, cpus: &[usize]) -> (Seen, f64) {
+        let world = World::new(case.place, self.design, self.workers, cpus);
+        let seen = case.load.run(&world, time, cpus);
+        (seen, world.moved())
+    }
+}
+
 /// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
@@ -209,23 +219,27 @@ fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progre
         })
     };
     let mut contestants: Vec<_> = options.workers.iter().flat_map(with).collect();
+    let mut times = Vec::new();
+    for contestant in &contestants {
+        let (name, workers) = (contestant.design.name(), contestant.workers);
+        progress.say(&format!(
+            "{}: warming up {name}, {workers} workers",
+            case.name
+        ));
+        let rate = |time| contestant.run(case, time, &effort.cpus).0.rate;
+        times.push(warmup::length_for(effort.reading, rate));
+    }
     for round in 1..=effort.reps {
-        for Contestant {
-            design,
-            workers,
-            runs,
-        } in &mut contestants
-        {
-            let (case_name, name, reps) = (case.name, design.name(), effort.reps);
+        for (contestant, &time) in contestants.iter_mut().zip(&times) {
+            let (name, workers) = (contestant.design.name(), contestant.workers);
+            let (case_name, reps) = (case.name, effort.reps);
             progress.say(&format!(
                 "{case_name}: round {round} of {reps}, {name}, {workers} workers"
             ));
             let crosses = effort.pair_of_cpus();
             let xcore_ns = crosses.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-            let world = World::new(case.place, *design, *workers, &effort.cpus);
-            let seen = case.load.run(&world, effort.reading, &effort.cpus);
-            let moved = world.moved();
-            runs.push(Run {
+            let (seen, moved) = contestant.run(case, time, &effort.cpus);
+            contestant.runs.push(Run {
                 seen,
                 moved,
                 xcore_ns,
@@ -260,9 +274,14 @@ fn said(case: Case, measure: Measure, contestant: &Contestant) -> Vec<Record> {
         ours: contestant.design == Design::Direct,
         ..Record::default()
     };
-    let groups = by_mode(&readings);
-    let of = |group| of_group(record.clone(), group);
-    groups.iter().map(of).collect()
+    match measure {
+        // None lost and none moved are figures too.
+        Measure::Lost | Measure::Moved => {
+            let of = |group: &_| of_group(record.clone(), group);
+            by_mode(&readings).iter().map(of).collect()
+        }
+        Measure::P50 | Measure::P99 | Measure::Rate => of_readings(&record, &readings),
+    }
 }
 
 /// A block as it is printed.

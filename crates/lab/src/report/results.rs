@@ -60,6 +60,12 @@ pub(crate) struct Section {
 }
 
 impl Section {
+    /// Why a claim has no verdict.
+    pub(crate) fn why_unjudged(&self) -> String {
+        let missing = || "a design that the claim is about has no reading".to_owned();
+        self.trouble().unwrap_or_else(missing)
+    }
+
     /// Why there is less of it than there should be.
     pub(crate) fn trouble(&self) -> Option<String> {
         match (&self.ended, self.rows.is_empty()) {

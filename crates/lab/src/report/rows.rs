@@ -118,14 +118,17 @@ impl<'a> Rows<'a> {
         self.most_readings()?.median
     }
 
-    /// The medians of two designs, from rows of one mode of the machine: the mode that both have the most readings in.
+    /// The medians of two designs, from rows of one mode of the machine: the mode that both have the most readings in. They
+    /// are compared with each other, so none where either is of nothing: 0 against 0 is no finding.
     #[must_use]
     pub fn pair(&self, one: &str, other: &str) -> Option<(f64, f64)> {
         let (ones, others) = (self.design(one), self.design(other));
         let both = |row: &Row| {
             let other = others.only(|other| other.mode == row.mode);
             let other = other.most_readings()?;
-            Some((row.n.min(other.n), row.median?, other.median?))
+            let both = [row.median?, other.median?];
+            let is_something = both.iter().all(|one| one.is_finite() && *one > 0.0);
+            is_something.then_some((row.n.min(other.n), both[0], both[1]))
         };
         let pairs = ones.iter().filter_map(both);
         let (_, one, other) = pairs.max_by_key(|(n, ..)| *n)?;
@@ -136,7 +139,7 @@ impl<'a> Rows<'a> {
     #[must_use]
     pub fn ratio(&self, one: &str, other: &str) -> Option<f64> {
         let (one, other) = self.pair(one, other)?;
-        (other > 0.0).then_some(one / other)
+        Some(one / other)
     }
 
     fn most_readings(&self) -> Option<&'a Row> {
@@ -173,6 +176,16 @@ mod tests {
         assert_eq!(rows.ratio("b", "a"), Some(0.5));
         assert_eq!(rows.design("a").median(), Some(100.0));
         assert_eq!(rows.pair("a", "c"), None);
+    }
+
+    #[test]
+    fn nothing_against_nothing_is_no_finding() {
+        // Breaks when a claim holds because neither side was measured, or because its peer failed.
+        for (one, other) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)] {
+            let rows = [row("a", "near", 3, one), row("b", "near", 3, other)];
+            assert_eq!(Rows::of(&rows).pair("a", "b"), None, "{one} and {other}");
+            assert_eq!(Rows::of(&rows).ratio("a", "b"), None, "{one} and {other}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use options::Options;
 use crate::harness::choice::{Absent, chosen};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
-use crate::harness::{compare, namespace, xcore};
+use crate::harness::{compare, namespace, warmup, xcore};
 use crate::{Error, Record};
 use case::{CASES, Case};
 use designs::{CATALOG, Entry};
@@ -45,6 +45,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
 ///
@@ -89,6 +90,8 @@ pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) ->
 struct Running {
     peer: Peer,
     note: String,
+    /// How long a reading takes, so that its start does not show.
+    time: Duration,
     found: Vec<(Found, Option<f64>)>,
 }
 
@@ -105,6 +108,14 @@ fn measure(
         start(entry, way, options)
     };
     let mut all: Vec<_> = choice.designs.iter().map(start).collect();
+    let least = choice.effort.reading;
+    for (entry, running) in choice.designs.iter().zip(&mut all) {
+        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+        let warm = running.as_mut().map(|it| it.warm_up(case, least));
+        if let Ok(Err(absent)) = warm {
+            *running = Err(absent);
+        }
+    }
     let reps = choice.effort.reps;
     for round in 1..=reps {
         for (entry, running) in choice.designs.iter().zip(&mut all) {
@@ -142,6 +153,7 @@ fn start(entry: &Entry, way: Option<&[&str]>, options: &Options) -> Result<Runni
     Ok(Running {
         peer,
         note,
+        time: Duration::ZERO,
         found: Vec::new(),
     })
 }
@@ -150,11 +162,23 @@ impl Running {
     fn read(&mut self, case: &Case, effort: &Effort) -> Result<(), Absent> {
         let cpus = effort.pair_of_cpus();
         let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-        let question = format!("{} {}", case.name, effort.reading.as_nanos());
-        let found = self.peer.ask(&question);
-        let found = found.map_err(|why| Absent(why.to_string()))?;
+        let found = self.ask(case, self.time)?;
         self.found.push((found, xcore_ns));
         Ok(())
+    }
+
+    /// Finds how long a reading must be. It goes by what the case is about: its first measure.
+    fn warm_up(&mut self, case: &Case, least: Duration) -> Result<(), Absent> {
+        let first = result::measures(case.job)[0].of;
+        let read = |time| Ok(first(&self.ask(case, time)?).unwrap_or(0.0));
+        self.time = warmup::lengthen(least, read)?;
+        Ok(())
+    }
+
+    fn ask(&mut self, case: &Case, time: Duration) -> Result<Found, Absent> {
+        let question = format!("{} {}", case.name, time.as_nanos());
+        let found = self.peer.ask(&question);
+        found.map_err(|why| Absent(why.to_string()))
     }
 }
 

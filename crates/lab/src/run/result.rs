@@ -8,8 +8,8 @@ use super::found::Found;
 use super::{Options, Running};
 use crate::Record;
 use crate::harness::choice::{Absent, Kind};
-use crate::harness::record::of_group;
-use crate::harness::rounds::{Reading, by_mode};
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
 use crate::harness::table;
 
 /// What is said of one contestant in one case.
@@ -43,13 +43,9 @@ pub(super) fn records(
                 })
             })
             .collect();
-        let groups = by_mode(&readings);
-        let record = |group| {
-            let note = note.clone();
-            let empty = empty(case, entry, measure);
-            of_group(Record { note, ..empty }, group)
-        };
-        groups.iter().map(record).collect::<Vec<_>>()
+        let note = note.clone();
+        let empty = empty(case, entry, measure);
+        of_readings(&Record { note, ..empty }, &readings)
     };
     measures.iter().flat_map(of_measure).collect()
 }

@@ -29,14 +29,15 @@ use crate::harness::choice::{Absent, Kind, chosen};
 use crate::harness::compare::Choice;
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
-use crate::harness::record::of_group;
-use crate::harness::rounds::{Reading, by_mode};
-use crate::harness::{compare, table, xcore};
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
+use crate::harness::{compare, table, warmup, xcore};
 use crate::{Error, Record};
 use case::{CASES, Case, Mode};
 use designs::{CATALOG, Entry, Outside};
 use figures::Figures;
 use std::io::Write;
+use std::time::Duration;
 
 /// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
 ///
@@ -80,17 +81,25 @@ fn measure(
     outside: &Outside,
     progress: &mut Progress,
 ) -> Vec<Record> {
-    let mut found = vec![Ok(Vec::new()); choice.designs.len()];
+    let mut warm = Vec::new();
+    for entry in &choice.designs {
+        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+        let read = |time| Ok(entry.run(case.job, time, outside)?.main());
+        warm.push(warmup::lengthen(choice.effort.reading, read));
+    }
+    let mut found: Vec<Result<Vec<Round>, Absent>> = vec![Ok(Vec::new()); choice.designs.len()];
     let reps = choice.effort.reps;
     for round in 1..=reps {
-        for (entry, found) in choice.designs.iter().zip(&mut found) {
+        let designs = choice.designs.iter().zip(&warm);
+        for ((entry, time), found) in designs.zip(&mut found) {
             progress.say(&format!(
                 "{}: round {round} of {reps}, {}",
                 case.name, entry.name
             ));
-            // Who is not there is asked once.
+            // A design that is not there is asked once.
             let Ok(readings) = found else { continue };
-            match reading(case, entry, &choice.effort, outside) {
+            let read = |&time| reading(case, entry, &choice.effort, time, outside);
+            match time.as_ref().map_err(Absent::clone).and_then(read) {
                 Ok(reading) => readings.push(reading),
                 Err(absent) => *found = Err(absent),
             }
@@ -114,11 +123,12 @@ fn reading(
     case: &Case,
     entry: &Entry,
     effort: &Effort,
+    time: Duration,
     outside: &Outside,
 ) -> Result<Round, Absent> {
     let cpus = effort.pair_of_cpus().filter(|_| case.job.two);
     let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-    let figures = entry.run(case.job, effort.reading, outside)?;
+    let figures = entry.run(case.job, time, outside)?;
     Ok((figures, xcore_ns))
 }
 
@@ -141,9 +151,7 @@ fn records(case: &Case, entry: &Entry, found: Result<Vec<Round>, Absent>) -> Vec
             disturbed: false,
         })
         .collect();
-    let groups = by_mode(&readings);
-    let record = |group| of_group(empty(case, entry), group);
-    groups.iter().map(record).collect()
+    of_readings(&empty(case, entry), &readings)
 }
 
 /// A record without figures.

@@ -21,9 +21,9 @@ use crate::error::written;
 use crate::harness::choice::{Kind, chosen};
 use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
-use crate::harness::record::of_group;
-use crate::harness::rounds::{Reading, by_mode};
-use crate::harness::{compare, table, xcore};
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
+use crate::harness::{compare, table, warmup, xcore};
 use crate::{Comparison, Error, Record};
 use case::{CASES, Case, Place, Work};
 use programs::Figures;
@@ -145,25 +145,29 @@ fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record>
     let effort = &choice.effort;
     let mut found = vec![Vec::new(); choice.designs.len()];
     let cpus = effort.pair_of_cpus().filter(|_| case.place == Place::Cross);
+    let read = |entry: &Entry, time| (entry.run)(case.work, case.place, effort, time).rate;
+    let mut warm = |entry: &Entry| {
+        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+        warmup::length_for(effort.reading, |time| read(entry, time))
+    };
+    let times: Vec<Duration> = choice.designs.iter().map(&mut warm).collect();
     for round in 1..=effort.reps {
-        for (entry, readings) in choice.designs.iter().zip(&mut found) {
+        let designs = choice.designs.iter().zip(&times);
+        for ((entry, &time), readings) in designs.zip(&mut found) {
             progress.say(&format!(
                 "{}: round {round} of {}, {}",
                 case.name, effort.reps, entry.name
             ));
             let xcore_ns = cpus.map(|cpus| xcore::one_way_ns(cpus, effort.reading));
-            let figures = (entry.run)(case.work, case.place, effort, effort.reading);
             readings.push(Reading {
-                ns: figures.rate,
+                ns: read(entry, time),
                 xcore_ns,
                 disturbed: false,
             });
         }
     }
-    let records = |(entry, readings): (&Entry, Vec<Reading>)| {
-        let record = |group: &_| of_group(empty(case, entry), group);
-        by_mode(&readings).iter().map(record).collect::<Vec<_>>()
-    };
+    let records =
+        |(entry, readings): (&Entry, Vec<Reading>)| of_readings(&empty(case, entry), &readings);
     choice.designs.iter().zip(found).flat_map(records).collect()
 }
 

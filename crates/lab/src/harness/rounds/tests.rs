@@ -42,7 +42,7 @@ fn contestants_take_turns() {
     let readings = interleave(&mut two, &plan(3), &mut Progress::new(false));
     assert_eq!(
         *turns.borrow(),
-        "aabbaabbaabbaabb",
+        "aaaabbbbaabbaabbaabb",
         "each warms up, then runs, in turns"
     );
     assert!(readings.iter().all(|r| r.len() == 3));
@@ -102,11 +102,11 @@ fn a_disturbed_reading_is_taken_again() {
     for (spoiled, disturbed, ns) in [(2, 0, 1000.0), (100, 1, 2000.0)] {
         let mut runs = 0;
         let run: Run<'_> = Box::new(move |ops| {
-            // Two runs calibrate; then each attempt has two, of which the second counts. The third attempt is the
-            // least disturbed of the bad ones.
+            // Two runs calibrate, two warm up; then each attempt has two, of which the second counts. The third attempt
+            // is the least disturbed of the bad ones.
             runs += 1;
-            let attempt = runs / 2 - 1;
-            match runs % 2 == 0 && runs > 2 && attempt <= spoiled {
+            let attempt = runs / 2 - 2;
+            match runs % 2 == 0 && runs > 4 && attempt <= spoiled {
                 true => took(
                     ops * if attempt == 3 { 2 } else { 5 },
                     if attempt == 3 { 0.3 } else { 0.5 },

@@ -68,7 +68,7 @@ fn row(section: &Section, claim: &Claim) -> Markup {
                 td data-label="verdict" { (badge(Some(finding.verdict))) }
             } @else {
                 td data-label="measured here" {
-                    (section.trouble().unwrap_or_else(|| "who it is about was not part of this run".to_owned()))
+                    (section.why_unjudged())
                 }
                 td.number data-label="ratio" { "\u{2013}" }
                 td data-label="verdict" { (badge(None)) }

@@ -1,0 +1,74 @@
+//! Warming up: no reading counts before readings agree.
+//!
+//! A first reading measures what happens once as well: pages touched for the first time, threads that start, windows that
+//! grow. Two kinds of contestant need two ways out:
+//!
+//! | what a contestant keeps between readings | way |
+//! |---|---|
+//! | its memory and threads | [`settle`]: it is read again until two readings in a row agree |
+//! | nothing: each reading makes it anew, or starts its process | [`lengthen`]: readings get longer until two lengths agree |
+//!
+//! Both are bounded, because some contestants never agree with themselves: those are as warm as they get.
+//!
+//! Called by: [`rounds`](super::rounds), and experiments with rounds of their own. Calls: nothing. Locks: none.
+
+use std::time::Duration;
+
+/// How far two readings that agree may be apart.
+const AGREE: f64 = 0.05;
+/// Readings of [`settle`], at most.
+const READINGS_MAX: usize = 12;
+/// A reading of this length is not lengthened.
+const LENGTH_ENOUGH: Duration = Duration::from_millis(500);
+/// A reading gets at most so many times as long as was asked for: a quick run stays one.
+const LONGER_MAX: u32 = 16;
+
+/// Reads until two readings in a row agree.
+pub(crate) fn settle(mut read: impl FnMut() -> f64) {
+    let mut last = read();
+    for _ in 1..READINGS_MAX {
+        let next = read();
+        if agree(last, next) {
+            return;
+        }
+        last = next;
+    }
+}
+
+/// How long a reading must be, from `least` on, so that one of half that length finds the same.
+///
+/// # Errors
+/// The first error of `read`.
+pub(crate) fn lengthen<E>(
+    least: Duration,
+    mut read: impl FnMut(Duration) -> Result<f64, E>,
+) -> Result<Duration, E> {
+    let mut length = least;
+    let mut last = read(length / 2)?;
+    loop {
+        let next = read(length)?;
+        let is_longest = length >= LENGTH_ENOUGH || length >= least * LONGER_MAX;
+        if agree(last, next) || is_longest {
+            return Ok(length);
+        }
+        last = next;
+        length *= 2;
+    }
+}
+
+/// The same, where reading does not fail.
+pub(crate) fn length_for(least: Duration, mut read: impl FnMut(Duration) -> f64) -> Duration {
+    let read = |length| Ok::<_, std::convert::Infallible>(read(length));
+    match lengthen(least, read) {
+        Ok(length) => length,
+        Err(never) => match never {},
+    }
+}
+
+/// Two readings of nothing do not agree: the contestant has not begun.
+fn agree(one: f64, other: f64) -> bool {
+    (one - other).abs() <= AGREE * one.min(other) && one.min(other) > 0.0
+}
+
+#[cfg(test)]
+mod tests;

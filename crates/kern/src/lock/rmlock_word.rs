@@ -36,6 +36,10 @@ use core::sync::atomic::Ordering::SeqCst;
 use super::rwlock_word::{RwLockWord, Write};
 use super::word::{Waiter, Word, spin};
 
+/// Set in a slot that counts too many readers: guards that were forgotten stay counted, and a count that
+/// wrapped to 0 would let a writer in beside them. The sign bit costs no more to test than the sum does.
+const FULL: u32 = 1 << 31;
+
 /// The lock behind the slots; these come with each call.
 pub(crate) struct RmLockWord<W> {
     behind: RwLockWord<W>,
@@ -53,12 +57,13 @@ impl<W: Word> RmLockWord<W> {
         self.behind.writer()
     }
 
-    /// Takes it for reading through `slot`, if nobody writes or waits to.
+    /// Takes it for reading through `slot`, if no thread writes or waits to. Past a full slot the way is
+    /// [`RmLockWord::read_behind`], whose count has its own bound.
     #[inline]
     pub(crate) fn read(&self, slot: &W) -> bool {
-        slot.fetch_add(1, SeqCst);
+        let before = slot.fetch_add(1, SeqCst);
         W::fence_after_add();
-        if self.behind.is_written() {
+        if before & FULL != 0 || self.behind.is_written() {
             self.unlock_read(slot);
             return false;
         }
@@ -75,7 +80,7 @@ impl<W: Word> RmLockWord<W> {
         }
     }
 
-    /// Takes it for reading once the write that the reader came upon is over.
+    /// Takes it for reading once the write that the reader came upon, if it did, is over.
     #[cold]
     pub(crate) fn read_behind(&self, waiter: &mut impl Waiter) {
         if let Err(counted) = self.behind.read() {
@@ -145,5 +150,28 @@ impl<W: Word> RmLockWord<W> {
     #[inline]
     pub(crate) fn unlock_write(&self) {
         self.behind.unlock_write();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::{FULL, RmLockWord, Write};
+
+    #[test]
+    fn forgotten_readers_never_let_a_writer_in() {
+        // Breaks when the count of a CPU's readers wraps to 0: each forgotten guard adds one.
+        for counted in [FULL - 1, u32::MAX - 1] {
+            let word = RmLockWord::new(AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+            let slot = AtomicU32::new(counted);
+            let admitted = (0..4).filter(|_| word.read(&slot)).count();
+            assert_eq!(slot.load(Relaxed), counted + admitted as u32);
+            assert!(admitted <= 1, "a full slot lets {admitted} more in");
+            assert!(matches!(
+                word.write(1, [&slot].into_iter()),
+                Err(Write::Alone)
+            ));
+        }
     }
 }

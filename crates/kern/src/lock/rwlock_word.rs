@@ -103,7 +103,11 @@ impl<W: Word> RwLockWord<W> {
     /// Waits for the end of the write that the reader came upon.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
-        assert!(before & TOO_MANY == 0, "too many readers of one lock");
+        if before & TOO_MANY != 0 {
+            // Not counted any more, or a caller that catches the panics carries the count to WRITER.
+            self.unlock_read();
+            panic!("too many readers of one lock");
+        }
         let in_now = |state| state & WRITER == 0 || (state ^ before) & PHASE != 0;
         loop {
             let state = spin(&self.state, in_now);
@@ -212,4 +216,34 @@ pub(crate) enum Write {
     Behind,
     /// It waits for so many readers to leave.
     Readers(u32),
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::word::Waiter;
+    use super::{RwLockWord, TOO_MANY};
+
+    struct Awake;
+
+    impl Waiter for Awake {
+        fn sleeps(&mut self) {}
+        fn handed(&mut self) {}
+    }
+
+    #[test]
+    fn a_refused_reader_is_not_counted() {
+        // Breaks when a reader past the bound stays counted: caught panics would add up to the writer's bit.
+        let word = RwLockWord::new(
+            AtomicU32::new(0),
+            AtomicU32::new(TOO_MANY),
+            AtomicU32::new(0),
+        );
+        let read =
+            AssertUnwindSafe(|| word.read().map_err(|late| word.read_slow(late, &mut Awake)));
+        assert!(catch_unwind(read).is_err());
+        assert_eq!(word.state.load(Relaxed), TOO_MANY);
+    }
 }

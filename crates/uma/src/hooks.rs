@@ -5,6 +5,7 @@
 //! Source: seed 004 sections 5.3 and 5.4 (hooks may fail, and then the allocation fails cleanly).
 
 use crate::HookFailed;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// What is done to an item on its way out of and into a zone. All methods default to nothing.
@@ -102,14 +103,60 @@ impl<T: Hooks + ?Sized> Hooks for Box<T> {
 /// and in place of slabs these two functions: over another allocator, a device's ring, a file.
 #[doc(alias = "uma_zcache_create")]
 pub trait Import: Send + Sync + 'static {
-    /// Writes items into `out` from its front and says how many: fewer, or none, when there are
-    /// no more. No lock of this crate is held.
-    #[must_use = "the items imported are lost if their number is"]
-    fn import(&self, out: &mut [core::mem::MaybeUninit<NonNull<u8>>]) -> usize;
+    /// Pushes items onto `items` until that is full or there are no more. No lock of this crate is
+    /// held.
+    fn import(&self, items: &mut Imported<'_>);
 
     /// Takes items back.
     ///
     /// # Safety
-    /// They came from [`import`](Self::import), and nobody uses them any more.
+    /// [`import`](Self::import) pushed them, and nothing uses them any more.
     unsafe fn release(&self, items: &[NonNull<u8>]);
+}
+
+/// The items that an [`Import`] brings, and room for more. It counts what was really written, so that
+/// the zone takes no number on trust.
+#[derive(Debug)]
+pub struct Imported<'a> {
+    out: &'a mut [MaybeUninit<NonNull<u8>>],
+    /// Entries written, from the front.
+    len: usize,
+}
+
+impl<'a> Imported<'a> {
+    pub(crate) fn new(out: &'a mut [MaybeUninit<NonNull<u8>>]) -> Self {
+        Self { out, len: 0 }
+    }
+
+    /// Items that were pushed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no item was pushed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many more items fit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.out.len() - self.len
+    }
+
+    /// Gives an item to the zone.
+    ///
+    /// # Panics
+    /// If there is no [room](Self::room).
+    ///
+    /// # Safety
+    /// Until [`Import::release`] gets it back, `item` is what the zone's hooks and users take it for (memory
+    /// of the zone's layout, or a name for something else where they never touch it), it is theirs alone, and
+    /// it is not pushed again.
+    pub unsafe fn push(&mut self, item: NonNull<u8>) {
+        self.out[self.len].write(item);
+        self.len += 1;
+    }
 }

@@ -22,7 +22,7 @@
 
 use crate::AllocError;
 use crate::arena::Arena;
-use crate::hooks::{Hooks, Import};
+use crate::hooks::{Hooks, Import, Imported};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::planted::{Bug, planted};
 use crate::purge::Purge;
@@ -219,10 +219,11 @@ impl Keg {
                 state.out += want;
                 state.carrying += 1;
                 drop(state);
-                let got = match self.import_fails() {
-                    true => 0,
-                    false => store.import(out).min(want),
-                };
+                let mut imported = Imported::new(out);
+                if !self.import_fails() {
+                    store.import(&mut imported);
+                }
+                let got = imported.len();
                 state = self.lock();
                 state.out -= want - got;
                 state.starved = false;

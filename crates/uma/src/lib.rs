@@ -173,7 +173,7 @@ pub use error::{AllocError, HookFailed, ZoneError};
 #[cfg(feature = "invariants")]
 pub use fail::{FailPlan, FailPoint};
 pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX};
-pub use hooks::{Hooks, Import, NoHooks};
+pub use hooks::{Hooks, Import, Imported, NoHooks};
 pub use inner::leaked_zones;
 pub use local::LocalCache;
 pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};

@@ -4,11 +4,10 @@
 mod common;
 
 use common::{Item, free};
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use uma::{AllocError, Import, RawZone};
+use uma::{AllocError, Import, Imported, RawZone};
 
 /// A store of boxes, of which there are so many.
 #[derive(Clone)]
@@ -40,16 +39,16 @@ impl Boxes {
 }
 
 impl Import for Boxes {
-    fn import(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    fn import(&self, items: &mut Imported<'_>) {
         kern::witness::assert_none("import");
         let mut shelf = self.0.lock().unwrap();
         shelf.calls += 1;
-        let count = out.len().min(shelf.items.len());
-        for place in &mut out[..count] {
-            let Item(item) = shelf.items.pop().expect("there are as many");
-            place.write(item);
+        while items.room() > 0
+            && let Some(Item(item)) = shelf.items.pop()
+        {
+            // SAFETY: a box that left the shelf, on which `release` puts it again.
+            unsafe { items.push(item) };
         }
-        count
     }
 
     unsafe fn release(&self, items: &[NonNull<u8>]) {
@@ -91,6 +90,33 @@ fn all_comes_back() {
     free(&zone, item);
     drop(zone);
     assert_eq!(boxes.len(), 500);
+}
+
+/// A store that pushes more than there is room for.
+struct Pushy;
+
+impl Import for Pushy {
+    fn import(&self, items: &mut Imported<'_>) {
+        assert_eq!((items.len(), items.is_empty()), (0, true));
+        loop {
+            // SAFETY: a name that nothing touches, as these items have no hooks and no users.
+            unsafe { items.push(NonNull::dangling()) };
+        }
+    }
+
+    unsafe fn release(&self, _: &[NonNull<u8>]) {}
+}
+
+#[test]
+#[should_panic(expected = "out of bounds")]
+fn no_store_writes_past_its_room() {
+    // Breaks when what an import says is trusted: a number that is too great would make pointers of memory
+    // that was never written, and a push too many would write past the bucket.
+    let zone = RawZone::builder("pushy", core::alloc::Layout::new::<u64>());
+    let _ = zone
+        .build_cache_only(Pushy)
+        .expect("it needs nothing")
+        .alloc();
 }
 
 #[test]

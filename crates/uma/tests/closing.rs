@@ -1,12 +1,11 @@
 //! A keg that closes and opens: what is free somewhere is found, by sleepers too, without spinning.
 
 use core::alloc::Layout;
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use uma::{AllocError, Import, RawZone};
+use uma::{AllocError, Import, Imported, RawZone};
 
 #[test]
 fn a_sleeper_gets_what_another_zone_caches() {
@@ -33,9 +32,8 @@ fn a_sleeper_gets_what_another_zone_caches() {
 struct Nothing(Arc<AtomicUsize>);
 
 impl Import for Nothing {
-    fn import(&self, _: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    fn import(&self, _: &mut Imported<'_>) {
         self.0.fetch_add(1, Relaxed);
-        0
     }
 
     // SAFETY: nothing was imported, so this is not called.

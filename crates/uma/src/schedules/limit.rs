@@ -5,8 +5,7 @@
 
 use super::*;
 use crate::HookFailed;
-use crate::hooks::{Hooks, Import};
-use core::mem::MaybeUninit;
+use crate::hooks::{Hooks, Import, Imported};
 
 /// As many items as threads, all free and on one CPU: whoever asks for one item gets one.
 fn one_each(backend: Backend) {
@@ -277,10 +276,9 @@ fn finds_a_refusal_that_does_not_wait() {
 struct Nothing(kern::prim::AtomicUsize);
 
 impl Import for Nothing {
-    fn import(&self, _: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    fn import(&self, _: &mut Imported<'_>) {
         // Others may run meanwhile.
         self.0.fetch_add(1, Relaxed);
-        0
     }
 
     unsafe fn release(&self, _: &[NonNull<u8>]) {}

@@ -3,7 +3,6 @@
 
 use super::common::{Dice, Item, builder, free, read, write};
 use super::world::{Attach, Held, Outcome, Scenario, World, bulk, many, one};
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use core::time::Duration;
@@ -11,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use uma::{
-    AllocError, Backend, HookFailed, Import, Object, ObjectZone, RawZone, ReclaimSet, Zone,
-    ZoneBuilder,
+    AllocError, Backend, HookFailed, Import, Imported, Object, ObjectZone, RawZone, ReclaimSet,
+    Zone, ZoneBuilder,
 };
 
 pub(crate) const ALL: &[(&str, Scenario)] = &[
@@ -321,19 +320,18 @@ fn master_first(w: &World) -> Outcome {
 struct Boxes(AtomicUsize, Arc<AtomicUsize>);
 
 impl Import for Boxes {
-    fn import(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let mut done = 0;
+    fn import(&self, items: &mut Imported<'_>) {
         // At most three at a time: fewer than asked is no error.
-        for entry in out.iter_mut().take(3) {
+        for _ in 0..items.room().min(3) {
             let take = |left: usize| left.checked_sub(1);
             if self.0.fetch_update(SeqCst, SeqCst, take).is_err() {
                 break;
             }
-            entry.write(NonNull::from(Box::leak(Box::new([0u64; 8]))).cast());
+            let item = NonNull::from(Box::leak(Box::new([0u64; 8]))).cast();
+            // SAFETY: a new box, which `release` frees.
+            unsafe { items.push(item) };
             self.1.fetch_add(1, SeqCst);
-            done += 1;
         }
-        done
     }
 
     unsafe fn release(&self, items: &[NonNull<u8>]) {

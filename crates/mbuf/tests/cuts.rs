@@ -19,6 +19,24 @@ fn chain_trim_front_drops_exactly_the_front() {
 }
 
 #[test]
+fn chain_trim_front_keeps_no_mbuf_that_shows_nothing() {
+    // Breaks when a trim that ends where an mbuf ends leaves that mbuf in the chain, empty.
+    balanced(|pool| {
+        let mut chain = Chain::new();
+        for part in [b"one", b"two", b"end"] {
+            let next = Chain::from_slice(pool, part).expect("the pool is large");
+            chain.append(next);
+        }
+        assert_eq!(chain.mbufs(), 3);
+        for (left, rest) in [(2, &b"twoend"[..]), (1, b"end"), (0, b"")] {
+            chain.trim_front(3);
+            assert_eq!(chain.mbufs(), left);
+            check_chain(&chain, rest);
+        }
+    });
+}
+
+#[test]
 fn chain_truncate_drops_exactly_the_end() {
     // Breaks if the tail is not the last mbuf afterwards: what is appended would be lost.
     chains(|pool, chain, bytes, n| {
@@ -175,6 +193,26 @@ fn packet_trim_front_drops_exactly_the_front() {
     packets(|_, packet, bytes, n| {
         packet.trim_front(n);
         bytes.drain(..n.min(bytes.len()));
+    });
+}
+
+#[test]
+fn packet_trim_front_keeps_no_mbuf_that_shows_nothing() {
+    // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster.
+    balanced(|pool| {
+        let slice = |bytes: &[u8]| Chain::from_slice(pool, bytes).expect("the pool is large");
+        let mut packet = Packet::from_slice(pool, b"one", 0).expect("the pool is large");
+        let first = packet.pinned();
+        packet.append_chain(slice(&[2; 500]));
+        let end = slice(b"end");
+        let both = first + end.pinned();
+        packet.append_chain(end);
+        packet.trim_front(503);
+        check_packet(&packet, b"end");
+        assert_eq!(packet.pinned(), both);
+        packet.trim_front(3);
+        check_packet(&packet, b"");
+        assert_eq!(packet.pinned(), first);
     });
 }
 

@@ -380,6 +380,12 @@ impl Depot {
         self.filled.len() == 0 && self.idle_lens().count() == self.all.len()
     }
 
+    /// Buckets of the zone, wherever they are.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    fn buckets(&self) -> usize {
+        self.all.len()
+    }
+
     /// Items in each bucket that has none.
     fn idle_lens(&self) -> impl Iterator<Item = usize> {
         self.empty.lens().chain(self.outgrown.lens())

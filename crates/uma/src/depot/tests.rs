@@ -3,8 +3,10 @@
 //! The buckets hold one item each, which is known by its address and never touched.
 
 use super::{Depot, Owned, Room, VISITS_TO_GROW};
+use crate::RawZone;
 use crate::bucket::Pushed;
 use crate::percpu::cpus;
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
 const CPU: usize = 3;
@@ -107,4 +109,19 @@ fn buckets_are_larger_where_items_cross() {
     assert_eq!(visit(&mut depot, false, 4 * VISITS_TO_GROW), 32);
     assert_eq!(visit(&mut depot, true, 4 * VISITS_TO_GROW), 64);
     assert_eq!(visit(&mut depot, false, 10), 32);
+}
+
+/// Breaks when a drain keeps the memory of the buckets that it has emptied.
+#[test]
+fn a_drain_frees_the_buckets() {
+    let zone = RawZone::builder("drained", Layout::new::<[u64; 8]>());
+    let zone = zone.build().expect("address space");
+    let items: Vec<_> = (0..1000).map(|_| zone.alloc().expect("memory")).collect();
+    for item in items {
+        // SAFETY: from this zone, and not used any more.
+        unsafe { zone.free(item) };
+    }
+    assert!(zone.inner().depot.lock().buckets() > 1);
+    zone.drain();
+    assert_eq!(zone.inner().depot.lock().buckets(), 0);
 }

@@ -25,6 +25,11 @@ const LINES: usize = 128;
 /// The columns of one type of word, and those that nobody has. `T` is an atomic, at 0 by default.
 pub(crate) struct Columns<T: 'static>(Mutex<Vec<Column<T>>>);
 
+/// A free list, held.
+pub(crate) struct FreeHeld<T: 'static> {
+    _guard: MutexGuard<'static, Vec<Column<T>>>,
+}
+
 /// A word for each CPU.
 pub(crate) struct Column<T: 'static>(NonNull<T>);
 
@@ -61,6 +66,13 @@ impl<T: Default + Sync> Columns<T> {
     /// Gives a column back that nobody uses any more, all zero again.
     pub(crate) fn give(&self, column: Column<T>) {
         self.free().push(column);
+    }
+
+    /// Holds the free list, for a fork.
+    pub(crate) fn hold(&'static self) -> FreeHeld<T> {
+        FreeHeld {
+            _guard: self.free(),
+        }
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Column<T>>> {

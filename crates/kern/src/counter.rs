@@ -19,6 +19,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 mod section;
 mod slots;
 
+pub(crate) use slots::held as numbers_held;
+
 /// Counts events. Wraps after 2^64, which no machine lives to see.
 #[doc(alias = "counter_u64_add")]
 #[derive(Default)]

@@ -15,6 +15,7 @@
 //! | [`lock`] | mutexes and read-write locks that name their class |
 //! | [`giant`] | the one lock over everything, for what is not MP-safe |
 //! | [`condvar`] | sleeping under a mutex until another thread changes what it protects |
+//! | [`fork`] | what a fork finds locked |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | [`show`] | who holds and who waits for which lock |
@@ -45,6 +46,8 @@ pub mod counter;
 #[allow(unsafe_code)] // system calls
 pub mod cpu;
 pub mod cpus;
+#[allow(unsafe_code)] // pthread_atfork
+pub mod fork;
 #[allow(unsafe_code)] // what the guards know: who has the lock may use the data
 pub mod giant;
 pub mod handoff;

@@ -46,9 +46,11 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use stats::{ClassStats, LockStats, lock_stats};
 pub use wait::How;
 
+pub(crate) use class::ClassesHeld;
 #[cfg(any(debug_assertions, feature = "witness"))]
 pub(crate) use class::Registry; // the graph of orders has a line for each class
 pub(crate) use mutex_word::OWNER;
+pub(crate) use rmlock::readers_held;
 pub(crate) use stats::json_string;
 pub(crate) use wait::Waiting;
 pub(crate) use word::Word;

@@ -4,7 +4,7 @@
 //! A thread gets them with the first lock it takes, and gives them back when it ends; records are
 //! used again, and so are tokens. What its last destructors lock then is held by [`LATE`].
 //!
-//! Called by: `lock/`, `witness/`, `show.rs`. Calls: nothing of ours.
+//! Called by: `lock/`, `witness/`, `show.rs`. Calls: `fork.rs`.
 //! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have
 //! the same one. Only its own thread changes a record, so it reads it as it left it.
 //! Locks: the list of records, then one record; both innermost, both of std, since ours come here.
@@ -13,7 +13,7 @@ use core::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::lock::{LockClass, OWNER, Waiting};
-use crate::witness;
+use crate::{fork, witness};
 
 /// The token of all threads that have given their own back.
 pub(crate) const LATE: u32 = 1;
@@ -98,6 +98,30 @@ pub(crate) fn records() -> Vec<&'static Record> {
     all().clone()
 }
 
+/// The list of records and each of them, held for a fork.
+pub(crate) struct AllHeld {
+    states: Vec<MutexGuard<'static, State>>,
+    _records: MutexGuard<'static, Vec<&'static Record>>,
+}
+
+impl AllHeld {
+    pub(crate) fn take() -> Self {
+        let records = all();
+        Self {
+            states: records.iter().map(|record| record.lock()).collect(),
+            _records: records,
+        }
+    }
+
+    /// In the child no other thread waits: what it waited for may go away. Its name stays, and so its
+    /// token is not used again: locks that it held stay its own.
+    pub(crate) fn forget_waits(&mut self) {
+        self.states
+            .iter_mut()
+            .for_each(|state| state.waiting = None);
+    }
+}
+
 fn all() -> MutexGuard<'static, Vec<&'static Record>> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -134,6 +158,7 @@ impl Me {
             Some(name) => name.to_owned(),
             None => "unnamed".to_owned(),
         };
+        fork::install();
         let mut records = all();
         let free = records.iter().copied().find(|record| {
             let mut state = record.lock();

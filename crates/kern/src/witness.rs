@@ -47,7 +47,7 @@ use off as build;
 
 use crate::show::HeldLock;
 
-pub(crate) use build::{Held, HeldList};
+pub(crate) use build::{Held, HeldList, OrdersHeld};
 
 /// Whether this build checks anything.
 pub const ENABLED: bool = build::ENABLED;

@@ -256,7 +256,10 @@ impl<H: Hooks> ZoneBuilder<H> {
         let (limit, reserve) = (self.limit, self.reserve);
         let zone = self.make(|hooks| {
             let hooks = has_hooks::<H>().then_some(hooks);
-            Arc::new(Keg::new(store, slabs, hooks, limit, reserve))
+            let keg = Arc::new(Keg::new(store, slabs, hooks, limit, reserve));
+            #[cfg(not(any(loom, shuttle)))]
+            crate::fork::enlist(&keg);
+            keg
         });
         match zone.prealloc(ahead) < ahead {
             true => Err(ZoneError::NoMemory),

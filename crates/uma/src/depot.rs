@@ -102,6 +102,14 @@ impl DepotSlot {
     }
 }
 
+#[cfg(not(any(loom, shuttle)))]
+impl DepotSlot {
+    /// Locks the depot beside those of other zones, for a fork.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Depot> {
+        self.depot.lock_for_fork()
+    }
+}
+
 /// What came of a visit with an empty bucket.
 #[must_use]
 pub(crate) enum Refill {

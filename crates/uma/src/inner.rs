@@ -339,6 +339,14 @@ impl Inner {
         }
     }
 
+    /// Forgets the threads inside, of which the child of a fork has none. The caller holds all locks of
+    /// the zone.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn forget_others(&self) {
+        let holds = &self.depot.holds;
+        holds.store(holds.load(Ordering::Relaxed) % TRANSIT, Ordering::Relaxed);
+    }
+
     /// Whether threads are inside.
     pub(crate) fn in_transit(&self) -> bool {
         self.life.touch();

@@ -36,9 +36,13 @@ use kern::prim::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 
 pub(crate) use closed::Last;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use held::KegsHeld;
 pub(crate) use state::{Callback, State, Urgency};
 
 mod closed;
+#[cfg(not(any(loom, shuttle)))]
+mod held;
 mod state;
 
 static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_MEMBERS);

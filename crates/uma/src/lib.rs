@@ -134,6 +134,8 @@ mod depot;
 mod error;
 #[cfg(feature = "invariants")]
 mod fail;
+#[cfg(not(any(loom, shuttle)))]
+mod fork;
 mod free;
 mod geometry;
 mod hooks;

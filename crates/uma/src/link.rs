@@ -72,6 +72,25 @@ impl Link {
     }
 }
 
+/// A link, held for a fork.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) struct LinkHeld<'a>(kern::MutexGuard<'a, Option<Target>>);
+
+#[cfg(not(any(loom, shuttle)))]
+impl LinkHeld<'_> {
+    pub(crate) fn forget_others(&self) {
+        kern::MutexGuard::forget_waiters(&self.0);
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Link {
+    /// Locks it beside those of other zones, for a fork.
+    pub(crate) fn hold(&self) -> LinkHeld<'_> {
+        LinkHeld(self.0.lock_for_fork())
+    }
+}
+
 /// A thread inside a zone that nothing else may keep.
 struct Visit(NonNull<Inner>);
 

@@ -64,6 +64,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(crate) use crate::bucket::Pushed;
 use core::mem::offset_of;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use locked::SlotsHeld;
 use slot::{LOADED, PREVIOUS, Place, Slot};
 
 #[cfg(not(any(loom, shuttle)))]

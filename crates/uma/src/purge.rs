@@ -204,6 +204,12 @@ impl Slabs {
         self.purging = false;
     }
 
+    /// The thread that began a purge is not there any more: what it held stays held, and another may begin.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn forget_purge(&mut self) {
+        self.purging = false;
+    }
+
     fn purgeable_units(&self, keep_bytes: usize, max_bytes: usize) -> usize {
         let unit = self.geo.unit_bytes();
         let floor = self.floor.div_ceil(self.geo.per_slab()) * self.geo.slab_bytes();

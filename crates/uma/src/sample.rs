@@ -55,6 +55,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use table::{Misuse, NO_SLOTS, Record, State};
 
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use table::TableHeld;
 pub(crate) use table::{Sample, Samples};
 pub(crate) use turn::Sampler;
 

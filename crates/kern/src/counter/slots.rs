@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::columns::{Column, Columns};
+use crate::columns::{Column, Columns, FreeHeld};
 use crate::rseq::{self, Percpu};
 
 static NUMBERS: Columns<AtomicU64> = Columns::new();
@@ -23,6 +23,11 @@ pub(super) fn give(slot: *mut AtomicU64) {
         (column.each()).for_each(|number| number.store(0, Ordering::Relaxed));
         NUMBERS.give(column);
     }
+}
+
+/// Holds the list of free columns, for a fork.
+pub(crate) fn held() -> FreeHeld<AtomicU64> {
+    NUMBERS.hold()
 }
 
 /// What is in a column; nothing if there is none.

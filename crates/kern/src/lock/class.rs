@@ -125,6 +125,18 @@ pub(crate) struct Registry;
 
 static CLASSES: sync::Mutex<Vec<&'static LockClass>> = sync::Mutex::new(Vec::new());
 
+/// The registry, held for a fork.
+pub(crate) struct ClassesHeld {
+    _guard: sync::MutexGuard<'static, Vec<&'static LockClass>>,
+}
+
+impl ClassesHeld {
+    pub(crate) fn take() -> Self {
+        let _guard = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { _guard }
+    }
+}
+
 impl Registry {
     /// The classes, each at its index.
     pub(crate) fn classes() -> Vec<&'static LockClass> {

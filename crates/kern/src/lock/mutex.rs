@@ -83,6 +83,14 @@ impl<T: ?Sized> Mutex<T> {
         self.taken()
     }
 
+    /// As [`Mutex::lock`], unseen by WITNESS: for a handler that takes all locks of a library before a fork
+    /// ([`fork`](crate::fork)), whatever the thread that forks holds. The caller answers for the order.
+    #[track_caller]
+    pub fn lock_for_fork(&self) -> MutexGuard<'_, T> {
+        self.raw.lock(self.class);
+        self.taken()
+    }
+
     /// Takes the lock if it is free, in any order, since nothing waits.
     #[doc(alias = "mtx_trylock")]
     #[track_caller]
@@ -138,6 +146,14 @@ pub struct MutexGuard<'a, T: ?Sized> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// Forgets the threads that wait for the lock: for the child of a fork, where they do not exist. The
+    /// release would hand the lock to one of them.
+    ///
+    /// Anywhere else a thread that waits may wait for ever.
+    pub fn forget_waiters(guard: &Self) {
+        guard.mutex.raw.forget_waiters();
+    }
+
     /// What it holds.
     pub(crate) fn mutex(&self) -> &'a Mutex<T> {
         self.mutex

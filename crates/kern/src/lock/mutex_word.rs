@@ -110,6 +110,15 @@ impl<W: Word> MutexWord<W> {
         }
     }
 
+    /// Forgets the threads that wait. The caller has it, and is the only thread of its process.
+    pub(crate) fn forget_waiters(&self) {
+        let word = self.0.load(Relaxed);
+        let forgot = self
+            .0
+            .compare_exchange(word, word & OWNER, Relaxed, Relaxed);
+        debug_assert!(forgot.is_ok(), "there is another thread");
+    }
+
     #[cold]
     #[inline(never)] // callers are many, and small
     fn unlock_slow(&self) {

@@ -46,6 +46,11 @@ impl RawMutex {
         self.0.unlock();
     }
 
+    /// Forgets the threads that wait: see [`MutexGuard::forget_waiters`](super::MutexGuard::forget_waiters).
+    pub(crate) fn forget_waiters(&self) {
+        self.0.forget_waiters();
+    }
+
     /// Whether the calling thread has it. No, if it has come to its last destructors: all such
     /// threads have one token.
     pub(crate) fn is_mine(&self) -> bool {

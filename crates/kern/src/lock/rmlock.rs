@@ -18,12 +18,17 @@ use super::class::LockClass;
 use super::rmlock_word::RmLockWord;
 use super::rwlock_word::Write;
 use super::wait::{How, Wait};
-use crate::columns::{Column, Columns};
+use crate::columns::{Column, Columns, FreeHeld};
 use crate::witness::Held;
 use crate::{cpu, thread};
 
 /// Each CPU's readers, lock by lock.
 static READERS: Columns<AtomicU32> = Columns::new();
+
+/// Holds the list of free columns, for a fork.
+pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
+    READERS.hold()
+}
 
 /// Many readers or one writer around a `T`, where readers on different CPUs write to no common cache
 /// line. A writer pays for that: it looks at a line of each CPU.

@@ -40,6 +40,17 @@ pub(super) struct Seen {
     pub(super) thread: String,
 }
 
+/// The graph, held for a fork.
+pub(crate) struct OrdersHeld {
+    _guard: MutexGuard<'static, BTreeMap<(usize, usize), Seen>>,
+}
+
+impl OrdersHeld {
+    pub(crate) fn take() -> Self {
+        Self { _guard: lock() }
+    }
+}
+
 /// One order on a way through the graph.
 pub(super) struct Step {
     pub(super) outer: &'static LockClass,

@@ -11,6 +11,7 @@ use std::sync::MutexGuard;
 use std::time::Instant;
 
 use super::graph;
+pub(crate) use super::graph::OrdersHeld;
 use super::report::{self, Fault};
 use crate::lock::{How, LockClass};
 use crate::show::HeldLock;

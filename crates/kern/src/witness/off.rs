@@ -11,6 +11,15 @@ pub(crate) type HeldList = ();
 /// Stands where the record of a held lock would.
 pub(crate) struct Held;
 
+/// Stands where the graph, held for a fork, would.
+pub(crate) struct OrdersHeld;
+
+impl OrdersHeld {
+    pub(crate) fn take() -> Self {
+        Self
+    }
+}
+
 impl Held {
     #[inline(always)]
     pub(crate) fn check(_: &'static LockClass, _: How, _: *const ()) {}

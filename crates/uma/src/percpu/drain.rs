@@ -16,6 +16,8 @@
 //! Called by: `reclaim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
 
+#[cfg(not(any(loom, shuttle)))]
+use super::SlotsHeld;
 #[cfg(any(loom, shuttle))]
 use super::section;
 use super::{Owned, Percpu, Slot, fence, locked};
@@ -105,6 +107,13 @@ impl Percpu {
         for (cpu, slot) in self.chosen(|_| true) {
             each(cpu, slot.loaded(), slot.previous());
         }
+    }
+
+    /// Holds the slots, for a fork, where that means anything: a section that is not committed has changed
+    /// nothing.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn hold(&self) -> SlotsHeld<'_> {
+        locked::hold(self)
     }
 
     fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {

@@ -148,6 +148,29 @@ fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> bool {
     swaps
 }
 
+/// All slots of a zone, held for a fork.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) struct SlotsHeld<'a> {
+    _held: Vec<Held<'a>>,
+}
+
+/// Waits for each slot.
+#[cfg(not(any(loom, shuttle)))]
+pub(super) fn hold(percpu: &Percpu) -> SlotsHeld<'_> {
+    let wait_for = |slot| {
+        loop {
+            match Held::try_on(slot) {
+                Some(held) => return held,
+                None => kern::prim::thread::yield_now(),
+            }
+        }
+    };
+    let slots = percpu.places().iter().map(|place| &place.slot);
+    SlotsHeld {
+        _held: slots.map(wait_for).collect(),
+    }
+}
+
 /// Waits until each slot was free once: who held it before has finished, and whoever holds it
 /// next sees all that the caller wrote.
 pub(super) fn fence(percpu: &Percpu) {

@@ -208,6 +208,27 @@ impl Samples {
     }
 }
 
+/// The table of a keg, held for a fork.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) struct TableHeld<'a>(kern::MutexGuard<'a, Table>);
+
+#[cfg(not(any(loom, shuttle)))]
+impl TableHeld<'_> {
+    /// A purge that another thread had begun does not end.
+    pub(crate) fn forget_others(&mut self) {
+        kern::MutexGuard::forget_waiters(&self.0);
+        self.0.purging = false;
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Samples {
+    /// Locks the table beside those of other kegs, for a fork.
+    pub(crate) fn hold(&self) -> TableHeld<'_> {
+        TableHeld(self.table.lock_for_fork())
+    }
+}
+
 impl Table {
     /// Gets the slabs and the records; says whether there was memory for both.
     fn open(&mut self, arena: &Arena, slots: usize) -> bool {

@@ -1,0 +1,91 @@
+//! What a fork finds locked, and its child does not.
+//!
+//! The child of a fork has one thread, the one that forked. A lock that another thread held stays locked
+//! there for ever. So the locks behind this library's functions are taken before the fork and released
+//! after it, in both processes: a child may then allocate, count and lock as its parent may. Locks that
+//! the program has made itself are its own affair, as POSIX has it.
+//!
+//! ```text
+//!   prepare    the crates above, in the order of their ranks; then ours, which are innermost
+//!   child      ours; then the crates above, which also forget what the other threads had begun
+//! ```
+//!
+//! A fork that bypasses libc (`vfork`, a bare `clone`, `posix_spawn`) runs none of this; their children
+//! only exec.
+//!
+//! Called by: `thread.rs` (each thread's first lock), `uma`. Calls: libc (`pthread_atfork`).
+//! Locks: all of this crate's static ones, from before a fork until after it, in the order in which
+//! threads nest them.
+//! Sources: pthread_atfork(3); glibc and jemalloc take the locks of all their arenas in the same way.
+//! mimalloc needs none, as each thread has a heap of its own; our slow paths meet in a depot and a keg.
+
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::Once;
+
+use crate::{columns, counter, lock, thread, witness};
+
+/// A function that libc calls around a fork, on the thread that forks.
+pub type Handler = extern "C" fn();
+
+thread_local! {
+    /// What this thread holds during a fork.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// All static locks of this crate. Fields in the order in which threads nest the locks.
+struct Held {
+    threads: thread::AllHeld,
+    _orders: witness::OrdersHeld,
+    _classes: lock::ClassesHeld,
+    _readers: columns::FreeHeld<AtomicU32>,
+    _numbers: columns::FreeHeld<AtomicU64>,
+}
+
+/// Has `prepare` called before each fork from now on, `parent` and `child` after it. Every lock of this
+/// crate may be used in all three. To be called once for a set of handlers.
+pub fn on_fork(prepare: Handler, parent: Handler, child: Handler) {
+    // Handlers that are registered later prepare earlier, and end later.
+    install();
+    register(prepare, parent, child);
+}
+
+/// Sees to this crate's own locks.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| register(prepare, parent, child));
+}
+
+extern "C" fn prepare() {
+    let held = Held {
+        threads: thread::AllHeld::take(),
+        _orders: witness::OrdersHeld::take(),
+        _classes: lock::ClassesHeld::take(),
+        _readers: lock::readers_held(),
+        _numbers: counter::numbers_held(),
+    };
+    HELD.with(|slot| *slot.borrow_mut() = Some(held));
+}
+
+extern "C" fn parent() {
+    HELD.with(RefCell::take);
+}
+
+extern "C" fn child() {
+    if let Some(mut held) = HELD.with(RefCell::take) {
+        held.threads.forget_waits();
+    }
+}
+
+#[cfg(not(any(miri, loom, shuttle)))]
+fn register(prepare: Handler, parent: Handler, child: Handler) {
+    /// As `pthread_atfork` wants it.
+    type Unsafe = unsafe extern "C" fn();
+    let [prepare, parent, child] = [prepare, parent, child].map(|handler| Some(handler as Unsafe));
+    // SAFETY: the handlers are functions without conditions, and code that is never unloaded while its
+    // users are there. Where libc has no memory for them, a fork is as dangerous as without them.
+    let _ = unsafe { libc::pthread_atfork(prepare, parent, child) };
+}
+
+#[cfg(any(miri, loom, shuttle))]
+fn register(_: Handler, _: Handler, _: Handler) {}

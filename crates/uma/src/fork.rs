@@ -1,0 +1,76 @@
+//! A fork while other threads allocate: the child's zones work.
+//!
+//! The child has only the thread that forked. What another thread had locked, or had begun, nobody ends
+//! there. So all locks of all zones are taken before the fork, which makes their contents whole, and
+//! released after it in both processes; and the child forgets the threads that it does not have:
+//!
+//! | what another thread had begun | in the child |
+//! |---|---|
+//! | a restartable section | never happened: it has not committed |
+//! | an operation on a locked slot | has ended: slots are locked too |
+//! | a visit of a slow path, with free items in its hands | these items stay out, as if live |
+//! | an import, a closing, a sleep | is not waited for |
+//! | a purge | its items stay held; another may begin |
+//!
+//! What those threads held is lost to the child: some buckets of items a thread. To take all locks costs
+//! a fork some 20 ns for each CPU, zone and keg, which is little beside the page tables that it copies;
+//! an allocation pays nothing. A gate that slow paths would pass through would cost each of them two
+//! locked instructions, and a hook that sleeps in it would hold up the fork.
+//!
+//! A hook, an import or a callback must not fork and go on in the child: its own visit would be forgotten.
+//!
+//! Called by: `builder.rs` (each new keg); libc, around a fork. Calls: `keg.rs`, `depot.rs`,
+//! `percpu.rs`, `link.rs`, [`kern::fork`].
+//! Locks: the list of kegs, then every lock of this crate in the order of ranks, from before a fork until
+//! after it. Locks of one class are taken in no order: no other thread ever holds two.
+
+use crate::keg::{Keg, KegsHeld};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+
+/// The kegs of the process. Those that have ended go when one is added.
+static KEGS: Mutex<Vec<Weak<Keg>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// What this thread holds during a fork.
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// All locks of the crate. Fields in the order in which they are released.
+struct Held {
+    kegs: KegsHeld,
+    _list: MutexGuard<'static, Vec<Weak<Keg>>>,
+}
+
+/// Sees to it that a fork finds the keg whole.
+pub(crate) fn enlist(keg: &Arc<Keg>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| kern::fork::on_fork(prepare, parent, child));
+    let mut kegs = list();
+    kegs.retain(|keg| keg.strong_count() > 0);
+    kegs.push(Arc::downgrade(keg));
+}
+
+fn list() -> MutexGuard<'static, Vec<Weak<Keg>>> {
+    KEGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn prepare() {
+    let list = list();
+    let kegs: Vec<_> = list.iter().filter_map(Weak::upgrade).collect();
+    let held = Held {
+        kegs: KegsHeld::take(kegs),
+        _list: list,
+    };
+    HELD.with(|slot| *slot.borrow_mut() = Some(held));
+}
+
+extern "C" fn parent() {
+    HELD.with(RefCell::take);
+}
+
+extern "C" fn child() {
+    if let Some(mut held) = HELD.with(RefCell::take) {
+        held.kegs.forget_others();
+    }
+}

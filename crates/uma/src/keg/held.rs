@@ -1,0 +1,68 @@
+//! A keg with all locks of its zones held, for the time of a fork.
+//!
+//! Called by: `fork.rs`. Calls: `depot.rs`, `percpu.rs`, `link.rs`, `sample.rs`, `inner.rs`.
+//! Invariant: no zone of a held keg ends: it would have to leave the list of members first.
+//! Locks: as in `keg.rs`, then samples, links and slots; of all kegs, class by class.
+
+use super::{Keg, Members, State};
+use crate::depot::Depot;
+use crate::inner::Inner;
+use crate::link::LinkHeld;
+use crate::percpu::SlotsHeld;
+use crate::sample::TableHeld;
+use kern::prim::MutexGuard;
+use std::sync::Arc;
+
+/// The locks of some kegs, held by the thread that forks. They are released in the order of the fields.
+pub(crate) struct KegsHeld {
+    _slots: Vec<SlotsHeld<'static>>,
+    links: Vec<LinkHeld<'static>>,
+    tables: Vec<TableHeld<'static>>,
+    states: Vec<MutexGuard<'static, State>>,
+    depots: Vec<MutexGuard<'static, Depot>>,
+    members: Vec<MutexGuard<'static, Members>>,
+    zones: Vec<&'static Inner>,
+    /// Last: they keep what the others lock.
+    _kegs: Vec<Arc<Keg>>,
+}
+
+impl KegsHeld {
+    /// Waits for all of them.
+    pub(crate) fn take(kegs: Vec<Arc<Keg>>) -> Self {
+        // SAFETY: the kegs are dropped after all that is made of these references, and no reference leaves.
+        let each = || kegs.iter().map(|keg| unsafe { &*Arc::as_ptr(keg) });
+        let members: Vec<_> = each()
+            .map(|keg: &'static Keg| keg.members.lock_for_fork())
+            .collect();
+        let zones: Vec<&'static Inner> = (members.iter().flat_map(|members| &members.zones))
+            // SAFETY: a zone leaves the list, which is locked, before it ends.
+            .map(|zone| unsafe { zone.as_ref() })
+            .collect();
+        Self {
+            depots: zones.iter().map(|zone| zone.depot.hold()).collect(),
+            states: each().map(|keg| keg.state.0.lock_for_fork()).collect(),
+            tables: each().map(|keg| keg.samples.hold()).collect(),
+            links: zones.iter().map(|zone| zone.link.hold()).collect(),
+            _slots: zones.iter().map(|zone| zone.percpu.hold()).collect(),
+            members,
+            zones,
+            _kegs: kegs,
+        }
+    }
+
+    /// In the child of the fork: forgets the threads that are not there, and what they had begun.
+    pub(crate) fn forget_others(&mut self) {
+        self.members.iter().for_each(MutexGuard::forget_waiters);
+        self.depots.iter().for_each(MutexGuard::forget_waiters);
+        self.states.iter().for_each(MutexGuard::forget_waiters);
+        self.tables.iter_mut().for_each(TableHeld::forget_others);
+        self.links.iter().for_each(LinkHeld::forget_others);
+        self.zones.iter().for_each(|zone| zone.forget_others());
+        for state in &mut self.states {
+            (state.carrying, state.sleepers) = (0, 0);
+            if let Some(slabs) = &mut state.slabs {
+                slabs.forget_purge();
+            }
+        }
+    }
+}

@@ -98,6 +98,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     };
     if t.retransmits > 0 {
         t.rtt.handshake_repeated();
+        t.cc.handshake_repeated(t.retransmits);
         t.retransmits = 0;
     }
     batch.stack.tcp.counters.established.inc();
@@ -108,7 +109,13 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
 /// Bytes that were never acknowledged before.
 fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let config = &batch.stack.tcp.config;
-    let bytes = seg.ack.since(t.snd_una);
+    // SYN and FIN are no data: they open no window.
+    let data_acked = seg.ack.min(t.data_end());
+    let bytes = if data_acked.after(t.base) {
+        data_acked.since(t.base)
+    } else {
+        0
+    };
     // The window held data back if what was in flight nearly filled it.
     let limited = t.flight().saturating_add(t.mss) >= t.cc.cwnd;
     t.rtt.acked(seg.ack, batch.now);
@@ -121,10 +128,9 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     }
     t.snd_una = seg.ack;
     t.snd_nxt = t.snd_nxt.max(seg.ack);
-    let data_acked = seg.ack.min(t.data_end());
-    if data_acked.after(t.base) {
+    if bytes > 0 {
         let was_full = t.sndbuf.space() == 0;
-        t.sndbuf.chain.trim_front(data_acked.since(t.base) as usize);
+        t.sndbuf.chain.trim_front(bytes as usize);
         t.base = data_acked;
         // A writer is woken when there is room worth a write, not at each acknowledgement.
         let room = was_full || t.sndbuf.space() >= t.sndbuf.hiwat / 2;

@@ -33,10 +33,10 @@ pub(crate) enum Recovery {
 }
 
 impl Congestion {
-    /// RFC 6928: the initial window, in segments.
+    /// A window as it begins; `segments` is the configured initial window.
     pub(crate) fn new(mss: u32, segments: u32) -> Self {
         Self {
-            cwnd: mss * segments,
+            cwnd: initial_window(mss, segments),
             ssthresh: u32::MAX,
             mss,
             acked: 0,
@@ -118,6 +118,14 @@ impl Congestion {
         self.ignore_below = Some(max);
     }
 
+    /// The handshake took several tries. If more than one SYN or SYN-ACK was lost, the path is bad, and the window begins
+    /// with one segment (RFC 6928 2, RFC 5681 3.1). A lost SYN says nothing about ssthresh.
+    pub(crate) fn handshake_repeated(&mut self, retransmits: u8) {
+        if retransmits > 1 {
+            self.cwnd = self.mss;
+        }
+    }
+
     /// Nothing was sent for a timeout: what the window knew is old (RFC 5681 4.1).
     pub(crate) fn restart_after_idle(&mut self, segments: u32) {
         self.cwnd = self.cwnd.min(self.restart_window(segments));
@@ -126,7 +134,7 @@ impl Congestion {
     /// What is left of a window after that, at most.
     #[doc(alias = "RW")]
     pub(crate) fn restart_window(&self, segments: u32) -> u32 {
-        self.mss * segments
+        initial_window(self.mss, segments)
     }
 
     /// The path carries less than was thought.
@@ -134,4 +142,12 @@ impl Congestion {
         self.mss = mss;
         self.cwnd = self.cwnd.max(mss);
     }
+}
+
+/// The initial window in bytes: so many segments, but not more than two if they are larger than an Ethernet's
+/// (RFC 6928 2: min (10*MSS, max (2*MSS, 14600))).
+fn initial_window(mss: u32, segments: u32) -> u32 {
+    const ETHERNET_MSS: u32 = 1460;
+    let bound = (2 * mss).max(segments.saturating_mul(ETHERNET_MSS));
+    mss.saturating_mul(segments).min(bound)
 }

@@ -225,7 +225,9 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
     let asked = t.ack_now || t.dup_acks_owed > 0;
-    let due = t.state.is_synchronized() && (asked || window_grew(t));
+    // In SYN-RECEIVED the SYN-ACK goes first; then unacceptable segments are answered (RFC 9293 3.10.7.4).
+    let answers = t.state.is_synchronized() || t.state == State::SynReceived;
+    let due = answers && (asked || window_grew(t));
     due.then_some(Plan {
         seq: t.acceptable_seq(),
         len: 0,
@@ -238,7 +240,9 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
 /// enough that the peer may be waiting for it. Never by less than [`announce`] moves it by: the turn to send would have
 /// no end.
 fn window_grew(t: &Tcb) -> bool {
-    if !t.state.receives_data() {
+    // A SYN's window has 16 bits. The peer learns of the rest with the first acknowledgement of its data.
+    let nothing_received = t.rcv_nxt == t.irs + 1;
+    if nothing_received || !t.state.receives_data() {
         return false;
     }
     let growth = t.rcv_growth();

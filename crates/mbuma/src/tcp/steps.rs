@@ -113,12 +113,18 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
         return Continue(());
     }
     if seg.seq.before(t.rcv_nxt) {
+        if seg.len() == 0 && !seg.has(TcpFlags::RST) {
+            // A keepalive probe, or an acknowledgement that was overtaken: it gets an answer, and nothing of it counts.
+            challenge(batch, t);
+            return Break(Verdict::Drop(DropReason::TcpOutOfWindow));
+        }
         cut_old(batch, t, seg);
     }
     let beyond = seg.seq.since(t.rcv_nxt);
-    // What takes no room may lie at the right edge itself: acknowledgements of a peer that has used
-    // up the window do.
-    let at_edge = beyond == window && (window == 0 || seg.data.is_empty());
+    // A segment without data may lie at the right edge itself: so do acknowledgements of a peer that has used up the
+    // window. A reset may not: outside of the window it is dropped without an answer (RFC 5961 3.2).
+    let takes_no_room = seg.data.is_empty() && !seg.has(TcpFlags::RST);
+    let at_edge = beyond == window && (window == 0 || takes_no_room);
     if beyond >= window && !at_edge {
         if !seg.has(TcpFlags::RST) {
             say_where(batch, t, seg);
@@ -142,7 +148,6 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         return;
     }
     let old = t.rcv_nxt.since(seg.seq);
-    // A zero-length segment below the window is a keepalive probe: it wants an answer.
     say_where(batch, t, seg);
     batch
         .stack

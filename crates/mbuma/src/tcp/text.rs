@@ -25,6 +25,11 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         t.fin_seq = Some(seg.seq + seg.data.len() as u32);
     }
     if seg.data.is_empty() {
+        let early_fin = seg.has(TcpFlags::FIN) && seg.seq.after(t.rcv_nxt);
+        if early_fin && t.state.receives_data() {
+            // Out of order like data: a duplicate acknowledgement at once (RFC 5681 4.2).
+            t.dup_acks_owed = t.dup_acks_owed.saturating_add(1);
+        }
         return Continue(());
     }
     let data = std::mem::take(&mut seg.data);

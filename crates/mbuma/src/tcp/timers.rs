@@ -86,7 +86,9 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if t.retransmits > max {
         return true;
     }
-    t.cc.timed_out(t.flight(), t.snd_max, t.retransmits == 1);
+    if !syn {
+        t.cc.timed_out(t.flight(), t.snd_max, t.retransmits == 1);
+    }
     t.rtt.back_off();
     t.dup_acks = 0;
     t.resend_one = false;

@@ -175,6 +175,8 @@ fn tunables(r: &mut Random) -> TcpConfig {
     TcpConfig {
         recv_buffer: pick(r, &sizes),
         send_buffer: pick(r, &sizes),
+        // Long enough that a peer whose timeout has backed off over four lost segments still finds TIME-WAIT.
+        msl: Duration::from_secs(60),
         ..TcpConfig::default()
     }
 }

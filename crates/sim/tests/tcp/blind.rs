@@ -306,3 +306,51 @@ fn acknowledgements_out_of_the_window_are_answered_a_few_times_a_second() {
         b.finish();
     }
 }
+
+#[test]
+fn a_reset_at_the_right_edge_of_the_window_gets_no_answer() {
+    // RFC 5961 3.2, case 1: breaks if a reset just outside of the window is challenged.
+    let mut b = Bench::new();
+    let (hand, stream) = b.passive();
+    let edge = Segment {
+        seq: hand.snd + 65_535,
+        ..hand.segment(RST)
+    };
+    b.say(&edge);
+    b.nothing();
+    let inside = Segment {
+        seq: hand.snd + 65_534,
+        ..hand.segment(RST)
+    };
+    b.say(&inside);
+    assert_eq!(b.one().flags, ACK, "a challenge");
+    assert_eq!(stream.state(), State::Established);
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn an_acknowledgement_below_the_window_moves_nothing() {
+    // RFC 9293 3.10.7.4, first check: breaks if a segment without data that lies before RCV.NXT moves SND.UNA or SND.WND.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    stream.send(b"first").expect("room");
+    b.run(ms(0));
+    let first = b.one();
+    let old = Segment {
+        seq: hand.snd - 1,
+        window: 1,
+        ..hand.ack(&first)
+    };
+    b.say(&old);
+    assert_eq!(b.one().flags, ACK, "it is told what is expected");
+    assert_eq!(stream.info().send_queue, 5, "not acknowledged");
+    stream.send(&bytes(5000)).expect("room");
+    b.run(ms(0));
+    let sent: usize = b.seen().iter().map(|s| s.data.len()).sum();
+    assert!(sent >= 2 * MSS, "the window is what it was: {sent}");
+    stream.abort();
+    drop(stream);
+    b.finish();
+}

@@ -304,3 +304,24 @@ fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
     drop(stream);
     b.finish();
 }
+
+#[test]
+fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
+    // RFC 5681 4.2: breaks if a FIN alone beyond a gap is not answered at once, so that its sender waits for a timeout.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    let missing = hand.data(b"missing");
+    let fin = hand.fin();
+    b.say(&fin);
+    let duplicate = b.one();
+    assert_eq!((duplicate.flags, duplicate.ack), (ACK, missing.seq));
+    b.say(&missing);
+    let ack = b.one();
+    assert_eq!(ack.ack, hand.snd);
+    assert_eq!(read(&stream), b"missing");
+    drop(stream);
+    b.run(ms(0));
+    let fin = b.one();
+    b.say(&hand.ack(&fin));
+    b.finish();
+}

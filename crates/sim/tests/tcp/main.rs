@@ -3,6 +3,7 @@
 mod blind;
 mod close;
 mod common;
+mod handshake;
 mod intercept;
 mod keepalive;
 mod loss;

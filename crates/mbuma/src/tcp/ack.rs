@@ -96,6 +96,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     } else {
         State::Established
     };
+    t.predecessor = None;
     if t.retransmits > 0 {
         t.rtt.handshake_repeated();
         t.cc.handshake_repeated(t.retransmits);

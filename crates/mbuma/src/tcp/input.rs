@@ -3,7 +3,6 @@
 //! Called by: `ip4::input`, `icmp::input`. Calls: `segment`, `table`, `listen`, `steps`, `reset`.
 
 use std::net::SocketAddrV4;
-use std::sync::Arc;
 
 use mbuf::Packet;
 use wire::{SeqNum, TcpFlags};
@@ -11,7 +10,7 @@ use wire::{SeqNum, TcpFlags};
 use super::pcb::{Inpcb, Key, State};
 use super::planted::Planted;
 use super::segment::Segment;
-use super::{listen, reset, steps};
+use super::{listen, reset, steps, time_wait};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::icmp::Unreach;
@@ -42,12 +41,15 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>)
 /// Finds out whom a segment is for, and brings it there.
 #[doc(alias = "in_pcblookup")]
 pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Received<'_>) {
-    let verdict = match connection(batch, seg) {
+    let verdict = match batch.stack.tcp.table.lookup(&seg.key) {
+        Some(pcb) if opens_anew(&pcb, seg) && listen::is_taken(batch, seg, ip) => {
+            listen::run(batch, seg, ip, Some(&pcb))
+        }
         Some(pcb) => {
             batch.stack.tcp.counters.segments_in.inc();
             steps::run(batch, &pcb, seg)
         }
-        None => listen::run(batch, seg, ip),
+        None => listen::run(batch, seg, ip, None),
     };
     match verdict {
         Verdict::Delivered => batch.delivered(),
@@ -60,30 +62,10 @@ pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Re
     }
 }
 
-/// The segment's connection, unless its place is to be taken by a new one.
-fn connection(batch: &mut Batch<'_>, seg: &Segment) -> Option<Arc<Inpcb>> {
-    let pcb = batch.stack.tcp.table.lookup(&seg.key)?;
-    let reopened = seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
-        && reopens(&pcb, seg);
-    if reopened {
-        if batch.stack.tcp.remove(&pcb) {
-            batch.stack.tcp.counters.closed.inc();
-        }
-        batch.touch(&pcb);
-        return None;
-    }
-    Some(pcb)
-}
-
-/// A SYN beyond the old connection's sequence space ends TIME-WAIT early (RFC 1122 4.2.2.13): a host
-/// that opens thousands of short connections comes back to the same port within minutes.
-fn reopens(pcb: &Inpcb, seg: &Segment) -> bool {
-    let mut t = pcb.tcb.lock();
-    let yes = t.state == State::TimeWait && seg.seq.after(t.rcv_nxt);
-    if yes {
-        t.close(None);
-    }
-    yes
+/// Whether a segment is a SYN that may end this connection's TIME-WAIT.
+fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
+    seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
+        && time_wait::may_leave(&pcb.tcb.lock(), seg.seq)
 }
 
 /// An ICMP error quotes a segment that we sent from `local` to `peer`.

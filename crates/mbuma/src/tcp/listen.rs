@@ -10,6 +10,7 @@ use super::accept::{AcceptQueue, CrowdedOut, Pushed};
 use super::input::Verdict;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
+use super::time_wait;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ip4;
@@ -17,20 +18,40 @@ use crate::ip4;
 /// Bytes of IP and TCP header without options.
 pub(crate) const HEADERS: u32 = 40;
 
-pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> Verdict {
-    if seg.has(TcpFlags::RST) {
-        return Verdict::Drop(DropReason::TcpNoConnection);
-    }
+/// The queue of the listener or interceptor that a segment is for; and whether it is an interceptor's.
+fn queue(
+    batch: &Batch<'_>,
+    seg: &Segment,
+    ip: &ip4::Received<'_>,
+) -> Option<(Arc<AcceptQueue>, bool)> {
     let tcp = &batch.stack.tcp;
     let ours = ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
     let listener = tcp.listeners.find(seg.key.local, ours);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
-    let queue = if intercepted {
-        tcp.listeners.interceptor(ip.ifp.index)
-    } else {
-        listener
+    let queue = match intercepted {
+        true => tcp.listeners.interceptor(ip.ifp.index),
+        false => listener,
     };
-    let Some(queue) = queue else {
+    queue.map(|queue| (queue, intercepted))
+}
+
+/// Whether a listener or an interceptor takes connections to the address that a segment is for.
+pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> bool {
+    queue(batch, seg, ip).is_some()
+}
+
+/// Takes in a segment without a connection, or a SYN for `old`, which is in TIME-WAIT.
+pub(crate) fn run(
+    batch: &mut Batch<'_>,
+    seg: &Segment,
+    ip: &ip4::Received<'_>,
+    old: Option<&Arc<Inpcb>>,
+) -> Verdict {
+    if seg.has(TcpFlags::RST) {
+        return Verdict::Drop(DropReason::TcpNoConnection);
+    }
+    let tcp = &batch.stack.tcp;
+    let Some((queue, intercepted)) = queue(batch, seg, ip) else {
         tcp.counters.refused.inc();
         return Verdict::Reset(DropReason::TcpNoConnection);
     };
@@ -41,7 +62,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) 
         return Verdict::Drop(DropReason::TcpBadListenSegment);
     }
     tcp.counters.segments_in.inc();
-    open(batch, seg, ip, queue, intercepted)
+    open(batch, seg, ip, queue, intercepted, old)
 }
 
 /// Makes the connection: answered at once for a listener, held for an interceptor.
@@ -51,6 +72,7 @@ fn open(
     ip: &ip4::Received<'_>,
     queue: Arc<AcceptQueue>,
     intercepted: bool,
+    old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
     let Some((place, oldest)) = queue.reserve(seg.key) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
@@ -58,16 +80,18 @@ fn open(
     if let Some(oldest) = oldest {
         crowd_out(batch, &oldest);
     }
+    let predecessor = old.and_then(|old| time_wait::leave(batch, old, seg.seq));
     let tcp = &batch.stack.tcp;
     let state = if intercepted {
         State::SynHeld
     } else {
         State::SynReceived
     };
-    let iss = tcp.initial_sequence(&seg.key, batch.now);
+    let iss = tcp.initial_sequence_after(&seg.key, batch.now, predecessor.as_ref());
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
     take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
     t.accept = Some(place);
+    t.predecessor = predecessor.map(Box::new);
     let (key, flows) = (&seg.key, batch.stack.netisr.flows());
     let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(seg.key, flow, t);

@@ -311,6 +311,18 @@ pub(crate) struct Tcb {
     pub(crate) entered_time_wait: bool,
     /// Where the connection goes once it is established.
     pub(crate) accept: Option<Place>,
+    /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
+    pub(crate) predecessor: Option<Box<Predecessor>>,
+}
+
+/// What is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
+/// duplicate (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Predecessor {
+    pub(crate) snd_max: SeqNum,
+    pub(crate) rcv_nxt: SeqNum,
+    /// When its TIME-WAIT ends.
+    pub(crate) until: Time,
 }
 
 impl Tcb {
@@ -364,6 +376,7 @@ impl Tcb {
             wake_user: false,
             entered_time_wait: false,
             accept: None,
+            predecessor: None,
         }
     }
 
@@ -443,6 +456,7 @@ impl Tcb {
         if let Some(place) = self.accept.take() {
             place.give_up();
         }
+        self.predecessor = None;
         self.ack_now = false;
         self.dup_acks_owed = 0;
         self.resend_one = false;

@@ -61,6 +61,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
 /// While the owner decides, only a reset from the peer matters: it does not wait any more.
 fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
     if seg.has(TcpFlags::RST) && seg.seq == t.rcv_nxt {
+        // The owner learns that the peer does not wait any more.
         t.close(Some(SocketError::Reset));
         return Continue(());
     }
@@ -181,6 +182,14 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
     batch.stack.tcp.counters.reset_in.inc();
+    // Half open for a listener. (What an interceptor accepted has an owner, which is told of the reset.)
+    if t.state == State::SynReceived
+        && t.accept.is_some()
+        && let Some(old) = t.predecessor.take()
+    {
+        time_wait::resume(t, &old);
+        return Break(Verdict::Delivered);
+    }
     let error = match t.state {
         State::SynReceived => Some(SocketError::Refused),
         // All was said and heard.

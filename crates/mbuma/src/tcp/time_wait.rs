@@ -3,7 +3,9 @@
 //!
 //! A gateway whose side closes first collects one of these a connection, thousands a second. They
 //! hold no buffers, and only the last [`TcpConfig::time_wait_max`] are kept: the oldest make room.
-//! A peer that comes back to the same port earlier than that ends its own (`input::reopens`).
+//! A peer that comes back to the same port earlier than that ends its own, if a listener is there to take the new
+//! connection ([`leave`]). If the SYN was an old duplicate, the peer resets the listener's new connection, and the old one
+//! is back in TIME-WAIT ([`resume`]).
 //!
 //! Locks: `waiting` (CALLOUT's neighbour; taken with no connection's lock held).
 //!
@@ -13,8 +15,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
+use wire::SeqNum;
 
-use super::pcb::{Inpcb, State, Tcb};
+use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::planted::Planted;
 use crate::batch::Batch;
 
@@ -42,6 +45,52 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     t.timers.wait =
         (!config.has_bug(Planted::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl);
+    t.notify();
+}
+
+/// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns what the new one must know; `None` if the
+/// connection is in another state by now, or `syn` lies in its sequence space.
+pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Option<Predecessor> {
+    let mut t = pcb.tcb.lock();
+    if !may_leave(&t, syn) {
+        return None;
+    }
+    let predecessor = Predecessor {
+        snd_max: t.snd_max,
+        rcv_nxt: t.rcv_nxt,
+        until: t.timers.wait.unwrap_or(batch.now),
+    };
+    t.close(None);
+    drop(t);
+    if batch.stack.tcp.remove(pcb) {
+        batch.stack.tcp.counters.closed.inc();
+    }
+    batch.touch(pcb);
+    Some(predecessor)
+}
+
+/// A SYN beyond the old connection's sequence space may end TIME-WAIT early (RFC 1122 4.2.2.13): a host that opens
+/// thousands of short connections comes back to the same port within minutes.
+pub(crate) fn may_leave(t: &Tcb, syn: SeqNum) -> bool {
+    t.state == State::TimeWait && syn.after(t.rcv_nxt)
+}
+
+/// The SYN was an old duplicate: the connection is again what it was before, for the rest of its time.
+pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
+    if let Some(place) = t.accept.take() {
+        place.give_up();
+    }
+    (t.snd_una, t.snd_nxt, t.snd_max) = (old.snd_max, old.snd_max, old.snd_max);
+    // Our FIN was the last that was sent.
+    (t.base, t.fin_queued) = (old.snd_max - 1, true);
+    (t.rcv_nxt, t.rcv_adv, t.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
+    t.timers.stop();
+    t.timers.wait = Some(old.until);
+    t.retransmits = 0;
+    (t.ack_now, t.dup_acks_owed) = (false, 0);
+    t.state = State::TimeWait;
+    t.entered_time_wait = true;
+    t.orphan = true;
     t.notify();
 }
 

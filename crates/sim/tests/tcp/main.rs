@@ -9,4 +9,5 @@ mod keepalive;
 mod loss;
 mod open;
 mod pinned;
+mod time_wait;
 mod window;

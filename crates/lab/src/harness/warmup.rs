@@ -15,11 +15,15 @@
 use std::time::Duration;
 
 /// How far two readings that agree may be apart.
-const AGREE: f64 = 0.05;
+const AGREE: f64 = 0.03;
+/// Readings of each length. Their median counts: two single ones may agree by chance.
+const OF_EACH_LENGTH: usize = 3;
 /// Readings of [`settle`], at most.
 const READINGS_MAX: usize = 12;
 /// A reading of this length is not lengthened.
 const LENGTH_ENOUGH: Duration = Duration::from_millis(500);
+/// A shorter reading is asked for to see that something runs, and not how fast: it stays as it is.
+const LENGTH_LEAST: Duration = Duration::from_millis(25);
 /// A reading gets at most so many times as long as was asked for: a quick run stays one.
 const LONGER_MAX: u32 = 16;
 
@@ -43,10 +47,13 @@ pub(crate) fn lengthen<E>(
     least: Duration,
     mut read: impl FnMut(Duration) -> Result<f64, E>,
 ) -> Result<Duration, E> {
+    if least < LENGTH_LEAST {
+        return Ok(least);
+    }
     let mut length = least;
-    let mut last = read(length / 2)?;
+    let mut last = middle(length / 2, &mut read)?;
     loop {
-        let next = read(length)?;
+        let next = middle(length, &mut read)?;
         let is_longest = length >= LENGTH_ENOUGH || length >= least * LONGER_MAX;
         if agree(last, next) || is_longest {
             return Ok(length);
@@ -54,6 +61,19 @@ pub(crate) fn lengthen<E>(
         last = next;
         length *= 2;
     }
+}
+
+/// The median of some readings of a length.
+fn middle<E>(
+    length: Duration,
+    read: &mut impl FnMut(Duration) -> Result<f64, E>,
+) -> Result<f64, E> {
+    let mut found = [0.0; OF_EACH_LENGTH];
+    for one in &mut found {
+        *one = read(length)?;
+    }
+    found.sort_by(f64::total_cmp);
+    Ok(found[OF_EACH_LENGTH / 2])
 }
 
 /// The same, where reading does not fail.

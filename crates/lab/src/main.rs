@@ -10,8 +10,9 @@ mod args;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
 use lab::report::{Pace, experiments};
@@ -104,7 +105,26 @@ fn run_all(args: &AllArgs) -> Result<Vec<String>, lab::Error> {
     all::run(&options, &mut io::stdout().lock())
 }
 
+/// Starts this program again in its own place, with the environment that lets glibc's malloc run at its best. glibc reads
+/// it when a process starts, and only then. Returns if the environment has it already, or the program cannot be started.
+fn tune_malloc() {
+    let (name, value) = alloc::TUNABLES;
+    if env::var_os(name).is_some() {
+        return;
+    }
+    if let Ok(program) = env::current_exe() {
+        // The figures' note says what malloc was told: nothing, if this fails.
+        let _ = Command::new(program)
+            .args(env::args_os().skip(1))
+            .env(name, value)
+            .exec();
+    }
+}
+
 fn run_alloc(args: &AllocArgs) -> Result<(), lab::Error> {
+    if !args.common.list && args.child.is_none() {
+        tune_malloc();
+    }
     let mut out = io::stdout().lock();
     let common = &args.common;
     if common.list {

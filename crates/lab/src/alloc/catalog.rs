@@ -60,6 +60,8 @@ pub(crate) struct Entry {
     pub(crate) about: &'static str,
     /// What a reader of a figure should know.
     pub(crate) note: &'static str,
+    /// What it was told, beyond what it does by itself.
+    pub(crate) settings: fn() -> &'static str,
     /// The cases that it takes part in.
     pub(crate) cases: &'static [Case],
     /// What makes it give memory back after a spike.
@@ -205,6 +207,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         make: make::<global::General<global::Malloc>>,
+        settings: global::malloc_settings,
         ..peer("malloc", "the system's malloc", PEER)
     },
     Entry {
@@ -218,6 +221,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         make: jemalloc,
+        settings: global::jemalloc_settings,
         ..peer("jemalloc", "jemalloc", PEER)
     },
     Entry {
@@ -237,16 +241,18 @@ pub(crate) const CATALOG: &[Entry] = &[
         ..peer("arrayqueue", "a pool in crossbeam's ArrayQueue", POOL)
     },
     Entry {
-        make: make::<dpdk::Mempool<false>>,
-        ..peer("dpdk", "DPDK's mempool, a cache of 512 a thread", TIMED)
-    },
-    Entry {
-        make: make::<dpdk::Mempool<true>>,
-        ..peer("dpdk-bulk", "DPDK's mempool, 64 items a call", BATCHES)
+        make: make::<dpdk::Mempool>,
+        settings: dpdk::settings,
+        ..peer(
+            "dpdk",
+            "DPDK's mempool, a cache of 512 a thread; batches get and put 64 at once",
+            TIMED,
+        )
     },
     Entry {
         make: make::<dpdk::Pktmbuf>,
-        note: "header of 128 B, with a constructor",
+        note: "header of 128 B, constructor",
+        settings: dpdk::settings,
         ..peer("dpdk-pktmbuf", "DPDK's network buffers", SINGLE)
     },
 ];
@@ -328,6 +334,7 @@ const fn entry(
         kind,
         about,
         note,
+        settings: none,
         cases,
         purge: PurgedBy::Own,
         make: unbuilt,
@@ -348,6 +355,11 @@ const fn floor(name: &'static str, about: &'static str, cases: &'static [Case]) 
 
 const fn peer(name: &'static str, about: &'static str, cases: &'static [Case]) -> Entry {
     entry(name, Kind::Peer, about, cases)
+}
+
+/// For a design that runs as it is.
+fn none() -> &'static str {
+    ""
 }
 
 type Made = Result<Box<dyn Subject>, Absent>;

@@ -35,6 +35,7 @@ mod spike;
 mod subject;
 
 pub use child::child;
+pub use designs::global::TUNABLES;
 pub use options::Options;
 
 use crate::harness::compare;

@@ -42,7 +42,9 @@ impl Experiment for Alloc {
 
     fn caveats(&self) -> &'static str {
         "The allocators of others are in only if this was built with `--features peers`; DPDK only if it is \
-        installed. Two CPUs are few: what a global lock costs grows with their number. glibc\u{2019}s malloc \
+        installed, with memory in huge pages where the machine has 512 MiB of them free. glibc and jemalloc run \
+        with larger caches for each thread than by default, DPDK gets and puts batches 64 at once; the notes say \
+        which settings. Two CPUs are few: what a global lock costs grows with their number. glibc\u{2019}s malloc \
         differs by two or three times from one process to the next at 2048 bytes. `cgroup` counts \
         whatever else runs in the control group."
     }

@@ -10,7 +10,10 @@ use crate::harness::summary::Summary;
 
 /// What readings of a design say.
 pub(crate) fn record(case: Case, size: usize, entry: &Entry, summary: Summary) -> Record {
-    skipped(case, size, entry, entry.note.to_owned()).with(summary)
+    let parts = [entry.note, (entry.settings)()];
+    let note = parts.into_iter().filter(|part| !part.is_empty());
+    let note = note.collect::<Vec<_>>().join(", ");
+    skipped(case, size, entry, note).with(summary)
 }
 
 /// Why there are none.

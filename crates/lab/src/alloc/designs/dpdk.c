@@ -20,11 +20,15 @@ static inline void mark(void *item, uint64_t value)
     *(volatile uint64_t *)((char *)item + HEADER_BYTES) = value;
 }
 
-int lab_init(void)
+/* With huge pages that no file system need be mounted for, or with ordinary ones. */
+int lab_init(int huge)
 {
-    char *args[] = { "lab", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf",
-                     "--log-level=1", "-m", "1024", "-l", "0", NULL };
-    return rte_eal_init(10, args) < 0 ? rte_errno : 0;
+    char *plain[] = { "lab", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf",
+                      "--log-level=1", "-m", "1024", "-l", "0", NULL };
+    char *in_huge[] = { "lab", "--in-memory", "--no-pci", "--no-telemetry", "--no-shconf",
+                        "--log-level=1", "-l", "0", NULL };
+    int done = huge ? rte_eal_init(8, in_huge) : rte_eal_init(10, plain);
+    return done < 0 ? rte_errno : 0;
 }
 
 struct rte_mempool *lab_create(const char *name, unsigned items, unsigned size)
@@ -91,30 +95,9 @@ int lab_pairs(struct rte_mempool *pool, uint64_t n)
     return 0;
 }
 
-/* Inlined for each number of live items, which is a constant then. */
+/* Gets and puts 64 at once, as drivers and programs do. Inlined for each number of live items, which is a constant then. */
 static inline __attribute__((always_inline)) int batches(struct rte_mempool *pool, uint64_t n,
                                                          const unsigned live)
-{
-    void *items[MANY];
-    for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
-        for (unsigned j = 0; j < live; j++) {
-            if (rte_mempool_get(pool, &items[j]) != 0)
-                return -1;
-            mark(items[j], i);
-        }
-        for (unsigned j = 0; j < live; j++)
-            rte_mempool_put(pool, items[j]);
-    }
-    return 0;
-}
-
-int lab_batches(struct rte_mempool *pool, uint64_t n, unsigned live)
-{
-    return live == BATCH ? batches(pool, n, BATCH) : batches(pool, n, MANY);
-}
-
-static inline __attribute__((always_inline)) int batches_bulk(struct rte_mempool *pool, uint64_t n,
-                                                              const unsigned live)
 {
     void *items[MANY];
     for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
@@ -130,9 +113,9 @@ static inline __attribute__((always_inline)) int batches_bulk(struct rte_mempool
     return 0;
 }
 
-int lab_batches_bulk(struct rte_mempool *pool, uint64_t n, unsigned live)
+int lab_batches(struct rte_mempool *pool, uint64_t n, unsigned live)
 {
-    return live == BATCH ? batches_bulk(pool, n, BATCH) : batches_bulk(pool, n, MANY);
+    return live == BATCH ? batches(pool, n, BATCH) : batches(pool, n, MANY);
 }
 
 /* DPDK's network buffers: a header of 128 bytes, headroom of 128, and so much room for data. */
@@ -184,14 +167,14 @@ static inline __attribute__((always_inline)) int pkt_batches(struct rte_mempool 
 {
     struct rte_mbuf *packets[MANY];
     for (uint64_t i = 0; i < (n + live - 1) / live; i++) {
-        for (unsigned j = 0; j < live; j++) {
-            packets[j] = rte_pktmbuf_alloc(pool);
-            if (packets[j] == NULL)
+        for (unsigned at = 0; at < live; at += BATCH) {
+            if (rte_pktmbuf_alloc_bulk(pool, packets + at, BATCH) != 0)
                 return -1;
-            mark(rte_pktmbuf_mtod(packets[j], void *), i);
+            for (unsigned j = at; j < at + BATCH; j++)
+                mark(rte_pktmbuf_mtod(packets[j], void *), i);
         }
-        for (unsigned j = 0; j < live; j++)
-            rte_pktmbuf_free(packets[j]);
+        for (unsigned at = 0; at < live; at += BATCH)
+            rte_pktmbuf_free_bulk(packets + at, BATCH);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-//! DPDK's mempool with a cache of 512 for each thread, one at a time and 64 at once; and its network buffers, which
-//! come from one (`dpdk/pktmbuf.rs`).
+//! DPDK's mempool with a cache of 512 for each thread; and its network buffers, which come from one (`dpdk/pktmbuf.rs`).
+//! In batches items are got and put 64 at once, as DPDK's users do.
 //!
 //! Called by: `catalog.rs`. Calls: `dpdk.c` beside this file, and through it librte_mempool.
 //!
@@ -7,6 +7,8 @@
 //! is first asked for: with `cc`, where pkg-config knows libdpdk, into a library in the temporary directory, which is
 //! loaded and then removed. So neither the build nor the program needs DPDK, and the figures are those of its own
 //! code. One thread's loops are in C, as a DPDK program would have them; across threads each item costs a call.
+//!
+//! Its memory is in huge pages where the machine has enough free ones, and the notes say so.
 //!
 //! Invariants: a library is never unloaded (DPDK's own threads run in it); a thread is registered before its first
 //! item. Locks: a `OnceLock` around the set-up.
@@ -24,16 +26,16 @@ mod pktmbuf;
 
 pub(crate) use pktmbuf::Pktmbuf;
 
-/// A mempool; `BULK` asks for whole batches where a case goes by them.
-pub(crate) struct Mempool<const BULK: bool> {
+/// A mempool.
+pub(crate) struct Mempool {
     pool: NonNull<c_void>,
     shim: &'static Shim,
 }
 
 // SAFETY: a mempool is made for use by many threads.
-unsafe impl<const BULK: bool> Send for Mempool<BULK> {}
+unsafe impl Send for Mempool {}
 // SAFETY: as above.
-unsafe impl<const BULK: bool> Sync for Mempool<BULK> {}
+unsafe impl Sync for Mempool {}
 
 /// The functions of `dpdk.c`.
 struct Shim {
@@ -47,7 +49,6 @@ struct Shim {
     gets: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pairs: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
-    batches_bulk: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
     pkt_create: unsafe extern "C" fn(*const c_char, c_uint, c_uint) -> *mut c_void,
     pkt_get: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     pkt_put: unsafe extern "C" fn(*mut c_void),
@@ -60,7 +61,7 @@ struct Shim {
 /// Items of a pool: what the cases have in flight, and all caches full.
 const ITEMS: c_uint = (1 << 15) - 1;
 
-impl<const BULK: bool> Design for Mempool<BULK> {
+impl Design for Mempool {
     type Item = Block;
 
     fn new(size: usize) -> Result<Self, Absent> {
@@ -117,19 +118,14 @@ impl<const BULK: bool> Design for Mempool<BULK> {
     }
 
     fn batches<const LIVE: usize>(&self, n: u64) {
-        let batches = if BULK {
-            self.shim.batches_bulk
-        } else {
-            self.shim.batches
-        };
         // SAFETY: the pool lives as long as this.
-        if unsafe { batches(self.pool.as_ptr(), n, LIVE as c_uint) } != 0 {
+        if unsafe { (self.shim.batches)(self.pool.as_ptr(), n, LIVE as c_uint) } != 0 {
             out_of_memory("dpdk");
         }
     }
 }
 
-impl<const BULK: bool> Drop for Mempool<BULK> {
+impl Drop for Mempool {
     fn drop(&mut self) {
         // SAFETY: nobody uses the pool any more.
         let free = unsafe { (self.shim.free_count)(self.pool.as_ptr()) };
@@ -151,6 +147,33 @@ fn pool(
     // SAFETY: the name ends in a zero, and DPDK is set up.
     let pool = unsafe { create(name.as_ptr(), ITEMS, size) };
     NonNull::new(pool).ok_or_else(|| Absent("DPDK made no pool".to_owned()))
+}
+
+/// Bytes of free huge pages that the pools of a block need.
+const HUGE_ENOUGH: usize = 512 << 20;
+
+/// Whether the machine has enough free huge pages for the pools.
+fn has_huge_pages() -> bool {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    free_huge(&info) >= HUGE_ENOUGH
+}
+
+/// Bytes of free huge pages, as /proc/meminfo has them.
+fn free_huge(info: &str) -> usize {
+    let field = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    };
+    let kib = field("Hugepagesize:").zip(field("HugePages_Free:"));
+    kib.map_or(0, |(size, free)| size * free * 1024)
+}
+
+/// What a reader of DPDK's figures should know of its memory.
+pub(crate) fn settings() -> &'static str {
+    match has_huge_pages() {
+        true => "in huge pages",
+        false => "no huge pages here",
+    }
 }
 
 /// The shim, compiled and loaded, and DPDK set up: once.
@@ -229,9 +252,9 @@ fn load(library: &Path) -> Result<Shim, Absent> {
     let handle =
         NonNull::new(handle).ok_or_else(|| Absent("the compiled shim does not load".to_owned()))?;
     // SAFETY: the type is that of the function of this name in dpdk.c.
-    let init: unsafe extern "C" fn() -> c_int = unsafe { symbol(handle, c"lab_init")? };
-    // SAFETY: it takes nothing, and is called once.
-    let error = unsafe { init() };
+    let init: unsafe extern "C" fn(c_int) -> c_int = unsafe { symbol(handle, c"lab_init")? };
+    // SAFETY: it takes a number, and is called once.
+    let error = unsafe { init(c_int::from(has_huge_pages())) };
     if error != 0 {
         let error = io::Error::from_raw_os_error(error);
         return Err(Absent(format!("DPDK does not start: {error}")));
@@ -253,7 +276,6 @@ fn load(library: &Path) -> Result<Shim, Absent> {
         gets: function!(c"lab_gets"),
         pairs: function!(c"lab_pairs"),
         batches: function!(c"lab_batches"),
-        batches_bulk: function!(c"lab_batches_bulk"),
         pkt_create: function!(c"lab_pkt_create"),
         pkt_get: function!(c"lab_pkt_get"),
         pkt_put: function!(c"lab_pkt_put"),
@@ -277,4 +299,18 @@ unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Result<F, Ab
     }
     // SAFETY: the sizes are the same (asserted), and the caller vouches for the type.
     Ok(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_huge;
+
+    #[test]
+    fn free_huge_pages_are_counted_in_bytes() {
+        // Breaks if DPDK runs without the huge pages that there are, or asks for some that are in use.
+        let info =
+            "HugePages_Total:     400\nHugePages_Free:      300\nHugepagesize:       2048 kB\n";
+        assert_eq!(free_huge(info), 300 << 21);
+        assert_eq!(free_huge("HugePages_Free:      300\n"), 0);
+    }
 }

@@ -1,12 +1,20 @@
 //! The general allocators: the system's malloc, and jemalloc, mimalloc and snmalloc where they are built in.
 //!
+//! Two of them keep too few items for each thread, by default, to serve a batch of 64 from what the thread has, and are
+//! told to keep more: each runs at its best. glibc takes that from the environment at the start of a process
+//! ([`TUNABLES`]), jemalloc from a string that the program defines.
+//!
 //! Called through `GlobalAlloc`, the way in which a Rust program that chose them would, as values: this program's own
 //! allocator is the system's. They run no constructor.
 
 use crate::alloc::design::{ALIGN, Absent, Block, Design, out_of_memory};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::env;
+#[cfg(feature = "peers")]
+use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 /// A general allocator, asked for items of one size.
 pub(crate) struct General<A> {
@@ -63,6 +71,18 @@ impl<A: Which> Design for General<A> {
     }
 }
 
+/// What glibc is told, and by which variable of the environment.
+pub const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=2000");
+
+/// What glibc was told.
+pub(crate) fn malloc_settings() -> &'static str {
+    static TOLD: OnceLock<String> = OnceLock::new();
+    TOLD.get_or_init(|| {
+        let told = env::var(TUNABLES.0).unwrap_or_default();
+        told.replace("glibc.malloc.", "")
+    })
+}
+
 /// The system's malloc.
 pub(crate) struct Malloc;
 
@@ -99,6 +119,51 @@ impl Which for Jemalloc {
     const ALLOC: Self::Alloc = tikv_jemallocator::Jemalloc;
 }
 
+/// What jemalloc is told. It reads this when its first item is asked for.
+#[cfg(feature = "peers")]
+#[used]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static JEMALLOC_CONF: Option<&'static u8> = Some(&b"tcache_nslots_small_min:1000\0"[0]);
+
+#[cfg(feature = "peers")]
+unsafe extern "C" {
+    fn _rjem_mallctl(
+        name: *const c_char,
+        old: *mut c_void,
+        old_len: *mut usize,
+        new: *mut c_void,
+        new_len: usize,
+    ) -> c_int;
+}
+
+/// What jemalloc says that it was told: not what it should have been.
+#[cfg(feature = "peers")]
+pub(crate) fn jemalloc_settings() -> &'static str {
+    static TOLD: OnceLock<String> = OnceLock::new();
+    TOLD.get_or_init(|| {
+        let (mut slots, mut len) = (0_u32, size_of::<u32>());
+        // SAFETY: the name ends in a zero, and there are `len` bytes for the answer, which is an unsigned int.
+        let error = unsafe {
+            _rjem_mallctl(
+                c"opt.tcache_nslots_small_min".as_ptr(),
+                (&raw mut slots).cast(),
+                &raw mut len,
+                std::ptr::null_mut(),
+                0,
+            )
+        };
+        match error {
+            0 => format!("tcache_nslots_small_min:{slots}"),
+            _ => "as it is".to_owned(),
+        }
+    })
+}
+
+#[cfg(not(feature = "peers"))]
+pub(crate) fn jemalloc_settings() -> &'static str {
+    ""
+}
+
 /// mimalloc.
 #[cfg(feature = "peers")]
 pub(crate) struct Mimalloc;
@@ -119,4 +184,13 @@ impl Which for Snmalloc {
     const NAME: &'static str = "snmalloc";
     type Alloc = snmalloc_rs::SnMalloc;
     const ALLOC: Self::Alloc = snmalloc_rs::SnMalloc;
+}
+
+#[cfg(all(test, feature = "peers"))]
+mod tests {
+    #[test]
+    fn jemalloc_hears_what_it_is_told() {
+        // Breaks if the linker drops the string, and jemalloc runs with its defaults.
+        assert_eq!(super::jemalloc_settings(), "tcache_nslots_small_min:1000");
+    }
 }

@@ -40,6 +40,16 @@ pub(crate) struct Outside {
 }
 
 impl Entry {
+    /// What a reader of a figure should know, with the settings that a peer runs with.
+    pub(crate) fn note(&self, job: Job) -> String {
+        match self.name {
+            SMOLTCP => programs::SmoltcpSettings::best(job).to_string(),
+            // What all leave out needs no word.
+            _ if self.kind == Kind::Ours && !job.sums => String::new(),
+            _ => self.note.to_owned(),
+        }
+    }
+
     /// Runs it.
     pub(crate) fn run(&self, job: Job, time: Duration, out: &Outside) -> Result<Figures, Absent> {
         (self.run)(self, job, time, out)
@@ -51,40 +61,40 @@ pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         name: "mbuma",
         kind: Kind::Ours,
-        about: "copied in and out; segments pass the epair as they are",
-        note: "no sums",
+        about: "copied in and out; segments pass the epair whole, whatever the MTU",
+        note: "no sums, no frames",
         run: |_, job, time, _| ours(job, time, Work::None, drive(job), false),
     },
     Entry {
         name: "mbuma-direct",
         kind: Kind::Ours,
-        about: "the same, taken in at the other end by who sends",
-        note: "no sums",
+        about: "the same; the sending thread takes segments in at the other end",
+        note: "no sums, no frames",
         run: |_, job, time, _| ours(job, time, Work::None, other(drive(job)), false),
     },
     Entry {
         name: "mbuma-ref",
         kind: Kind::Ours,
         about: "the same as mbuma, by reference: no byte is copied or looked at",
-        note: "no sums, no copies",
+        note: "no sums, no frames, no copies",
         run: |_, job, time, _| ours(job, time, Work::None, drive(job), true),
     },
     Entry {
         name: "mbuma-sums",
         kind: Kind::Ours,
         about: "as mbuma, and each byte summed by the sender and by the receiver",
-        note: "",
+        note: "no frames",
         run: |_, job, time, _| summed(job, time, Work::Sum),
     },
     Entry {
-        name: "mbuma-frames",
+        name: ALIKE,
         kind: Kind::Ours,
-        about: "the same in frames of the MTU, as for a wire",
-        note: "",
+        about: "the same in frames of the MTU: the work that smoltcp, lwIP and netstack do",
+        note: "sums, frames of the MTU",
         run: |_, job, time, _| summed(job, time, Work::Cut),
     },
     Entry {
-        name: "smoltcp",
+        name: SMOLTCP,
         kind: Kind::Peer,
         about: "smoltcp, joined by rings of slots in memory",
         note: "",
@@ -94,7 +104,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         name: "lwip",
         kind: Kind::Peer,
         about: "lwIP's raw API, both ends in one stack",
-        note: "one stack",
+        note: "one stack, tuned options",
         run: |_, job, time, out| programs::lwip(&out.peers, job, time),
     },
     Entry {
@@ -120,6 +130,10 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
 ];
 
+/// Ours that does for a byte what stacks for a wire do: claims against them are made from it.
+pub(crate) const ALIKE: &str = "mbuma-frames";
+/// Its note is its settings.
+const SMOLTCP: &str = "smoltcp";
 /// Runs in a process of its own.
 const VETH: &str = "kernel-veth";
 

@@ -64,7 +64,7 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
             "--bench takes stream|rr MTU one|two SECONDS csum|nocsum".to_owned(),
         ));
     };
-    let alike = [if job.sums { "mbuma-sums" } else { "mbuma" }.to_owned()];
+    let alike = [if job.sums { designs::ALIKE } else { "mbuma" }.to_owned()];
     let names = if design.is_empty() { &alike } else { design };
     for entry in chosen("design", names, CATALOG, |entry| entry.name)? {
         let figures = designs::alone(&entry, job, time)
@@ -165,7 +165,7 @@ fn empty(case: &Case, entry: &Entry) -> Record {
             Mode::Rr => "us, p50",
         },
         threads: Some(1 + usize::from(case.job.two)),
-        note: if case.job.sums { entry.note } else { "" }.to_owned(),
+        note: entry.note(case.job),
         ours: entry.kind == Kind::Ours,
         ..Record::default()
     }

@@ -84,6 +84,31 @@ fn what_is_built_in_runs_and_its_figures_survive_the_line() {
     }
 }
 
+/// Breaks if smoltcp is told less than what is best for the job, or the note says other settings than it was told.
+#[test]
+fn smoltcp_is_told_what_its_note_says() {
+    let dir = std::env::temp_dir().join(format!("lab-smoltcp-{}", std::process::id()));
+    let bin = dir.join("target/release");
+    std::fs::create_dir_all(&bin).expect("a directory");
+    let script = r#"#!/bin/sh
+[ "$* $SLOTS $TICK" = "stream 65535 one 0.100 csum 262144 128 256" ] || exit 1
+echo '{"gbps":40,"cpu_s_per_GB":0.2}'
+"#;
+    let program = bin.join("smoltcp_bench");
+    std::fs::write(&program, script).expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("it is ours");
+    let job = Job {
+        mtu: 65_535,
+        ..job(Mode::Stream, false, true)
+    };
+    let figures = programs::smoltcp(&dir, job, Duration::from_millis(100));
+    let _ = std::fs::remove_dir_all(&dir);
+    assert_eq!(figures.map(|f| f.main()), Ok(40.0));
+    let note = programs::SmoltcpSettings::best(job).to_string();
+    assert_eq!(note, "128 slots, 256 KiB buffers, clock 1:256");
+}
+
 /// Breaks if a job is understood as another than what was typed.
 #[test]
 fn a_job_is_what_was_typed() {

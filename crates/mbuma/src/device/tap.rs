@@ -115,8 +115,11 @@ impl Tap {
         rx.row.io_slices(FRAME_MAX, &mut slices);
         let read = (&self.file).read_vectored(&mut slices);
         rx.slices = recycle(slices);
-        let Some(n) = nothing_is_none(read)? else {
-            return Ok(Frame::None);
+        let n = match nothing_is_none(read) {
+            Ok(Some(n)) => n,
+            Ok(None) => return Ok(Frame::None),
+            Err(e) if ends_reading(&e) => return Err(e),
+            Err(_) => return Ok(self.drops.bad_vnet()),
         };
         let Some(len) = n.checked_sub(self.vnet_len()) else {
             return Ok(self.drops.bad_vnet());
@@ -137,8 +140,11 @@ impl Tap {
     #[cold]
     fn read_spare(&self, rx: &mut Rx) -> io::Result<Frame> {
         rx.spare.resize(VnetHeader::LEN + FRAME_MAX, 0);
-        let read = nothing_is_none((&self.file).read(&mut rx.spare))?;
-        Ok(read.map_or(Frame::None, |_| self.drops.no_bufs()))
+        match nothing_is_none((&self.file).read(&mut rx.spare)) {
+            Ok(None) => Ok(Frame::None),
+            Err(e) if ends_reading(&e) => Err(e),
+            _ => Ok(self.drops.no_bufs()),
+        }
     }
 
     /// Writes one frame, gathering its pieces.
@@ -277,7 +283,7 @@ fn nothing_is_none(read: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Whether a write failed because there is no device any more. EIO is not such an error: it says that
+/// Whether a read or a write failed because there is no device any more. EIO is not such an error: it says that
 /// the interface is not up, which it may become.
 fn is_gone(error: &io::Error) -> bool {
     let gone = [
@@ -290,6 +296,14 @@ fn is_gone(error: &io::Error) -> bool {
     error
         .raw_os_error()
         .is_some_and(|errno| gone.contains(&errno))
+}
+
+/// Whether a read failed for good, or was interrupted. Other errors cost the frame that was to be read: a process that is
+/// root on the other side may set the device, by a queue of its own, to headers that do not fit ours (TUNSETOFFLOAD,
+/// TUNSETVNETHDRSZ), and the kernel then answers EFAULT or EINVAL and drops the frame.
+fn ends_reading(error: &io::Error) -> bool {
+    let ends = [io::ErrorKind::Interrupted, io::ErrorKind::UnexpectedEof];
+    ends.contains(&error.kind()) || is_gone(error)
 }
 
 fn put_back(tx: &mut Mbufq, packet: Packet) {

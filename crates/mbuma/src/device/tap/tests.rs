@@ -97,6 +97,24 @@ fn writes_headers_and_pieces() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
+/// Breaks if an error of a read that does not say that the device is gone ends the reading: root on the other side can
+/// bring about EFAULT and EINVAL.
+#[test]
+fn a_failed_read_costs_one_frame() {
+    let pool = pool();
+    // Every read of a directory fails, with EISDIR.
+    let directory = std::fs::File::open("/").unwrap();
+    let tap = Tap::from_fd(directory.into(), OPTIONS, &pool);
+    let budget = Budget {
+        frames: 3,
+        bytes: 1000,
+    };
+    assert!(tap.receive(&mut Mbufq::new(), budget).unwrap());
+    assert_eq!(tap.take_drops(), [(DropReason::BadVnetHeader, 3)]);
+    drop(tap);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
 /// Breaks if a bad header gets through, stops the reading, or goes uncounted.
 #[test]
 fn bad_headers_are_dropped_and_counted() {

@@ -8,6 +8,8 @@
 //! and the default route. The interface goes when mbuma goes.
 //! Locks: none.
 
+mod name;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,11 +23,13 @@ use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::gateway;
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
+use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::namespace::{self, Kind};
 use crate::sys::process::{self, Pid, Pidfd};
 use crate::until::{Until, Verdict};
+use name::Name;
 
 /// Serves the namespace to its end, or ours.
 pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
@@ -41,10 +45,22 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
         ready_fd,
         exit_fd,
         process: place.process,
+        name: name_of(&args.target, &place.net)?,
     };
+    drop(place.net);
     let summary = gateway::serve(guest, &args.net, &mut until)?;
     summary.report(args.net.stats);
     Ok(0)
+}
+
+/// The path to watch, if the target is one.
+fn name_of(target: &Target, net: &File) -> Result<Option<Name>, Error> {
+    let Target::Path(path) = target else {
+        return Ok(None);
+    };
+    let name = net.metadata().and_then(|file| Name::of(path, &file));
+    name.map(Some)
+        .map_err(Error::io("watching the namespace's name"))
 }
 
 /// Takes over a descriptor that the caller named.
@@ -183,8 +199,10 @@ fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
 /// The helper, from the fork to its exit code.
 fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
     let net = &args.net;
-    let made = place
-        .enter()
+    // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
+    let made = process::refuse_tracing()
+        .map_err(Failure::at(Step::Child))
+        .and_then(|()| place.enter())
         .and_then(|()| guest::make_interface(&args.ifname, net.mtu, net.workers()));
     let said = match made {
         Ok((taps, offloads, mac)) => {
@@ -201,13 +219,36 @@ fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }
 
-/// `attach` lasts until the namespace's process ends, until whoever holds the other end of `--exit-fd` is
-/// gone, or until a signal asks.
+/// `attach` lasts until the namespace's process ends, until the namespace's name is removed, until the other end of
+/// `--exit-fd` is closed, or until a signal asks.
 struct NamespaceEnds {
     signals: SignalFd,
     ready_fd: Option<OwnedFd>,
     exit_fd: Option<OwnedFd>,
     process: Option<Pidfd>,
+    name: Option<Name>,
+}
+
+impl NamespaceEnds {
+    /// What becomes readable at the guest's end: an engine's monitor holds the other end of `--exit-fd` for as long as
+    /// the container lives.
+    fn ends(&self) -> Vec<BorrowedFd<'_>> {
+        let exit_fd = self.exit_fd.as_ref().map(AsFd::as_fd);
+        let process = self.process.as_ref().map(AsFd::as_fd);
+        exit_fd.into_iter().chain(process).collect()
+    }
+
+    /// Whether the namespace's name was removed; says so the first time.
+    fn lost_its_name(&mut self) -> bool {
+        let Some(name) = self.name.take_if(|name| name.is_gone()) else {
+            return false;
+        };
+        say(&format!(
+            "{} does not name the network namespace any more (`ip netns del` removes it): mbuma lets go of it",
+            name.path().display()
+        ));
+        true
+    }
 }
 
 impl Until for NamespaceEnds {
@@ -222,8 +263,8 @@ impl Until for NamespaceEnds {
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let mut fds = vec![self.signals.as_fd()];
-        fds.extend(self.exit_fd.as_ref().map(AsFd::as_fd));
-        fds.extend(self.process.as_ref().map(AsFd::as_fd));
+        fds.extend(self.name.as_ref().map(AsFd::as_fd));
+        fds.extend(self.ends());
         fds
     }
 
@@ -238,10 +279,10 @@ impl Until for NamespaceEnds {
         }
         // The helper: it has done its work, and nothing hangs on its status.
         while let Ok(Some(_)) = process::wait() {}
-        let polled = fd::poll(&self.fds(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;
-        // The first is the signals'. An event on either of the others is the guest's end: an engine's
-        // monitor holds the other end of --exit-fd for as long as the container lives.
-        let ended = polled.into_iter().skip(1).any(|ready| ready);
+        // Processes of the namespace may still send: without a name it is not theirs to keep mbuma.
+        asked |= self.lost_its_name();
+        let polled = fd::poll(&self.ends(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;
+        let ended = polled.contains(&true);
         Ok(match (asked, ended) {
             (true, _) => Verdict::Told,
             (false, true) => Verdict::GuestEnded,

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::channel::{Channel, Message};
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
+use crate::signals::Receiver;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
 use crate::sys::signal;
@@ -93,9 +94,15 @@ impl Child {
         self.pidfd.signal(signo)
     }
 
-    /// Whether COMMAND is in mbuma's process group, and gets the terminal's signals itself.
-    pub(crate) fn is_in_our_group(&self) -> bool {
-        matches!((self.pid.group(), Pid::own().group()), (Ok(theirs), Ok(ours)) if theirs == ours)
+    /// Which of the terminal's signals COMMAND gets itself.
+    pub(crate) fn receiver(&self) -> Receiver {
+        let own = Pid::own();
+        let shares_group =
+            matches!((self.pid.group(), own.group()), (Ok(theirs), Ok(ours)) if theirs == ours);
+        Receiver {
+            shares_group,
+            leads_session: own.leads_session(),
+        }
     }
 
     /// Attends to what became of COMMAND, and of mbuma's own children.

@@ -1,8 +1,10 @@
 //! Signals: read from a descriptor, and passed on to COMMAND by one rule.
 //!
 //! A terminal signals its whole foreground process group, so COMMAND has got Ctrl-C already when
-//! mbuma reads of it, as long as both are in one group. Everything else was meant for mbuma alone,
-//! and goes on to COMMAND: whoever started `mbuma run` sees one program.
+//! mbuma reads of it, as long as both are in one group. A terminal that hangs up is different: the
+//! kernel sends SIGHUP and SIGCONT to the leader of the session alone, and to the foreground group only
+//! when the leader ends. If mbuma is that leader, it passes both on, and COMMAND decides whether to end.
+//! All other signals were sent to mbuma alone and go on to COMMAND, so that the sender sees one program.
 //!
 //! SIGTSTP, SIGTTIN and SIGTTOU keep their default action: Ctrl-Z stops mbuma and COMMAND alike, and
 //! the shell sees its job stopped. SIGCONT continues a process however it is blocked; reading it too
@@ -50,6 +52,15 @@ pub(crate) struct SigInfo {
     pub(crate) signo: i32,
     /// Whether the kernel sent it, as it does for a terminal's keys, size and hang-up.
     pub(crate) from_terminal: bool,
+}
+
+/// Which signals of the kernel's COMMAND gets itself when mbuma gets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Receiver {
+    /// COMMAND is in mbuma's process group.
+    pub(crate) shares_group: bool,
+    /// mbuma leads its session.
+    pub(crate) leads_session: bool,
 }
 
 /// What mbuma was started with, and COMMAND is to start with.
@@ -103,9 +114,11 @@ impl AsFd for SignalFd {
 }
 
 impl SigInfo {
-    /// Whether it goes on to COMMAND, which is in mbuma's process group or not.
-    pub(crate) fn is_for_command(&self, same_group: bool) -> bool {
-        FORWARDED.contains(&self.signo) && !(self.from_terminal && same_group)
+    /// Whether it goes on to COMMAND: not if the kernel sent it to COMMAND as well.
+    pub(crate) fn is_for_command(&self, receiver: Receiver) -> bool {
+        let hangs_up = matches!(self.signo, libc::SIGHUP | libc::SIGCONT);
+        let command_got_it = receiver.shares_group && !(receiver.leads_session && hangs_up);
+        FORWARDED.contains(&self.signo) && !(self.from_terminal && command_got_it)
     }
 
     /// Whether it asks mbuma itself to end, when there is no COMMAND.

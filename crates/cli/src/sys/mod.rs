@@ -18,6 +18,7 @@ pub(crate) mod scm;
 pub(crate) mod signal;
 pub(crate) mod socket;
 pub(crate) mod tap;
+pub(crate) mod timerfd;
 pub(crate) mod unix;
 
 use std::io;

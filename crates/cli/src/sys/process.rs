@@ -39,6 +39,12 @@ impl Pid {
         // SAFETY: takes and gives numbers.
         cvt(unsafe { libc::getpgid(self.0) })
     }
+
+    /// Whether this process leads a session.
+    pub(crate) fn leads_session(self) -> bool {
+        // SAFETY: takes and gives numbers.
+        unsafe { libc::getsid(self.0) == self.0 }
+    }
 }
 
 /// A hold on one process: its number may be reused, this never.
@@ -198,6 +204,14 @@ pub(crate) fn listed_children() -> io::Result<Vec<Pid>> {
 pub(crate) fn lead_own_group() -> io::Result<()> {
     // SAFETY: takes two numbers: this process, and its own number for the group.
     cvt(unsafe { libc::setpgid(0, 0) })?;
+    Ok(())
+}
+
+/// Keeps other processes, except those with CAP_SYS_PTRACE in the user namespace that this process was started in, from
+/// tracing this process and from opening its descriptors and memory by /proc (ptrace(2), PR_SET_DUMPABLE(2const)).
+pub(crate) fn refuse_tracing() -> io::Result<()> {
+    // SAFETY: PR_SET_DUMPABLE takes a flag.
+    cvt(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong) })?;
     Ok(())
 }
 

@@ -133,3 +133,51 @@ fn a_deleted_interface_ends_it() {
     assert_eq!(ended.code, Some(125), "{ended:#?}");
     assert!(ended.err.contains("interface is gone"), "{ended:#?}");
 }
+
+#[test]
+fn a_deleted_name_ends_it() {
+    // Breaks when mbuma keeps a namespace alive, and serves it, that `ip netns del` was to end.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    ip("netns add blue");
+    let mut attached = attach("/run/netns/blue --ready-fd 3 3>&1 1>&2");
+    attached.wait_for_end_of_output();
+    // It looks once a second.
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(!attached.has_ended(), "{}", attached.complaints());
+    ip("netns del blue");
+    let ended = attached.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let said = "/run/netns/blue does not name the network namespace any more";
+    assert!(ended.err.contains(said), "{ended:#?}");
+}
+
+#[test]
+fn the_helper_refuses_tracing_before_it_enters() {
+    // Breaks when root of a hostile user namespace can trace the helper, which has descriptors of the host.
+    needs!(
+        guests(),
+        root(),
+        programs(&["strace", "unshare", "setpriv"])
+    );
+    let mut holder = program("setpriv");
+    holder.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    holder.args(["unshare", "-Urn", "sh", "-c", "echo ready; cat"]);
+    let holder = Running::start(holder);
+    holder.wait_for("ready");
+    let mut strace = program("strace");
+    let pid = holder.id().to_string();
+    strace.args(["-f", "-e", "trace=prctl,setns", "-e", "signal=none"]);
+    strace.args([MBUMA, "attach", &pid]);
+    let strace = Running::start(strace);
+    strace.wait_for_complaint("CLONE_NEWNET");
+    holder.finish();
+    let ended = strace.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let at = |call: &str| ended.err.find(call);
+    let (refused, entered) = (
+        at("PR_SET_DUMPABLE, SUID_DUMP_DISABLE"),
+        at("CLONE_NEWUSER"),
+    );
+    assert!(refused.is_some() && refused < entered, "{ended:#?}");
+}

@@ -11,6 +11,8 @@ mod bulk;
 mod datagrams;
 mod ends;
 mod guard;
+mod hangup;
+mod hostile;
 mod netstat;
 mod publish;
 mod reports;

@@ -1,6 +1,6 @@
 //! Which users and groups of the host exist inside, written by the parent (user_namespaces(7)).
 //!
-//! Called by: launch; guest asks [`own_range`]. Calls: /proc/PID/{uid_map,gid_map,setgroups}.
+//! Called by: launch; guest asks [`own_range`], netstat [`outer_uid`]. Calls: /proc/PID/{uid_map,gid_map,setgroups}.
 //! Invariants: nobody inside gains a user or group of the host that mbuma itself does not have.
 //! Locks: none.
 
@@ -40,6 +40,23 @@ pub(crate) fn own_range() -> io::Result<Option<RangeInclusive<u32>>> {
         &fs::read_to_string("/proc/self/gid_map")?,
         gid,
     ))
+}
+
+/// The number that `uid` of this process's user namespace has in the namespace above; its own where that is not known.
+pub(crate) fn outer_uid(uid: u32) -> u32 {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    outer(&map, uid).unwrap_or(uid)
+}
+
+/// The middle column's number for `id`.
+fn outer(map: &str, id: u32) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let mut columns = line.split_ascii_whitespace().map(str::parse::<u32>);
+        let mut next = || columns.next()?.ok();
+        let (inside, outside, count) = (next()?, next()?, next()?);
+        let offset = id.checked_sub(inside).filter(|offset| *offset < count)?;
+        outside.checked_add(offset)
+    })
 }
 
 /// Whether this process may map ids other than its own.

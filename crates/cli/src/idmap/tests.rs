@@ -30,3 +30,13 @@ fn the_range_holds_the_own_group() {
     assert_eq!(range_around(CONTAINER, 70000), None);
     assert_eq!(range_around("garbage\n\n1 2\n", 1), None);
 }
+
+#[test]
+fn a_user_has_another_number_outside() {
+    // Breaks when two users who are both root of their namespaces want one directory.
+    assert_eq!(outer("0 1000 1\n", 0), Some(1000));
+    assert_eq!(outer("0 1000 1\n1 100000 65536\n", 3), Some(100_002));
+    assert_eq!(outer("0 1000 1\n", 1), None);
+    assert_eq!(outer("0 0 4294967295\n", 7), Some(7));
+    assert_eq!(outer("nonsense", 0), None);
+}

@@ -6,6 +6,9 @@
 //!   /tmp/mbuma-1000/4711.sock            else
 //! ```
 //!
+//! In a user namespace, the number in the second name is the one that the user has outside: two users who are both 0 in
+//! namespaces of their own need two directories.
+//!
 //! A socket whose mbuma was killed stays behind, and refuses connections; whoever comes by next, an mbuma
 //! that starts or a netstat, removes it. A socket is made under another name and given its own once it
 //! listens, so that none that refuses was just about to listen. Both happen under the directory's lock.
@@ -18,12 +21,13 @@ use std::env;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::idmap;
 use crate::sys::{process, unix};
 
 /// What root reads: the directories of users with a session, and those of users without.
@@ -104,7 +108,7 @@ fn own_places(uid: u32) -> Vec<PathBuf> {
         dir.is_absolute() && fs::metadata(dir).is_ok_and(|m| m.is_dir() && m.uid() == uid)
     };
     let session = session.filter(ours).map(|dir| dir.join("mbuma"));
-    let tmp = Path::new(TMP).join(format!("mbuma-{uid}"));
+    let tmp = Path::new(TMP).join(format!("mbuma-{}", idmap::outer_uid(uid)));
     session.into_iter().chain([tmp]).collect()
 }
 
@@ -157,6 +161,8 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
     let listener = UnixListener::bind(&fresh)?;
+    // Who may connect. Until here the directory keeps others out.
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
     // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
     let placed = listener
         .set_nonblocking(true)

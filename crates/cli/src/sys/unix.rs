@@ -1,7 +1,7 @@
 //! Sockets of UNIX's own family by name, as the standard library does not offer them: connecting without
 //! waiting, and knowing who is at the other end.
 //!
-//! Called by: netstat, gateway::control. Calls: socket(2), connect(2), getsockopt(2) with SO_PEERCRED.
+//! Called by: netstat. Calls: socket(2), connect(2), getsockopt(2) with SO_PEERCRED.
 //! Invariants: every socket made here is close-on-exec.
 //! Locks: none. Sources: unix(7).
 

@@ -282,6 +282,31 @@ fn an_ordinary_user_sees_their_own_and_root_everybodys() {
 }
 
 #[test]
+fn root_asks_one_in_a_users_namespace() {
+    // Breaks when an mbuma that a user started in a user namespace takes root, who has no number there, for a stranger.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "unshare"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
+    let home = Home::alone().expect("the island is ours to change");
+    let tmp = program("chmod").args(["1777", "/tmp"]).status();
+    assert!(tmp.expect("chmod is there").success());
+    let mut command = program(AS_NOBODY[0]);
+    command.args(&AS_NOBODY[1..]).args(["unshare", "-Ur"]);
+    command.arg(&home.mbuma).env_remove("XDG_RUNTIME_DIR");
+    command.args(["run", "--", "sh", "-c", "echo ready; cat"]);
+    let theirs = Running::start(command);
+    theirs.wait_for("ready");
+    let text = home.netstat(&[&theirs.id().to_string(), "-i"]).good();
+    assert!(text.contains("tap0"), "{text}");
+    theirs.finish().good();
+}
+
+#[test]
 fn an_attached_one_is_asked_as_well() {
     // Breaks when only `run` has a control socket.
     needs!(guests(), programs(&["unshare"]));

@@ -53,20 +53,22 @@ pub(crate) fn end_all(spared: &[Pid], mut reaped: impl FnMut(Pid, Change)) {
 
 /// Asks all descendants but `spared` and theirs to end; true if some have not after a moment.
 fn ask_all(spared: &[Pid], reaped: &mut impl FnMut(Pid, Change)) -> bool {
-    let until = Instant::now() + GRACE;
     let mut told = HashSet::new();
+    let mut until = None;
     while reap(reaped) {
         // Again each time: a process forks while it is told.
         let left = below(Pid::own(), spared, &parents());
         if left.is_empty() {
             return false;
         }
-        if Instant::now() >= until {
+        if until.is_some_and(|until| Instant::now() >= until) {
             return true;
         }
         left.iter()
             .filter(|pid| told.insert(**pid))
             .for_each(|pid| ask(*pid));
+        // From here on: on a busy machine the first look at /proc alone may take longer than the grace.
+        until.get_or_insert_with(|| Instant::now() + GRACE);
         thread::sleep(LOOK_EVERY);
     }
     false

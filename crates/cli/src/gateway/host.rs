@@ -188,6 +188,11 @@ impl Host {
         self.socket.take_error().unwrap_or_else(Some)
     }
 
+    /// The port that the socket has on the host; 0 if it is not known.
+    pub(super) fn local_port(&self) -> u16 {
+        self.socket.local_addr().map_or(0, |at| at.port())
+    }
+
     /// Ends the connection with a reset.
     pub(super) fn reset(self) {
         // Without the option it ends with a FIN, which also ends it.

@@ -36,6 +36,7 @@ mod host;
 mod http;
 mod inbox;
 mod metrics;
+mod notice;
 mod outgoing;
 mod page;
 mod ping;

@@ -133,8 +133,12 @@ fn failed(
     error: &io::Error,
 ) -> Outcome {
     if policy::is_out_of_descriptors(error) {
-        shared.counters.descriptors_exhausted += 1;
-    } else if others > 0 {
+        shared.out_of_descriptors();
+        // The host was not asked, so there is no answer yet: the guest's kernel sends its SYN again.
+        incoming.refuse(Refusal::Ignore);
+        return Outcome::Over;
+    }
+    if others > 0 {
         shared.resolvers.failed(peer);
         let next = shared.resolvers.current().unwrap_or(peer);
         return connect(shared, incoming, next, others - 1, token);

@@ -85,7 +85,7 @@ impl Listener {
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(e) if policy::is_out_of_descriptors(&e) => {
-                    shared.counters.descriptors_exhausted += 1;
+                    shared.out_of_descriptors();
                     shared.after(DESCRIPTOR_WAIT, self.token);
                     return None;
                 }

@@ -99,7 +99,7 @@ pub(super) fn connected(peer: SocketAddr) -> io::Result<OwnedFd> {
 /// What to tell the guest when a socket could not be had.
 pub(super) fn failure(shared: &mut Shared, error: &io::Error) -> Unreach {
     if policy::is_out_of_descriptors(error) {
-        shared.counters.descriptors_exhausted += 1;
+        shared.out_of_descriptors();
     }
     policy::unreach(error).unwrap_or(Unreach::Host)
 }

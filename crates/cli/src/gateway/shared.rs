@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::allowance::Allowance;
 use super::crew::Crew;
 use super::figures::Counters;
+use super::notice::{self, Notices};
 use super::policy::Policy;
 use super::poller::Poller;
 use super::ready::{Ready, Wake};
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub(super) policy: Policy,
     pub(super) resolvers: Resolvers,
     pub(super) counters: Counters,
+    pub(super) notices: Notices,
     /// Each timer's token says whose it is.
     pub(super) timers: Callout<Token>,
     /// Clusters that host sockets are read into.
@@ -62,6 +64,7 @@ impl Shared {
             worker,
             crew: Arc::clone(crew),
             counters: Counters::default(),
+            notices: Notices::default(),
             stack,
             poller,
             policy,
@@ -83,6 +86,17 @@ impl Shared {
     pub(super) fn after(&mut self, wait: Duration, token: Token) -> CalloutId {
         let at = self.now() + wait;
         self.timers.schedule(at, token)
+    }
+
+    /// Counts, and says, that no descriptor is left for a socket.
+    pub(super) fn out_of_descriptors(&mut self) {
+        self.counters.descriptors_exhausted += 1;
+        let now = self.now();
+        self.notices.say(now, notice::Kind::Descriptors, || {
+            "no descriptor is left: new connections wait until others end. Raise the hard limit on open files, which \
+             `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)"
+                .to_owned()
+        });
     }
 
     /// What a connection's buffers may hold now.

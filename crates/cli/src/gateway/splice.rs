@@ -32,6 +32,7 @@ use mbuma::{SocketError, State, TcpStream};
 use super::allowance::Allowance;
 use super::heat::Heat;
 use super::host::{Host, Moved};
+use super::notice;
 use super::poller::{Poller, Readiness};
 use super::ready::Wake;
 use super::shared::{READ_MAX, Shared};
@@ -168,11 +169,23 @@ impl Splice {
             Ok(turn) => turn,
             Err(broken) => {
                 if let Broken::Guest(SocketError::Refused) = broken {
-                    shared.counters.connections_refused += 1;
+                    self.note_refusal(shared, now);
                 }
                 Turn::Done
             }
         }
+    }
+
+    /// The guest refused a client of a published port.
+    fn note_refusal(&self, shared: &mut Shared, now: Time) {
+        shared.counters.connections_refused += 1;
+        let (port, server) = (self.host.local_port(), self.stream.peer_addr());
+        shared.notices.say(now, notice::Kind::NoServer, || {
+            format!(
+                "published port {port}: a client was reset, because the guest has no server at {server}. A server that \
+                 listens on the guest's 127.0.0.1 alone is not reached: have it listen on 0.0.0.0"
+            )
+        });
     }
 
     /// Gives its buffers the size that they may have now.

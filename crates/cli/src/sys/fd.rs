@@ -65,6 +65,18 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(poll(&[fd], Some(Duration::ZERO))?.contains(&true))
 }
 
+/// Whether a write of up to PIPE_BUF bytes (4 KiB) to `fd` does not wait (pipe(7)).
+pub(crate) fn may_write(fd: &impl AsFd) -> bool {
+    let mut polled = libc::pollfd {
+        fd: fd.as_fd().as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, ours alone until the call returns.
+    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    ready == 1 && polled.revents & libc::POLLOUT != 0
+}
+
 /// Points standard input and output at /dev/null.
 ///
 /// mbuma needs neither, and holding COMMAND's pipes open would hide from its neighbours that

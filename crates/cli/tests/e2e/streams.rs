@@ -333,10 +333,11 @@ const HOLD: &str = "
 import os, socket, sys, time
 def connect():
     s = socket.socket()
+    s.settimeout(0.3)
     try:
         s.connect(('10.0.2.2', int(sys.argv[1])))
         return s
-    except ConnectionError:
+    except TimeoutError:
         return None
 (told, tell), (go, let_go) = os.pipe(), os.pipe()
 for _ in range(4):
@@ -359,8 +360,9 @@ for _ in range(1000):
 const HELD_EACH: u64 = 20;
 
 #[test]
-fn without_descriptors_connections_are_refused_for_a_while() {
-    // Breaks when running out of descriptors stalls mbuma, ends it, or lasts.
+fn without_descriptors_connections_wait() {
+    // Breaks when running out of descriptors stalls mbuma, ends it, or lasts; when the guest is told that the server
+    // refused; or when nothing says so.
     needs!(guests(), programs(&["python3"]));
     let server = TcpServer::start(|mut stream| {
         // Held open until the guest ends it.
@@ -382,7 +384,10 @@ fn without_descriptors_connections_are_refused_for_a_while() {
     running.wait_for("again");
     let ended = running.finish();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let stats = Stats::checked(&ended.err);
+    let (said, stats) = ended.err.split_at(ended.err.find('{').expect("JSON"));
+    assert!(said.contains("no descriptor is left"), "{said}");
+    assert!(said.lines().count() <= 4, "{said}");
+    let stats = Stats::checked(stats);
     assert!(stats.number("descriptors_exhausted") > 0);
 }
 

@@ -1,0 +1,70 @@
+//! Lines on standard error about what goes wrong while a guest is served.
+//!
+//! A guest or a client can cause each of them as often as it likes, so each kind of line has a pause. A worker must not
+//! wait for the reader of standard error: a line that does not fit now is left out. The counters miss nothing.
+//!
+//! Called by: outgoing, publish, splice. Calls: poll(2).
+//! Locks: none; one worker has it.
+
+use std::io;
+use std::time::Duration;
+
+use kern::Time;
+
+use crate::say;
+use crate::sys::fd;
+
+/// The shortest time between two lines of one kind from one worker.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No descriptor is left.
+    Descriptors,
+    /// No server of the guest's answers behind a published port.
+    NoServer,
+}
+
+/// When a worker wrote its last line of each kind.
+#[derive(Debug, Default)]
+pub(super) struct Notices([Option<Time>; 2]);
+
+impl Notices {
+    /// Writes a line, unless the last one of its kind is too recent.
+    pub(super) fn say(&mut self, now: Time, kind: Kind, line: impl FnOnce() -> String) {
+        let last = match kind {
+            Kind::Descriptors => &mut self.0[0],
+            Kind::NoServer => &mut self.0[1],
+        };
+        if last.is_some_and(|at| now - at < PAUSE) || !fd::may_write(&io::stderr()) {
+            return;
+        }
+        *last = Some(now);
+        say(&line());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_a_pause() {
+        // Breaks when a guest fills standard error, or one kind of line silences another.
+        let mut notices = Notices::default();
+        let mut said = 0;
+        let mut say = |after: u64, kind| {
+            let now = Time::ZERO + Duration::from_secs(after);
+            notices.say(now, kind, || {
+                said += 1;
+                "a line of a test".to_owned()
+            });
+        };
+        say(0, Kind::NoServer);
+        say(9, Kind::NoServer);
+        say(9, Kind::Descriptors);
+        say(10, Kind::NoServer);
+        assert_eq!(said, 3);
+    }
+}

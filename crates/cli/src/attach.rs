@@ -29,7 +29,7 @@ use crate::sys::fd;
 use crate::sys::namespace::{self, Kind};
 use crate::sys::process::{self, Pid, Pidfd};
 use crate::until::{Until, Verdict};
-use name::Name;
+use name::NamedNetwork;
 
 /// Serves the namespace to its end, or ours.
 pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
@@ -54,11 +54,13 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
 }
 
 /// The path to watch, if the target is one.
-fn name_of(target: &Target, net: &File) -> Result<Option<Name>, Error> {
+fn name_of(target: &Target, net: &File) -> Result<Option<NamedNetwork>, Error> {
     let Target::Path(path) = target else {
         return Ok(None);
     };
-    let name = net.metadata().and_then(|file| Name::of(path, &file));
+    let name = net
+        .metadata()
+        .and_then(|file| NamedNetwork::of(path, &file));
     name.map(Some)
         .map_err(Error::io("watching the namespace's name"))
 }
@@ -226,7 +228,7 @@ struct NamespaceEnds {
     ready_fd: Option<OwnedFd>,
     exit_fd: Option<OwnedFd>,
     process: Option<Pidfd>,
-    name: Option<Name>,
+    name: Option<NamedNetwork>,
 }
 
 impl NamespaceEnds {

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::channel::{Channel, Message};
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
-use crate::signals::Receiver;
+use crate::signals::Recipient;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
 use crate::sys::signal;
@@ -95,11 +95,11 @@ impl Child {
     }
 
     /// Which of the terminal's signals COMMAND gets itself.
-    pub(crate) fn receiver(&self) -> Receiver {
+    pub(crate) fn recipient(&self) -> Recipient {
         let own = Pid::own();
         let shares_group =
             matches!((self.pid.group(), own.group()), (Ok(theirs), Ok(ours)) if theirs == ours);
-        Receiver {
+        Recipient {
             shares_group,
             leads_session: own.leads_session(),
         }

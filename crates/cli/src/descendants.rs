@@ -3,7 +3,8 @@
 //! Whoever calls this is the subreaper of all it started: a process whose parent has ended becomes the
 //! caller's child, so that each descendant stays below the caller in /proc until it ends.
 //!
-//! They are asked first: SIGTERM, and a moment to act on it. Then they are killed from the top down: every
+//! They are asked first: SIGTERM, parents before their children, and a moment to act on it. A parent that sees its child end
+//! first may take that for the end of its work, or start another. Then they are killed from the top down: every
 //! child is, what it leaves becomes a child, and so on until there is none. A child that has not been
 //! reaped keeps its number, so nobody else can be hit; and a parent that ends before its children
 //! cannot start them again.
@@ -137,20 +138,18 @@ fn ask(pid: Pid) {
     }
 }
 
-/// The processes below `top`, without `spared` and what is below them.
-fn below(top: Pid, spared: &[Pid], parents: &HashMap<Pid, Pid>) -> HashSet<Pid> {
-    let mut found = HashSet::new();
-    loop {
-        let before = found.len();
-        for (pid, parent) in parents {
-            if (*parent == top || found.contains(parent)) && !spared.contains(pid) {
-                found.insert(*pid);
-            }
-        }
-        if found.len() == before {
-            return found;
-        }
+/// The processes below `top`, without `spared` and what is below them; each comes behind its parent.
+fn below(top: Pid, spared: &[Pid], parents: &HashMap<Pid, Pid>) -> Vec<Pid> {
+    let (mut found, mut generation) = (Vec::new(), HashSet::from([top]));
+    while !generation.is_empty() {
+        let next = parents.iter().filter(|(pid, parent)| {
+            // The numbers were read one after the other: one that was reused meanwhile may make a circle.
+            generation.contains(parent) && !spared.contains(pid) && !found.contains(*pid)
+        });
+        generation = next.map(|(pid, _)| *pid).collect();
+        found.extend(&generation);
     }
+    found
 }
 
 /// Every living process and its parent. Zombies are left out: they need reaping, not ending.

@@ -220,7 +220,7 @@ impl Until for CommandEnds<'_> {
             .map_err(Error::io("reading the signals"))?
         {
             asked |= ended && info.asks_to_end();
-            if info.is_for_command(self.child.receiver()) {
+            if info.is_for_command(self.child.recipient()) {
                 self.child
                     .forward(info.signo)
                     .map_err(Error::io("passing a signal on to COMMAND"))?;

@@ -56,7 +56,7 @@ pub(crate) struct SigInfo {
 
 /// Which signals of the kernel's COMMAND gets itself when mbuma gets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Receiver {
+pub(crate) struct Recipient {
     /// COMMAND is in mbuma's process group.
     pub(crate) shares_group: bool,
     /// mbuma leads its session.
@@ -115,9 +115,9 @@ impl AsFd for SignalFd {
 
 impl SigInfo {
     /// Whether it goes on to COMMAND: not if the kernel sent it to COMMAND as well.
-    pub(crate) fn is_for_command(&self, receiver: Receiver) -> bool {
+    pub(crate) fn is_for_command(&self, recipient: Recipient) -> bool {
         let hangs_up = matches!(self.signo, libc::SIGHUP | libc::SIGCONT);
-        let command_got_it = receiver.shares_group && !(receiver.leads_session && hangs_up);
+        let command_got_it = recipient.shares_group && !(recipient.leads_session && hangs_up);
         FORWARDED.contains(&self.signo) && !(self.from_terminal && command_got_it)
     }
 

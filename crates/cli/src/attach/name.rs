@@ -19,17 +19,17 @@ use crate::sys::timerfd::Ticks;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// A path that names a namespace.
-pub(super) struct Name {
+pub(super) struct NamedNetwork {
     path: PathBuf,
     /// The namespace: its device and its inode.
     namespace: (u64, u64),
     ticks: Ticks,
 }
 
-impl Name {
+impl NamedNetwork {
     /// `path` names the namespace that `file` is.
-    pub(super) fn of(path: &Path, file: &Metadata) -> io::Result<Name> {
-        Ok(Name {
+    pub(super) fn of(path: &Path, file: &Metadata) -> io::Result<NamedNetwork> {
+        Ok(NamedNetwork {
             path: path.to_owned(),
             namespace: (file.dev(), file.ino()),
             ticks: Ticks::every(PERIOD)?,
@@ -57,7 +57,7 @@ impl Name {
     }
 }
 
-impl AsFd for Name {
+impl AsFd for NamedNetwork {
     /// Readable when it is time to look.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ticks.as_fd()

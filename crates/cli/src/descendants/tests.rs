@@ -13,7 +13,7 @@ fn a_name_cannot_pose_as_columns() {
 
 #[test]
 fn below_finds_the_subtree_and_spares_what_was_there() {
-    // Breaks when a grandchild survives COMMAND, or a stranger's process is ended.
+    // Breaks when a grandchild survives COMMAND, a stranger's process is ended, or a child is asked before its parent.
     let pairs = [
         (2, 1),
         (3, 1),
@@ -28,8 +28,8 @@ fn below_finds_the_subtree_and_spares_what_was_there() {
         .into_iter()
         .map(|(pid, parent)| (Pid(pid), Pid(parent)))
         .collect();
-    let mut found: Vec<_> = below(Pid(3), &[Pid(20)], &parents).into_iter().collect();
-    found.sort_unstable();
+    let found = below(Pid(3), &[Pid(20)], &parents);
+    // Parents first: one whose child gets SIGTERM first ends without a SIGTERM of its own.
     assert_eq!(found, [Pid(10), Pid(11), Pid(12)]);
     assert!(below(Pid(12), &[], &parents).is_empty());
 }

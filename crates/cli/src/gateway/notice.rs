@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Subject {
     /// No descriptor is left.
     Descriptors,
     /// No server of the guest's answers behind a published port.
@@ -32,10 +32,10 @@ pub(super) struct Notices([Option<Time>; 2]);
 
 impl Notices {
     /// Writes a line, unless the last one of its kind is too recent.
-    pub(super) fn say(&mut self, now: Time, kind: Kind, line: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, now: Time, kind: Subject, line: impl FnOnce() -> String) {
         let last = match kind {
-            Kind::Descriptors => &mut self.0[0],
-            Kind::NoServer => &mut self.0[1],
+            Subject::Descriptors => &mut self.0[0],
+            Subject::NoServer => &mut self.0[1],
         };
         if last.is_some_and(|at| now - at < PAUSE) || !fd::may_write(&io::stderr()) {
             return;
@@ -61,10 +61,10 @@ mod tests {
                 "a line of a test".to_owned()
             });
         };
-        say(0, Kind::NoServer);
-        say(9, Kind::NoServer);
-        say(9, Kind::Descriptors);
-        say(10, Kind::NoServer);
+        say(0, Subject::NoServer);
+        say(9, Subject::NoServer);
+        say(9, Subject::Descriptors);
+        say(10, Subject::NoServer);
         assert_eq!(said, 3);
     }
 }

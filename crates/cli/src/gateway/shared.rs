@@ -92,7 +92,7 @@ impl Shared {
     pub(super) fn out_of_descriptors(&mut self) {
         self.counters.descriptors_exhausted += 1;
         let now = self.now();
-        self.notices.say(now, notice::Kind::Descriptors, || {
+        self.notices.say(now, notice::Subject::Descriptors, || {
             "no descriptor is left: new connections wait until others end. Raise the hard limit on open files, which \
              `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)"
                 .to_owned()

@@ -180,7 +180,7 @@ impl Splice {
     fn note_refusal(&self, shared: &mut Shared, now: Time) {
         shared.counters.connections_refused += 1;
         let (port, server) = (self.host.local_port(), self.stream.peer_addr());
-        shared.notices.say(now, notice::Kind::NoServer, || {
+        shared.notices.say(now, notice::Subject::NoServer, || {
             format!(
                 "published port {port}: a client was reset, because the guest has no server at {server}. A server that \
                  listens on the guest's 127.0.0.1 alone is not reached: have it listen on 0.0.0.0"

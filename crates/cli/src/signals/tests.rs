@@ -9,8 +9,8 @@ fn info(signo: i32, from_terminal: bool) -> SigInfo {
     }
 }
 
-fn receiver(shares_group: bool) -> Receiver {
-    Receiver {
+fn recipient(shares_group: bool) -> Recipient {
+    Recipient {
         shares_group,
         leads_session: false,
     }
@@ -19,32 +19,32 @@ fn receiver(shares_group: bool) -> Receiver {
 #[test]
 fn a_key_reaches_command_once() {
     // Breaks when Ctrl-C interrupts COMMAND twice, or not at all when it left mbuma's group.
-    assert!(!info(libc::SIGINT, true).is_for_command(receiver(true)));
-    assert!(info(libc::SIGINT, true).is_for_command(receiver(false)));
-    assert!(info(libc::SIGINT, false).is_for_command(receiver(true)));
+    assert!(!info(libc::SIGINT, true).is_for_command(recipient(true)));
+    assert!(info(libc::SIGINT, true).is_for_command(recipient(false)));
+    assert!(info(libc::SIGINT, false).is_for_command(recipient(true)));
 }
 
 #[test]
 fn mbumas_own_business_is_not_forwarded() {
     // Breaks when COMMAND hears that mbuma's children changed.
-    assert!(!info(libc::SIGCHLD, false).is_for_command(receiver(true)));
-    assert!(!info(libc::SIGCHLD, true).is_for_command(receiver(false)));
+    assert!(!info(libc::SIGCHLD, false).is_for_command(recipient(true)));
+    assert!(!info(libc::SIGCHLD, true).is_for_command(recipient(false)));
     // Nor that somebody wants to see mbuma's locks.
-    assert!(!info(show_locks(), false).is_for_command(receiver(false)));
+    assert!(!info(show_locks(), false).is_for_command(recipient(false)));
 }
 
 #[test]
 fn a_session_leader_passes_the_hang_up_on() {
     // Breaks when a closed terminal ends neither mbuma nor COMMAND because the kernel tells the session's leader alone; or
     // when the leader passes keys on, which both get.
-    let leader = Receiver {
+    let leader = Recipient {
         shares_group: true,
         leads_session: true,
     };
     assert!(info(libc::SIGHUP, true).is_for_command(leader));
     assert!(info(libc::SIGCONT, true).is_for_command(leader));
     assert!(!info(libc::SIGINT, true).is_for_command(leader));
-    assert!(!info(libc::SIGHUP, true).is_for_command(receiver(true)));
+    assert!(!info(libc::SIGHUP, true).is_for_command(recipient(true)));
 }
 
 #[test]

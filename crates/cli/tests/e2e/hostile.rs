@@ -62,10 +62,12 @@ for detach in (0x400, 0x200):
     print('queue', set(0x400454d9, struct.pack('16sH22x', b'', detach)))
     talk()
 print('not persistent', set(0x400454cb, 0), 'owner', set(0x400454cc, 0), 'kind', set(0x400454cd, 512))
-for words in (['down'], ['up'], ['mtu', '68'], ['mtu', '65521'], ['mtu', '65520'], ['txqueuelen', '0'], ['txqueuelen', '1000'],
-              ['arp', 'off'], ['arp', 'on'], ['promisc', 'on'], ['down'], ['name', 'tap1'], ['name', 'tap0'], ['up']):
+for words in (['down'], ['up'], ['mtu', '68'], ['mtu', '65521'], ['mtu', '65520'], ['txqueuelen', '0'],
+              ['txqueuelen', '1000'], ['arp', 'off'], ['arp', 'on'], ['promisc', 'on'], ['down'], ['name', 'tap1'],
+              ['name', 'tap0'], ['up']):
     if words[0] == 'name':
-        subprocess.run(['ip', 'link', 'set', 'tap0' if words[1] == 'tap1' else 'tap1', *words], stderr=subprocess.DEVNULL)
+        old = 'tap0' if words[1] == 'tap1' else 'tap1'
+        subprocess.run(['ip', 'link', 'set', old, *words], stderr=subprocess.DEVNULL)
     else:
         ip(*words)
     talk()

@@ -32,6 +32,8 @@ pub struct Segment {
     pub window: u16,
     /// Options.
     pub options: TcpOptions,
+    /// Options as they are to lie in the header, in the place of `options`; empty in what was seen.
+    pub raw_options: Vec<u8>,
     /// Data.
     pub data: Vec<u8>,
     /// Time to live of the IP header.
@@ -50,6 +52,7 @@ impl Segment {
             flags,
             window: 0,
             options: TcpOptions::default(),
+            raw_options: Vec::new(),
             data: Vec::new(),
             ttl: 64,
         }
@@ -76,6 +79,7 @@ impl Segment {
             flags: tcp.flags(),
             window: tcp.window(),
             options: tcp.options(),
+            raw_options: Vec::new(),
             data: segment.get(tcp.header_len()..)?.to_vec(),
             ttl: ip.ttl(),
         })
@@ -106,6 +110,13 @@ impl Segment {
         };
         let mut header = vec![0; tcp.header_len()];
         tcp.emit(&mut header);
+        if !self.raw_options.is_empty() {
+            header.truncate(TcpHeader::LEN);
+            header.extend_from_slice(&self.raw_options);
+            header.resize(header.len().next_multiple_of(4), 0);
+            // The data offset: words in the upper half of the byte.
+            header[12] = (header.len() * 4) as u8;
+        }
         let payload = [header, self.data.clone()].concat();
         let mut packet = ipv4(
             *self.src.ip(),

@@ -3,11 +3,13 @@
 mod blind;
 mod close;
 mod common;
+mod foreign;
 mod handshake;
 mod intercept;
 mod keepalive;
 mod loss;
 mod open;
 mod pinned;
+mod stranger;
 mod time_wait;
 mod window;

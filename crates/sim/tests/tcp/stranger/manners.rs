@@ -1,0 +1,99 @@
+//! How a station behaves.
+
+use std::time::Duration;
+
+use crate::common::ms;
+use kern::Random;
+
+/// What the RFCs leave open, and a little of what they forbid, drawn from a seed.
+#[derive(Debug, Clone)]
+pub struct Manners {
+    /// The options of its SYN as they lie there.
+    pub options: Vec<u8>,
+    /// Bytes of the stack's segments at most.
+    pub mss: usize,
+    pub shift: Option<u8>,
+    /// Bytes of its own segments at most, and whether each is as long as it may be.
+    pub longest: u64,
+    pub full: bool,
+    /// Segments in flight at most.
+    pub flight: u64,
+    /// Segments until it acknowledges, and how long it waits for them.
+    pub ack_every: u32,
+    pub ack_delay: Duration,
+    /// Acknowledgements that it makes of one.
+    pub ack_parts: u64,
+    pub window: u64,
+    /// How often it announces a smaller window, which moves the right edge back.
+    pub shrink: f64,
+    /// Bytes beyond the stack's window that it sends.
+    pub overrun: u64,
+    /// It keeps what comes before its turn.
+    pub keeps: bool,
+    /// After a loss it sends everything again, not the first segment only.
+    pub goes_back: bool,
+    /// Its FIN comes with its last data.
+    pub fin_with_data: bool,
+    pub shuffles: bool,
+    pub loss: f64,
+    pub twice: f64,
+}
+
+impl Manners {
+    pub fn draw(r: &mut Random) -> Self {
+        let says_mss = r.chance(0.8);
+        let mss = match says_mss {
+            true => pick(r, &[64, 100, 536, 1000, 1460, 9000]),
+            false => 536, // RFC 9293 3.7.1
+        };
+        let shift = r.chance(0.5).then(|| r.below(8) as u8);
+        Self {
+            options: options(r, says_mss.then_some(mss as u16), shift),
+            mss: mss as usize,
+            shift,
+            longest: pick(r, &[1, 77, 536, 1460]),
+            full: r.chance(0.5),
+            flight: pick(r, &[1, 3, 10, 100]),
+            ack_every: pick(r, &[1, 2, 3, 8]) as u32,
+            ack_delay: ms(pick(r, &[1, 40, 190])),
+            ack_parts: pick(r, &[1, 1, 2, 7]),
+            window: pick(r, &[500, 1460, 4000, 30_000, 65_535]),
+            shrink: pick(r, &[0, 0, 10, 30]) as f64 / 100.0,
+            overrun: pick(r, &[0, 0, 1, 700, 1460]),
+            keeps: r.chance(0.5),
+            goes_back: r.chance(0.5),
+            fin_with_data: r.chance(0.7),
+            shuffles: r.chance(0.3),
+            loss: pick(r, &[0, 0, 1, 10]) as f64 / 100.0,
+            twice: pick(r, &[0, 0, 5]) as f64 / 100.0,
+        }
+    }
+}
+
+pub fn pick(r: &mut Random, list: &[u64]) -> u64 {
+    list[r.below(list.len() as u64) as usize]
+}
+
+pub fn shuffle<T>(r: &mut Random, list: &mut [T]) {
+    for i in (1..list.len()).rev() {
+        list.swap(i, r.below(i as u64 + 1) as usize);
+    }
+}
+
+/// Options in any order, some of which the stack does not know, and padding anywhere.
+fn options(r: &mut Random, mss: Option<u16>, shift: Option<u8>) -> Vec<u8> {
+    let mut list: Vec<Vec<u8>> = Vec::new();
+    list.extend(mss.map(|mss| [&[2, 4][..], &mss.to_be_bytes()].concat()));
+    list.extend(shift.map(|shift| vec![3, 3, shift]));
+    let others: [&[u8]; 5] = [
+        &[4, 2],
+        &[8, 10, 0, 0, 0, 9, 0, 0, 0, 0],
+        &[34, 2],
+        &[253, 4, 1, 2],
+        &[1, 1],
+    ];
+    let some = others.into_iter().filter(|_| r.chance(0.4));
+    list.extend(some.map(<[u8]>::to_vec));
+    shuffle(r, &mut list);
+    list.concat()
+}

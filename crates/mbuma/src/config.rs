@@ -102,8 +102,22 @@ pub struct TcpConfig {
     pub time_wait_max: usize,
     /// Retransmissions of data before the connection is given up (RFC 1122 4.2.3.5, R2). Default 12.
     pub retransmits_max: u8,
-    /// Retransmissions of a SYN before connecting is given up. Default 5.
+    /// Retransmissions of a SYN before connecting is given up. Default 7, which is after 183 s (RFC 9293 3.8.3, MUST-23: at
+    /// least 3 minutes).
+    #[doc(alias = "tcp_syn_retries")]
     pub syn_retransmits_max: u8,
+    /// Retransmissions of a SYN-ACK before the half-open connection is forgotten. Default 5, which is after 63 s.
+    #[doc(alias = "net.inet.tcp.syncache.rexmtlimit")]
+    #[doc(alias = "tcp_synack_retries")]
+    pub syn_ack_retransmits_max: u8,
+    /// An ICMP error that may be transient (net or host unreachable) ends an attempt to connect at once. Default false: the
+    /// attempt goes on, and the error is reported when it is given up (RFC 9293 3.9.2.2, MUST-56). A gateway that passes the
+    /// answer on wants true.
+    pub soft_errors_abort: bool,
+    /// How long a path MTU that an ICMP error reported is believed. Then the stack tries the interface's again (RFC 1191 6.3).
+    /// Default 10 minutes.
+    #[doc(alias = "net.ipv4.route.mtu_expires")]
+    pub path_mtu_timeout: Duration,
     /// Idle time before the first keepalive probe where the socket asks for them. Default 2 h.
     #[doc(alias = "net.inet.tcp.keepidle")]
     pub keepalive_idle: Duration,
@@ -139,7 +153,10 @@ impl Default for TcpConfig {
             msl: Duration::from_secs(15),
             time_wait_max: 4096,
             retransmits_max: 12,
-            syn_retransmits_max: 5,
+            syn_retransmits_max: 7,
+            syn_ack_retransmits_max: 5,
+            soft_errors_abort: false,
+            path_mtu_timeout: Duration::from_secs(600),
             keepalive_idle: Duration::from_secs(7200),
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes: 8,

@@ -64,6 +64,7 @@ drop_reasons! {
     // IPv4.
     IpTruncated => "ip_truncated",
     IpBadHeader => "ip_bad_header",
+    IpBadOptions => "ip_bad_options",
     IpBadChecksum => "ip_bad_checksum",
     IpBadSource => "ip_bad_source",
     IpNotForUs => "ip_not_for_us",

@@ -38,6 +38,8 @@ pub struct Segment {
     pub data: Vec<u8>,
     /// Time to live of the IP header.
     pub ttl: u8,
+    /// Routers must not fragment it. What a station says always has it set.
+    pub df: bool,
 }
 
 impl Segment {
@@ -55,6 +57,7 @@ impl Segment {
             raw_options: Vec::new(),
             data: Vec::new(),
             ttl: 64,
+            df: true,
         }
     }
 
@@ -82,6 +85,7 @@ impl Segment {
             raw_options: Vec::new(),
             data: segment.get(tcp.header_len()..)?.to_vec(),
             ttl: ip.ttl(),
+            df: ip.df(),
         })
     }
 

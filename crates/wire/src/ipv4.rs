@@ -247,6 +247,26 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
+    /// Whether the options are a list of whole options, up to the end of the header or of the list (RFC 791 3.1).
+    #[must_use]
+    pub fn options_are_whole(&self) -> bool {
+        // The two options of a single byte.
+        const END: u8 = 0;
+        const NO_OPERATION: u8 = 1;
+        let mut left = self.options;
+        loop {
+            left = match left {
+                [] | [END, ..] => return true,
+                [NO_OPERATION, rest @ ..] => rest,
+                [_, len, ..] if *len >= 2 => match left.get(usize::from(*len)..) {
+                    Some(rest) => rest,
+                    None => return false,
+                },
+                _ => return false,
+            };
+        }
+    }
+
     /// The options, 0 to 40 bytes, padding included.
     #[inline]
     pub const fn options(&self) -> &'a [u8] {

@@ -44,6 +44,8 @@ use crate::sys::limits;
 const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 /// The port of the status page.
 const STATUS_PORT: u16 = 80;
+/// Retransmissions of a SYN to the guest, which is one hop away: a published port is given up after 63 s.
+const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections to the status page that wait at most.
 const STATUS_BACKLOG: usize = 16;
 /// Connections of the guest that wait for their turn at most.
@@ -64,6 +66,9 @@ pub(super) fn start(
     let mut config = Config::new(Arc::clone(&clock), Random::from_os());
     config.tcp.recv_buffer = RECV_BUFFER;
     config.tcp.send_buffer = SEND_BUFFER;
+    // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
+    config.tcp.soft_errors_abort = true;
+    config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.cpus = crew.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;

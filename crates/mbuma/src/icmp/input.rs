@@ -95,7 +95,7 @@ fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: Unreach) {
         return batch.drop(quote, DropReason::IcmpUnhandled);
     };
     match quoted.proto {
-        IpProto::TCP => tcp::input::control(batch, kind, quoted.src, quoted.dst, quoted.seq),
+        IpProto::TCP => tcp::input::control(batch, kind, &quoted),
         IpProto::UDP => udp::input::control(batch, kind, quoted.src, quoted.dst),
         _ => return batch.drop(quote, DropReason::IcmpUnhandled),
     }
@@ -103,12 +103,14 @@ fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: Unreach) {
 }
 
 /// What we sent, as an error quotes it.
-struct Quoted {
-    proto: IpProto,
-    src: SocketAddrV4,
-    dst: SocketAddrV4,
+pub(crate) struct Quoted {
+    pub(crate) proto: IpProto,
+    pub(crate) src: SocketAddrV4,
+    pub(crate) dst: SocketAddrV4,
     /// The sequence number, if it is TCP.
-    seq: SeqNum,
+    pub(crate) seq: SeqNum,
+    /// Bytes of the whole packet, its IP header included.
+    pub(crate) total_len: u16,
 }
 
 fn parse_quote(quote: &mut Packet) -> Option<Quoted> {
@@ -123,5 +125,6 @@ fn parse_quote(quote: &mut Packet) -> Option<Quoted> {
         src: SocketAddrV4::new(view.src(), u16::from_be_bytes([s1, s0])),
         dst: SocketAddrV4::new(view.dst(), u16::from_be_bytes([d1, d0])),
         seq: SeqNum(u32::from_be_bytes([q3, q2, q1, q0])),
+        total_len: u16::try_from(view.total_len()).unwrap_or(u16::MAX),
     })
 }

@@ -9,8 +9,8 @@
 //! address (`accept_any`): it ends connections itself, and what it does of a router's duties there is to
 //! tell about packets whose hops are used up, so that a traceroute finds it.
 //!
-//! Options are passed over: a source route that ends here is harmless, one that does not would have
-//! to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
+//! Options must be whole (RFC 1122 3.2.1.8); what they ask for is passed over: a source route that ends here is harmless, one
+//! that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
 //!
 //! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
 
@@ -124,6 +124,9 @@ fn parse(packet: &mut Packet) -> Result<Facts, DropReason> {
     }
     if view.total_len() > len {
         return Err(DropReason::IpTruncated);
+    }
+    if !view.options_are_whole() {
+        return Err(DropReason::IpBadOptions);
     }
     Ok(Facts::new(&view))
 }

@@ -120,6 +120,7 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     // The window held data back if what was in flight nearly filled it.
     let limited = t.flight().saturating_add(t.mss) >= t.cc.cwnd;
     t.rtt.acked(seg.ack, batch.now);
+    t.soft_error = None;
     t.retransmits = 0;
     t.dup_acks = 0;
     t.resend_one = false;

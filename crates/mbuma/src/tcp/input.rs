@@ -2,18 +2,17 @@
 //!
 //! Called by: `ip4::input`, `icmp::input`. Calls: `segment`, `table`, `listen`, `steps`, `reset`.
 
-use std::net::SocketAddrV4;
-
 use mbuf::Packet;
-use wire::{SeqNum, TcpFlags};
+use wire::TcpFlags;
 
-use super::pcb::{Inpcb, Key, State};
+use super::pcb::{Inpcb, Key, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
-use super::{listen, reset, steps, time_wait};
+use super::{listen, path_mtu, reset, steps, time_wait};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::icmp::Unreach;
+use crate::icmp::input::Quoted;
 use crate::ip4;
 use crate::socket::SocketError;
 
@@ -68,54 +67,41 @@ fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
         && time_wait::may_leave(&pcb.tcb.lock(), seg.seq)
 }
 
-/// An ICMP error quotes a segment that we sent from `local` to `peer`.
+/// An ICMP error quotes a segment that we sent.
 ///
-/// Only errors about a segment in flight count (RFC 5927 4.1). They end an attempt to connect;
-/// an established connection takes them as a hint and goes on (RFC 1122 4.2.3.9, RFC 5927 6).
-pub(crate) fn control(
-    batch: &mut Batch<'_>,
-    kind: Unreach,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
-    seq: SeqNum,
-) {
+/// Only errors about a segment in flight count (RFC 5927 4.1). Hard ones end an attempt to connect, soft ones only if the
+/// stack is configured so (RFC 9293 3.9.2.2); an established connection goes on after both (RFC 5927 6).
+pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
+    let (local, peer) = (quoted.src, quoted.dst);
     let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else {
         return;
     };
     let mut t = pcb.tcb.lock();
-    if !seq.in_window(t.snd_una, t.flight().max(1)) {
+    if !quoted.seq.in_window(t.snd_una, t.flight()) {
         return;
     }
-    match kind {
-        Unreach::FragNeeded { mtu } => {
-            path_mtu(&mut t, mtu);
-            drop(t);
-            batch.touch(&pcb);
+    let connecting = matches!(t.state, State::SynSent | State::SynReceived);
+    let due = match kind {
+        Unreach::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted.total_len, mtu),
+        Unreach::TimeExceeded => false,
+        Unreach::Port | Unreach::Protocol => {
+            connecting && abort_connect(&mut t, SocketError::Refused)
         }
-        Unreach::TimeExceeded => {}
-        _ if matches!(t.state, State::SynSent | State::SynReceived) => {
-            let error = match kind {
-                Unreach::Port | Unreach::Protocol => SocketError::Refused,
-                _ => SocketError::Unreachable,
-            };
-            t.close(Some(error));
-            t.notify();
-            drop(t);
-            batch.touch(&pcb);
+        Unreach::Net | Unreach::Host | Unreach::AdminProhibited => {
+            t.soft_error = Some(SocketError::Unreachable);
+            let abort = batch.stack.tcp.config.soft_errors_abort;
+            connecting && abort && abort_connect(&mut t, SocketError::Unreachable)
         }
-        _ => {}
+    };
+    drop(t);
+    if due {
+        batch.touch(&pcb);
     }
 }
 
-/// RFC 1191: smaller segments from now on, and what was too large again at once. An MTU below what
-/// every host must take is a lie (RFC 791: 576, less in the worst case 296 in practice).
-fn path_mtu(t: &mut super::pcb::Tcb, mtu: u16) {
-    const MTU_MIN: u16 = 296;
-    let mss = u32::from(mtu.max(MTU_MIN)) - 40;
-    if mss < t.mss {
-        t.mss = mss;
-        t.cc.set_mss(mss);
-        t.snd_nxt = t.snd_una;
-        t.rtt.retransmitted();
-    }
+/// Ends an attempt to connect; true, because the connection leaves the table in its turn.
+fn abort_connect(t: &mut Tcb, error: SocketError) -> bool {
+    t.close(Some(error));
+    t.notify();
+    true
 }

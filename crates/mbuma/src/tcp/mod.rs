@@ -7,6 +7,7 @@
 //!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen; wheels: when
 //!       ack       what was acknowledged          congestion, rtt
 //!       text      data, in order or not        time_wait
+//!     path_mtu  ICMP errors about our segments
 //! ```
 //!
 //! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
@@ -39,6 +40,7 @@ mod congestion;
 pub(crate) mod input;
 mod listen;
 pub(crate) mod output;
+mod path_mtu;
 pub(crate) mod pcb;
 mod planted;
 mod reass;

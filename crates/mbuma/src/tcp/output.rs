@@ -19,7 +19,7 @@ use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::{self, Offer, Outgoing, Payload};
-use super::{time_wait, timers};
+use super::{path_mtu, time_wait, timers};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -53,6 +53,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
 /// The same for who has the connection locked, and unlocks it.
 pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
     restart_after_idle(batch, &mut t);
+    path_mtu::expire(batch, &mut t);
     while let Some(plan) = next(&t) {
         if !send(batch, pcb, &mut t, plan) {
             break;
@@ -298,6 +299,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         window,
         offer,
         segsz: if plan.len > t.mss { t.mss as u16 } else { 0 },
+        may_fragment: t.path.as_ref().is_some_and(|path| path.may_fragment),
     }
 }
 
@@ -392,6 +394,7 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
         window: 0,
         offer: Offer::default(),
         segsz: 0,
+        may_fragment: false,
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer learns when it sends something.

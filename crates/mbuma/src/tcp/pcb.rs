@@ -252,6 +252,8 @@ pub(crate) struct Tcb {
     pub(crate) snd_wscale: u8,
     /// Payload bytes a segment.
     pub(crate) mss: u32,
+    /// What ICMP errors said of the path, while it is believed.
+    pub(crate) path: Option<Box<PathMtu>>,
     /// The same for what the peer sends: what our own link takes, whatever the peer's does.
     pub(crate) rcv_mss: u32,
     /// Below this, something was sent again: what is acknowledged with it can't be timed.
@@ -304,6 +306,8 @@ pub(crate) struct Tcb {
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
+    /// What an ICMP error said that may be transient, since the peer last acknowledged something.
+    pub(crate) soft_error: Option<SocketError>,
     pub(crate) wakers: Wakers,
     /// The user is to be woken at the next turn.
     pub(crate) wake_user: bool,
@@ -313,6 +317,17 @@ pub(crate) struct Tcb {
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
     pub(crate) predecessor: Option<Box<Predecessor>>,
+}
+
+/// A path whose MTU is smaller than the interface's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathMtu {
+    /// Payload bytes a segment on the interface's MTU.
+    pub(crate) interface_mss: u32,
+    /// When the interface's MTU is tried again.
+    pub(crate) until: Time,
+    /// Its MTU is below what segments are made for: routers may fragment them.
+    pub(crate) may_fragment: bool,
 }
 
 /// What is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
@@ -340,6 +355,7 @@ impl Tcb {
             snd_wl2: SeqNum(0),
             snd_wscale: 0,
             mss,
+            path: None,
             rcv_mss: mss,
             resent_below: iss,
             dup_acks: 0,
@@ -372,6 +388,7 @@ impl Tcb {
             fin_queued: false,
             orphan: false,
             error: None,
+            soft_error: None,
             wakers: Wakers::new(),
             wake_user: false,
             entered_time_wait: false,

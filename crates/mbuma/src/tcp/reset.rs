@@ -34,6 +34,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         window: 0,
         offer: Offer::default(),
         segsz: 0,
+        may_fragment: false,
     };
     batch.stack.tcp.counters.reset_out.inc();
     // If there is no buffer or route for it, the peer will ask again.

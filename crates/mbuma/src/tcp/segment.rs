@@ -157,6 +157,8 @@ pub(crate) struct Outgoing {
     pub(crate) offer: Offer,
     /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
     pub(crate) segsz: u16,
+    /// Routers may fragment it.
+    pub(crate) may_fragment: bool,
 }
 
 /// What a segment carries.
@@ -237,7 +239,7 @@ pub(crate) fn send(
         proto: IpProto::TCP,
         tos: 0,
         ttl: 0,
-        df: true,
+        df: !out.may_fragment,
     };
     batch.stack.tcp.counters.segments_out.inc();
     match route {

@@ -51,7 +51,7 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
     let tell = t.state.is_synchronized();
     let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
-    t.close(Some(SocketError::TimedOut));
+    t.close(Some(t.soft_error.unwrap_or(SocketError::TimedOut)));
     if tell {
         output::reset(batch, pcb.key, seq, ack);
     }
@@ -78,10 +78,10 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     }
     t.retransmits = t.retransmits.saturating_add(1);
     let syn = matches!(t.state, State::SynSent | State::SynReceived);
-    let max = if syn {
-        tcp.config.syn_retransmits_max
-    } else {
-        tcp.config.retransmits_max
+    let max = match t.state {
+        State::SynSent => tcp.config.syn_retransmits_max,
+        State::SynReceived => tcp.config.syn_ack_retransmits_max,
+        _ => tcp.config.retransmits_max,
     };
     if t.retransmits > max {
         return true;

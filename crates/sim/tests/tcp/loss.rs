@@ -257,41 +257,6 @@ fn sending_again_copies_nothing() {
 }
 
 #[test]
-fn a_smaller_path_sends_smaller_segments_at_once() {
-    // RFC 1191: breaks when a path with a smaller MTU swallows the connection; RFC 5927: or when an
-    // error about something else, or with an absurd MTU, is believed.
-    let mut b = Bench::new();
-    let (mut hand, stream, seen) = ten_under_way(&mut b);
-    let mtu = |mtu: u16| {
-        let [hi, lo] = mtu.to_be_bytes();
-        [0, 0, hi, lo]
-    };
-    let forged = Segment {
-        seq: seen[0].seq - 10_000,
-        ..seen[0].clone()
-    };
-    b.net.complain(b.peer, &forged, (3, 4), mtu(576));
-    b.run(ms(0));
-    b.nothing();
-    b.net.complain(b.peer, &seen[0], (3, 4), mtu(1000));
-    b.run(ms(0));
-    let again = b.seen();
-    assert!(!again.is_empty());
-    assert!(
-        again.iter().all(|s| s.data.len() <= 960),
-        "{}",
-        show(&again)
-    );
-    assert_eq!(again[0].seq, seen[0].seq);
-    b.net.complain(b.peer, &again[0], (3, 4), mtu(68));
-    b.run(ms(0));
-    assert!(stream.info().mss >= 256, "an MTU of 68 is a lie");
-    b.say(&hand.ack(&seen[9]));
-    drop(stream);
-    b.finish();
-}
-
-#[test]
 fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
     // Breaks when a wire that is cut leaves a connection hanging for ever.
     let mut b = Bench::new();

@@ -9,6 +9,7 @@ mod intercept;
 mod keepalive;
 mod loss;
 mod open;
+mod path_mtu;
 mod pinned;
 mod stranger;
 mod time_wait;

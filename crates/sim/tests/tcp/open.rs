@@ -70,11 +70,17 @@ fn the_syn_is_repeated_with_back_off_and_then_given_up() {
     let mut b = Bench::new();
     let start = b.net.now();
     let stream = b.connect();
-    b.run(secs(100));
+    b.run(secs(180));
+    assert_eq!(
+        stream.state(),
+        State::SynSent,
+        "MUST-23: 3 minutes at least"
+    );
+    b.run(secs(5));
     let seen = b.seen();
     assert_eq!(
         times_ms(&seen, start),
-        [0, 1000, 3000, 7000, 15_000, 31_000]
+        [0, 1000, 3000, 7000, 15_000, 31_000, 63_000, 123_000]
     );
     assert!(seen.iter().all(|s| s.flags == SYN && s.seq == seen[0].seq));
     assert_eq!(stream.error(), Some(SocketError::TimedOut));
@@ -161,7 +167,7 @@ fn a_connection_is_refused_by_icmp() {
         ((3, 3), SocketError::Refused),
         ((3, 13), SocketError::Unreachable),
     ] {
-        let mut b = Bench::new();
+        let mut b = Bench::tuned(|config| config.tcp.soft_errors_abort = true);
         let stream = b.connect();
         let syn = b.one();
         let other = Segment {
@@ -175,6 +181,24 @@ fn a_connection_is_refused_by_icmp() {
         b.run(ms(0));
         assert_eq!(stream.error(), Some(error), "{kind:?}");
         drop(stream);
+        b.finish();
+    }
+}
+
+#[test]
+fn a_soft_error_does_not_end_an_attempt_to_connect() {
+    // RFC 9293 3.9.2.2, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell of it.
+    for code in [0, 1, 5, 13] {
+        let mut b = Bench::new();
+        let stream = b.connect();
+        let syn = b.one();
+        b.net.complain(b.peer, &syn, (3, code), [0; 4]);
+        b.run(ms(0));
+        assert_eq!(stream.state(), State::SynSent, "code {code}");
+        b.run(secs(200));
+        assert_eq!(stream.error(), Some(SocketError::Unreachable));
+        drop(stream);
+        b.seen();
         b.finish();
     }
 }

@@ -1,0 +1,61 @@
+//! The path's MTU, as ICMP errors report it (RFC 1191), with the checks against forged ones (RFC 5927 7).
+//!
+//! An error is believed only if it quotes a segment in flight (`input::control`) that is larger than the MTU it names. The
+//! connection then sends smaller segments, and what was too large again. After [`TcpConfig::path_mtu_timeout`] it tries the
+//! interface's MTU again; a path that is still small says so again.
+//!
+//! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
+
+use super::listen::HEADERS;
+use super::pcb::{PathMtu, Tcb};
+use crate::batch::Batch;
+
+/// The smallest MTU that segments are made for. A path with a smaller one gets segments that routers may fragment.
+const MTU_MIN: u16 = 296;
+
+/// MTUs of links, for routers that do not tell theirs (RFC 1191 7, table 7-1).
+const PLATEAUS: [u16; 10] = [
+    32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68,
+];
+
+/// A router reports that a packet of `packet_len` bytes is larger than `mtu`, or does not say than what (0). True if the
+/// connection has something to send again.
+pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16) -> bool {
+    let mtu = match mtu {
+        0 => next_plateau(packet_len),
+        mtu => mtu,
+    };
+    if packet_len <= mtu {
+        return false;
+    }
+    let mss = u32::from(mtu.max(MTU_MIN)) - HEADERS;
+    let may_fragment = mtu < MTU_MIN;
+    let known = t.path.as_ref().is_some_and(|path| path.may_fragment);
+    let interface_mss = t.path.as_ref().map_or(t.mss, |path| path.interface_mss);
+    if mss >= t.mss && may_fragment <= known {
+        return false;
+    }
+    t.path = Some(Box::new(PathMtu {
+        interface_mss,
+        until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
+        may_fragment: may_fragment || known,
+    }));
+    t.mss = t.mss.min(mss);
+    t.cc.set_mss(t.mss);
+    t.snd_nxt = t.snd_una;
+    t.rtt.retransmitted();
+    true
+}
+
+fn next_plateau(packet_len: u16) -> u16 {
+    let smaller = PLATEAUS.iter().find(|plateau| **plateau < packet_len);
+    smaller.copied().unwrap_or(MTU_MIN)
+}
+
+/// Before a turn to send: the interface's MTU is tried again once the time is over.
+pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
+    if let Some(path) = t.path.take_if(|path| path.until <= batch.now) {
+        t.mss = path.interface_mss;
+        t.cc.set_mss(t.mss);
+    }
+}

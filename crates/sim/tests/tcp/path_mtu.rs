@@ -1,0 +1,141 @@
+//! The path's MTU, as routers report it, and reports that are forged (RFC 1191, RFC 5927 7).
+
+use crate::common::*;
+use mbuma::TcpStream;
+use sim::Segment;
+
+/// The rest of an ICMP header that names an MTU.
+fn mtu(mtu: u16) -> [u8; 4] {
+    let [hi, lo] = mtu.to_be_bytes();
+    [0, 0, hi, lo]
+}
+
+/// A connection with ten full segments in flight.
+fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
+    let (hand, stream) = b.active();
+    stream.send(&bytes(10 * MSS)).expect("room");
+    b.run(ms(0));
+    let seen = b.seen();
+    assert_eq!(seen.len(), 10);
+    (hand, stream, seen)
+}
+
+/// A router reports that `about` is larger than `limit`; returns what is sent then.
+fn reported(b: &mut Bench, about: &Segment, limit: u16) -> Vec<Segment> {
+    b.net.complain(b.peer, about, (3, 4), mtu(limit));
+    b.run(ms(0));
+    b.seen()
+}
+
+#[test]
+fn a_smaller_path_sends_smaller_segments_at_once() {
+    // RFC 1191: breaks when a path with a smaller MTU swallows the connection; RFC 5927: or when an error about a segment that
+    // is not in flight is believed.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    let forged = Segment {
+        seq: seen[0].seq - 10_000,
+        ..seen[0].clone()
+    };
+    assert!(reported(&mut b, &forged, 576).is_empty());
+    let again = reported(&mut b, &seen[0], 1000);
+    assert!(!again.is_empty());
+    assert!(
+        again.iter().all(|s| s.data.len() <= 960),
+        "{}",
+        show(&again)
+    );
+    assert_eq!(again[0].seq, seen[0].seq);
+    b.say(&hand.ack(&seen[9]));
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn a_report_with_nothing_in_flight_is_forged() {
+    // RFC 5927 4.1 and 7.2: breaks if an attacker who knows the numbers of an idle connection can make its segments small.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    b.say(&hand.ack(&seen[9]));
+    let next = Segment {
+        seq: seen[9].end(),
+        ..seen[9].clone()
+    };
+    assert!(reported(&mut b, &next, 576).is_empty());
+    assert_eq!(stream.info().mss, MSS as u32);
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn a_report_about_a_packet_that_would_have_passed_is_forged() {
+    // RFC 5927 7.2: breaks if an error is believed that names an MTU not smaller than the packet that it quotes.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    stream.set_nodelay(true);
+    stream.send(b"small").expect("room");
+    b.run(ms(0));
+    let small = b.one();
+    assert!(reported(&mut b, &small, 1000).is_empty());
+    assert_eq!(stream.info().mss, MSS as u32);
+    b.say(&hand.ack(&small));
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn the_interfaces_mtu_is_tried_again_after_ten_minutes() {
+    // RFC 1191 6.3: breaks if one report makes segments small for the life of the connection.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    stream.set_nodelay(true);
+    reported(&mut b, &seen[0], 1000);
+    b.say(&hand.ack(&seen[9]));
+    b.seen();
+    b.run(secs(599));
+    stream.send(&bytes(MSS)).expect("room");
+    b.run(ms(0));
+    let last = b.seen().pop().expect("data");
+    assert!(last.data.len() <= 960);
+    b.say(&hand.ack(&last));
+    b.run(secs(2));
+    stream.send(&bytes(MSS)).expect("room");
+    b.run(ms(0));
+    let large = b.one();
+    assert_eq!(large.data.len(), MSS);
+    b.say(&hand.ack(&large));
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn a_path_below_296_bytes_gets_segments_that_may_be_fragmented() {
+    // RFC 1191 3, RFC 791: breaks if segments get absurdly small, or keep DF set on a path that they do not fit.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    assert!(seen.iter().all(|s| s.df));
+    let again = reported(&mut b, &seen[0], 68);
+    assert_eq!(stream.info().mss, 256);
+    assert!(!again.is_empty() && again.iter().all(|s| !s.df));
+    b.say(&hand.ack(&seen[9]));
+    drop(stream);
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn a_router_that_names_no_mtu_leads_to_the_next_smaller_link() {
+    // RFC 1191 5 and 7: breaks if a report of an old router makes segments as small as can be.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    reported(&mut b, &seen[0], 0);
+    assert_eq!(stream.info().mss, 1492 - 40);
+    b.say(&hand.ack(&seen[9]));
+    drop(stream);
+    b.seen();
+    b.finish();
+}

@@ -147,7 +147,8 @@ impl Connections {
                     if turn == Turn::Again {
                         connection.wake.wake();
                     }
-                    let to = shared.crew.relief(shared.worker, now, bytes);
+                    let relief = splice.relief();
+                    let to = relief.or_else(|| shared.crew.relief(shared.worker, now, bytes));
                     if let Some(to) = to.filter(|_| splice.leave(&shared.poller).is_ok()) {
                         self.give(shared, token, to, now, bytes);
                     }

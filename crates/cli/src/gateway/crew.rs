@@ -41,6 +41,7 @@ use kern::cpus::Bound;
 use kern::{Clock, Cpus, LockClass, Mutex, Time, Workers, order};
 use mbuma::Stack;
 
+use super::balance::{Load, Sum};
 use super::figures::Share;
 use super::heat::Heat;
 use super::inbox::Inbox;
@@ -78,6 +79,7 @@ struct Member {
     lost: AtomicBool,
     share: Mutex<Share>,
     heat: Heat,
+    load: Load,
     inbox: Inbox,
 }
 
@@ -239,6 +241,20 @@ impl Crew {
         coolest.filter(|index| heat(*index) + bytes < rest / HOTTER)
     }
 
+    /// What worker `index`'s busy connections did of late.
+    pub(super) fn load(&self, index: usize) -> &Load {
+        &self.members[index].load
+    }
+
+    /// The worker that should get some of worker `own`'s busy connections, which did `sum`, and how many: see
+    /// [`balance`](super::balance).
+    pub(super) fn surplus(&self, own: usize, sum: Sum, now: Time) -> Option<(usize, u64)> {
+        let others = (0..self.len()).filter(|index| *index != own);
+        let surplus = others.map(|index| (index, sum.surplus(self.load(index).at(now))));
+        let most = surplus.max_by_key(|(_, count)| *count);
+        most.filter(|(_, count)| *count > 0)
+    }
+
     /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
     pub(super) fn give(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
         // Now, and not when it is there: else the next one would be sent after it for the same reason.
@@ -274,6 +290,7 @@ impl Member {
             inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),
             heat: Heat::default(),
+            load: Load::default(),
             ready,
         })
     }

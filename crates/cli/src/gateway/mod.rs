@@ -23,6 +23,7 @@
 //! Locks: none but those of crew.
 
 mod allowance;
+mod balance;
 mod capture_file;
 mod connections;
 mod control;

@@ -32,6 +32,9 @@ const BUDGET: Budget = Budget {
     frames: 64,
     bytes: 128 << 10,
 };
+/// Turns of a round at most. The guest acknowledges while we send: with more turns than its answers have room in
+/// [`BUDGET`], they wait in the TAP's queue, and overflow it, while the data that they acknowledge stays in memory.
+const TURNS_MAX: usize = 16;
 
 /// One of those who serve a guest: its queue of the TAP, and the connections that came by it.
 pub(super) struct Worker {
@@ -58,7 +61,7 @@ struct Round {
     until_ready: bool,
     /// The guest has ended: who takes something in is not done.
     lingers: bool,
-    /// The ready list's other half, empty between rounds.
+    /// The ready list's other half: those that were ready earlier, and have not had their turn.
     turns: VecDeque<Arc<Wake>>,
     /// Timers that came, empty between rounds.
     due: Vec<Token>,
@@ -137,7 +140,7 @@ impl Worker {
                 (moved, moved_at) = (self.moved(), now);
             }
             let busy = round.tap_ready || round.stack_ready;
-            let idle = !busy && self.shared.ready.is_empty();
+            let idle = !busy && round.turns.is_empty() && self.shared.ready.is_empty();
             let rest = self.rest(idle, now - start, now - moved_at);
             let all = self.shared.crew.settle(self.shared.worker, rest);
             // The first decides for everybody: it has been told.
@@ -176,7 +179,8 @@ impl Worker {
     /// One round; sleeps for `at_most` if there is nothing to do.
     fn round(&mut self, round: &mut Round, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.next_deadline();
-        let rests = !round.tap_ready && !round.stack_ready && self.shared.ready.settle();
+        let busy = round.tap_ready || round.stack_ready || !round.turns.is_empty();
+        let rests = !busy && self.shared.ready.settle();
         let timeout = self.timeout(due, !rests, at_most);
         self.pulse.beat();
         let events = self.wait(timeout);
@@ -199,9 +203,11 @@ impl Worker {
             self.run_timers(round);
         }
         self.run_turns(round);
-        let Shared { stack, worker, .. } = &self.shared;
-        round.stack_ready = stack.run_netisr(*worker, BUDGET);
+        let (worker, now) = (self.shared.worker, self.shared.now());
+        round.stack_ready = self.shared.stack.run_netisr(worker, BUDGET);
         self.tell();
+        let Shared { balance, crew, .. } = &mut self.shared;
+        balance.round(crew, worker, now, rests);
         Ok(())
     }
 
@@ -282,11 +288,14 @@ impl Worker {
         }
     }
 
-    /// Gives everything that is on the ready list now one turn. What joins meanwhile waits for the
-    /// next round, so that frames are taken in between.
+    /// Gives what is on the ready list a turn each, at most [`TURNS_MAX`] of them. What joins meanwhile waits until
+    /// all those before it had theirs, and frames are taken in between.
     fn run_turns(&mut self, round: &mut Round) {
-        self.shared.ready.take_all(&mut round.turns);
-        for wake in round.turns.drain(..) {
+        if round.turns.is_empty() {
+            self.shared.ready.take_all(&mut round.turns);
+        }
+        let count = round.turns.len().min(TURNS_MAX);
+        for wake in round.turns.drain(..count) {
             self.turn(wake.begin());
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::allowance::Allowance;
+use super::balance::Balance;
 use super::crew::Crew;
 use super::figures::Counters;
 use super::notice::{self, Notices};
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) notices: Notices,
     /// Each timer's token says whose it is.
     pub(super) timers: Callout<Token>,
+    /// Which connections other workers are to have.
+    pub(super) balance: Balance,
     /// Clusters that host sockets are read into.
     scatter: Scatter,
     /// What a connection's buffers may hold, and since when that is known.
@@ -60,6 +63,7 @@ impl Shared {
             scatter: Scatter::for_len(stack.pool(), READ_MAX),
             allowance: (Allowance::of(stack.pool().headroom()), stack.now()),
             timers: Callout::new(stack.now()),
+            balance: Balance::new(stack.now()),
             ready: crew.ready(worker),
             worker,
             crew: Arc::clone(crew),

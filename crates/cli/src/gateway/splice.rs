@@ -30,6 +30,7 @@ use mbuf::Chain;
 use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
+use super::balance::Recent;
 use super::heat::Heat;
 use super::host::{Host, Moved};
 use super::notice;
@@ -63,6 +64,10 @@ pub(super) struct Splice {
     token: Token,
     /// What it has moved of late.
     heat: Heat,
+    /// What it has moved in its worker's period.
+    recent: Recent,
+    /// The worker that its worker's surplus of busy connections goes to.
+    relief: Option<usize>,
     /// What its buffers are made for.
     allowance: Allowance,
 }
@@ -121,6 +126,8 @@ impl Splice {
             down: Half::Open,
             token,
             heat: Heat::default(),
+            recent: Recent::default(),
+            relief: None,
             allowance: Allowance::FULL,
         }
     }
@@ -138,6 +145,7 @@ impl Splice {
         wake: &Arc<Wake>,
     ) -> io::Result<()> {
         self.token = token;
+        self.recent = Recent::default();
         self.stream.set_waker(Some(wake.waker()));
         self.stream.keep_to_this_cpu();
         self.host.watch(poller, token)
@@ -164,7 +172,9 @@ impl Splice {
         self.fit(shared.allowance(now));
         let before = shared.counters.moved();
         let stepped = self.step(shared);
-        self.heat.add(now, shared.counters.moved() - before);
+        let moved = shared.counters.moved() - before;
+        self.heat.add(now, moved);
+        self.relief = shared.balance.moved(&mut self.recent, moved);
         match stepped {
             Ok(turn) => turn,
             Err(broken) => {
@@ -294,6 +304,11 @@ impl Splice {
     /// Bytes that it has moved of late.
     pub(super) fn heat(&self, now: Time) -> u64 {
         self.heat.at(now)
+    }
+
+    /// The worker that would serve it better, judged by the number of busy connections.
+    pub(super) fn relief(&self) -> Option<usize> {
+        self.relief
     }
 
     /// What the guest still has to say.

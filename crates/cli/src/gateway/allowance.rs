@@ -6,14 +6,14 @@
 //! So a buffer's size is a share of what is left, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0          1/4         3/8    1/2          3/4       7/8      all
+//!   used   0        16 MiB      20 MiB    24 MiB      3/4       7/8      all
 //!          |-----------|-----------|------|------------|---------|--------|
 //!   each   1 MiB       512 KiB     256 .. 64 KiB       16 KiB    nothing more is read from hosts
 //!                                  (no receive buffer is smaller than 128 KiB)
 //! ```
 //!
-//! However many there are, the next one gets something, and the first half of the storage is all that large
-//! buffers take. The last eighth is for what must come in so that some of it is given back.
+//! However many there are, the next one gets something, and large buffers take no more than [`LARGE`] together: the
+//! guest acknowledges what it has room for at once, so that more memory would not make many streams faster. The last eighth is for what must come in so that some of it is given back.
 //!
 //! Called by: shared, splice, start. Calls: nothing.
 //! Locks: none. Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"
@@ -25,8 +25,10 @@ use mbuf::Headroom;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance(usize);
 
-/// What a buffer gets of what is left of the first half.
-const SHARE: usize = 128;
+/// Bytes that buffers of more than the smallest size take together, nearly.
+const LARGE: usize = 24 << 20;
+/// What a buffer gets of what is left of them.
+const SHARE: usize = 8;
 /// The smallest send buffer: what makes a read worth its system call. A guest may acknowledge so little 40 ms later.
 const SEND_LEAST: usize = 16 << 10;
 /// The smallest while a quarter of the storage is left: a segment of the largest kind.
@@ -54,7 +56,8 @@ impl Allowance {
             true => SEND_LEAST,
             false => SEND_FEW,
         };
-        let share = left.saturating_sub(max / 2) / SHARE;
+        let used = max.saturating_sub(left);
+        let share = LARGE.min(max / 2).saturating_sub(used) / SHARE;
         let rounded = share.checked_ilog2().map_or(0, |log| 1 << log);
         Allowance(rounded.clamp(least, SEND_BUFFER))
     }
@@ -90,7 +93,8 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let sizes = [8, 6, 5, 4, 2, 1].map(|eighths| with(MAX / 8 * eighths).0);
+        let used = [0, 16 << 20, 20 << 20, 24 << 20, MAX / 8 * 6, MAX / 8 * 7];
+        let sizes = used.map(|used| with(MAX - used).0);
         assert_eq!(sizes, [MOST, MOST, 512 << 10, FEW, FEW, LEAST]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());
         assert!(!with(MAX / 8).is_none());

@@ -13,7 +13,7 @@
 //! sleeps gives: else the hosts or the guest limit its connections.
 //!
 //! Called by: connections, rounds. Calls: crew.
-//! Locks: none; a worker's own, but for [`Load`], which is published by its owner. Relaxed: figures that order nothing.
+//! Locks: none; a worker's own, but for [`BusyLoad`], which is published by its owner. Relaxed: figures that order nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ const DEADBAND: u64 = 16;
 
 /// What a worker's busy connections did in its last period, as the other workers read it.
 #[derive(Debug, Default)]
-pub(super) struct Load {
+pub(super) struct BusyLoad {
     connections: AtomicU64,
     bytes: AtomicU64,
     /// When the period ended, in nanoseconds.
@@ -65,7 +65,7 @@ pub(super) struct Balance {
     gift: Option<(usize, u64)>,
 }
 
-impl Load {
+impl BusyLoad {
     fn publish(&self, now: Time, sum: Sum) {
         self.connections.store(sum.connections, Ordering::Relaxed);
         self.bytes.store(sum.bytes, Ordering::Relaxed);

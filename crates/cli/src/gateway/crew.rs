@@ -41,7 +41,7 @@ use kern::cpus::Bound;
 use kern::{Clock, Cpus, LockClass, Mutex, Time, Workers, order};
 use mbuma::Stack;
 
-use super::balance::{Load, Sum};
+use super::balance::{BusyLoad, Sum};
 use super::figures::Share;
 use super::heat::Heat;
 use super::inbox::Inbox;
@@ -79,7 +79,7 @@ struct Member {
     lost: AtomicBool,
     share: Mutex<Share>,
     heat: Heat,
-    load: Load,
+    load: BusyLoad,
     inbox: Inbox,
 }
 
@@ -242,7 +242,7 @@ impl Crew {
     }
 
     /// What worker `index`'s busy connections did of late.
-    pub(super) fn load(&self, index: usize) -> &Load {
+    pub(super) fn load(&self, index: usize) -> &BusyLoad {
         &self.members[index].load
     }
 
@@ -290,7 +290,7 @@ impl Member {
             inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),
             heat: Heat::default(),
-            load: Load::default(),
+            load: BusyLoad::default(),
             ready,
         })
     }

@@ -21,11 +21,12 @@
 
 use crate::AllocError;
 use crate::bucket::Owned;
+use crate::caught::Caught;
 use crate::depot::Refill;
 use crate::inner::Inner;
 use crate::keg::{Last, Urgency};
 use crate::sample::Site;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::time::Duration;
 use kern::prim::thread;
@@ -56,17 +57,21 @@ impl Inner {
         out: &mut [MaybeUninit<NonNull<u8>>],
         site: Option<Site>,
     ) -> usize {
-        let mut done = 0;
+        let mut taken = Taken {
+            zone: self,
+            out,
+            len: 0,
+        };
         loop {
-            done += self.percpu.pop_bulk(&mut out[done..]);
-            if done == out.len() {
-                return done;
+            taken.len += self.percpu.pop_bulk(&mut taken.out[taken.len..]);
+            if taken.len == taken.out.len() {
+                return taken.keep();
             }
             let Ok(item) = self.take_slow(Urgency::Normal, site) else {
-                return done;
+                return taken.keep();
             };
-            out[done].write(item);
-            done += 1;
+            taken.out[taken.len].write(item);
+            taken.len += 1;
         }
     }
 
@@ -79,9 +84,10 @@ impl Inner {
         if let Some(item) = self.percpu.pop().or_else(|| self.sample(Some(site))) {
             return Ok(item);
         }
-        match self.refill_or_take_built(Urgency::Normal) {
-            Err(AllocError::Limit | AllocError::NoMemory) => {}
-            settled => return settled.or_else(|error| self.fail(error)),
+        let mut caught = Caught::default();
+        match self.refill_or_take_built(Urgency::Normal, &mut caught) {
+            Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {}
+            settled => return self.settled(settled, caught),
         }
         self.counts.shortages.inc();
         kern::witness::assert_none("an allocation that may sleep");
@@ -90,8 +96,8 @@ impl Inner {
             self.warn_of(error);
         }
         let item = self.keg.sleep(Urgency::Normal, deadline);
-        item.and_then(|item| self.taken_directly(item))
-            .or_else(|error| self.fail(error))
+        let item = item.and_then(|item| self.taken_directly(item, &mut caught));
+        self.settled(item, caught)
     }
 
     #[cold]
@@ -100,15 +106,58 @@ impl Inner {
         if let Some(item) = self.sample_or_swap(site) {
             return Ok(item);
         }
-        let item = match self.refill_or_take_built(urgency) {
-            Err(AllocError::Limit | AllocError::NoMemory) => self.take_from_all(urgency),
+        let mut caught = Caught::default();
+        let item = match self.refill_or_take_built(urgency, &mut caught) {
+            Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {
+                self.take_from_all(urgency, &mut caught)
+            }
             settled => settled,
         };
-        self.warn_if_high();
-        item.or_else(|error| {
-            self.warn_of(error);
-            self.fail(error)
-        })
+        caught.call(|| self.warn_if_high());
+        if let Err(error) = item {
+            caught.call(|| self.warn_of(error));
+        }
+        self.settled(item, caught)
+    }
+
+    /// The end of a slow path: an item in hand goes back where a panic goes on.
+    fn settled(
+        &self,
+        item: Result<NonNull<u8>, AllocError>,
+        caught: Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let item = match item {
+            Ok(item) if caught.is_some() => {
+                // SAFETY: it is as `init` left it, no caller has seen it, and something keeps the zone.
+                unsafe { Self::put_back(NonNull::from(self), item) };
+                Err(AllocError::Hook)
+            }
+            item => item,
+        };
+        if item.is_err() {
+            self.counts.failures.inc();
+        }
+        caught.resume();
+        item
+    }
+
+    /// Takes an item back that no caller has seen.
+    ///
+    /// # Safety
+    /// The item was taken from this zone, which something keeps until the call, and is as `init` left it.
+    #[cold]
+    pub(crate) unsafe fn put_back(zone: NonNull<Self>, item: NonNull<u8>) {
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { zone.as_ref() };
+        inner.counts.refused.inc();
+        if inner.may_own(item) {
+            // SAFETY: so says the caller.
+            unsafe { Self::put(zone, item) };
+        } else {
+            inner.begin_free_sample(item, None);
+            // SAFETY: it keeps the zone until the call.
+            unsafe { Self::end_free_sample(zone, item) };
+        }
     }
 
     /// As [`take`](Self::take), without steps 4 and 5: fails while what is free is with others. Waits for
@@ -117,7 +166,14 @@ impl Inner {
         self.percpu
             .pop_or(|| match self.sample_or_swap(Some(site)) {
                 Some(item) => Ok(item),
-                None => self.refill(Urgency::Normal),
+                None => {
+                    let mut caught = Caught::default();
+                    let item = self.refill(Urgency::Normal, &mut caught);
+                    match caught.is_some() {
+                        true => self.settled(item, caught),
+                        false => item,
+                    }
+                }
             })
     }
 
@@ -133,11 +189,13 @@ impl Inner {
     }
 
     /// Steps 1 to 3.
-    fn refill(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn refill(&self, urgency: Urgency, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         let _inside = self.inside();
         self.counts.misses.inc();
         let empty = match self.percpu.exchange_previous(None) {
-            Ok(Some(previous)) if !previous.is_empty() => return Ok(self.take_and_load(previous)),
+            Ok(Some(previous)) if !previous.is_empty() => {
+                return Ok(self.take_and_load(previous, caught));
+            }
             Ok(empty) | Err(empty) => empty,
         };
         let visit = {
@@ -149,35 +207,45 @@ impl Inner {
         match visit {
             Refill::Filled(bucket) => {
                 bucket.prefetch();
-                Ok(self.take_and_load(bucket))
+                Ok(self.take_and_load(bucket, caught))
             }
-            Refill::Empty(Some(bucket)) => self.import(bucket, urgency),
+            Refill::Empty(Some(bucket)) => self.import(bucket, urgency, caught),
             Refill::Empty(None) => Err(AllocError::NoMemory),
-            Refill::Closed => self.take_directly(urgency),
+            Refill::Closed => self.take_directly(urgency, caught),
         }
     }
 
     /// One item past the buckets: the zone is shut.
-    fn take_directly(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn take_directly(
+        &self,
+        urgency: Urgency,
+        caught: &mut Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
         let mut one = [MaybeUninit::uninit()];
         self.keg.take(&mut one, urgency)?;
         // SAFETY: `take` wrote as many as it says, which is not none.
-        self.taken_directly(unsafe { one[0].assume_init() })
+        self.taken_directly(unsafe { one[0].assume_init() }, caught)
     }
 
     /// Fills a bucket from the slabs.
-    fn import(&self, mut bucket: Owned, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn import(
+        &self,
+        mut bucket: Owned,
+        urgency: Urgency,
+        caught: &mut Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
         self.counts.imports.inc();
-        let taken = self.keg.take(bucket.spare(), urgency);
+        let taken = caught.call(|| self.keg.take(bucket.spare(), urgency));
+        let taken = taken.unwrap_or(Err(AllocError::NoMemory));
         let good = taken.and_then(|taken| {
             self.took(taken);
             // SAFETY: the keg wrote that many into the front of the spare entries.
             unsafe { bucket.added(taken) };
             self.unpoison(bucket.items());
-            self.initialise_bucket(&mut bucket)
+            self.initialise_bucket(&mut bucket, caught)
         });
         match good {
-            Ok(()) => Ok(self.take_and_load(bucket)),
+            Ok(()) => Ok(self.take_and_load(bucket, caught)),
             Err(error) => {
                 self.depot.lock().push(bucket);
                 Err(error)
@@ -186,11 +254,11 @@ impl Inner {
     }
 
     /// Runs `init` over a new bucket; from the first item it refuses, items go back.
-    fn initialise_bucket(&self, bucket: &mut Owned) -> Result<(), AllocError> {
-        let good = self.initialise(bucket.items());
+    fn initialise_bucket(&self, bucket: &mut Owned, caught: &mut Caught) -> Result<(), AllocError> {
+        let good = self.initialise(bucket.items(), caught);
         let refused = &bucket.items()[good..];
         if !refused.is_empty() {
-            self.give_to_keg(refused, false);
+            self.give_to_keg(refused, false, caught);
             bucket.truncate(good);
         }
         if good == 0 {
@@ -200,7 +268,7 @@ impl Inner {
     }
 
     /// Takes one item from a bucket that has some, and leaves the others to this CPU.
-    fn take_and_load(&self, mut bucket: Owned) -> NonNull<u8> {
+    fn take_and_load(&self, mut bucket: Owned, caught: &mut Caught) -> NonNull<u8> {
         self.sampler.refilled(bucket.len());
         let Some(item) = bucket.pop() else {
             unreachable!("callers bring a bucket with items")
@@ -211,14 +279,14 @@ impl Inner {
             // Another thread was here before us, or the caches are stopped.
             Err(bucket) => bucket,
         };
-        self.shelve(left);
+        self.shelve(left, caught);
         item
     }
 
     /// Puts a bucket down: as this CPU's previous one, and what that was in the depot. A bucket
     /// that may have outlived its size goes to the depot, which knows: two small ones could go
     /// round here for ever.
-    pub(crate) fn shelve(&self, bucket: Owned) {
+    pub(crate) fn shelve(&self, bucket: Owned, caught: &mut Caught) {
         let left = if bucket.room() < self.bucket_items_max {
             bucket
         } else if let Ok(Some(left)) | Err(Some(left)) = self.percpu.exchange_previous(Some(bucket))
@@ -229,14 +297,18 @@ impl Inner {
         };
         let refused = self.depot.lock().put(left);
         if let Err(bucket) = refused {
-            self.empty_into_keg(bucket);
+            self.empty_into_keg(bucket, caught);
         }
     }
 
     /// Steps 1 to 4.
-    fn refill_or_take_built(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
-        match self.refill(urgency) {
-            Err(AllocError::Hook) => self.take_built(urgency),
+    fn refill_or_take_built(
+        &self,
+        urgency: Urgency,
+        caught: &mut Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
+        match self.refill(urgency, caught) {
+            Err(AllocError::Hook) if !caught.is_some() => self.take_built(urgency, caught),
             settled => settled,
         }
     }
@@ -244,12 +316,12 @@ impl Inner {
     /// Step 4: what `init` is refused is perhaps in free items of this zone, on other CPUs; or was,
     /// until they went through `fini` a moment ago.
     #[cold]
-    fn take_built(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn take_built(&self, urgency: Urgency, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();
         for looks in 0..LOOKS_MAX {
             let finalised = self.counts.finalised.get();
-            match self.refill(urgency) {
-                Err(AllocError::Hook) => {}
+            match self.refill(urgency, caught) {
+                Err(AllocError::Hook) if !caught.is_some() => {}
                 settled => return settled,
             }
             if !self.gather_built() && self.counts.finalised.get() == finalised {
@@ -264,13 +336,17 @@ impl Inner {
 
     /// Step 5: all that is free comes together in the keg, or proves to be live.
     #[cold]
-    fn take_from_all(&self, urgency: Urgency) -> Result<NonNull<u8>, AllocError> {
+    fn take_from_all(
+        &self,
+        urgency: Urgency,
+        caught: &mut Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();
         let mut reason = AllocError::NoMemory;
         for looks in 0..LOOKS_MAX {
             self.keg.close();
             match self.keg.take_last(urgency) {
-                Last::Item(item) => return self.taken_directly(item),
+                Last::Item(item) => return self.taken_directly(item, caught),
                 Last::Failed(error) => return Err(error),
                 Last::Again(error) => reason = error,
             }
@@ -280,11 +356,15 @@ impl Inner {
     }
 
     /// An item that came from the keg past the buckets.
-    fn taken_directly(&self, item: NonNull<u8>) -> Result<NonNull<u8>, AllocError> {
+    fn taken_directly(
+        &self,
+        item: NonNull<u8>,
+        caught: &mut Caught,
+    ) -> Result<NonNull<u8>, AllocError> {
         self.took(1);
         self.unpoison(&[item]);
-        if self.initialise(&[item]) == 0 {
-            self.give_to_keg(&[item], false);
+        if self.initialise(&[item], caught) == 0 {
+            self.give_to_keg(&[item], false, caught);
             return Err(AllocError::Hook);
         }
         self.counts.direct.inc();
@@ -309,6 +389,32 @@ impl Inner {
     pub(crate) fn inside(&self) -> Inside<'_> {
         self.enter();
         Inside(self)
+    }
+}
+
+/// Items taken for a caller, who never sees them where a panic ends the allocation.
+struct Taken<'a> {
+    zone: &'a Inner,
+    out: &'a mut [MaybeUninit<NonNull<u8>>],
+    /// Entries written, from the front.
+    len: usize,
+}
+
+impl Taken<'_> {
+    /// The caller has them.
+    fn keep(self) -> usize {
+        ManuallyDrop::new(self).len
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        for item in &self.out[..self.len] {
+            // SAFETY: an entry that was written.
+            let item = unsafe { item.assume_init() };
+            // SAFETY: it was taken just now, and no caller has seen it.
+            unsafe { Inner::put_back(NonNull::from(self.zone), item) };
+        }
     }
 }
 

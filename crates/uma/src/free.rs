@@ -15,6 +15,7 @@
 //! The item may be what keeps the zone. So the fast way touches nothing after the section that
 //! puts it down, and the slow way counts itself as inside first and leaves last: see `inner.rs`.
 
+use crate::caught::Caught;
 use crate::depot::Room;
 use crate::inner::Inner;
 use crate::percpu::Pushed;
@@ -54,7 +55,7 @@ impl Inner {
         match pushed {
             Pushed::Done => {}
             // SAFETY: it was not put down, so it still keeps the zone.
-            Pushed::Full => unsafe { Self::put_slow(zone, item) },
+            Pushed::Full => unsafe { Self::put_slow(zone, item) }.resume(),
             // SAFETY: as above.
             Pushed::Twice => unsafe { zone.as_ref() }.freed_twice(item),
         }
@@ -66,41 +67,63 @@ impl Inner {
     /// As for [`put`](Self::put), for each of them.
     pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
         let mut rest = items;
+        let mut caught = Caught::default();
         while !rest.is_empty() || planted(Bug::LookBack) {
             // SAFETY: those in `rest` have not been put down and keep the zone.
             let inner = unsafe { zone.as_ref() };
             inner.life.touch();
             let pushed = inner.percpu.push_bulk(rest);
             let Some((&first, others)) = rest[pushed..].split_first() else {
-                return;
+                break;
             };
             // SAFETY: as above.
-            unsafe { Self::put_slow(zone, first) };
+            caught.add(unsafe { Self::put_slow(zone, first) });
             rest = others;
         }
+        caught.resume();
     }
 
     /// # Safety
     /// As for [`put`](Self::put).
     #[cold]
     #[inline(never)]
-    unsafe fn put_slow(zone: NonNull<Self>, item: NonNull<u8>) {
+    unsafe fn put_slow(zone: NonNull<Self>, item: NonNull<u8>) -> Caught {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
         let inner = unsafe { zone.as_ref() };
+        let mut caught = Caught::default();
         if planted(Bug::Entry) {
-            return inner.put_down(item);
+            inner.put_down(item, &mut caught);
+            return caught;
         }
         inner.enter();
-        inner.put_down(item);
+        inner.put_down(item, &mut caught);
         // SAFETY: entered above; nothing is used after.
-        unsafe { Self::leave(zone) };
+        caught.call(|| unsafe { Self::leave(zone) });
+        caught
+    }
+
+    /// Takes an item back whose `ctor` or `dtor` panicked: nothing is known of what is in it, so it goes through
+    /// `fini` to its slab. Called while the panic unwinds.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put), but for what the item holds.
+    #[cold]
+    pub(crate) unsafe fn discard(zone: NonNull<Self>, item: NonNull<u8>) {
+        // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
+        let inner = unsafe { zone.as_ref() };
+        inner.enter();
+        let mut caught = Caught::default();
+        inner.put_directly(item, &mut caught);
+        // SAFETY: entered above; nothing is used after.
+        caught.call(|| unsafe { Self::leave(zone) });
+        caught.resume();
     }
 
     /// Steps 1 to 4.
-    fn put_down(&self, item: NonNull<u8>) {
+    fn put_down(&self, item: NonNull<u8>, caught: &mut Caught) {
         let full = match self.percpu.exchange_previous(None) {
             Ok(Some(mut previous)) => match previous.push(item) {
-                Pushed::Done => return self.load_with_room(previous),
+                Pushed::Done => return self.load_with_room(previous, caught),
                 Pushed::Full => Some(previous),
                 Pushed::Twice => self.freed_twice(item),
             },
@@ -109,31 +132,31 @@ impl Inner {
         let visit = self.depot.lock().make_room(full);
         let mut bucket = match visit {
             Room::Bucket(bucket) => bucket,
-            Room::Spill(full) => self.emptied(full),
-            Room::Nothing => return self.put_directly(item),
+            Room::Spill(full) => self.emptied(full, caught),
+            Room::Nothing => return self.put_directly(item, caught),
             Room::Closed(full) => {
                 if let Some(full) = full {
-                    self.empty_into_keg(full);
+                    self.empty_into_keg(full, caught);
                 }
-                return self.put_directly(item);
+                return self.put_directly(item, caught);
             }
         };
         let pushed = bucket.push(item);
         debug_assert_eq!(pushed, Pushed::Done, "an empty bucket was asked for");
-        self.load_with_room(bucket);
+        self.load_with_room(bucket, caught);
     }
 
     /// Gives this CPU a bucket with room for the full one it has.
-    fn load_with_room(&self, bucket: crate::bucket::Owned) {
+    fn load_with_room(&self, bucket: crate::bucket::Owned, caught: &mut Caught) {
         match self.percpu.replace_full(bucket) {
             Ok(None) => {}
             // The full one we replaced; or ours, since somebody made room before us.
-            Ok(Some(left)) | Err(left) => self.shelve(left),
+            Ok(Some(left)) | Err(left) => self.shelve(left, caught),
         }
     }
 
-    fn put_directly(&self, item: NonNull<u8>) {
-        self.give_to_keg(&[item], true);
+    fn put_directly(&self, item: NonNull<u8>, caught: &mut Caught) {
+        self.give_to_keg(&[item], true, caught);
     }
 
     #[cold]

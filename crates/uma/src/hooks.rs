@@ -19,9 +19,10 @@ use core::ptr::NonNull;
 /// between `init` and `fini`. `ctor` and `dtor` run each time; they are called directly, not
 /// through a table of functions, so that small ones dissolve into the caller.
 ///
-/// A hook may allocate from other zones (a lock of this crate is never held around it), may fail
-/// where it returns a `Result`, and must not unwind: an item whose hook panicked is lost until
-/// the zone is.
+/// A hook may allocate from other zones (a lock of this crate is never held around it), and may fail
+/// where it returns a `Result`. A panic goes on to the caller of the zone, and nothing is lost by it: an item
+/// whose `init` panicked counts as refused; one whose `ctor` or `dtor` panicked goes through `fini` to its
+/// slab; one whose `fini` panicked is in its slab.
 pub trait Hooks: Send + Sync + 'static {
     /// Sets an item up as it leaves its slab for the caches. The memory holds anything.
     ///
@@ -158,5 +159,11 @@ impl<'a> Imported<'a> {
     pub unsafe fn push(&mut self, item: NonNull<u8>) {
         self.out[self.len].write(item);
         self.len += 1;
+    }
+
+    /// The items that were pushed.
+    pub(crate) fn items(&self) -> &[NonNull<u8>] {
+        // SAFETY: `push` alone raises `len`, past an entry that it has written.
+        unsafe { self.out[..self.len].assume_init_ref() }
     }
 }

@@ -23,6 +23,7 @@
 
 use crate::asan;
 use crate::bucket::Owned;
+use crate::caught::Caught;
 use crate::depot::{Depot, DepotSlot};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
@@ -368,19 +369,24 @@ impl Inner {
 
     /// Gives items that no caller holds back to the keg, after `fini` if they went through
     /// `init`. The caller is inside or has a handle.
-    pub(crate) fn give_to_keg(&self, items: &[NonNull<u8>], initialised: bool) {
+    pub(crate) fn give_to_keg(
+        &self,
+        items: &[NonNull<u8>],
+        initialised: bool,
+        caught: &mut Caught,
+    ) {
         // Whoever freed it last poisoned it.
         items
             .iter()
             .for_each(|&item| asan::unpoison(item, self.layout.size()));
         if initialised {
-            items.iter().for_each(|&item| self.finalise(item));
+            (items.iter()).for_each(|&item| self.finalise(item, caught));
         }
         items.iter().for_each(|&item| self.fill_trash(item));
         items
             .iter()
             .for_each(|&item| asan::poison(item, self.layout.size()));
-        self.keg.give(items);
+        caught.call(|| self.keg.give(items));
         self.gave(items.len());
     }
 
@@ -392,29 +398,32 @@ impl Inner {
 
     /// Runs `init` over items fresh from the keg; says how many are good. From the first that is
     /// refused on, none has been through it.
-    pub(crate) fn initialise(&self, items: &[NonNull<u8>]) -> usize {
+    pub(crate) fn initialise(&self, items: &[NonNull<u8>], caught: &mut Caught) -> usize {
         if self.keg.hooks.is_none() && !self.own_init {
             return items.len();
         }
-        let refuses = |&item: &NonNull<u8>| !self.init_one(item);
+        let refuses = |&item: &NonNull<u8>| !self.init_one(item, caught);
         items.iter().position(refuses).unwrap_or(items.len())
     }
 
-    fn init_one(&self, item: NonNull<u8>) -> bool {
+    fn init_one(&self, item: NonNull<u8>, caught: &mut Caught) -> bool {
         #[cfg(feature = "invariants")]
         if self.fails.init.fails() {
             return false;
         }
         let master = self.keg.hooks.as_deref();
-        // SAFETY: the item was just taken from the keg and is in our hands alone.
-        if master.is_some_and(|hooks| unsafe { hooks.init(item) }.is_err()) {
+        let refuses = |hooks: &dyn Hooks, caught: &mut Caught| {
+            // SAFETY: the item was just taken from the keg and is in our hands alone.
+            let init = caught.call(|| unsafe { hooks.init(item) });
+            !matches!(init, Some(Ok(())))
+        };
+        if master.is_some_and(|hooks| refuses(hooks, caught)) {
             return false;
         }
-        // SAFETY: as above.
-        if self.own_init && unsafe { self.hooks.init(item) }.is_err() {
+        if self.own_init && refuses(&*self.hooks, caught) {
             if let Some(hooks) = master {
                 // SAFETY: it went through the master's `init`, above.
-                unsafe { hooks.fini(item) };
+                caught.call(|| unsafe { hooks.fini(item) });
             }
             return false;
         }
@@ -422,31 +431,31 @@ impl Inner {
     }
 
     /// Runs `fini` over a free item that went through `init` and is in the caller's hands alone.
-    pub(crate) fn finalise(&self, item: NonNull<u8>) {
+    pub(crate) fn finalise(&self, item: NonNull<u8>, caught: &mut Caught) {
         if self.keg.hooks.is_none() && !self.own_init {
             return;
         }
         if self.own_init {
             // SAFETY: the item is free, went through `init`, and is in our hands alone.
-            unsafe { self.hooks.fini(item) };
+            caught.call(|| unsafe { self.hooks.fini(item) });
         }
         if let Some(hooks) = &self.keg.hooks {
             // SAFETY: as above.
-            unsafe { hooks.fini(item) };
+            caught.call(|| unsafe { hooks.fini(item) });
         }
         self.counts.finalised.inc();
     }
 
     /// Puts the items of a bucket into the keg, and the bucket into the depot. The caller is
     /// inside or has a handle.
-    pub(crate) fn empty_into_keg(&self, bucket: Owned) {
-        let bucket = self.emptied(bucket);
+    pub(crate) fn empty_into_keg(&self, bucket: Owned, caught: &mut Caught) {
+        let bucket = self.emptied(bucket, caught);
         self.depot.lock().push(bucket);
     }
 
     /// Puts the items of a bucket into the keg.
-    pub(crate) fn emptied(&self, mut bucket: Owned) -> Owned {
-        self.give_to_keg(bucket.items(), true);
+    pub(crate) fn emptied(&self, mut bucket: Owned, caught: &mut Caught) -> Owned {
+        self.give_to_keg(bucket.items(), true, caught);
         bucket.truncate(0);
         bucket
     }
@@ -473,7 +482,8 @@ impl Inner {
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         zone.shut_for_good();
-        zone.empty_depot();
+        let mut caught = Caught::default();
+        zone.empty_depot(&mut caught);
         kern::invariant!(zone.is_valid(), "zone '{}' is not sound", zone.name);
         if !zone
             .depot
@@ -483,7 +493,7 @@ impl Inner {
         {
             zone.leaked.store(true, Ordering::Relaxed);
             LEAKED.fetch_add(1, Ordering::Relaxed);
-            zone.report_leak();
+            caught.call(|| zone.report_leak());
         }
         if planted(Bug::Retire) {
             zone.depot
@@ -491,7 +501,8 @@ impl Inner {
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
         // SAFETY: entered just now, and `zone` is not used after.
-        unsafe { Self::leave(inner) };
+        caught.call(|| unsafe { Self::leave(inner) });
+        caught.resume();
     }
 
     /// Tells whoever hears warnings of this zone that items are live without a handle.

@@ -22,6 +22,7 @@
 
 use crate::AllocError;
 use crate::arena::Arena;
+use crate::caught::Caught;
 use crate::hooks::{Hooks, Import, Imported};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::planted::{Bug, planted};
@@ -224,8 +225,9 @@ impl Keg {
                 state.carrying += 1;
                 drop(state);
                 let mut imported = Imported::new(out);
+                let mut caught = Caught::default();
                 if !self.import_fails() {
-                    store.import(&mut imported);
+                    caught.call(|| store.import(&mut imported));
                 }
                 let got = imported.len();
                 state = self.lock();
@@ -237,8 +239,16 @@ impl Keg {
                     state.gives += 1;
                     let after = self.tell(&mut state, usize::MAX);
                     drop(state);
-                    self.run(after);
+                    caught.call(|| self.run(after));
                     state = self.lock();
+                }
+                if caught.is_some() {
+                    drop(state);
+                    if got > 0 {
+                        caught.call(|| self.give(imported.items()));
+                    }
+                    caught.resume();
+                    return Err(AllocError::NoMemory);
                 }
                 got
             }
@@ -311,9 +321,10 @@ impl Keg {
 
     /// Gives items back that went through no `init`, or through `fini` since.
     pub(crate) fn give(&self, items: &[NonNull<u8>]) {
+        let mut caught = Caught::default();
         if let Store::Import(store) = &self.store {
             // SAFETY: they came from `import`, and are free and in the caller's hands alone.
-            unsafe { store.release(items) };
+            caught.call(|| unsafe { store.release(items) });
         }
         let after = {
             let mut state = self.lock();
@@ -325,6 +336,7 @@ impl Keg {
             state.starved = false;
             self.tell(&mut state, items.len())
         };
-        self.run(after);
+        caught.call(|| self.run(after));
+        caught.resume();
     }
 }

@@ -129,6 +129,7 @@ mod asan;
 mod bitset;
 mod bucket;
 mod builder;
+mod caught;
 mod census;
 mod depot;
 mod error;

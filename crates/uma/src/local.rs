@@ -10,6 +10,7 @@
 //! Source: DPDK's per-lcore mempool caches, Linux's prefilled sheaves.
 
 use crate::AllocError;
+use crate::caught::Caught;
 use crate::hooks::{Hooks, NoHooks};
 use crate::raw::RawZone;
 use crate::raw_ref::Destructed;
@@ -104,11 +105,13 @@ impl<H: Hooks> LocalCache<H> {
         {
             return;
         }
+        let mut caught = Caught::default();
         if self.len == self.items.len() {
-            self.spill(self.batch);
+            caught = self.spill(self.batch);
         }
         self.items[self.len].write(item);
         self.len += 1;
+        caught.resume();
     }
 
     /// Holds at least `items`, up to twice the batch, so that as many allocations cannot fail but
@@ -124,7 +127,7 @@ impl<H: Hooks> LocalCache<H> {
 
     /// Gives all it holds back to the zone.
     pub fn flush(&mut self) {
-        self.spill(self.len);
+        self.spill(self.len).resume();
     }
 
     #[cold]
@@ -146,13 +149,15 @@ impl<H: Hooks> LocalCache<H> {
 
     /// Gives the `items` that came last back to the zone.
     #[cold]
-    fn spill(&mut self, items: usize) {
+    fn spill(&mut self, items: usize) -> Caught {
         let from = self.len - items;
         // SAFETY: entries below the length are written.
         let items = unsafe { self.items[from..self.len].assume_init_ref() };
-        // SAFETY: they are free, as `init` left them, and ours; the handle keeps the zone.
-        unsafe { self.zone.as_ref_ptr().put_bulk(items) };
         self.len = from;
+        let mut caught = Caught::default();
+        // SAFETY: they are free, as `init` left them, and ours; the handle keeps the zone.
+        caught.call(|| unsafe { self.zone.as_ref_ptr().put_bulk(items) });
+        caught
     }
 }
 

@@ -32,8 +32,8 @@ use core::time::Duration;
 
 /// What an [`ObjectZone`] keeps built.
 ///
-/// None of these is called with a lock of this crate held, and each may use other zones. One that
-/// panics loses its item until the end of the process, and nothing else.
+/// None of these is called with a lock of this crate held, and each may use other zones. An object whose
+/// `ctor` or `dtor` panicked is dropped; its memory, and that of one whose drop panicked, serves again.
 pub trait Object: Sized + Send + 'static {
     /// What [`init`](Self::init) needs from outside: the zone its parts come from, a
     /// configuration, or `()`.

@@ -10,6 +10,7 @@ use crate::AllocError;
 use crate::asan;
 #[cfg(feature = "invariants")]
 use crate::builder::has_hooks;
+use crate::caught::Caught;
 use crate::hooks::{Hooks, NoHooks};
 use crate::inner::Inner;
 use crate::keg::Urgency;
@@ -124,16 +125,23 @@ impl<H: Hooks> RawZoneRef<H> {
         let allowed = self.consult_bulk(out.len());
         // SAFETY: the caller says that something keeps the zone.
         let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
-        for at in 0..taken {
+        let mut making = Making {
+            zone: self,
+            items: &out[..taken],
+            made: 0,
+        };
+        while let Some(item) = making.items.get(making.made) {
             // SAFETY: take_bulk wrote the first `taken` entries.
-            let item = unsafe { out[at].assume_init() };
+            let item = unsafe { item.assume_init() };
             if self.constructed(item, site).is_err() {
+                let made = making.keep();
                 // The one that was refused has gone back by itself.
-                self.put_back_bulk(&out[at + 1..taken]);
-                return at;
+                self.put_back_bulk(&out[made + 1..taken]);
+                return made;
             }
+            making.made += 1;
         }
-        taken
+        making.keep()
     }
 
     /// As [`RawZone::free_bulk`](crate::RawZone::free_bulk).
@@ -155,10 +163,18 @@ impl<H: Hooks> RawZoneRef<H> {
             // SAFETY: the caller's promise is the one that is asked for.
             return unsafe { self.free_each(items, site) };
         }
-        for &item in items {
+        let mut freeing = Freeing {
+            zone: self,
+            items,
+            at: 0,
+            site,
+        };
+        while let Some(&item) = items.get(freeing.at) {
             // SAFETY: the item is live and ours, and in the range.
             unsafe { self.destruct_owned(item, site) };
+            freeing.at += 1;
         }
+        core::mem::forget(freeing);
         // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
         unsafe { Inner::put_bulk(self.inner, items) }
     }
@@ -170,17 +186,24 @@ impl<H: Hooks> RawZoneRef<H> {
     #[cold]
     #[inline(never)]
     unsafe fn free_each(self, items: &[NonNull<u8>], site: Site) {
-        let mut start = 0;
-        for (at, &item) in items.iter().enumerate() {
-            // SAFETY: the item is live and ours: it keeps the zone.
-            if unsafe { self.destruct(item, site) } == Destructed::Gone {
-                // SAFETY: given up by their owner, and through `dtor`.
-                unsafe { Inner::put_bulk(self.inner, &items[start..at]) };
-                start = at + 1;
-            }
+        let mut caught = Caught::default();
+        for &item in items {
+            // SAFETY: the item is live and ours.
+            caught.call(|| unsafe { self.free_at(item, site) });
         }
-        // SAFETY: as above.
-        unsafe { Inner::put_bulk(self.inner, &items[start..]) }
+        caught.resume();
+    }
+
+    /// [`free`](Self::free) of an item that was given up at `site`.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn free_at(self, item: NonNull<u8>, site: Site) {
+        // SAFETY: the item is live and ours: it keeps the zone.
+        if unsafe { self.destruct(item, site) } == Destructed::Here {
+            // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
+            unsafe { Inner::put(self.inner, item) }
+        }
     }
 
     /// As [`RawZone::refcount`](crate::RawZone::refcount).
@@ -275,8 +298,11 @@ impl<H: Hooks> RawZoneRef<H> {
         }
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
+        let hooked = Hooked::<H>::begin(self, item, false);
         // SAFETY: the item came through `init` into a cache and is in our hands alone.
-        if unsafe { hooks.ctor(item) }.is_err() {
+        let made = unsafe { hooks.ctor(item) };
+        hooked.end();
+        if made.is_err() {
             return self.refused(item);
         }
         inner.mark_taken(item, site);
@@ -306,17 +332,8 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// The item was taken, no caller has seen it, and it is as `init` left it.
     unsafe fn put_back(self, item: NonNull<u8>) {
-        // SAFETY: as in `constructed`.
-        let inner = unsafe { self.inner.as_ref() };
-        inner.counts.refused.inc();
-        if inner.may_own(item) {
-            // SAFETY: so says the caller.
-            unsafe { Inner::put(self.inner, item) };
-        } else {
-            inner.begin_free_sample(item, None);
-            // SAFETY: it keeps the zone until the call.
-            unsafe { Inner::end_free_sample(self.inner, item) };
-        }
+        // SAFETY: so says the caller, and the item keeps the zone.
+        unsafe { Inner::put_back(self.inner, item) };
     }
 
     /// Checks an item that comes back, and runs `dtor`.
@@ -348,8 +365,10 @@ impl<H: Hooks> RawZoneRef<H> {
         inner.mark_freed(item, site);
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
+        let hooked = Hooked::<H>::begin(self, item, true);
         // SAFETY: the item went through `ctor`, and its caller gave it up.
         unsafe { hooks.dtor(item) };
+        hooked.end();
         inner.trash_plain(item);
         if inner.hands_over() {
             // SAFETY: it is live and its caller gave it up; zones that say so are of memory, and have room for a
@@ -376,11 +395,13 @@ impl<H: Hooks> RawZoneRef<H> {
         inner.mark_freed(item, site);
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
+        let mut caught = Caught::default();
         // SAFETY: the item went through `ctor`, and its caller gave it up.
-        unsafe { hooks.dtor(item) };
+        caught.call(|| unsafe { hooks.dtor(item) });
         inner.trash_plain(item);
         // SAFETY: it keeps the zone until the call.
-        unsafe { Inner::end_free_sample(self.inner, item) };
+        caught.call(|| unsafe { Inner::end_free_sample(self.inner, item) });
+        caught.resume();
     }
 
     /// A sample for a caller of a local cache, if it is time for one.
@@ -414,6 +435,111 @@ impl<H: Hooks> RawZoneRef<H> {
     pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
         // SAFETY: the caller's promise is the one that is asked for.
         unsafe { Inner::put_bulk(self.inner, items) }
+    }
+}
+
+/// An item whose `ctor` or `dtor` runs: a panic there sends it to its slab.
+struct Hooked<H: Hooks> {
+    zone: RawZoneRef<H>,
+    item: NonNull<u8>,
+    /// Whether a caller has had it.
+    was_given: bool,
+}
+
+impl<H: Hooks> Hooked<H> {
+    #[inline]
+    fn begin(zone: RawZoneRef<H>, item: NonNull<u8>, was_given: bool) -> Self {
+        Self {
+            zone,
+            item,
+            was_given,
+        }
+    }
+
+    /// The hook has returned.
+    #[inline]
+    fn end(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<H: Hooks> Drop for Hooked<H> {
+    #[cold]
+    fn drop(&mut self) {
+        let (zone, item) = (self.zone.inner, self.item);
+        // SAFETY: the item keeps the zone.
+        let inner = unsafe { zone.as_ref() };
+        if !self.was_given {
+            inner.counts.refused.inc();
+        }
+        if inner.may_own(item) {
+            // SAFETY: it is in our hands alone: no caller has had it yet, or its caller gave it up.
+            unsafe { Inner::discard(zone, item) };
+        } else {
+            inner.begin_free_sample(item, None);
+            // SAFETY: as above; it keeps the zone until the call.
+            unsafe { Inner::end_free_sample(zone, item) };
+        }
+    }
+}
+
+/// Items of a bulk allocation that go through `ctor`, one after the other. A panic there sends all others back.
+struct Making<'a, H: Hooks> {
+    zone: RawZoneRef<H>,
+    items: &'a [MaybeUninit<NonNull<u8>>],
+    /// How many have been through it.
+    made: usize,
+}
+
+impl<H: Hooks> Making<'_, H> {
+    /// How many the caller has.
+    #[inline]
+    fn keep(self) -> usize {
+        let made = self.made;
+        core::mem::forget(self);
+        made
+    }
+}
+
+impl<H: Hooks> Drop for Making<'_, H> {
+    #[cold]
+    fn drop(&mut self) {
+        let (made, rest) = self.items.split_at(self.made);
+        let mut caught = Caught::default();
+        for item in made {
+            // SAFETY: an entry that was written.
+            let item = unsafe { item.assume_init() };
+            // SAFETY: it went through `ctor`, and nothing uses it.
+            caught.call(|| unsafe { self.zone.free_at(item, Location::caller()) });
+        }
+        // The one whose `ctor` panicked has gone by itself.
+        caught.call(|| self.zone.put_back_bulk(&rest[1..]));
+        caught.resume();
+    }
+}
+
+/// Items of a bulk free that go through `dtor`, one after the other. A panic there frees all others.
+struct Freeing<'a, H: Hooks> {
+    zone: RawZoneRef<H>,
+    items: &'a [NonNull<u8>],
+    /// How many have been through it.
+    at: usize,
+    site: Site,
+}
+
+impl<H: Hooks> Drop for Freeing<'_, H> {
+    #[cold]
+    fn drop(&mut self) {
+        let (done, rest) = self.items.split_at(self.at);
+        let mut caught = Caught::default();
+        // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
+        caught.call(|| unsafe { Inner::put_bulk(self.zone.inner, done) });
+        // The one whose `dtor` panicked has gone by itself.
+        for &item in &rest[1..] {
+            // SAFETY: live and ours.
+            caught.call(|| unsafe { self.zone.free_at(item, self.site) });
+        }
+        caught.resume();
     }
 }
 

@@ -18,6 +18,7 @@
 //! Sources: seed 004 section 5.5; Bonwick and Adams 2001, section 3.3 (the working set is what
 //! was needed at some time since one last looked).
 
+use crate::caught::Caught;
 use crate::inner::Inner;
 use crate::keg::Keg;
 use crate::planted::{Bug, planted};
@@ -59,8 +60,10 @@ impl Inner {
     /// Empties the caches of all CPUs and the depot into the slabs. The caller is inside.
     pub(crate) fn drain_caches(&self) {
         self.empty_caches(|_| true);
-        self.empty_depot();
+        let mut caught = Caught::default();
+        self.empty_depot(&mut caught);
         self.depot.lock().free_empty();
+        caught.resume();
     }
 
     /// Gives back what was not needed since the last trim.
@@ -87,15 +90,17 @@ impl Inner {
             self.note_ways(&depot);
             (excess, nobody_came)
         };
+        let mut caught = Caught::default();
         for _ in 0..excess {
             // A statement of its own: the guard must be gone when hooks run.
             let bucket = self.depot.lock().pop_filled();
             let Some(bucket) = bucket else { break };
-            self.empty_into_keg(bucket);
+            self.empty_into_keg(bucket, &mut caught);
         }
         if excess > 0 || nobody_came {
             self.depot.lock().free_empty();
         }
+        caught.resume();
     }
 
     /// The CPUs that hold buckets of this zone and did nothing with them since the last time.
@@ -144,12 +149,12 @@ impl Inner {
     }
 
     /// Empties the depot into the keg, a bucket at a time.
-    pub(crate) fn empty_depot(&self) {
+    pub(crate) fn empty_depot(&self, caught: &mut Caught) {
         loop {
             // A statement of its own: the guard must be gone when hooks run.
             let bucket = self.depot.lock().pop_filled();
             match bucket {
-                Some(bucket) => self.empty_into_keg(bucket),
+                Some(bucket) => self.empty_into_keg(bucket, caught),
                 None => return,
             }
         }
@@ -181,7 +186,9 @@ impl Inner {
                 self.shut();
             }
         }
-        self.empty_depot();
+        let mut caught = Caught::default();
+        self.empty_depot(&mut caught);
+        caught.resume();
     }
 
     /// Such a keg has opened.

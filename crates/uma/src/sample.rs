@@ -45,6 +45,7 @@
 
 use crate::arena::Arena;
 use crate::asan;
+use crate::caught::Caught;
 use crate::depot::Room;
 use crate::geometry::Geometry;
 use crate::inner::Inner;
@@ -136,10 +137,13 @@ impl Inner {
         self.took(1);
         asan::unpoison(item, self.layout.size());
         self.check_trash(item);
-        if self.initialise(&[item]) == 0 {
-            self.put_sample(arena, item);
+        let mut caught = Caught::default();
+        if self.initialise(&[item], &mut caught) == 0 {
+            self.put_sample(arena, item, &mut caught);
+            caught.resume();
             return None;
         }
+        caught.resume();
         self.counts.direct.inc();
         Some(item)
     }
@@ -178,32 +182,39 @@ impl Inner {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
         let inner = unsafe { zone.as_ref() };
         inner.enter();
-        inner.finalise(item);
+        let mut caught = Caught::default();
+        inner.finalise(item, &mut caught);
         let arena = inner.keg.arena();
-        let freed = arena.and_then(|arena| inner.put_sample(arena, item));
+        let freed = arena.and_then(|arena| inner.put_sample(arena, item, &mut caught));
         if let Some((sample, may_hand_on)) = freed {
-            inner.follow(&sample, may_hand_on);
+            inner.follow(&sample, may_hand_on, &mut caught);
         }
         // SAFETY: entered above; nothing is used after.
-        unsafe { Self::leave(zone) };
+        caught.call(|| unsafe { Self::leave(zone) });
+        caught.resume();
     }
 
     /// An item that went through no `init`, or through `fini` since, goes back into its slot.
-    fn put_sample(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
+    fn put_sample(
+        &self,
+        arena: &Arena,
+        item: NonNull<u8>,
+        caught: &mut Caught,
+    ) -> Option<(Sample, bool)> {
         self.fill_trash(item);
         asan::poison(item, self.layout.size());
         let sample = self.keg.samples.end_free(arena, item);
-        self.keg.give_sample();
+        caught.call(|| self.keg.give_sample());
         self.gave(1);
         sample
     }
 
     /// Lets another sample follow the one that was freed, if that tells more.
-    fn follow(&self, freed: &Sample, may_hand_on: bool) {
+    fn follow(&self, freed: &Sample, may_hand_on: bool, caught: &mut Caught) {
         let shift = self.keg.samples.shift.load(Relaxed);
         if freed.since.elapsed() >= OLD {
             self.sampler.hand_on(freed.weight, shift);
-            self.put_bucket_aside();
+            self.put_bucket_aside(caught);
         } else if may_hand_on && self.sampler.unsampled() == 0 {
             // Dead before the next refill: it stood for nobody who stays.
             self.sampler.handed_on.store(1, Relaxed);
@@ -213,7 +224,7 @@ impl Inner {
 
     /// Lets the next allocation on this CPU find its bucket empty: what it holds is for the one
     /// after that.
-    fn put_bucket_aside(&self) {
+    fn put_bucket_aside(&self, caught: &mut Caught) {
         let Room::Bucket(mut bucket) = self.depot.lock().make_room(None) else {
             return;
         };
@@ -222,7 +233,7 @@ impl Inner {
         unsafe { bucket.added(popped) };
         // The bucket they left counts them as given out; no caller has seen them.
         self.counts.refused.add(popped as u64);
-        self.shelve(bucket);
+        self.shelve(bucket, caught);
     }
 }
 

@@ -32,6 +32,7 @@
 use super::{Callback, Keg, Members, State, Urgency};
 use crate::AllocError;
 use crate::bucket::Owned;
+use crate::caught::Caught;
 use crate::inner::Inner;
 use crate::link::Link;
 use crate::planted::{Bug, planted};
@@ -97,26 +98,28 @@ impl Keg {
         };
         // Each takes the lock of its own keg's members, so ours is given up first. `carrying` keeps
         // us from opening meanwhile.
+        let mut caught = Caught::default();
         for holder in holders {
-            holder.visit(Inner::pin_shut);
+            caught.call(|| holder.visit(Inner::pin_shut));
         }
-        self.gather();
+        self.gather(&mut caught);
         let after = {
             let mut state = self.lock();
             state.carrying -= 1;
             state.gives += 1;
             self.tell(&mut state, 0)
         };
-        self.run(after);
+        caught.call(|| self.run(after));
+        caught.resume();
     }
 
     /// Empties the depots of zones that were shut, a bucket at a time: hooks run without locks.
-    fn gather(&self) {
+    fn gather(&self, caught: &mut Caught) {
         while let Some((zone, bucket)) = self.next_filled() {
             // SAFETY: next_filled entered the zone, so it does not end before we leave.
-            unsafe { zone.as_ref() }.empty_into_keg(bucket);
+            unsafe { zone.as_ref() }.empty_into_keg(bucket, caught);
             // SAFETY: entered once, left once, and not used after.
-            unsafe { Inner::leave(zone) };
+            caught.call(|| unsafe { Inner::leave(zone) });
         }
     }
 
@@ -149,9 +152,11 @@ impl Keg {
             members.holder_links()
         };
         // Who closes us again meanwhile has them shut once more, and counts: see `pin_shut`.
+        let mut caught = Caught::default();
         for holder in holders {
-            holder.visit(Inner::unpin);
+            caught.call(|| holder.visit(Inner::unpin));
         }
+        caught.resume();
     }
 
     fn may_reopen(&self, state: &State) -> bool {
@@ -211,19 +216,24 @@ impl Keg {
         state.sleeps += 1;
         drop(state);
         // From now on it does not open, even if items came back meanwhile; it may have been open.
-        self.close();
+        let mut caught = Caught::default();
+        caught.call(|| self.close());
         state = self.lock();
         let taken = loop {
             let gives = state.gives;
             drop(state);
             let mut one = [MaybeUninit::uninit()];
-            let taken = self.take(&mut one, urgency);
+            let taken = caught.call(|| self.take(&mut one, urgency));
             state = self.lock();
             let error = match taken {
                 // SAFETY: `take` wrote as many as it says.
-                Ok(_) => break Ok(unsafe { one[0].assume_init() }),
-                Err(error) => error,
+                Some(Ok(_)) => break Ok(unsafe { one[0].assume_init() }),
+                Some(Err(error)) => error,
+                None => AllocError::NoMemory,
             };
+            if caught.is_some() {
+                break Err(error);
+            }
             if state.gives != gives && !planted(Bug::Gives) {
                 continue;
             }
@@ -236,7 +246,13 @@ impl Keg {
         state.sleepers -= 1;
         let after = self.tell(&mut state, 0);
         drop(state);
-        self.run(after);
+        caught.call(|| self.run(after));
+        if let (true, Ok(item)) = (caught.is_some(), taken) {
+            caught.call(|| self.give(&[item]));
+            caught.resume();
+            return Err(AllocError::NoMemory);
+        }
+        caught.resume();
         taken
     }
 
@@ -275,10 +291,12 @@ impl Keg {
             let after = self.tell(&mut state, items);
             (state.out > limit, after)
         };
-        self.run(after);
+        let mut caught = Caught::default();
+        caught.call(|| self.run(after));
         if over {
-            self.close();
+            caught.call(|| self.close());
         }
+        caught.resume();
     }
 
     /// Wakes as many sleepers as `items` came back; the rest is for [`run`](Self::run).
@@ -303,11 +321,13 @@ impl Keg {
     }
 
     pub(super) fn run(&self, after: After) {
+        let mut caught = Caught::default();
         if after.reopen {
-            self.reopen();
+            caught.call(|| self.reopen());
         }
         for callback in after.callbacks {
-            callback();
+            caught.call(callback);
         }
+        caught.resume();
     }
 }

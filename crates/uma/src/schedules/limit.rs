@@ -241,7 +241,9 @@ fn one_that_is_built(backend: Backend) {
                 .then(|| inner.depot.lock().pop_filled());
             // Not through `fini`: only hands that are empty again have put it down.
             if let Some(bucket) = bucket.flatten() {
-                inner.shelve(bucket);
+                let mut caught = crate::caught::Caught::default();
+                inner.shelve(bucket, &mut caught);
+                caught.resume();
             }
         },
         || take_and_free(&zone),

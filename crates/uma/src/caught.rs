@@ -1,0 +1,55 @@
+//! Panics of other people's code, put off until what they interrupted is whole.
+//!
+//! Hooks, imports and callbacks are called in the middle of an allocation or a free, with buckets and items
+//! in the thread's hands and counts half changed. So the slow paths call them through here, end what they
+//! had begun, and then let the first panic go on. A guard that cleans up while the panic unwinds would do for
+//! one; a second panic, as of the next item's `fini`, would end the process.
+//!
+//! The fast paths, where such a call would cost, have guards: `raw_ref.rs`.
+//!
+//! Called by: all that calls hooks, imports and callbacks. Calls: std. Locks: none.
+
+use std::any::Any;
+#[cfg(not(any(loom, shuttle)))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The first panic since this was made, if there was one.
+#[derive(Default)]
+#[must_use = "the panic would be swallowed"]
+pub(crate) struct Caught(Option<Box<dyn Any + Send>>);
+
+impl Caught {
+    /// What `code` says; nothing if it panicked.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn call<T>(&mut self, code: impl FnOnce() -> T) -> Option<T> {
+        // What the code itself left half changed is for its owner to judge, as for locks.
+        let result = catch_unwind(AssertUnwindSafe(code));
+        result.map_err(|panic| self.0.get_or_insert(panic)).ok()
+    }
+
+    /// Checkers end their threads by panics of their own.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn call<T>(&mut self, code: impl FnOnce() -> T) -> Option<T> {
+        Some(code())
+    }
+
+    /// Whether there was a panic.
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Takes over the panic of another, unless there is one already.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.0 = self.0.take().or(other.0);
+    }
+
+    /// Lets the panic go on. A thread that panics already has had this one reported: two would end the
+    /// process.
+    pub(crate) fn resume(self) {
+        if let Some(panic) = self.0
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

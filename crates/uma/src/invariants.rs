@@ -44,6 +44,25 @@ const SHARDS: usize = 16;
 /// Who has which item of the zones on one keg.
 pub(crate) struct Ledger([Mutex<HashMap<usize, Entry>>; SHARDS]);
 
+/// A ledger, held for a fork.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) struct LedgerHeld<'a>(Vec<kern::MutexGuard<'a, HashMap<usize, Entry>>>);
+
+#[cfg(not(any(loom, shuttle)))]
+impl LedgerHeld<'_> {
+    pub(crate) fn forget_others(&self) {
+        self.0.iter().for_each(kern::MutexGuard::forget_waiters);
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Ledger {
+    /// Locks it beside those of other kegs, for a fork.
+    pub(crate) fn hold(&self) -> LedgerHeld<'_> {
+        LedgerHeld(self.0.iter().map(kern::Mutex::lock_for_fork).collect())
+    }
+}
+
 struct Entry {
     live: Option<Live>,
     /// Where it was freed last.

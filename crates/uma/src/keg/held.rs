@@ -18,6 +18,8 @@ pub(crate) struct KegsHeld {
     _slots: Vec<SlotsHeld<'static>>,
     links: Vec<LinkHeld<'static>>,
     tables: Vec<TableHeld<'static>>,
+    #[cfg(feature = "invariants")]
+    ledgers: Vec<crate::invariants::LedgerHeld<'static>>,
     states: Vec<MutexGuard<'static, State>>,
     depots: Vec<MutexGuard<'static, Depot>>,
     members: Vec<MutexGuard<'static, Members>>,
@@ -42,6 +44,8 @@ impl KegsHeld {
             depots: zones.iter().map(|zone| zone.depot.hold()).collect(),
             states: each().map(|keg| keg.state.0.lock_for_fork()).collect(),
             tables: each().map(|keg| keg.samples.hold()).collect(),
+            #[cfg(feature = "invariants")]
+            ledgers: each().map(|keg| keg.ledger.hold()).collect(),
             links: zones.iter().map(|zone| zone.link.hold()).collect(),
             _slots: zones.iter().map(|zone| zone.percpu.hold()).collect(),
             members,
@@ -56,6 +60,8 @@ impl KegsHeld {
         self.depots.iter().for_each(MutexGuard::forget_waiters);
         self.states.iter().for_each(MutexGuard::forget_waiters);
         self.tables.iter_mut().for_each(TableHeld::forget_others);
+        #[cfg(feature = "invariants")]
+        (self.ledgers.iter()).for_each(crate::invariants::LedgerHeld::forget_others);
         self.links.iter().for_each(LinkHeld::forget_others);
         self.zones.iter().for_each(|zone| zone.forget_others());
         for state in &mut self.states {

@@ -26,7 +26,7 @@ use std::sync::Once;
 use crate::{columns, counter, lock, thread, witness};
 
 /// A function that libc calls around a fork, on the thread that forks.
-pub type Handler = extern "C" fn();
+pub type ForkHandler = extern "C" fn();
 
 thread_local! {
     /// What this thread holds during a fork.
@@ -44,7 +44,7 @@ struct Held {
 
 /// Has `prepare` called before each fork from now on, `parent` and `child` after it. Every lock of this
 /// crate may be used in all three. To be called once for a set of handlers.
-pub fn on_fork(prepare: Handler, parent: Handler, child: Handler) {
+pub fn on_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
     // Handlers that are registered later prepare earlier, and end later.
     install();
     register(prepare, parent, child);
@@ -78,7 +78,7 @@ extern "C" fn child() {
 }
 
 #[cfg(not(any(miri, loom, shuttle)))]
-fn register(prepare: Handler, parent: Handler, child: Handler) {
+fn register(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
     /// As `pthread_atfork` wants it.
     type Unsafe = unsafe extern "C" fn();
     let [prepare, parent, child] = [prepare, parent, child].map(|handler| Some(handler as Unsafe));
@@ -88,4 +88,4 @@ fn register(prepare: Handler, parent: Handler, child: Handler) {
 }
 
 #[cfg(any(miri, loom, shuttle))]
-fn register(_: Handler, _: Handler, _: Handler) {}
+fn register(_: ForkHandler, _: ForkHandler, _: ForkHandler) {}

@@ -34,6 +34,8 @@ pub(super) struct Flow {
     pub(super) ends: Ends,
     pub(super) outlet: Outlet,
     pub(super) last_used: Time,
+    /// When its timer comes; an entry that comes at another time is of no meaning.
+    pub(super) timer_at: Time,
     /// What was sent last, until an answer comes: an error would be about it.
     pub(super) unanswered: Option<Datagram>,
 }
@@ -55,6 +57,7 @@ impl Flow {
             ends,
             outlet,
             last_used: now,
+            timer_at: Time::MAX,
             unanswered: None,
         }
     }

@@ -44,7 +44,10 @@ impl Outgoing {
             Ok(Destination::Host(peer)) => (Some(peer), 0),
             Ok(Destination::Resolver) => {
                 let resolvers = &shared.resolvers;
-                (resolvers.current(), resolvers.len().saturating_sub(1))
+                (
+                    resolvers.first(shared.now()),
+                    resolvers.len().saturating_sub(1),
+                )
             }
             Err(denial) => return refuse(shared, incoming, denial.refusal()),
         };
@@ -139,8 +142,9 @@ fn failed(
         return Outcome::Over;
     }
     if others > 0 {
-        shared.resolvers.failed(peer);
-        let next = shared.resolvers.current().unwrap_or(peer);
+        let now = shared.now();
+        shared.resolvers.refused(peer, now);
+        let next = shared.resolvers.next_after(peer, now).unwrap_or(peer);
         return connect(shared, incoming, next, others - 1, token);
     }
     let refusal = policy::unreach(error).map_or(Refusal::Reset, Refusal::Unreachable);

@@ -1,6 +1,5 @@
 //! A question to a name server, and to another one if that does not answer.
 //!
-//! Called by: udp. Calls: resolvers, sys::socket.
 //! Locks: none. Sources: RFC 1035 section 4.2.1 (when to ask another server).
 
 use std::io;
@@ -32,45 +31,71 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// A socket to the resolver whose turn it is; one that cannot even be tried is passed over.
+    /// A socket to the first name server that is not down.
     pub(super) fn begin(shared: &mut Shared, others: usize) -> Result<Question, Unreach> {
+        let first = shared.resolvers.first(shared.now());
+        Question::to(shared, first, others)
+    }
+
+    /// A socket to `resolver`, or to one after it: a server that the host can't even try is passed over.
+    fn to(
+        shared: &mut Shared,
+        mut resolver: Option<SocketAddr>,
+        others: usize,
+    ) -> Result<Question, Unreach> {
+        let now = shared.now();
         for others in (0..=others).rev() {
-            let resolver = shared.resolvers.current().ok_or(Unreach::Port)?;
-            match connected(resolver) {
+            let addr = resolver.ok_or(Unreach::Port)?;
+            match connected(addr) {
                 Ok(socket) => {
                     return Ok(Question {
                         socket,
-                        resolver,
+                        resolver: addr,
                         asked: None,
                         others,
                     });
                 }
                 Err(e) if policy::is_out_of_descriptors(&e) => return Err(failure(shared, &e)),
-                Err(_) => shared.resolvers.failed(resolver),
+                Err(_) => shared.resolvers.refused(addr, now),
             }
+            resolver = shared.resolvers.next_after(addr, now);
         }
         Err(Unreach::Host)
     }
 
-    /// The guest asks, or asks again: whom it asked before did not answer then.
+    /// The guest asks. If it repeats a question, the server did not answer: this question goes to the next one.
     pub(super) fn ask(&mut self, shared: &mut Shared, now: Time, token: Token) {
-        if self.asked.is_some_and(|at| now - at >= REPEAT_MIN) {
-            self.give_up(shared);
-        }
-        if shared.resolvers.current() != Some(self.resolver) {
-            self.reopen(shared, self.others, token);
+        let wanted = match self.asked {
+            Some(at) if now - at >= REPEAT_MIN => {
+                self.give_up(shared);
+                shared.resolvers.next_after(self.resolver, now)
+            }
+            Some(_) => Some(self.resolver),
+            None => shared.resolvers.first(now),
+        };
+        if wanted != Some(self.resolver) {
+            self.reopen(shared, wanted, self.others, token);
         }
         self.asked = Some(now);
     }
 
-    /// Turns to another resolver because this one refused; false when there is none left.
+    /// This server refused: turns to the next one; false if there is none left.
     pub(super) fn ask_another(&mut self, shared: &mut Shared, token: Token) -> bool {
-        self.give_up(shared);
-        self.others > 0 && self.reopen(shared, self.others - 1, token)
+        self.asked = None;
+        let now = shared.now();
+        shared.resolvers.refused(self.resolver, now);
+        let next = shared.resolvers.next_after(self.resolver, now);
+        self.others > 0 && self.reopen(shared, next, self.others - 1, token)
     }
 
-    pub(super) fn reopen(&mut self, shared: &mut Shared, others: usize, token: Token) -> bool {
-        let reopened = Question::begin(shared, others)
+    fn reopen(
+        &mut self,
+        shared: &mut Shared,
+        resolver: Option<SocketAddr>,
+        others: usize,
+        token: Token,
+    ) -> bool {
+        let reopened = Question::to(shared, resolver, others)
             .ok()
             .filter(|q| shared.poller.add_reader(&q.socket, token).is_ok());
         match reopened {
@@ -82,10 +107,12 @@ impl Question {
         }
     }
 
-    /// Nothing came: whoever asks next is sent to another.
+    /// No answer came in time.
     pub(super) fn give_up(&mut self, shared: &mut Shared) {
-        self.asked = None;
-        shared.resolvers.failed(self.resolver);
+        let now = shared.now();
+        if let Some(asked) = self.asked.take() {
+            shared.resolvers.silent(self.resolver, asked, now);
+        }
     }
 }
 

@@ -1,26 +1,37 @@
-//! The host's name servers, and which of them is asked now.
+//! The host's name servers, and which of them a question goes to.
 //!
-//! One is asked until it refuses or stays silent; then the next is, and so round. Questions are not
-//! looked at: the guest's resolver repeats its own.
+//! A question begins at the first server that is not known to be down. A server is down for [`DOWN`] after it refused, or
+//! after it left a question unanswered while it answered no other: one slow name says nothing about its server. The gateway
+//! does not read the questions; the guest's resolver repeats its own.
 //!
-//! Called by: outgoing, udp. Calls: /etc/resolv.conf.
-//! Invariants: the one asked now is one of the list, if there is any.
-//! Locks: none. Sources: resolv.conf(5).
+//! Locks: none. Sources: resolv.conf(5); RFC 9520 3.2 (how long a failure is remembered).
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
+
+use kern::Time;
 
 use super::policy::DNS_PORT;
 use crate::sys::socket;
 
 /// Name servers that are kept at most. The C library takes three.
 const RESOLVERS_MAX: usize = 16;
+/// How long a server that failed is asked only if all others failed too.
+const DOWN: Duration = Duration::from_secs(5);
 
 /// The list.
 #[derive(Clone, Debug)]
 pub(super) struct Resolvers {
-    list: Vec<SocketAddr>,
-    current: usize,
+    list: Vec<Server>,
+}
+
+/// A name server and what is known of it.
+#[derive(Clone, Debug)]
+struct Server {
+    addr: SocketAddr,
+    down_until: Time,
+    answered_at: Time,
 }
 
 impl Resolvers {
@@ -35,8 +46,15 @@ impl Resolvers {
             let mut words = line.split_ascii_whitespace();
             (words.next() == Some("nameserver")).then(|| words.next())?
         });
-        let list = servers.filter_map(server).take(RESOLVERS_MAX).collect();
-        Resolvers { list, current: 0 }
+        let known = |addr| Server {
+            addr,
+            down_until: Time::ZERO,
+            answered_at: Time::ZERO,
+        };
+        let list = servers.filter_map(server).map(known);
+        Resolvers {
+            list: list.take(RESOLVERS_MAX).collect(),
+        }
     }
 
     /// How many there are.
@@ -44,16 +62,50 @@ impl Resolvers {
         self.list.len()
     }
 
-    /// The one to ask now.
-    pub(super) fn current(&self) -> Option<SocketAddr> {
-        self.list.get(self.current).copied()
+    /// The server that a new question goes to.
+    pub(super) fn first(&self, now: Time) -> Option<SocketAddr> {
+        self.up_from(0, now)
     }
 
-    /// `resolver` did not answer: another is asked from now on, unless one is already.
-    pub(super) fn failed(&mut self, resolver: SocketAddr) {
-        if self.current() == Some(resolver) {
-            self.current = (self.current + 1) % self.list.len();
+    /// The server for a question that `addr` did not answer.
+    pub(super) fn next_after(&self, addr: SocketAddr, now: Time) -> Option<SocketAddr> {
+        let at = self.list.iter().position(|server| server.addr == addr);
+        self.up_from(at.map_or(0, |at| at + 1), now)
+    }
+
+    /// The first server from `start` on, in a circle, that is not down. If all are, the one that has been down for longest.
+    fn up_from(&self, start: usize, now: Time) -> Option<SocketAddr> {
+        let in_turn = || (0..self.len()).map(|n| &self.list[(start + n) % self.len()]);
+        let up = in_turn().find(|server| server.down_until <= now);
+        let found = up.or_else(|| in_turn().min_by_key(|server| server.down_until));
+        found.map(|server| server.addr)
+    }
+
+    /// `addr` answered.
+    pub(super) fn answered(&mut self, addr: SocketAddr, now: Time) {
+        if let Some(server) = self.find(addr) {
+            (server.answered_at, server.down_until) = (now, Time::ZERO);
         }
+    }
+
+    /// `addr` refused, or cannot be reached.
+    pub(super) fn refused(&mut self, addr: SocketAddr, now: Time) {
+        if let Some(server) = self.find(addr) {
+            server.down_until = now + DOWN;
+        }
+    }
+
+    /// `addr` has not answered what it was asked at `asked`.
+    pub(super) fn silent(&mut self, addr: SocketAddr, asked: Time, now: Time) {
+        if let Some(server) = self.find(addr)
+            && server.answered_at < asked
+        {
+            server.down_until = now + DOWN;
+        }
+    }
+
+    fn find(&mut self, addr: SocketAddr) -> Option<&mut Server> {
+        self.list.iter_mut().find(|server| server.addr == addr)
     }
 }
 

@@ -48,6 +48,9 @@ const STATUS_PORT: u16 = 80;
 const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections to the status page that wait at most.
 const STATUS_BACKLOG: usize = 16;
+/// Datagrams of the guest that wait for their turn at most: as many as there may be flows, so that a burst of new flows
+/// loses none. The memory that they pin has a bound of its own.
+const NEW_FLOWS_MAX: usize = 4096;
 /// Connections of the guest that wait for their turn at most.
 const INTERCEPT_BACKLOG: usize = 1024;
 
@@ -69,6 +72,7 @@ pub(super) fn start(
     // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
     config.tcp.soft_errors_abort = true;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
+    config.udp_queue_max = NEW_FLOWS_MAX;
     config.cpus = crew.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;

@@ -20,6 +20,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use kern::Time;
 use mbuf::Chain;
 use mbuma::socket::Datagram;
 use mbuma::{UdpSocket, Unreach};
@@ -165,13 +166,21 @@ impl Flows {
                 self.by_client.insert((*index, *client), token);
             }
         }
-        let flow = Flow::new(ends, outlet, shared.now());
-        let deadline = flow.deadline();
-        self.table.insert(flow);
+        self.table.insert(Flow::new(ends, outlet, shared.now()));
         self.by_ends.insert(ends, token);
-        shared.timers.schedule(deadline, token);
+        self.arm(shared, token);
         shared.counters.flows += 1;
         Ok(token)
+    }
+
+    /// Sets the flow's timer, unless it comes early enough.
+    fn arm(&mut self, shared: &mut Shared, token: Token) {
+        if let Some(flow) = self.table.find(token)
+            && flow.deadline() < flow.timer_at
+        {
+            flow.timer_at = flow.deadline();
+            shared.timers.schedule(flow.timer_at, token);
+        }
     }
 
     /// Ends the flow that was idle longest.
@@ -201,6 +210,8 @@ impl Flows {
         flow.last_used = now;
         if let Outlet::Resolver(question) = &mut flow.outlet {
             question.ask(shared, now, token);
+            // A question is waited for shorter than the flow lives.
+            self.arm(shared, token);
         }
         let bytes = datagram.payload.len() as u64;
         let sent = match self.transmit(token, &datagram.payload) {
@@ -273,7 +284,11 @@ impl Flows {
                 socket::recv(socket, pieces).map(|n| (n, ()))
             }) {
                 Ok(Some((payload, ()))) => {
-                    flow.answered(shared.now());
+                    let now = shared.now();
+                    flow.answered(now);
+                    if let Outlet::Resolver(question) = &flow.outlet {
+                        shared.resolvers.answered(question.resolver, now);
+                    }
                     let ends = flow.ends;
                     self.deliver(shared, ends, payload);
                 }
@@ -358,6 +373,10 @@ impl Flows {
         let Some(flow) = self.table.find(token) else {
             return;
         };
+        if flow.timer_at > now {
+            return;
+        }
+        flow.timer_at = Time::MAX;
         if flow.deadline() <= now {
             match &mut flow.outlet {
                 Outlet::Resolver(question) if question.asked.is_some() => {
@@ -366,8 +385,7 @@ impl Flows {
                 _ => return self.remove(token),
             }
         }
-        let deadline = flow.deadline();
-        shared.timers.schedule(deadline, token);
+        self.arm(shared, token);
     }
 
     /// Ends all of them.

@@ -6,7 +6,7 @@ use crate::common::island::{make_neighbour, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, MANY, NameServer};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::server::{closed_port, udp_echo};
-use crate::common::{Running, mbuma, output_of, output_of_python};
+use crate::common::{Running, mbuma, mbuma_python, output_of, output_of_python, program};
 
 #[test]
 fn names_are_resolved_over_udp_and_tcp() {
@@ -183,4 +183,58 @@ fn pings_are_answered_by_whom_they_are_for() {
             assert!(!ended.out.contains("bytes from"), "{ended:#?}");
         }
     }
+}
+
+#[test]
+fn a_burst_of_new_flows_loses_no_datagram() {
+    // Breaks if the gateway's queue for flows that it does not know yet holds fewer datagrams than a program opens sockets
+    // at once.
+    needs!(guests(), programs(&["python3"]));
+    let source = "
+import select, socket, sys
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(900)]
+for s in sockets:
+    s.connect(('10.0.2.2', int(sys.argv[1])))
+socket.create_connection(('10.0.2.2', 80)).close()  # the neighbour is known from here on
+print('ready')
+input()
+for s in sockets:
+    s.send(b'x')
+print('sent')
+poll = select.poll()
+for s in sockets:
+    poll.register(s, select.POLLIN)
+by_fd = {s.fileno(): s for s in sockets}
+answered = 0
+while answered < len(sockets) and (ready := poll.poll(3000)):
+    for fd, _ in ready:
+        by_fd[fd].recv(1)
+        answered += 1
+print('answered', answered)
+";
+    // An echo with room for all of them: the gateway hands them over faster than it answers.
+    let echo = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+s.bind(('127.0.0.1', 0))
+print('port', s.getsockname()[1], flush=True)
+for _ in range(900):
+    s.sendto(*s.recvfrom(1))
+";
+    let mut server = program("python3");
+    server.args(["-I", "-S", "-c", echo]);
+    let server = Running::start(server);
+    let port = server.wait_for("port");
+    let options = ["--host-loopback", "--workers", "2"];
+    let mut running = Running::start(mbuma_python(&options, source, &[&port]));
+    running.wait_for("ready");
+    // All of them wait in the TAP when the gateway comes back.
+    running.signal("STOP");
+    running.say("");
+    running.wait_for("sent");
+    running.signal("CONT");
+    assert_eq!(running.wait_for("answered"), "900");
+    running.finish().good();
+    server.finish().good();
 }

@@ -1,4 +1,17 @@
-use super::Resolvers;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kern::Time;
+
+use super::{DOWN, Resolvers};
+
+const START: Time = Time::from_secs(100);
+
+fn three() -> (Resolvers, [SocketAddr; 3]) {
+    let text = "nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\n";
+    let addr = |n: u8| ([192, 0, 2, n], 53).into();
+    (Resolvers::parse(text), [addr(1), addr(2), addr(3)])
+}
 
 #[test]
 fn nameservers_are_found_among_other_lines() {
@@ -7,7 +20,7 @@ fn nameservers_are_found_among_other_lines() {
                 nameserver\t2001:db8::53\nnameserver fe80::1%1\nnameserver nonsense\nnameserver\n\
                 options edns0\nnameserverx 192.0.2.8\n";
     let resolvers = Resolvers::parse(text);
-    let found: Vec<_> = resolvers.list.iter().map(ToString::to_string).collect();
+    let found: Vec<_> = resolvers.list.iter().map(|s| s.addr.to_string()).collect();
     assert_eq!(
         found,
         ["192.0.2.1:53", "[2001:db8::53]:53", "[fe80::1%1]:53"]
@@ -15,24 +28,59 @@ fn nameservers_are_found_among_other_lines() {
 }
 
 #[test]
-fn a_silent_one_is_passed_over_once() {
-    // Breaks when two questions that one resolver did not answer skip a good one.
-    let mut resolvers = Resolvers::parse("nameserver 192.0.2.1\nnameserver 192.0.2.2\n");
-    let first = resolvers.current().expect("there are two");
-    resolvers.failed(first);
-    let second = resolvers.current().expect("there are two");
-    assert_ne!(first, second);
-    resolvers.failed(first);
-    assert_eq!(resolvers.current(), Some(second));
-    resolvers.failed(second);
-    assert_eq!(resolvers.current(), Some(first));
+fn a_server_that_failed_is_asked_again_after_a_while() {
+    // RFC 9520 3.2: breaks if a server that was down once is never asked again, or is asked at once.
+    let (mut resolvers, [first, second, third]) = three();
+    resolvers.refused(first, START);
+    assert_eq!(resolvers.first(START), Some(second));
+    assert_eq!(resolvers.next_after(second, START), Some(third));
+    assert_eq!(
+        resolvers.next_after(third, START),
+        Some(second),
+        "the first is down"
+    );
+    assert_eq!(resolvers.first(START + DOWN), Some(first));
+    resolvers.refused(first, START);
+    resolvers.answered(first, START);
+    assert_eq!(resolvers.first(START), Some(first));
+}
+
+#[test]
+fn one_slow_name_does_not_move_all_others() {
+    // Breaks if a server that answers other questions is taken for dead because of one that it did not answer.
+    let (mut resolvers, [first, second, _]) = three();
+    let later = START + Duration::from_secs(3);
+    resolvers.answered(first, START + Duration::from_secs(1));
+    resolvers.silent(first, START, later);
+    assert_eq!(resolvers.first(later), Some(first));
+    assert_eq!(
+        resolvers.next_after(first, later),
+        Some(second),
+        "the slow question itself"
+    );
+    resolvers.silent(first, later, later + Duration::from_secs(3));
+    assert_eq!(
+        resolvers.first(later + Duration::from_secs(3)),
+        Some(second)
+    );
+}
+
+#[test]
+fn if_all_are_down_the_one_that_failed_first_is_asked() {
+    // Breaks if a host whose servers all failed once gets no names any more.
+    let (mut resolvers, [first, second, third]) = three();
+    for (n, addr) in [third, first, second].into_iter().enumerate() {
+        resolvers.refused(addr, START + Duration::from_millis(n as u64));
+    }
+    assert_eq!(resolvers.first(START), Some(third));
 }
 
 #[test]
 fn no_resolver_is_no_panic() {
     // Breaks when a host without name servers takes the gateway down with the first question.
     let mut resolvers = Resolvers::parse("");
-    assert_eq!((resolvers.current(), resolvers.len()), (None, 0));
-    resolvers.failed("192.0.2.1:53".parse().expect("an address"));
-    assert_eq!(resolvers.current(), None);
+    assert_eq!((resolvers.first(START), resolvers.len()), (None, 0));
+    let addr = "192.0.2.1:53".parse().expect("an address");
+    resolvers.refused(addr, START);
+    assert_eq!(resolvers.next_after(addr, START), None);
 }

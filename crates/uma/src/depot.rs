@@ -110,6 +110,17 @@ impl DepotSlot {
     }
 }
 
+/// A CPU's buckets, compared with what they were before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The CPU has none.
+    Nothing,
+    /// The CPU has not used them.
+    Same,
+    /// The CPU has used them.
+    Changed,
+}
+
 /// What came of a visit with an empty bucket.
 #[must_use]
 pub(crate) enum Refill {
@@ -339,8 +350,8 @@ impl Depot {
         self.all.shrink_to_fit();
     }
 
-    /// Whether a CPU's buckets, if it has any, are as they were when last seen.
-    pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> bool {
+    /// Compares a CPU's buckets with what they were at the last call.
+    pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> Seen {
         let mut marks = [0; 2];
         for (mark, bucket) in marks.iter_mut().zip(buckets) {
             if bucket != Bucket::sentinel() {
@@ -355,7 +366,11 @@ impl Depot {
             self.seen.resize(cpu + 1, [0; 2]);
         }
         let before = core::mem::replace(&mut self.seen[cpu], marks);
-        before == marks && marks != [0; 2]
+        match marks {
+            [0, 0] => Seen::Nothing,
+            _ if before == marks => Seen::Same,
+            _ => Seen::Changed,
+        }
     }
 
     /// Items in all buckets of the zone, and those ever handed out of any. Of a busy zone the two

@@ -147,6 +147,7 @@ mod keg;
 mod line;
 mod link;
 mod local;
+mod loop_reclaimer;
 mod object;
 mod percpu;
 mod planted;
@@ -179,6 +180,7 @@ pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX};
 pub use hooks::{Hooks, Import, Imported, NoHooks};
 pub use inner::leaked_zones;
 pub use local::LocalCache;
+pub use loop_reclaimer::{LoopReclaimer, Pace};
 pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
 pub use percpu::Backend;
 #[cfg(any(loom, shuttle))]

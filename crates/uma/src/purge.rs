@@ -35,8 +35,11 @@ use core::ops::{AddAssign, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::TryReserveError;
 
-/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock.
+/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge that is to give
+/// back little looks into fewer: into one for each [`BYTES_PER_LOOK`].
 const LOOKS_MAX: usize = 1024;
+const LOOKS_LEAST: usize = 64;
+const BYTES_PER_LOOK: usize = 8 << 10;
 /// Runs of one purge: two calls' worth.
 const RUNS_MAX: usize = 2 * VECTORS_MAX;
 /// With fewer ranges than this, a call for each is cheaper than to open a descriptor.
@@ -166,7 +169,8 @@ impl Slabs {
         let mut purge = core::mem::take(&mut self.spare);
         let budget = self.purgeable_units(keep_bytes, max_bytes);
         let left = self.purge_empty(budget, &mut purge);
-        let left = self.purge_partial(left, &mut purge);
+        let looks_max = (max_bytes / BYTES_PER_LOOK).clamp(LOOKS_LEAST, LOOKS_MAX);
+        let left = self.purge_partial(left, looks_max, &mut purge);
         purge.more |= (left == 0 && budget > 0) || !purge.has_room();
         for i in 0..purge.slabs.len() {
             for n in purge.slabs[i].clone() {
@@ -233,7 +237,7 @@ impl Slabs {
     }
 
     /// Units within partly used slabs, of the sparsest first; says what is left of the budget.
-    fn purge_partial(&mut self, mut budget: usize, purge: &mut Purge) -> usize {
+    fn purge_partial(&mut self, mut budget: usize, looks_max: usize, purge: &mut Purge) -> usize {
         if self.geo.units_per_slab() == 1 {
             return budget;
         }
@@ -248,7 +252,7 @@ impl Slabs {
                 if !self.slabs[n].dirty {
                     continue;
                 }
-                if looks == LOOKS_MAX {
+                if looks == looks_max {
                     purge.more = true;
                     return budget;
                 }

@@ -19,6 +19,7 @@
 //! was needed at some time since one last looked).
 
 use crate::caught::Caught;
+use crate::depot::Seen;
 use crate::inner::Inner;
 use crate::keg::Keg;
 use crate::planted::{Bug, planted};
@@ -46,6 +47,16 @@ pub(crate) struct Piece {
     busy: bool,
 }
 
+/// What a trim of a zone's caches left and found.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct Trimmed {
+    /// Buckets of the depot that were not needed, and still have to be moved.
+    pub(crate) excess_left: usize,
+    /// Whether the zone was used since the last trim, or the trim found anything to move.
+    pub(crate) was_used: bool,
+}
+
 impl Inner {
     /// Empties the caches of all CPUs and the depot into the slabs, and gives all free pages of
     /// the keg to the system. Others may allocate and free meanwhile.
@@ -70,48 +81,73 @@ impl Inner {
     pub(crate) fn trim(&self) -> Purged {
         {
             let _inside = self.inside();
-            self.trim_caches();
+            let _ = self.trim_caches(usize::MAX);
         }
         let keep = self.keg.lock().working_set_bytes();
         self.keg.purge(keep)
     }
 
-    /// Puts the items of idle CPUs, and of buckets that nobody needed since the last time, into
-    /// the slabs. The caller is inside.
-    pub(crate) fn trim_caches(&self) {
-        let idle = self.idle_cpus();
-        if idle.contains(&true) {
+    /// Takes the buckets of idle CPUs into the depot, then moves [excess](Self::move_excess). The
+    /// caller is inside.
+    pub(crate) fn trim_caches(&self, items_max: usize) -> Trimmed {
+        let (idle, was_used) = self.idle_cpus();
+        let has_idle = idle.contains(&true);
+        if has_idle {
             self.empty_caches(|cpu| idle[cpu]);
         }
-        let (excess, nobody_came) = {
+        let (excess, is_idle) = {
             let mut depot = self.depot.lock();
-            let nobody_came = depot.is_idle();
+            let is_idle = depot.is_idle();
             let excess = depot.excess();
             self.note_ways(&depot);
-            (excess, nobody_came)
+            (excess, is_idle)
         };
+        let excess_left = self.move_excess(excess, items_max);
+        if is_idle {
+            self.depot.lock().free_empty();
+        }
+        Trimmed {
+            excess_left,
+            was_used: was_used || has_idle || !is_idle || excess > 0,
+        }
+    }
+
+    /// Moves up to `buckets` filled buckets, which were not needed lately, from the depot into the slabs: about
+    /// `items_max` items at most. Returns how many buckets are left. The caller is inside.
+    pub(crate) fn move_excess(&self, buckets: usize, items_max: usize) -> usize {
+        let (mut moved, mut left) = (0, buckets);
         let mut caught = Caught::default();
-        for _ in 0..excess {
+        while left > 0 && moved < items_max {
             // A statement of its own: the guard must be gone when hooks run.
             let bucket = self.depot.lock().pop_filled();
-            let Some(bucket) = bucket else { break };
+            let Some(bucket) = bucket else {
+                left = 0;
+                break;
+            };
+            moved += bucket.len();
+            left -= 1;
             self.empty_into_keg(bucket, &mut caught);
         }
-        if excess > 0 || nobody_came {
+        if moved > 0 {
             self.depot.lock().free_empty();
         }
         caught.resume();
+        left
     }
 
-    /// The CPUs that hold buckets of this zone and did nothing with them since the last time.
-    fn idle_cpus(&self) -> Vec<bool> {
+    /// The CPUs that hold buckets of this zone and did not use them since the last call; and whether any other CPU
+    /// did use its buckets.
+    fn idle_cpus(&self) -> (Vec<bool>, bool) {
         let mut idle = vec![false; self.percpu.cpus()];
+        let mut was_used = false;
         let _members = self.keg.lock_members();
         let mut depot = self.depot.lock();
         self.percpu.each_slot(|cpu, loaded, previous| {
-            idle[cpu] = depot.saw_again(cpu, [loaded, previous]);
+            let seen = depot.saw_again(cpu, [loaded, previous]);
+            idle[cpu] = seen == Seen::Same;
+            was_used |= seen == Seen::Changed;
         });
-        idle
+        (idle, was_used)
     }
 
     /// Takes the buckets of some CPUs into the depot; these CPUs go on at once.

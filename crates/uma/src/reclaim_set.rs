@@ -10,13 +10,19 @@
 //!                  +----+----+----+ pieces of what the last window did not need
 //! ```
 //!
-//! What was free during a whole window (four intervals) is what nobody needed: at the end of the
-//! window buckets and caches of that kind go into the slabs, and the pages of slabs are given
-//! back from then on, at most [`PIECE_BYTES`] at each tick. To give pages back takes the time of
-//! one CPU and disturbs the others, who are interrupted to forget their translations; a piece
-//! keeps both to a small part of each interval, and still 1 GB is gone in a second.
+//! What was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not needed:
+//! at the end of the window buckets and caches of that kind go into the slabs, and the pages of slabs are given
+//! back from then on. To give pages back takes the time of one CPU and disturbs the others, which are interrupted to
+//! flush their TLBs; so a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional
+//! number of cached items.
+//!
+//! After a window in which no zone was used and nothing was given back, the set is [idle](Tick::idle): its caller may
+//! stop ticking until a zone is used again.
 //!
 //! Zones on one keg share a measure: the first that is watched stands for the slabs of all.
+//!
+//! A zone should be watched by one set: each measurement begins a new window, so that two sets would both see shorter
+//! windows and give back memory that is needed again at once.
 
 use crate::hooks::Hooks;
 use crate::keg::Keg;
@@ -29,8 +35,11 @@ use std::sync::Arc;
 
 /// Intervals in a window.
 const WINDOW_INTERVALS: u32 = 4;
-/// What one tick gives back at most. At some 0.25 us a page this is 4 ms of one CPU.
+/// What one tick gives back at most, unless the caller says otherwise. At some 0.25 us a page this is 4 ms of one CPU.
 const PIECE_BYTES: usize = 64 << 20;
+/// Bytes of a piece for each cached item that a tick may move to the slabs: to move one costs as much as to give back
+/// an eighth of a page.
+const PIECE_PER_ITEM: usize = 512;
 
 /// Zones to give memory back from, for programs with a loop of their own; with a thread that
 /// does it see [`Reclaimer`](crate::Reclaimer).
@@ -62,14 +71,20 @@ const PIECE_BYTES: usize = 64 << 20;
 pub struct ReclaimSet {
     zones: Vec<Watched>,
     interval: Duration,
+    window: Duration,
+    piece_bytes: usize,
     window_ends: Time,
     next: Time,
+    /// No zone was used in the last window, or since, and nothing was given back.
+    idle: bool,
     /// Kegs seen in this tick, by address.
     kegs: Vec<usize>,
 }
 
 struct Watched {
     link: Arc<Link>,
+    /// Buckets of the depot that the last window did not need, and that are not moved yet.
+    excess: usize,
     /// Bytes of free items that the last window needed; none, when no more than that is left.
     keep: Option<usize>,
 }
@@ -82,19 +97,46 @@ pub struct Tick {
     pub next: Time,
     /// What the system took.
     pub purged: Purged,
+    /// In the last window no zone was used, and nothing is left to give back: the caller need not call again before a
+    /// zone is used.
+    pub idle: bool,
+}
+
+/// What one visit to a zone, or its keg, found.
+#[derive(Clone, Copy, Default)]
+struct Visited {
+    purged: Purged,
+    /// The zone was used in this window, or has more to give back.
+    was_used: bool,
 }
 
 impl ReclaimSet {
     /// No zones, to be looked at once in each `interval` (at least a millisecond).
     #[must_use]
     pub fn new(interval: Duration) -> Self {
+        let interval = interval.max(Duration::from_millis(1));
         Self {
             zones: Vec::new(),
-            interval: interval.max(Duration::from_millis(1)),
+            interval,
+            window: interval * WINDOW_INTERVALS,
+            piece_bytes: PIECE_BYTES,
             window_ends: Time::ZERO,
             next: Time::ZERO,
+            idle: false,
             kegs: Vec::new(),
         }
+    }
+
+    /// What is free for so long (at least one interval) is not needed. Default: four intervals.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = window.max(self.interval);
+        self
+    }
+
+    /// What one tick gives back at most, which bounds the time of a tick: 0.25 to 1 us for each 4 KiB. Default: 64 MiB.
+    pub fn set_piece_bytes(&mut self, bytes: usize) {
+        self.piece_bytes = bytes.max(1);
     }
 
     /// Looks after a zone until its last handle is gone. Twice is the same as once.
@@ -105,7 +147,8 @@ impl ReclaimSet {
     pub(crate) fn add(&mut self, link: Arc<Link>) {
         let known = |watched: &Watched| Arc::ptr_eq(&watched.link, &link);
         if !self.zones.iter().any(known) {
-            self.zones.push(Watched { link, keep: None });
+            let (excess, keep) = (0, None);
+            self.zones.push(Watched { link, excess, keep });
             // The first window of the first zone begins with the next tick.
             self.next = self.next.min(self.window_ends);
         }
@@ -126,41 +169,50 @@ impl ReclaimSet {
     /// Gives back a piece of what was not needed lately; nothing when called before the time
     /// that the last call named. Takes a few microseconds when there is nothing to do.
     pub fn tick(&mut self, now: Time) -> Tick {
-        let mut purged = Purged::default();
         if now < self.next {
-            return self.ticked(purged);
+            return self.ticked(Purged::default());
         }
         let measure = now >= self.window_ends;
         if measure {
-            self.window_ends = now + self.interval * WINDOW_INTERVALS;
+            self.window_ends = now + self.window;
         }
-        let mut budget = PIECE_BYTES;
+        let found = self.visit_all(measure);
+        self.idle = !found.was_used && (measure || self.idle);
+        self.next = match self.has_more() {
+            true => now + self.interval,
+            false => self.window_ends,
+        };
+        self.ticked(found.purged)
+    }
+
+    /// Visits all zones, and forgets those that are gone.
+    fn visit_all(&mut self, measure: bool) -> Visited {
+        let mut all = Visited::default();
+        let mut budget = self.piece_bytes;
         let mut kegs = core::mem::take(&mut self.kegs);
         kegs.clear();
         self.zones.retain_mut(|watched| {
-            let Some(keg) = watched.visit(measure) else {
+            let Some((keg, was_used)) = watched.visit(measure, budget / PIECE_PER_ITEM) else {
                 return false;
             };
+            all.was_used |= was_used;
             let address = Arc::as_ptr(&keg).addr();
             if kegs.contains(&address) {
                 watched.keep = None;
             } else {
                 kegs.push(address);
-                purged += watched.give_piece(&keg, measure, &mut budget);
+                let given = watched.give_piece(&keg, measure, &mut budget);
+                all.purged += given.purged;
+                all.was_used |= given.was_used;
             }
             true
         });
         self.kegs = kegs;
         if budget == 0 {
-            // Whoever had to wait comes first next time.
+            // The zones whose turn did not come are first in the next tick.
             self.zones.rotate_left(1);
         }
-        let goes_on = self.zones.iter().any(|watched| watched.keep.is_some());
-        self.next = match goes_on {
-            true => now + self.interval,
-            false => self.window_ends,
-        };
-        self.ticked(purged)
+        all
     }
 
     fn ticked(&self, purged: Purged) -> Tick {
@@ -168,53 +220,93 @@ impl ReclaimSet {
             true => Time::MAX,
             false => self.next,
         };
-        Tick { next, purged }
+        let idle = self.zones.is_empty() || self.idle;
+        Tick { next, purged, idle }
+    }
+
+    /// Whether the next tick has something to do before the window ends.
+    pub(crate) fn has_more(&self) -> bool {
+        self.zones.iter().any(Watched::has_more)
     }
 
     /// Gives back all that no live item needs, at once: when the system is short of memory.
     pub fn drain(&mut self) -> Purged {
         let mut purged = Purged::default();
+        for keg in self.drain_caches() {
+            purged += keg.purge(0);
+        }
+        let watched = self.zones.iter_mut();
+        watched.for_each(|watched| watched.keep = None);
+        purged
+    }
+
+    /// Gives back all that no live item needs, a piece at each tick from `now` on: when the system is short of memory,
+    /// and the caller has other work that must not wait.
+    pub fn drain_in_pieces(&mut self, now: Time) {
+        let _ = self.drain_caches();
+        let watched = self.zones.iter_mut();
+        watched.for_each(|watched| watched.keep = Some(0));
+        (self.next, self.idle) = (now, false);
+    }
+
+    /// Empties the caches of all zones into the slabs; returns the kegs.
+    fn drain_caches(&mut self) -> Vec<Arc<Keg>> {
+        let mut kegs = Vec::with_capacity(self.zones.len());
         self.zones.retain_mut(|watched| {
-            watched.keep = None;
+            watched.excess = 0;
             let keg = watched.link.visit(|zone| {
                 zone.drain_caches();
                 zone.keg.clone()
             });
-            keg.is_some_and(|keg| {
-                purged += keg.purge(0);
-                true
-            })
+            let lives = keg.is_some();
+            kegs.extend(keg);
+            lives
         });
-        purged
+        kegs
     }
 }
 
 impl Watched {
-    /// Looks after the caches once a window; nothing when the zone is gone. Pages are given back
-    /// by the keg alone: a zone's allocations wait for threads that are inside it.
-    fn visit(&self, measure: bool) -> Option<Arc<Keg>> {
+    /// Looks after the caches: measures once a window, and moves about `items_max` items. None when the zone is gone.
+    /// Says whether the zone was used. Pages are given back by the keg alone: a zone's allocations wait for threads
+    /// that are inside it.
+    fn visit(&mut self, measure: bool, items_max: usize) -> Option<(Arc<Keg>, bool)> {
         self.link.visit(|zone| {
+            let mut was_used = self.excess > 0;
             if measure {
-                zone.trim_caches();
+                let trimmed = zone.trim_caches(items_max);
+                (self.excess, was_used) = (trimmed.excess_left, trimmed.was_used);
+            } else if self.excess > 0 {
+                self.excess = zone.move_excess(self.excess, items_max);
             }
-            zone.keg.clone()
+            (zone.keg.clone(), was_used)
         })
     }
 
     /// Measures, if it is time to, and gives pages back, at most `budget` bytes.
-    fn give_piece(&mut self, keg: &Keg, measure: bool, budget: &mut usize) -> Purged {
+    fn give_piece(&mut self, keg: &Keg, measure: bool, budget: &mut usize) -> Visited {
+        let mut given = Visited::default();
         if measure {
-            self.keep = Some(keg.lock().working_set_bytes());
+            let keep = keg.lock().working_set_bytes();
+            given.was_used = keep > 0;
+            self.keep = Some(keep);
         }
         let Some(keep) = self.keep else {
-            return Purged::default();
+            return given;
         };
         let piece = keg.purge_piece(keep, *budget);
         *budget -= piece.bytes.min(*budget);
         if !piece.more {
             self.keep = None;
         }
-        piece.purged
+        given.was_used |= piece.more || piece.bytes > 0;
+        given.purged = piece.purged;
+        given
+    }
+
+    /// Whether the next tick has something to do before the window ends.
+    fn has_more(&self) -> bool {
+        self.excess > 0 || self.keep.is_some()
     }
 }
 

@@ -67,6 +67,8 @@ pub struct ReclaimStats {
     pub purged: Purged,
     /// The time all of that took.
     pub busy: Duration,
+    /// The longest tick or drain.
+    pub longest: Duration,
 }
 
 struct Shared {
@@ -203,6 +205,7 @@ impl Worker {
         let busy = self.clock.now() - began;
         let stats = &mut self.shared.state.lock().stats;
         stats.busy += busy;
+        stats.longest = stats.longest.max(busy);
         stats.purged += purged;
         what(stats);
     }

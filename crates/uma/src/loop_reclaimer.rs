@@ -1,0 +1,206 @@
+//! Gives memory of zones back from within a program's own event loop: no thread, and a bounded time per call.
+//!
+//! Called by: programs with an event loop. Calls: `reclaim_set.rs` (what is given back), `pressure.rs` (when to give
+//! back all of it).
+//!
+//! The loop has two duties. It calls [`tick`](LoopReclaimer::tick) when [`deadline`](LoopReclaimer::deadline) has
+//! come, and [`press`](LoopReclaimer::press) when [`event`](LoopReclaimer::event) has priority data (`EPOLLPRI`).
+//!
+//! While the zones are not used there is no deadline, so that an idle program is not woken. The program must then
+//! say when it uses them again ([`resume`](LoopReclaimer::resume)).
+//!
+//! It holds no lock and no thread, so a fork leaves nothing behind in the child but memory and a descriptor that is
+//! closed by exec; the child must not tick on.
+//!
+//! Locks: none of its own.
+
+use crate::hooks::Hooks;
+use crate::pressure::{Pressure, PressureSource};
+use crate::{RawZone, ReclaimSet, ReclaimStats};
+use core::time::Duration;
+use kern::{Clock, MonotonicClock, Time};
+use std::os::fd::BorrowedFd;
+
+/// The shortest time between two drains for want of memory, and between two looks at a source that must be read.
+const PRESSURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a tick gives back at most at first, at least, and ever: a page takes 0.2 to 1 us.
+const PIECE_FIRST: usize = 256 << 10;
+const PIECE_LEAST: usize = 256 << 10;
+const PIECE_MOST: usize = 4 << 20;
+/// With fewer pages than this, a tick's time says little about the time of a page.
+const PAGES_TO_JUDGE: usize = 32;
+/// Most systems' page: the clamp above bounds what follows from another size.
+const PAGE: usize = 4096;
+
+/// How a [`LoopReclaimer`] paces its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Time between two ticks while memory is given back.
+    pub interval: Duration,
+    /// What is free for so long is not needed.
+    pub window: Duration,
+    /// What a tick should take at most. The pieces that ticks give back grow and shrink to suit.
+    pub tick_max: Duration,
+}
+
+impl Default for Pace {
+    /// For a loop whose packets must not wait: 0.1 ms in each 4 ms, for what half a second did not need.
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(4),
+            window: Duration::from_millis(500),
+            tick_max: Duration::from_micros(100),
+        }
+    }
+}
+
+/// Zones whose memory the program's own loop gives back.
+#[derive(Debug)]
+pub struct LoopReclaimer {
+    set: ReclaimSet,
+    pressure: Pressure,
+    pace: Pace,
+    /// What the next tick gives back at most.
+    piece_bytes: usize,
+    /// When the next tick is due. None while the zones are not used.
+    deadline: Option<Time>,
+    /// The last tick found no use.
+    was_idle: bool,
+    /// The earliest instant for the next drain, or the next look at the pressure.
+    next_pressure: Time,
+    stats: ReclaimStats,
+    clock: MonotonicClock,
+}
+
+impl LoopReclaimer {
+    /// No zones yet, and no deadline.
+    #[must_use]
+    pub fn new(pace: Pace) -> Self {
+        let set = ReclaimSet::new(pace.interval).window(pace.window);
+        let mut reclaimer = Self {
+            set,
+            piece_bytes: PIECE_FIRST,
+            pace,
+            pressure: Pressure::open(),
+            deadline: None,
+            was_idle: false,
+            next_pressure: Time::ZERO,
+            stats: ReclaimStats::default(),
+            clock: MonotonicClock::new(),
+        };
+        reclaimer.set.set_piece_bytes(PIECE_FIRST);
+        reclaimer
+    }
+
+    /// Looks after a zone until its last handle is gone. Twice is the same as once.
+    pub fn watch<H: Hooks>(&mut self, zone: &RawZone<H>) {
+        self.set.watch(zone);
+    }
+
+    /// The zones that are watched.
+    pub fn set_mut(&mut self) -> &mut ReclaimSet {
+        &mut self.set
+    }
+
+    /// When [`tick`](Self::tick) is due; none while the zones are not used.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// A zone may have been used: ticks begin again, unless they never ended.
+    pub fn resume(&mut self, now: Time) {
+        self.was_idle = false;
+        self.deadline.get_or_insert(now + self.pace.window);
+    }
+
+    /// Gives a piece back if it is time to. Returns whether the zones are not used any more: from then on the caller must
+    /// call [`resume`](Self::resume) when they are. There is one more tick after that, which sees what was used before
+    /// the caller got to know, and then no deadline.
+    pub fn tick(&mut self, now: Time) -> bool {
+        if self.deadline.is_none_or(|at| now < at) {
+            return self.was_idle;
+        }
+        let began = self.clock.now();
+        if now >= self.next_pressure {
+            self.next_pressure = now + PRESSURE_PAUSE;
+            if self.pressure.is_high() {
+                self.drain(now);
+            }
+        }
+        let tick = self.set.tick(now);
+        let was_idle = core::mem::replace(&mut self.was_idle, tick.idle);
+        self.deadline = (!tick.idle || !was_idle).then_some(tick.next);
+        self.stats.ticks += 1;
+        self.stats.purged += tick.purged;
+        let busy = self.note(began);
+        self.suit(busy, tick.purged.pages);
+        tick.idle
+    }
+
+    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`.
+    fn suit(&mut self, busy: Duration, pages: usize) {
+        if pages < PAGES_TO_JUDGE {
+            return;
+        }
+        let per_page = busy.as_nanos() as usize / pages;
+        let suits = self.pace.tick_max.as_nanos() as usize / per_page.max(1) * PAGE;
+        let piece = self.piece_bytes.midpoint(suits);
+        self.piece_bytes = piece.clamp(PIECE_LEAST, PIECE_MOST);
+        self.set.set_piece_bytes(self.piece_bytes);
+    }
+
+    /// Whether the next tick has more to give back.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.set.has_more()
+    }
+
+    /// The kernel's descriptor that has priority data when tasks have stalled for want of memory; to be watched by edge.
+    /// None where the kernel has none for this user: then the ticks look for themselves.
+    #[must_use]
+    pub fn event(&self) -> Option<BorrowedFd<'_>> {
+        self.pressure.event()
+    }
+
+    /// The descriptor has priority data: from now on all that is free is given back, a piece at each tick.
+    pub fn press(&mut self, now: Time) {
+        if now >= self.next_pressure {
+            let began = self.clock.now();
+            self.drain(now);
+            self.note(began);
+        }
+    }
+
+    /// The descriptor reports an error, as when its cgroup is gone: it is closed.
+    pub fn lose_event(&mut self) {
+        self.pressure.close();
+    }
+
+    fn drain(&mut self, now: Time) {
+        self.set.drain_in_pieces(now);
+        self.stats.drains += 1;
+        (self.deadline, self.was_idle) = (Some(now), false);
+        self.next_pressure = now + PRESSURE_PAUSE;
+    }
+
+    fn note(&mut self, began: Time) -> Duration {
+        let busy = self.clock.now() - began;
+        self.stats.busy += busy;
+        self.stats.longest = self.stats.longest.max(busy);
+        busy
+    }
+
+    /// How it learns that the system is short of memory.
+    #[must_use]
+    pub fn pressure_source(&self) -> PressureSource {
+        self.pressure.source()
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> ReclaimStats {
+        self.stats
+    }
+}

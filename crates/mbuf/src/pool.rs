@@ -23,7 +23,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use uma::{Hooks, RawZone, RawZoneRef, ZoneError, ZoneStats};
+use uma::{Census, Hooks, RawZone, RawZoneRef, ReclaimSet, ZoneError, ZoneStats};
 
 use crate::error::NoBufs;
 use crate::planted::{Bug, planted};
@@ -238,6 +238,29 @@ impl MbufPool {
     #[track_caller]
     pub(crate) fn alloc_packet(&self) -> Result<NonNull<u8>, NoBufs> {
         Ok(self.0.alloc()?)
+    }
+
+    /// Has `set` give back what the pool does not need. A pool must be watched by one set only (see [`ReclaimSet`]).
+    pub fn watch_with(&self, set: &mut ReclaimSet) {
+        // Packets first: what they hold is free then, for the same tick.
+        set.watch(&self.0);
+        set.watch(self.mbufs());
+        self.zones()
+            .clusters
+            .iter()
+            .for_each(|zone| set.watch(zone));
+        set.watch(&self.zones().tags);
+    }
+
+    /// Who holds what of each zone, as far as it is sampled, in the order of [`PoolStats::zones`].
+    ///
+    /// [`PoolStats::zones`]: crate::PoolStats::zones
+    pub fn census(&self) -> Vec<Census> {
+        let zones = self.zones();
+        let first = [self.mbufs().census(), self.0.census()];
+        let clusters = zones.clusters.iter().map(RawZone::census);
+        let all = first.into_iter().chain(clusters);
+        all.chain([zones.tags.census()]).collect()
     }
 
     /// Gives what is cached and free back to the system.

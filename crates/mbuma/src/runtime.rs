@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | timers of a CPU | [`Runtime::add`] | the worker that is this CPU |
 //! | frames of a device queue | [`Runtime::add_tap`], [`Runtime::add_queue`]: its descriptor is readable | worker `queue % N` |
+//! | memory that pools do not need | [`RuntimeConfig::reclaim`] | worker 0 |
 //! | tasks, such as an epair's input | [`Runtime::taskqueue`] | the worker whose queue it is |
 //!
 //! ```
@@ -66,6 +67,7 @@ use crate::{IfConfig, IfIndex, Stack};
 use crew::{Crew, Polled};
 
 mod crew;
+mod reclaim;
 mod sleeper;
 mod worker;
 
@@ -83,6 +85,10 @@ pub struct RuntimeConfig {
     /// Binds worker n to the n-th of the CPUs that this process may use, round and round. A worker that
     /// cannot move keeps its caches, and waits when another program has its CPU. Default false.
     pub pinned: bool,
+    /// Worker 0 gives memory back to the system that the pools of the added stacks do not need: a piece of some 0.1 ms
+    /// at a time, and everything, in pieces, when the system is short of memory. A pool must be reclaimed in one place
+    /// only. Default true.
+    pub reclaim: bool,
 }
 
 impl Default for RuntimeConfig {
@@ -90,6 +96,7 @@ impl Default for RuntimeConfig {
         Self {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             pinned: false,
+            reclaim: true,
         }
     }
 }
@@ -118,7 +125,8 @@ impl Runtime {
         };
         for index in 0..runtime.crew.len() {
             // What was started ends with `runtime`, should this fail.
-            let thread = worker::start(&runtime.crew, index, config.pinned)?;
+            let reclaims = config.reclaim && index == 0;
+            let thread = worker::start(&runtime.crew, index, config.pinned, reclaims)?;
             runtime.threads.push(thread);
         }
         Ok(runtime)

@@ -27,6 +27,9 @@ pub(super) struct Crew {
     /// The number of the newest roster. Release when it is made, under the lock; Acquire by who looks.
     newest: AtomicU64,
     ended: AtomicBool,
+    /// A worker has used the stacks since worker 0, which reclaims, last found them unused. Relaxed: a use that is missed
+    /// is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
+    used: AtomicBool,
 }
 
 /// What others see of a worker.
@@ -72,6 +75,7 @@ impl Crew {
             seen: Condvar::new(),
             newest: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            used: AtomicBool::new(false),
         })
     }
 
@@ -100,6 +104,23 @@ impl Crew {
 
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// A worker has used the stacks. The first to say so wakes worker 0.
+    pub(super) fn note_use(&self) {
+        if !self.used.load(Ordering::Relaxed) && !self.used.swap(true, Ordering::Relaxed) {
+            self.members[0].sleeper.wake_worker();
+        }
+    }
+
+    /// Whether a worker has used the stacks since [`expect_use`](Self::expect_use).
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Worker 0 has found the stacks unused.
+    pub(super) fn expect_use(&self) {
+        self.used.store(false, Ordering::Relaxed);
     }
 
     fn ring_all(&self) {

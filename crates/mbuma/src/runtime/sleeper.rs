@@ -21,6 +21,8 @@ use rustix::io::Errno;
 const EVENTS_MAX: usize = 64;
 /// The eventfd's number in the set; those of device queues count from 0.
 const WOKEN: u64 = u64::MAX;
+/// The pressure trigger's number.
+const PRESSURE: u64 = u64::MAX - 1;
 
 /// The epoll set of one worker, and the flag that says whether the worker sleeps in it.
 #[derive(Debug)]
@@ -28,6 +30,15 @@ pub(super) struct Sleeper {
     flag: SleepFlag,
     set: OwnedFd,
     event: EventFd,
+}
+
+/// What the kernel's pressure trigger says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trigger {
+    /// Tasks stalled for want of memory.
+    Stalled,
+    /// It says nothing any more.
+    Lost,
 }
 
 /// The events of one wait; the vector is reused.
@@ -38,7 +49,22 @@ impl Events {
     /// The numbers of the queues that became readable.
     pub(super) fn queues(&self) -> impl Iterator<Item = u64> {
         let numbers = self.0.iter().map(|event| event.data.u64());
-        numbers.filter(|number| *number != WOKEN)
+        numbers.filter(|number| *number < PRESSURE)
+    }
+
+    /// Whether nothing was reported.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the pressure trigger has news: tasks stalled, or the trigger is of no use any more.
+    pub(super) fn pressure(&self) -> Option<Trigger> {
+        let event = self.0.iter().find(|event| event.data.u64() == PRESSURE)?;
+        let flags = event.flags;
+        Some(match flags.contains(EventFlags::ERR) {
+            true => Trigger::Lost,
+            false => Trigger::Stalled,
+        })
     }
 }
 
@@ -72,6 +98,17 @@ impl Sleeper {
             fd,
             EventData::new_u64(number),
             EventFlags::IN,
+        )?)
+    }
+
+    /// Reports when `fd`, a pressure trigger, has priority data.
+    pub(super) fn watch_pressure(&self, fd: impl AsFd) -> io::Result<()> {
+        let interest = EventFlags::PRI | EventFlags::ET;
+        Ok(epoll::add(
+            &self.set,
+            fd,
+            EventData::new_u64(PRESSURE),
+            interest,
         )?)
     }
 

@@ -107,6 +107,29 @@ fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
     pair.check_balance();
 }
 
+#[test]
+fn what_a_transfer_needed_goes_back_to_the_system() {
+    // Breaks when nothing reclaims the pools of a runtime's stacks: their slabs stay as large as a spike made them.
+    let runtime = Runtime::new(2).expect("threads");
+    let pair = Pair::new(&runtime);
+    let (client, server) = pair.connect();
+    let received = thread::spawn(move || {
+        let mut buf = vec![0; 1 << 16];
+        while server.recv_blocking(&mut buf, Some(PATIENCE)) != Ok(0) {}
+    });
+    client.send_all_blocking(&vec![7; 4 << 20]);
+    client.shutdown_write();
+    received.join().expect("no panic");
+    drop(client);
+    let bytes = |stack: &Stack| -> usize {
+        let stats = stack.pool().stats();
+        stats.zones().map(|zone| zone.bytes).sum()
+    };
+    eventually(|| pair.stacks.iter().all(|stack| bytes(stack) < 64 << 10));
+    runtime.shutdown();
+    pair.check_balance();
+}
+
 /// Sending everything, for tests.
 trait SendAll {
     fn send_all_blocking(&self, bytes: &[u8]);
@@ -186,6 +209,7 @@ fn tasks_run_on_their_worker_also_while_it_sleeps() {
     let runtime = Runtime::with_config(RuntimeConfig {
         workers: 3,
         pinned: true,
+        ..RuntimeConfig::default()
     })
     .expect("threads");
     let (tell, told) = mpsc::channel();

@@ -14,6 +14,7 @@ use kern::Taskqueue;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::crew::{Crew, Polled, Roster};
+use super::reclaim::Reclaim;
 use super::sleeper::{Events, Sleeper};
 use crate::Stack;
 use crate::device::Budget;
@@ -27,7 +28,12 @@ const BUDGET: Budget = Budget {
 };
 
 /// Starts worker `index`.
-pub(super) fn start(crew: &Arc<Crew>, index: usize, pinned: bool) -> io::Result<JoinHandle<()>> {
+pub(super) fn start(
+    crew: &Arc<Crew>,
+    index: usize,
+    pinned: bool,
+    reclaims: bool,
+) -> io::Result<JoinHandle<()>> {
     let cpu = if pinned { Some(nth_cpu(index)?) } else { None };
     let crew = Arc::clone(crew);
     let thread = thread::Builder::new().name(format!("mbuma-{index}"));
@@ -38,7 +44,7 @@ pub(super) fn start(crew: &Arc<Crew>, index: usize, pinned: bool) -> io::Result<
         }
         let _bound = crew.cpus().bind(index);
         let _leaves = Leaves(&crew, index);
-        Worker::new(&crew, index).run();
+        Worker::new(&crew, index, reclaims).run();
     })
 }
 
@@ -72,12 +78,16 @@ struct Worker<'a> {
     events: Events,
     /// Numbers of the queues that have more to give.
     readable: Vec<u64>,
+    /// What one of the workers gives memory back with.
+    reclaim: Option<Reclaim>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(crew: &'a Crew, index: usize) -> Self {
+    fn new(crew: &'a Crew, index: usize, reclaims: bool) -> Self {
+        let sleeper = crew.sleeper(index);
         Self {
-            sleeper: crew.sleeper(index),
+            reclaim: reclaims.then(|| Reclaim::new(&sleeper)),
+            sleeper,
             tasks: crew.taskqueue(index),
             roster: Arc::default(),
             events: Events::default(),
@@ -96,6 +106,7 @@ impl<'a> Worker<'a> {
             let mut more = self.tasks.run(TASKS_MAX).more;
             more |= self.run_stacks();
             self.receive();
+            self.give_back();
             if more || !self.readable.is_empty() {
                 self.look_around();
             } else {
@@ -110,6 +121,7 @@ impl<'a> Worker<'a> {
         for stack in &self.roster.stacks {
             if self.time_left(stack) == Some(Duration::ZERO) {
                 stack.poll_timers(self.index);
+                self.crew.note_use();
             }
             more |= stack.run_netisr(self.index, BUDGET);
         }
@@ -134,6 +146,16 @@ impl<'a> Worker<'a> {
                 false
             })
         });
+    }
+
+    /// Says that the pools are used if an event began this round, and gives memory back if that is this worker's task.
+    fn give_back(&mut self) {
+        if !self.events.is_empty() {
+            self.crew.note_use();
+        }
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.round(self.crew, &self.roster, self.events.pressure());
+        }
     }
 
     /// There is more to do. Queues that became readable meanwhile are not to wait for its end; where
@@ -163,7 +185,8 @@ impl<'a> Worker<'a> {
             return None;
         }
         let left = stacks.iter().filter_map(|s| self.time_left(s));
-        let left = left.min();
+        let reclaim = self.reclaim.as_ref().and_then(Reclaim::time_left);
+        let left = left.chain(reclaim).min();
         (left != Some(Duration::ZERO)).then_some(left)
     }
 

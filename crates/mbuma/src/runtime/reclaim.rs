@@ -1,0 +1,77 @@
+//! Giving memory of the stacks' pools back to the system, on worker 0.
+//!
+//! Called by: worker. Calls: [`uma::LoopReclaimer`].
+//! Invariants: one worker reclaims; it is not woken while no stack is used.
+//! Locks: none of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{Clock, MonotonicClock};
+use uma::{LoopReclaimer, Pace};
+
+use super::crew::{Crew, Roster};
+use super::sleeper::{Sleeper, Trigger};
+
+/// What worker 0 reclaims with.
+pub(super) struct Reclaim {
+    zones: LoopReclaimer,
+    clock: MonotonicClock,
+    sleeper: Arc<Sleeper>,
+    /// The roster whose pools are watched.
+    roster: u64,
+}
+
+impl Reclaim {
+    /// Nothing to reclaim yet.
+    pub(super) fn new(sleeper: &Arc<Sleeper>) -> Self {
+        let mut zones = LoopReclaimer::new(Pace::default());
+        let lost = zones
+            .event()
+            .is_some_and(|fd| sleeper.watch_pressure(fd).is_err());
+        if lost {
+            zones.lose_event();
+        }
+        Self {
+            zones,
+            clock: MonotonicClock::new(),
+            sleeper: Arc::clone(sleeper),
+            roster: 0,
+        }
+    }
+
+    /// A round of worker 0, after its work. `pressure`: what the kernel's trigger says.
+    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<Trigger>) {
+        let now = self.clock.now();
+        if roster.number != self.roster {
+            self.roster = roster.number;
+            let pools = roster.stacks.iter().map(|stack| stack.pool());
+            pools.for_each(|pool| pool.watch_with(self.zones.set_mut()));
+            self.zones.resume(now);
+        }
+        if crew.is_used() {
+            self.zones.resume(now);
+        }
+        match pressure {
+            Some(Trigger::Stalled) => self.zones.press(now),
+            Some(Trigger::Lost) => self.zones.lose_event(),
+            None => {}
+        }
+        if self.zones.deadline().is_some_and(|at| at <= now) && self.zones.tick(now) {
+            crew.expect_use();
+        }
+    }
+
+    /// How long until a tick is due.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        Some(self.zones.deadline()? - self.clock.now())
+    }
+}
+
+impl Drop for Reclaim {
+    fn drop(&mut self) {
+        if let Some(fd) = self.zones.event() {
+            self.sleeper.forget(fd);
+        }
+    }
+}

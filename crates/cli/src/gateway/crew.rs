@@ -67,6 +67,11 @@ pub(super) struct Crew {
     phase: AtomicU8,
     /// Who has nothing to wait for any more.
     settled: Mutex<Vec<Rest>>,
+    /// Worker 0 has stopped giving memory back, and is to be woken when the pool is used. Relaxed: a use that the worker
+    /// misses is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
+    expects_use: AtomicBool,
+    /// Worker 0's turn to give memory back.
+    reclaim: Arc<Wake>,
 }
 
 /// What others see of a worker.
@@ -111,8 +116,11 @@ impl Crew {
     pub(super) fn new(count: usize) -> io::Result<Arc<Crew>> {
         let cpus = Arc::new(Workers::new(count));
         let members = (0..count).map(|index| Member::new(&cpus, index));
+        let members: Vec<Member> = members.collect::<io::Result<_>>()?;
         Ok(Arc::new(Crew {
-            members: members.collect::<io::Result<_>>()?,
+            expects_use: AtomicBool::new(true),
+            reclaim: members[0].ready.wake_for(Token::only(Kind::Reclaim)),
+            members,
             cpus,
             phase: AtomicU8::new(Phase::Serve as u8),
             settled: Mutex::new(&SETTLED, vec![Rest::No; count]),
@@ -217,6 +225,19 @@ impl Crew {
     /// Worker `index` has moved `bytes` more.
     pub(super) fn warm(&self, index: usize, now: Time, bytes: u64) {
         self.members[index].heat.add(now, bytes);
+    }
+
+    /// The next worker that uses the pool is to wake worker 0.
+    pub(super) fn expect_use(&self) {
+        self.expects_use.store(true, Ordering::Relaxed);
+    }
+
+    /// A worker has used the pool.
+    pub(super) fn note_use(&self) {
+        let expected = self.expects_use.load(Ordering::Relaxed);
+        if expected && self.expects_use.swap(false, Ordering::Relaxed) {
+            self.reclaim.wake();
+        }
     }
 
     /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.

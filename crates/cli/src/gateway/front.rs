@@ -1,4 +1,5 @@
-//! What one worker does for all: datagrams, pings, the status page, published ports, the control socket.
+//! What one worker does for all: datagrams, pings, the status page, published ports, the control socket, and
+//! giving memory back.
 //!
 //! Each has one table of what it knows, and seldom more traffic than one worker carries. Sharing the tables
 //! among workers would cost every connection's worker the locks.
@@ -13,7 +14,9 @@ use super::control::Control;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
 use super::http::StatusPage;
+use super::poller::Readiness;
 use super::publish::Listener;
+use super::reclaim::Reclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
@@ -26,18 +29,26 @@ pub(super) struct Front {
     pub(super) page: StatusPage,
     pub(super) listeners: Vec<Listener>,
     pub(super) control: Control,
+    pub(super) reclaim: Reclaim,
     pub(super) fixed: Fixed,
 }
 
 impl Front {
     /// Remembers what became ready, or attends to it at once where that is bounded.
-    pub(super) fn event(&mut self, shared: &mut Shared, connections: &Connections, token: Token) {
+    pub(super) fn event(
+        &mut self,
+        shared: &mut Shared,
+        connections: &Connections,
+        token: Token,
+        readiness: Readiness,
+    ) {
         match token.kind() {
             Some(Kind::Flow) => self.flows.readable(shared, token),
             Some(Kind::Inlet) => self.flows.inlet_readable(shared, token.index()),
             Some(Kind::PingSocket) => self.pings.readable(shared),
             Some(Kind::Listener) => self.wake_listener(token),
             Some(Kind::Control) => self.control.wake(),
+            Some(Kind::Reclaim) => self.reclaim.event(shared, readiness),
             Some(Kind::Asker) => {
                 let view = View {
                     fixed: &self.fixed,
@@ -66,6 +77,7 @@ impl Front {
             Some(Kind::Reader) => self.page.timer(shared, token),
             Some(Kind::Asker) => self.control.timer(token),
             Some(Kind::Listener) => self.wake_listener(token),
+            Some(Kind::Reclaim) => self.reclaim.timer(shared),
             // The others have no timers here.
             _ => {}
         }
@@ -88,6 +100,7 @@ impl Front {
             Some(Kind::Echoes) => self.pings.forward(shared),
             Some(Kind::StatusPage) => self.page.accept(shared),
             Some(Kind::Control) => self.control.accept(shared),
+            Some(Kind::Reclaim) => self.reclaim.resume(shared),
             Some(Kind::Reader) => {
                 let gauges = gauges(connections, &self.flows);
                 let fixed = &self.fixed;

@@ -46,6 +46,7 @@ mod poller;
 mod publish;
 mod question;
 mod ready;
+mod reclaim;
 mod report;
 mod request;
 mod resolvers;

@@ -67,6 +67,12 @@ impl Poller {
         self.set.add(fd.as_fd(), interest, token.number())
     }
 
+    /// Reports each time `fd` has priority data, and when it fails.
+    pub(super) fn add_trigger(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
+        let interest = epoll::PRI | epoll::EDGE;
+        self.set.add(fd.as_fd(), interest, token.number())
+    }
+
     /// Reports each change of `fd`, a stream: data, room, an end, an error.
     pub(super) fn add_stream(&self, fd: &impl AsFd, token: Token) -> io::Result<()> {
         let interest = epoll::IN | epoll::OUT | epoll::RDHUP | epoll::EDGE;

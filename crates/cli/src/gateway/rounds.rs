@@ -191,7 +191,8 @@ impl Worker {
         if round.lingers {
             self.shared.crew.unsettle(self.shared.worker);
         }
-        for index in 0..events.map_err(Error::io("waiting for events"))? {
+        let events = events.map_err(Error::io("waiting for events"))?;
+        for index in 0..events {
             if let Some((token, readiness)) = self.shared.poller.event(index) {
                 self.event(round, token, readiness);
             }
@@ -205,6 +206,9 @@ impl Worker {
         self.run_turns(round);
         let (worker, now) = (self.shared.worker, self.shared.now());
         round.stack_ready = self.shared.stack.run_netisr(worker, BUDGET);
+        if events > 0 {
+            self.shared.crew.note_use();
+        }
         self.tell();
         let Shared { balance, crew, .. } = &mut self.shared;
         balance.round(crew, worker, now, rests);
@@ -267,7 +271,7 @@ impl Worker {
             Some(Kind::Wakeup) => {}
             _ => {
                 if let Some(front) = &mut self.front {
-                    front.event(&mut self.shared, &self.connections, token);
+                    front.event(&mut self.shared, &self.connections, token, readiness);
                 }
             }
         }

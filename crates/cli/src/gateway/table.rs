@@ -50,10 +50,12 @@ pub(super) enum Kind {
     Wakeup,
     /// Connections that other workers gave to this one.
     Inbox,
+    /// Memory that is not needed any more.
+    Reclaim,
 }
 
 /// Every kind, at the index of its number.
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     Kind::Tap,
     Kind::Until,
     Kind::Interceptor,
@@ -71,6 +73,7 @@ const KINDS: [Kind; 17] = [
     Kind::Asker,
     Kind::Wakeup,
     Kind::Inbox,
+    Kind::Reclaim,
 ];
 
 const _: () = {

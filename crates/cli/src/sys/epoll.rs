@@ -20,6 +20,8 @@ pub(crate) const RDHUP: u32 = libc::EPOLLRDHUP as u32;
 pub(crate) const HUP: u32 = libc::EPOLLHUP as u32;
 /// An error waits to be taken. Always reported.
 pub(crate) const ERR: u32 = libc::EPOLLERR as u32;
+/// Priority data: of a pressure trigger, tasks have stalled.
+pub(crate) const PRI: u32 = libc::EPOLLPRI as u32;
 /// Report changes only, not states.
 pub(crate) const EDGE: u32 = libc::EPOLLET as u32;
 

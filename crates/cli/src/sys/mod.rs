@@ -8,6 +8,7 @@
 
 pub(crate) mod epoll;
 pub(crate) mod fd;
+pub(crate) mod heap;
 pub(crate) mod limits;
 pub(crate) mod mount;
 pub(crate) mod namespace;

@@ -13,6 +13,7 @@ mod ends;
 mod guard;
 mod hangup;
 mod hostile;
+mod memory;
 mod netstat;
 mod publish;
 mod reports;

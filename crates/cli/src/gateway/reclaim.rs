@@ -1,0 +1,99 @@
+//! Giving the pool's memory back to the system, on worker 0's loop: a piece at each tick, while there is something to
+//! give back; all of it, in pieces, when the system is short of memory.
+//!
+//! While no worker uses the pool there are no ticks, so that an idle mbuma is not woken. The first worker that uses it
+//! then wakes worker 0 ([`Crew::note_use`](super::crew::Crew::note_use)).
+//!
+//! Called by: front, start. Calls: [`uma::LoopReclaimer`], the C library's heap.
+//! Invariants: this is the only code that reclaims the pool; a tick has at most one timer.
+//! Locks: none of its own.
+
+use kern::Time;
+use uma::{LoopReclaimer, Pace};
+
+use super::poller::Readiness;
+use super::shared::Shared;
+use super::table::{Kind, Token};
+use crate::sys::heap;
+
+/// Pages given back that make a spike: 16 MiB.
+const SPIKE_PAGES: usize = 4096;
+
+/// What gives the pool's memory back.
+pub(super) struct Reclaim {
+    zones: LoopReclaimer,
+    /// When the timer comes that is set; none is set without it.
+    timer: Option<Time>,
+    /// Pages that were given back when the heap was last trimmed.
+    pages_at_trim: usize,
+}
+
+impl Reclaim {
+    /// For the stack's pool. Where memory pressure cannot be watched, the ticks look for themselves.
+    pub(super) fn new(shared: &Shared) -> Reclaim {
+        let mut zones = LoopReclaimer::new(Pace::default());
+        shared.stack.pool().watch_with(zones.set_mut());
+        let lost = zones
+            .event()
+            .is_some_and(|fd| shared.poller.add_trigger(&fd, TOKEN).is_err());
+        if lost {
+            zones.lose_event();
+        }
+        Reclaim {
+            zones,
+            timer: None,
+            pages_at_trim: 0,
+        }
+    }
+
+    /// The pressure trigger has news.
+    pub(super) fn event(&mut self, shared: &mut Shared, readiness: Readiness) {
+        match readiness.failed() {
+            true => self.zones.lose_event(),
+            false => self.zones.press(shared.now()),
+        }
+        self.set_timer(shared);
+    }
+
+    /// A worker has used the pool again.
+    pub(super) fn resume(&mut self, shared: &mut Shared) {
+        self.zones.resume(shared.now());
+        self.set_timer(shared);
+    }
+
+    /// A tick.
+    pub(super) fn timer(&mut self, shared: &mut Shared) {
+        self.timer = None;
+        let now = shared.now();
+        if self.zones.tick(now) {
+            shared.crew.expect_use();
+        }
+        self.trim_heap();
+        self.set_timer(shared);
+    }
+
+    /// What brought a spike of buffers brought connections, flows and lists, which lie on the heap: once the buffers
+    /// of a spike are given back, the heap is trimmed.
+    fn trim_heap(&mut self) {
+        let pages = self.zones.stats().purged.pages;
+        if !self.zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
+            self.pages_at_trim = pages;
+            heap::trim();
+        }
+    }
+
+    /// Sets a timer for the next tick, unless there is one that comes no later.
+    fn set_timer(&mut self, shared: &mut Shared) {
+        let Some(at) = self.zones.deadline() else {
+            return;
+        };
+        if self.timer.is_none_or(|timer| at < timer) {
+            self.timer = Some(at);
+            let now = shared.now();
+            shared.after(at - now, TOKEN);
+        }
+    }
+}
+
+/// Names the timer, the trigger and the turn.
+const TOKEN: Token = Token::only(Kind::Reclaim);

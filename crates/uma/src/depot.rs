@@ -112,7 +112,7 @@ impl DepotSlot {
 
 /// A CPU's buckets, compared with what they were before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SlotUse {
     /// The CPU has none.
     Nothing,
     /// The CPU has not used them.
@@ -351,7 +351,7 @@ impl Depot {
     }
 
     /// Compares a CPU's buckets with what they were at the last call.
-    pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> Seen {
+    pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> SlotUse {
         let mut marks = [0; 2];
         for (mark, bucket) in marks.iter_mut().zip(buckets) {
             if bucket != Bucket::sentinel() {
@@ -367,9 +367,9 @@ impl Depot {
         }
         let before = core::mem::replace(&mut self.seen[cpu], marks);
         match marks {
-            [0, 0] => Seen::Nothing,
-            _ if before == marks => Seen::Same,
-            _ => Seen::Changed,
+            [0, 0] => SlotUse::Nothing,
+            _ if before == marks => SlotUse::Same,
+            _ => SlotUse::Changed,
         }
     }
 

@@ -19,7 +19,7 @@
 //! was needed at some time since one last looked).
 
 use crate::caught::Caught;
-use crate::depot::Seen;
+use crate::depot::SlotUse;
 use crate::inner::Inner;
 use crate::keg::Keg;
 use crate::planted::{Bug, planted};
@@ -144,8 +144,8 @@ impl Inner {
         let mut depot = self.depot.lock();
         self.percpu.each_slot(|cpu, loaded, previous| {
             let seen = depot.saw_again(cpu, [loaded, previous]);
-            idle[cpu] = seen == Seen::Same;
-            was_used |= seen == Seen::Changed;
+            idle[cpu] = seen == SlotUse::Same;
+            was_used |= seen == SlotUse::Changed;
         });
         (idle, was_used)
     }

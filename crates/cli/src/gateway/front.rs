@@ -16,7 +16,7 @@ use super::figures::{Figures, Fixed, Gauges, Share};
 use super::http::StatusPage;
 use super::poller::Readiness;
 use super::publish::Listener;
-use super::reclaim::Reclaim;
+use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
@@ -29,7 +29,7 @@ pub(super) struct Front {
     pub(super) page: StatusPage,
     pub(super) listeners: Vec<Listener>,
     pub(super) control: Control,
-    pub(super) reclaim: Reclaim,
+    pub(super) reclaim: PoolReclaim,
     pub(super) fixed: Fixed,
 }
 

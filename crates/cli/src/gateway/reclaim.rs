@@ -16,11 +16,11 @@ use super::shared::Shared;
 use super::table::{Kind, Token};
 use crate::sys::heap;
 
-/// Pages given back that make a spike: 16 MiB.
-const SPIKE_PAGES: usize = 4096;
+/// Pages given back that make a spike: 4 MiB.
+const SPIKE_PAGES: usize = 1024;
 
 /// What gives the pool's memory back.
-pub(super) struct Reclaim {
+pub(super) struct PoolReclaim {
     zones: LoopReclaimer,
     /// When the timer comes that is set; none is set without it.
     timer: Option<Time>,
@@ -28,9 +28,9 @@ pub(super) struct Reclaim {
     pages_at_trim: usize,
 }
 
-impl Reclaim {
+impl PoolReclaim {
     /// For the stack's pool. Where memory pressure cannot be watched, the ticks look for themselves.
-    pub(super) fn new(shared: &Shared) -> Reclaim {
+    pub(super) fn new(shared: &Shared) -> PoolReclaim {
         let mut zones = LoopReclaimer::new(Pace::default());
         shared.stack.pool().watch_with(zones.set_mut());
         let lost = zones
@@ -39,7 +39,7 @@ impl Reclaim {
         if lost {
             zones.lose_event();
         }
-        Reclaim {
+        PoolReclaim {
             zones,
             timer: None,
             pages_at_trim: 0,

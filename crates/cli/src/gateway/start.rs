@@ -29,7 +29,7 @@ use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::publish::Listener;
-use super::reclaim::Reclaim;
+use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::rounds::Worker;
 use super::shared::Shared;
@@ -159,7 +159,7 @@ fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Resul
         pings: Pings::new(shared, echoes),
         page: StatusPage::new(shared, page),
         control: Control::open(shared),
-        reclaim: Reclaim::new(shared),
+        reclaim: PoolReclaim::new(shared),
         listeners,
         fixed,
     })

@@ -11,7 +11,7 @@ use kern::{Clock, MonotonicClock};
 use uma::{LoopReclaimer, Pace};
 
 use super::crew::{Crew, Roster};
-use super::sleeper::{Sleeper, Trigger};
+use super::sleeper::{PressureNews, Sleeper};
 
 /// What worker 0 reclaims with.
 pub(super) struct Reclaim {
@@ -41,7 +41,7 @@ impl Reclaim {
     }
 
     /// A round of worker 0, after its work. `pressure`: what the kernel's trigger says.
-    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<Trigger>) {
+    pub(super) fn round(&mut self, crew: &Crew, roster: &Roster, pressure: Option<PressureNews>) {
         let now = self.clock.now();
         if roster.number != self.roster {
             self.roster = roster.number;
@@ -53,8 +53,8 @@ impl Reclaim {
             self.zones.resume(now);
         }
         match pressure {
-            Some(Trigger::Stalled) => self.zones.press(now),
-            Some(Trigger::Lost) => self.zones.lose_event(),
+            Some(PressureNews::Stalled) => self.zones.press(now),
+            Some(PressureNews::Lost) => self.zones.lose_event(),
             None => {}
         }
         if self.zones.deadline().is_some_and(|at| at <= now) && self.zones.tick(now) {

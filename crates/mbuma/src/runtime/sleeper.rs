@@ -34,7 +34,7 @@ pub(super) struct Sleeper {
 
 /// What the kernel's pressure trigger says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trigger {
+pub(super) enum PressureNews {
     /// Tasks stalled for want of memory.
     Stalled,
     /// It says nothing any more.
@@ -58,12 +58,12 @@ impl Events {
     }
 
     /// Whether the pressure trigger has news: tasks stalled, or the trigger is of no use any more.
-    pub(super) fn pressure(&self) -> Option<Trigger> {
+    pub(super) fn pressure(&self) -> Option<PressureNews> {
         let event = self.0.iter().find(|event| event.data.u64() == PRESSURE)?;
         let flags = event.flags;
         Some(match flags.contains(EventFlags::ERR) {
-            true => Trigger::Lost,
-            false => Trigger::Stalled,
+            true => PressureNews::Lost,
+            false => PressureNews::Stalled,
         })
     }
 }

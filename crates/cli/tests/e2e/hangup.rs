@@ -6,9 +6,10 @@ use crate::common::{MBUMA, Running, program};
 /// Starts mbuma as the leader of a session on a new terminal, closes the terminal, and prints how mbuma ended and
 /// whether COMMAND lives on.
 const CLOSE: &str = "
-import os, pty, sys, time
+import os, pty, signal, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the caller of the tests may ignore it, as nohup does
     os.execv(sys.argv[1], [sys.argv[1], 'run', '--', 'sh', '-c', 'echo ready $$; exec sleep 60'])
 said = b''
 while b'\\n' not in said:

@@ -37,7 +37,7 @@ impl Hands<'_> {
             }
             9 => {
                 let link = Arc::clone(&world.zone.inner().link);
-                link.visit(crate::inner::Inner::trim_caches);
+                link.visit(|zone| zone.trim_caches(usize::MAX));
             }
             _ => world
                 .zone

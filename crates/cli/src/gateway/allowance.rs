@@ -6,14 +6,15 @@
 //! So a buffer's size is a share of what is left, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0        16 MiB      20 MiB    24 MiB      3/4       7/8      all
+//!   used   0        12 MiB      14 MiB    16 MiB      3/4       7/8      all
 //!          |-----------|-----------|------|------------|---------|--------|
 //!   each   1 MiB       512 KiB     256 .. 64 KiB       16 KiB    nothing more is read from hosts
 //!                                  (no receive buffer is smaller than 128 KiB)
 //! ```
 //!
 //! However many there are, the next one gets something, and large buffers take no more than [`LARGE`] together: the
-//! guest acknowledges what it has room for at once, so that more memory would not make many streams faster. The last eighth is for what must come in so that some of it is given back.
+//! guest acknowledges what it has room for at once, so that more memory would not make many streams faster. The last
+//! eighth is for what must come in so that some of it is given back.
 //!
 //! Called by: shared, splice, start. Calls: nothing.
 //! Locks: none. Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"
@@ -26,9 +27,9 @@ use mbuf::Headroom;
 pub(super) struct Allowance(usize);
 
 /// Bytes that buffers of more than the smallest size take together, nearly.
-const LARGE: usize = 24 << 20;
+const LARGE: usize = 16 << 20;
 /// What a buffer gets of what is left of them.
-const SHARE: usize = 8;
+const SHARE: usize = 4;
 /// The smallest send buffer: what makes a read worth its system call. A guest may acknowledge so little 40 ms later.
 const SEND_LEAST: usize = 16 << 10;
 /// The smallest while a quarter of the storage is left: a segment of the largest kind.
@@ -93,7 +94,7 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let used = [0, 16 << 20, 20 << 20, 24 << 20, MAX / 8 * 6, MAX / 8 * 7];
+        let used = [0, 12 << 20, 14 << 20, 16 << 20, MAX / 8 * 6, MAX / 8 * 7];
         let sizes = used.map(|used| with(MAX - used).0);
         assert_eq!(sizes, [MOST, MOST, 512 << 10, FEW, FEW, LEAST]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());

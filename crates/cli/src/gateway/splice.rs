@@ -43,7 +43,7 @@ use super::table::Token;
 /// times as much: a stream moves as much, eight of them more, and a small request among them waits half
 /// as long.
 const UP_MAX: usize = 64 << 10;
-/// Bytes that go down in a turn at most. Each read is its own segment, so nothing is gained by more
+/// Bytes that go down in a turn at most. Each read is a packet of its own, so nothing is gained by more
 /// than one, and a connection that says little waits no longer than that for each that says much.
 const DOWN_MAX: usize = READ_MAX;
 /// Room in the send buffer that makes a read worth its system call. A send buffer that was emptied
@@ -267,8 +267,8 @@ impl Splice {
     fn move_down(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
         let mut left = DOWN_MAX;
         while self.down == Half::Open && self.host.may_read() {
-            let space = self.stream.send_space();
-            if space < SPACE_MIN {
+            let room = self.stream.send_room();
+            if room.bytes < SPACE_MIN {
                 return Ok(Turn::Wait);
             }
             if left == 0 {
@@ -283,7 +283,7 @@ impl Splice {
                 shared.after(NO_BUFS_WAIT, self.token);
                 return Ok(Turn::Wait);
             };
-            match self.host.read(row, space.min(READ_MAX)) {
+            match self.host.read(row, room.whole_segments().min(READ_MAX)) {
                 Ok(Moved::Some(chain) | Moved::Last(chain)) => {
                     shared.counters.bytes_down += chain.len() as u64;
                     left = left.saturating_sub(chain.len());

@@ -82,6 +82,17 @@ pub(crate) fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
 }
 
+/// Lets a TCP socket's receive window be `bytes` from the beginning; it may still grow by itself. A sender limits its
+/// segments to half of the largest window that it has seen, so that with the default window (64 KiB) a sender on this
+/// host makes segments of 32 KiB.
+///
+/// SO_RCVBUF would stop the kernel's own tuning. Where SO_RCVLOWAT asks for more than the buffer holds, the kernel makes
+/// the buffer larger (tcp(7) does not say so; `tcp_set_rcvlowat`).
+pub(crate) fn receive_window(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &1_i32)
+}
+
 /// Keeps ICMP errors for [`take_error`].
 pub(crate) fn keep_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, &1_i32)

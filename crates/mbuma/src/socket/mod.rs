@@ -21,7 +21,7 @@ pub(crate) mod wakers;
 
 pub use echo::{Echo, EchoSocket};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
-pub use tcp_stream::{TcpInfo, TcpStream};
+pub use tcp_stream::{SendRoom, TcpInfo, TcpStream};
 pub use udp::{BindError, Datagram, SendError, UdpError, UdpSocket};
 
 /// Why a connection does not work, or works no more.

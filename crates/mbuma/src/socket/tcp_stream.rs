@@ -57,6 +57,29 @@ pub struct TcpInfo {
     pub reass_pinned: usize,
 }
 
+/// What a send buffer takes now, and in which units it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendRoom {
+    /// Bytes of room; 0 once nothing more may be sent.
+    pub bytes: usize,
+    /// Payload bytes of a segment.
+    pub mss: usize,
+    /// Payload bytes of the largest packet: a multiple of `mss`, as far as IP's length goes. A device or the
+    /// interface cuts it into segments.
+    pub packet: usize,
+}
+
+impl SendRoom {
+    /// Bytes to put in at once: one packet, and whole segments if there is room for one.
+    pub fn whole_segments(self) -> usize {
+        let len = self.bytes.min(self.packet);
+        match len > self.mss {
+            true => len - len % self.mss,
+            false => len,
+        }
+    }
+}
+
 impl TcpInfo {
     pub(crate) fn of(t: &Tcb) -> Self {
         Self {
@@ -262,6 +285,22 @@ impl TcpStream {
             t.sndbuf.space()
         } else {
             0
+        }
+    }
+
+    /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each large
+    /// one.
+    pub fn send_room(&self) -> SendRoom {
+        let _giant = self.stack.look();
+        let t = self.pcb.tcb.lock();
+        SendRoom {
+            bytes: if may_send(&t).is_ok() {
+                t.sndbuf.space()
+            } else {
+                0
+            },
+            mss: t.mss as usize,
+            packet: output::payload_max(&t) as usize,
         }
     }
 

@@ -181,7 +181,7 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
-fn payload_max(t: &Tcb) -> u32 {
+pub(crate) fn payload_max(t: &Tcb) -> u32 {
     (PAYLOAD_MAX - PAYLOAD_MAX % t.mss).max(t.mss)
 }
 

@@ -6,10 +6,11 @@
 //! So a buffer's size is a share of what is left, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0        12 MiB      14 MiB    16 MiB      3/4       7/8      all
-//!          |-----------|-----------|------|------------|---------|--------|
-//!   each   1 MiB       512 KiB     256 .. 64 KiB       16 KiB    nothing more is read from hosts
-//!                                  (no receive buffer is smaller than 128 KiB)
+//!   used   0        12 MiB    14 MiB         16 MiB   24 MiB   32 MiB                   7/8     all
+//!          |-----------|---------|--------------|--------|--------|------------------------|-------|
+//!   each   1 MiB       512 KiB   256, 128 KiB   64 KiB   32 KiB   16 KiB                   nothing more is
+//!                                                                                          read from hosts
+//!                      (no receive buffer is smaller than 128 KiB)
 //! ```
 //!
 //! However many there are, the next one gets something, and large buffers take no more than [`LARGE`] together: the
@@ -26,14 +27,21 @@ use mbuf::Headroom;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance(usize);
 
-/// Bytes that buffers of more than the smallest size take together, nearly.
-const LARGE: usize = 16 << 20;
-/// What a buffer gets of what is left of them.
-const SHARE: usize = 4;
+/// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and what a buffer
+/// gets of what is left of them: a quarter.
+const LARGE: Part = Part {
+    total: 16 << 20,
+    share: 4,
+};
+/// The same for buffers of one packet, so that 512 downloads take no more than some 32 MiB.
+const SMALL: Part = Part {
+    total: 40 << 20,
+    share: 256,
+};
+/// The largest of the second kind: a packet of the largest kind.
+const SMALL_MAX: usize = 64 << 10;
 /// The smallest send buffer: what makes a read worth its system call. A guest may acknowledge so little 40 ms later.
 const SEND_LEAST: usize = 16 << 10;
-/// The smallest while a quarter of the storage is left: a segment of the largest kind.
-const SEND_FEW: usize = 64 << 10;
 /// The smallest receive buffer: two of the largest segments. A sender waits 200 ms before it sends less than a segment
 /// into a window that was once larger (RFC 9293 3.8.6.2.1).
 const RECV_LEAST: usize = 128 << 10;
@@ -44,6 +52,23 @@ pub(super) const SEND_BUFFER: usize = 1 << 20;
 /// moves no more and doubles the p99 of a small request beside a bulk stream).
 pub(super) const RECV_BUFFER: usize = 256 << 10;
 
+/// A part of the storage that buffers of one kind share.
+struct Part {
+    total: usize,
+    /// What a buffer gets is one part in so many of what is left.
+    share: usize,
+}
+
+impl Part {
+    /// What a buffer gets with so much in use; at most half of the storage is shared.
+    fn share_of(&self, used: usize, max: usize) -> usize {
+        let left = self.total.min(max / 2).saturating_sub(used);
+        (left / self.share)
+            .checked_ilog2()
+            .map_or(0, |log| 1 << log)
+    }
+}
+
 impl Allowance {
     /// What makes the largest buffers.
     pub(super) const FULL: Allowance = Allowance(SEND_BUFFER);
@@ -53,14 +78,10 @@ impl Allowance {
         if left < max / 8 {
             return Allowance(0);
         }
-        let least = match left < max / 4 {
-            true => SEND_LEAST,
-            false => SEND_FEW,
-        };
         let used = max.saturating_sub(left);
-        let share = LARGE.min(max / 2).saturating_sub(used) / SHARE;
-        let rounded = share.checked_ilog2().map_or(0, |log| 1 << log);
-        Allowance(rounded.clamp(least, SEND_BUFFER))
+        let large = LARGE.share_of(used, max);
+        let small = SMALL.share_of(used, max).min(SMALL_MAX);
+        Allowance(large.max(small).clamp(SEND_LEAST, SEND_BUFFER))
     }
 
     /// Bytes that may wait for the guest.
@@ -81,7 +102,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allowance, SEND_BUFFER as MOST, SEND_FEW as FEW, SEND_LEAST as LEAST};
+    use super::{Allowance, SEND_BUFFER as MOST, SEND_LEAST as LEAST};
     use mbuf::Headroom;
 
     const MAX: usize = 512 << 20;
@@ -94,9 +115,9 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let used = [0, 12 << 20, 14 << 20, 16 << 20, MAX / 8 * 6, MAX / 8 * 7];
-        let sizes = used.map(|used| with(MAX - used).0);
-        assert_eq!(sizes, [MOST, MOST, 512 << 10, FEW, FEW, LEAST]);
+        let used = [0, 12, 14, 15, 16, 24, 32, 37, 448].map(|mib| mib << 20);
+        let sizes = used.map(|used| with(MAX - used).0 >> 10);
+        assert_eq!(sizes, [1024, 1024, 512, 256, 64, 64, 32, 16, 16]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());
         assert!(!with(MAX / 8).is_none());
         let buffers = |left| (with(left).send_buffer(), with(left).recv_buffer());

@@ -25,7 +25,7 @@ use super::table::Token;
 pub(super) const READ_MAX: usize = 64 << 10;
 
 /// How long what [`Shared::allowance`] once found is good for.
-const ALLOWANCE_AGE: Duration = Duration::from_millis(4);
+const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
 
 /// What is shared.
 pub(super) struct Shared {

@@ -71,6 +71,16 @@ impl Kept {
         Duration::from_millis(ticks * 10)
     }
 
+    /// The most memory that it ever had resident, in MB.
+    pub(crate) fn peak_mb(&self) -> Option<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024.0 / 1e6)
+    }
+
     fn ends_within(&mut self, time: Duration) -> bool {
         let begin = Instant::now();
         while !self.has_ended() {

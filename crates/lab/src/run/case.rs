@@ -12,6 +12,8 @@ pub(crate) enum Job {
     Bulk { way: Way, streams: usize },
     /// 64 bytes there, the same back, and again; beside a stream or alone.
     RoundTrips { beside: Option<Way> },
+    /// From the host to the guest as much as goes on so many streams, and what each of them gets.
+    Downloads { streams: usize },
     /// Connect, ask, read to the end, close; so many clients.
     Connects { clients: usize },
 }
@@ -32,6 +34,9 @@ pub(crate) const CASES: &[Case] = &[
     round_trips("rr", None),
     round_trips("rr-up", Some(Way::Up)),
     round_trips("rr-down", Some(Way::Down)),
+    downloads("share8", 8),
+    downloads("share64", 64),
+    downloads("share512", 512),
     connects("conn1", 1),
     connects("conn16", 16),
 ];
@@ -56,6 +61,7 @@ impl fmt::Display for Case {
             Job::RoundTrips { beside: Some(way) } => {
                 write!(f, "64 bytes there and back beside a stream, {}", to(way))
             }
+            Job::Downloads { streams: n } => write!(f, "{n} downloads at once"),
             Job::Connects { clients: n } => {
                 write!(f, "connect, ask, answer, close: {n} client{}", plural(n))
             }
@@ -70,6 +76,11 @@ const fn bulk(name: &'static str, way: Way, streams: usize) -> Case {
 
 const fn round_trips(name: &'static str, beside: Option<Way>) -> Case {
     let job = Job::RoundTrips { beside };
+    Case { name, job }
+}
+
+const fn downloads(name: &'static str, streams: usize) -> Case {
+    let job = Job::Downloads { streams };
     Case { name, job }
 }
 

@@ -4,6 +4,7 @@
 
 use super::bulk::{self, Got, Span, Way};
 use super::case::Job;
+use super::downloads;
 use super::found::Found;
 use super::server::{ANSWER, Order, Ports, REQUEST};
 use std::io::{self, Read, Write};
@@ -26,6 +27,11 @@ impl Servers {
         match job {
             Job::Bulk { way, streams } => self.streams(way, streams, span),
             Job::RoundTrips { beside } => self.round_trips(beside, span),
+            Job::Downloads { streams } => {
+                let addr = SocketAddr::from((self.addr, self.ports.downloads));
+                let shares = downloads::read(addr, streams, reading)?;
+                Ok(Found::of_downloads(&shares))
+            }
             Job::Connects { clients } => Ok(self.connects(clients, span)),
         }
     }

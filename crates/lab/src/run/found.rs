@@ -3,6 +3,7 @@
 //! Called by: `client.rs`, which makes it, `mod.rs`, which makes records of it. Calls: serde, for its way between.
 
 use super::bulk::{Got, Span};
+use super::downloads::Shares;
 use serde::{Deserialize, Serialize};
 
 /// What a reading found; what a case is not about is not there.
@@ -19,6 +20,11 @@ pub(crate) struct Found {
     pub(crate) per_s: Option<f64>,
     /// Connections that failed.
     pub(crate) failed: u64,
+    /// Jain's index of downloads, and per cent of them that moved in every second.
+    pub(crate) jain: Option<f64>,
+    pub(crate) moving_percent: Option<f64>,
+    /// The most memory that the tool ever had, in MB.
+    pub(crate) peak_mb: Option<f64>,
     /// What the tool had of the CPUs during all of it, for 10^9 bytes.
     pub(crate) cpu_s_per_gb: Option<f64>,
 }
@@ -45,6 +51,16 @@ impl Found {
             p50_us: quantile(0.5),
             p99_us: quantile(0.99),
             ..Self::of_stream(beside, span)
+        }
+    }
+
+    pub(crate) fn of_downloads(shares: &Shares) -> Self {
+        Self {
+            gbps: Some(shares.gbps()),
+            bytes: shares.bytes(),
+            jain: Some(shares.jain()),
+            moving_percent: Some(shares.moving_percent()),
+            ..Self::default()
         }
     }
 

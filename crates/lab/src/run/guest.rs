@@ -22,7 +22,12 @@ pub(crate) fn question(case: Option<&Case>, reading: Duration, servers: Servers)
     let Servers { addr, ports } = servers;
     let case = case.map_or(REACHED, |case| case.name);
     let nanos = reading.as_nanos();
-    format!("{case} {nanos} {addr} {} {}", ports.orders, ports.pages)
+    let Ports {
+        orders,
+        pages,
+        downloads,
+    } = ports;
+    format!("{case} {nanos} {addr} {orders} {pages} {downloads}")
 }
 
 fn answer(question: &str) -> io::Result<Found> {
@@ -41,6 +46,7 @@ fn parse(question: &str) -> Option<(&str, Duration, Servers)> {
     let ports = Ports {
         orders: words.next()?.parse().ok()?,
         pages: words.next()?.parse().ok()?,
+        downloads: words.next()?.parse().ok()?,
     };
     Some((case, reading, Servers { addr, ports }))
 }
@@ -58,6 +64,7 @@ mod tests {
         let ports = Ports {
             orders: 7001,
             pages: 7002,
+            downloads: 7003,
         };
         let addr = "10.0.2.2".parse().expect("an address");
         let asked = question(
@@ -67,7 +74,7 @@ mod tests {
         );
         let (case, reading, servers) = parse(&asked).expect(&asked);
         assert_eq!((case, reading), ("up8", Duration::from_millis(250)));
-        assert_eq!((servers.addr, servers.ports.pages), (addr, 7002));
-        assert!(parse("up1 1 here 7001 7002").is_none() && parse("up1").is_none());
+        assert_eq!((servers.addr, servers.ports.downloads), (addr, 7003));
+        assert!(parse("up1 1 here 7001 7002 7003").is_none() && parse("up1").is_none());
     }
 }

@@ -83,9 +83,9 @@ impl Host {
         child: &[OsString],
         tool: &Path,
     ) -> io::Result<(Self, String)> {
-        let congestion = namespace::stock_tcp();
+        let theirs = namespace::stock_tcp();
         ip("link set lo up")?;
-        let ports = server::start(PORTS)?;
+        let (ports, ours) = server::start(PORTS)?;
         let mut unshare = Command::new("unshare");
         // Its clients need no privileges; and pasta, which gives most of its own up, only looks into a process that has
         // no more than itself.
@@ -105,8 +105,12 @@ impl Host {
         };
         this.wait_until_reached()?;
         // Where the machine does not let a namespace choose.
-        let other = (congestion != "cubic").then(|| format!("over {congestion}"));
-        Ok((this, other.unwrap_or_default()))
+        let other = match (ours.as_str(), theirs.as_str()) {
+            ("cubic", "cubic") => String::new(),
+            ("cubic", theirs) => format!("the guest sends with {theirs}"),
+            (ours, _) => format!("over {ours}"),
+        };
+        Ok((this, other))
     }
 
     fn wait_until_reached(&mut self) -> io::Result<()> {
@@ -134,6 +138,7 @@ impl Host {
         if let Some(why) = self.tool.as_mut().and_then(Tool::gave_up) {
             return Err(io::Error::other(why));
         }
+        found.peak_mb = self.tool.as_ref().and_then(|tool| tool.process.peak_mb());
         let took = cpu_time(self).zip(before);
         let took = took.map(|(after, before)| (after - before).as_nanos() as f64);
         found.cpu_s_per_gb = took
@@ -194,6 +199,7 @@ pub(crate) const GUEST: &str = "guest";
 const PORTS: Ports = Ports {
     orders: 7001,
     pages: 7002,
+    downloads: 7003,
 };
 /// How long a tool may take until the guest reaches the host.
 const PATIENCE: Duration = Duration::from_secs(10);

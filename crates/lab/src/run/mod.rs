@@ -7,7 +7,7 @@
 //!   case.rs    what is done             designs.rs   who lies between       found.rs   what a reading says
 //!   host.rs    the host's side          server.rs    who answers there      peer.rs    questions and answers
 //!   guest.rs   the guest's side         client.rs    who asks there         bulk.rs    a stream of both
-//!   result.rs  what is shown
+//!   result.rs  what is shown            downloads.rs many streams at once
 //! ```
 //!
 //! All contestants of a case are set up side by side, each between two namespaces of its own, and idle but for the one
@@ -19,6 +19,7 @@ mod bulk;
 mod case;
 mod client;
 mod designs;
+mod downloads;
 mod found;
 mod guest;
 mod host;
@@ -35,7 +36,7 @@ use crate::harness::effort::Effort;
 use crate::harness::progress::Progress;
 use crate::harness::{compare, namespace, warmup, xcore};
 use crate::{Error, Record};
-use case::{CASES, Case};
+use case::{CASES, Case, Job};
 use designs::{CATALOG, Entry};
 use found::Found;
 use options::Choice;
@@ -169,6 +170,11 @@ impl Running {
 
     /// Finds how long a reading must be. It goes by what the case is about: its first measure.
     fn warm_up(&mut self, case: &Case, least: Duration) -> Result<(), Absent> {
+        // Downloads warm up in each reading, for a second.
+        if matches!(case.job, Job::Downloads { .. }) {
+            self.time = least;
+            return self.ask(case, least).map(drop);
+        }
         let first = result::measures(case.job)[0].of;
         let read = |time| Ok(first(&self.ask(case, time)?).unwrap_or(0.0));
         self.time = warmup::lengthen(least, read)?;

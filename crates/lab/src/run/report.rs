@@ -26,7 +26,8 @@ impl Experiment for Run {
         state of the host\u{2019}s sockets; `mbuma run` and `mbuma attach` do it with the stack of this project.\n\n\
         Here each of them joins the same two namespaces: in one are servers on the loopback, in the other their \
         clients. `up` is from the guest to the host, `down` the other way, by one TCP stream or by eight; `rr` is \
-        64 bytes there and back, alone and beside a stream; `conn` connects, asks, reads the answer and closes. \
+        64 bytes there and back, alone and beside a stream; `share` is downloads at once, \
+        read by one thread; `conn` connects, asks, reads the answer and closes. \
         `kernel` has no tool between but a veth pair, as one with privileges would make it, for reference."
     }
 
@@ -59,7 +60,7 @@ impl Experiment for Run {
     }
 
     fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([5, 140, 920])
+        pace.pick([5, 300, 1500])
     }
 
     fn about(&self, case: &str) -> String {
@@ -96,23 +97,64 @@ const CLAIMS: &[Claim] = &[
     },
     Claim {
         seed: OUR_TARGET,
+        says: "8, 64 and 512 downloads at once move at least 1.3 times as much.",
+        figure: "at least 1.3\u{d7} the better",
+        judge: |rows| more(rows, SHARES, 1.3),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "Each of them gets the same: Jain\u{2019}s index is at least 0.95.",
+        figure: "at least 0.95",
+        judge: |rows| own(rows, "Jain\u{2019}s index", "jain", 1.0, 0.95),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "None of them stands still for a second.",
+        figure: "1.0: all of them",
+        judge: |rows| own(rows, "part of the streams", "moving", 100.0, 1.0),
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "512 downloads take at most twice the memory that pasta takes.",
+        figure: "at least 0.5: pasta\u{2019}s peak to ours",
+        judge: |rows| {
+            let rows = rows.case("share512").measure("peak");
+            let of = [("512", rows.ratio("pasta", "mbuma")?)];
+            Finding::over("pasta\u{2019}s peak to ours", &of, 0.5)
+        },
+    },
+    Claim {
+        seed: OUR_TARGET,
         says: "The slowest of a hundred round trips takes no longer, alone and beside a stream.",
         figure: "at most the better\u{2019}s time: a ratio of 1.0",
         judge: slowest,
     },
 ];
 
+/// The cases of many downloads.
+const SHARES: [&str; 3] = ["share8", "share64", "share512"];
 /// The tools that others use.
 const OTHERS: [&str; 2] = ["pasta", "slirp4netns"];
 
 /// Ours to the best of those others that ran.
-fn more(rows: &Rows<'_>, cases: [&str; 2], target: f64) -> Option<Finding> {
+fn more<const N: usize>(rows: &Rows<'_>, cases: [&str; N], target: f64) -> Option<Finding> {
     let ratio = |case| {
         let rows = rows.case(case).only(|row| row.measure.is_none());
         least(OTHERS.map(|other| rows.ratio("mbuma", other)))
     };
-    let of: [_; 2] = [(cases[0], ratio(cases[0])?), (cases[1], ratio(cases[1])?)];
+    let of = cases.map(|case| Some((case, ratio(case)?)));
+    let of: Vec<_> = of.into_iter().collect::<Option<_>>()?;
     Finding::over("ours to the better one\u{2019}s", &of, target)
+}
+
+/// A figure of ours in each case of many downloads, against `whole`.
+fn own(rows: &Rows<'_>, what: &str, measure: &str, whole: f64, target: f64) -> Option<Finding> {
+    let figure = |case| {
+        let figure = rows.case(case).design("mbuma").measure(measure).median()?;
+        Some((case, figure / whole))
+    };
+    let of: Vec<_> = SHARES.into_iter().map(figure).collect::<Option<_>>()?;
+    Finding::over(what, &of, target)
 }
 
 /// Less is better: the best one's time to ours.

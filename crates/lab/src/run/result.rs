@@ -80,6 +80,12 @@ pub(super) fn measures(job: Job) -> Vec<Measure> {
             measure(Some("p99"), "us", |found| found.p99_us),
             measure(Some("stream"), "Gbit/s", |found| found.gbps),
         ],
+        Job::Downloads { .. } => vec![
+            measure(None, "Gbit/s", |found| found.gbps),
+            measure(Some("jain"), "Jain's index", |found| found.jain),
+            measure(Some("moving"), "% of streams", |found| found.moving_percent),
+            measure(Some("peak"), "MB", |found| found.peak_mb),
+        ],
         Job::Connects { .. } => vec![measure(None, "connections/s", |found| found.per_s)],
     }
 }
@@ -105,6 +111,9 @@ pub(super) fn show(case: &Case, mtu: u16, records: &[Record]) -> String {
             None => unit.to_owned(),
             Some("stream") => format!("{unit} of the stream"),
             Some("cpu") => format!("{unit} of the tool"),
+            Some("jain") => format!("{unit}, 1 if all are alike"),
+            Some("moving") => format!("{unit} that moved in every second"),
+            Some("peak") => format!("{unit} of memory that the tool had at most"),
             Some(part) => format!("{part} in {unit}"),
         };
         format!("{}, {what}: {case}, MTU {mtu}", case.name)

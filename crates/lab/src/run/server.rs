@@ -1,11 +1,13 @@
-//! The servers on the host's loopback: one that sends, receives or echoes, as its client says, and one that gives pages.
+//! The servers on the host's loopback: one that sends, receives or echoes, as its client says, one that gives pages, and
+//! one that sends to many clients at once.
 //!
-//! Called by: `host.rs`. Calls: `bulk.rs`. They are threads that wait in calls, and end with their process.
+//! Called by: `host.rs`. Calls: `bulk.rs`, `downloads.rs`. They are threads that wait in calls, and end with their process.
 //!
 //! What a client of the first says is [`Order`]: one byte for what, and when is counted. A stream that came up is
 //! answered with how many bytes came.
 
 use super::bulk::{self, Got, Span};
+use super::downloads;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
@@ -18,6 +20,8 @@ pub(crate) struct Ports {
     pub(crate) orders: u16,
     /// The one with pages.
     pub(crate) pages: u16,
+    /// The one that sends to whoever connects.
+    pub(crate) downloads: u16,
 }
 
 /// What a connection is for.
@@ -31,25 +35,35 @@ pub(crate) enum Order {
     Echo,
 }
 
-/// Starts both, at every address there is; `ports` of 0 are any that are free.
-pub(crate) fn start(ports: Ports) -> io::Result<Ports> {
+/// Starts them, at every address there is; `ports` of 0 are any that are free. Gives the congestion control that they
+/// send with.
+pub(crate) fn start(ports: Ports) -> io::Result<(Ports, String)> {
     let orders = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.orders))?;
     let pages = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.pages))?;
+    let downloads = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.downloads))?;
+    for listener in [&orders, &pages, &downloads] {
+        // A namespace may not choose it for all its sockets on every machine. One that is not there stays unchosen.
+        let _ = rustix::net::sockopt::set_tcp_congestion(listener, "cubic");
+    }
     let ports = Ports {
         orders: orders.local_addr()?.port(),
         pages: pages.local_addr()?.port(),
+        downloads: downloads.local_addr()?.port(),
     };
     for _ in 0..PAGE_THREADS {
         let pages = pages.try_clone()?;
         thread::spawn(move || for_each(&pages, |stream| drop(page(stream))));
     }
+    let congestion = rustix::net::sockopt::tcp_congestion(&downloads)?;
+    // Without it its clients fail, and say so.
+    thread::spawn(move || drop(downloads::serve(&downloads)));
     thread::spawn(move || {
         for_each(&orders, |stream| {
             // A client that fails says so itself.
             thread::spawn(move || drop(obey(&stream)));
         });
     });
-    Ok(ports)
+    Ok((ports, congestion))
 }
 
 fn for_each(listener: &TcpListener, mut serve: impl FnMut(TcpStream)) {

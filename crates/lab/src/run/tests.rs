@@ -18,10 +18,11 @@ fn on_loopback() -> Servers {
     let any = Ports {
         orders: 0,
         pages: 0,
+        downloads: 0,
     };
     Servers {
         addr: Ipv4Addr::LOCALHOST,
-        ports: server::start(any).expect("two ports"),
+        ports: server::start(any).expect("three ports").0,
     }
 }
 
@@ -43,7 +44,7 @@ fn every_case_finds_what_it_is_about() {
             let mut found = found.unwrap_or_else(|why| panic!("{}: {why}", case.name));
             assert_eq!(found.failed, 0, "{}", case.name);
             // Only a tool has any.
-            found.cpu_s_per_gb = Some(1.0);
+            (found.cpu_s_per_gb, found.peak_mb) = (Some(1.0), Some(1.0));
             let alone = matches!(case.job, Job::RoundTrips { beside: None });
             let measures = measures(case.job);
             let due = measures
@@ -91,6 +92,7 @@ fn a_server_that_says_something_else_is_a_failure() {
             ports: Ports {
                 orders: port,
                 pages: port,
+                downloads: port,
             },
         };
         let job = Job::Connects { clients: 2 };

@@ -56,12 +56,18 @@ fn every_case_passes_through_the_tool() {
         .lines()
         .map(|line| serde_json::from_str(line).expect(line))
         .collect();
-    // A figure of streams and what it took, three of round trips or two, one of connections.
+    // A figure of streams and what it took, three of round trips or two, four of many
+    // downloads, one of connections.
     let count = |case: &str| lines.iter().filter(|line| line["case"] == case).count();
     let cases = [
-        "up1", "up8", "down1", "down8", "rr", "rr-up", "rr-down", "conn1", "conn16",
+        "up1", "up8", "down1", "down8", "rr", "rr-up", "rr-down", "share8", "share64", "share512",
+        "conn1", "conn16",
     ];
-    assert_eq!(cases.map(count), [2, 2, 2, 2, 2, 3, 3, 1, 1], "{text}");
+    assert_eq!(
+        cases.map(count),
+        [2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 1, 1],
+        "{text}"
+    );
     assert!(
         lines.iter().all(|line| line["median"].is_number()),
         "{text}"

@@ -35,7 +35,8 @@ pub struct Config {
     pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
-    /// Fragmented datagrams in reassembly at most, and fragments of one. Default 256 and 64.
+    /// Fragmented datagrams in reassembly at most, and runs of fragments without a gap in one of them. Default 256 and
+    /// 64.
     pub reass_max: (usize, usize),
     /// How long an incomplete datagram is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s.
     pub reass_timeout: Duration,

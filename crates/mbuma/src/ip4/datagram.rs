@@ -1,9 +1,18 @@
-//! One datagram of which parts are there: its pieces, where it ends, and how it becomes whole.
+//! One datagram of which parts are there: its runs, where it ends, and how it becomes whole.
+//!
+//! A run is the fragments that follow each other without a gap, in one chain. A fragment that follows a run is appended
+//! to it, so that fragments in order cost the same however many they are: at an MTU of 576 a datagram has up to 119, at
+//! 68 up to 1,366. The number of runs is bounded, which bounds the time that a fragment out of order takes.
+//!
+//! ```text
+//!   0          1480        2960                       total
+//!   | run 0: fragments 0, 1 |      gap      | run 1   |<- known from the fragment without MF
+//! ```
 //!
 //! Called by: [`reassemble`](super::reassemble), under its lock but for [`Datagram::rebuild`] and
 //! [`Datagram::quote`]. Calls: nothing.
 //!
-//! Invariants: the pieces are sorted and don't overlap; `have` is the sum of their lengths; no piece
+//! Invariants: the runs are sorted, and there is a gap between any two; `have` is the sum of their lengths; no run
 //! reaches past `total` once that is known. So the datagram is whole when the two are equal.
 //! Locks: none. Sources: RFC 791 section 3.2, RFC 815, RFC 3168 section 5.3, RFC 5722.
 
@@ -17,25 +26,29 @@ use crate::icmp;
 /// What is there of one datagram.
 #[derive(Debug, Default)]
 pub(super) struct Datagram {
-    /// Sorted, without overlap.
-    pieces: Vec<Piece>,
-    /// Bytes of payload in the whole, once the last piece is there.
+    /// Sorted, with gaps between them.
+    runs: Vec<Run>,
+    /// Fragments in all of them.
+    fragments: usize,
+    /// Memory that they keep from being reused.
+    pinned: usize,
+    /// Bytes of payload in the whole, once the last fragment is there.
     total: Option<usize>,
     /// Bytes of payload that are there.
     have: usize,
-    /// The header of the piece at offset 0.
+    /// The header of the fragment at offset 0.
     first: Option<FirstHeader>,
     /// The ECN codepoints seen, a bit each.
     ecn_seen: u8,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct Run {
     start: usize,
     data: Chain,
 }
 
-impl Piece {
+impl Run {
     fn end(&self) -> usize {
         self.start + self.data.len()
     }
@@ -66,20 +79,24 @@ impl Datagram {
         pool: &MbufPool,
         mut packet: Packet,
         facts: &Facts,
-        fragments_max: usize,
+        runs_max: usize,
     ) -> Added {
         let start = usize::from(facts.frag_offset);
         let end = start + (facts.total_len - facts.header_len);
-        let at = self.pieces.partition_point(|p| p.start < start);
-        let next = self.pieces.get(at);
-        if next.is_some_and(|p| p.start == start && p.end() == end) {
+        let at = self.runs.partition_point(|run| run.start <= start);
+        let before = at.checked_sub(1).and_then(|i| self.runs.get(i));
+        let behind = self.runs.get(at);
+        // All of it is there already: the first copy counts, as in Linux.
+        if before.is_some_and(|run| run.end() >= end) {
             return Added::Refused(DropReason::FragmentDuplicate);
         }
-        let before = at.checked_sub(1).and_then(|i| self.pieces.get(i));
-        if next.is_some_and(|p| p.start < end) || before.is_some_and(|p| p.end() > start) {
+        if before.is_some_and(|run| run.end() > start) || behind.is_some_and(|run| run.start < end)
+        {
             return Added::Spoilt(DropReason::FragmentOverlap);
         }
-        if self.pieces.len() >= fragments_max {
+        let follows = before.is_some_and(|run| run.end() == start);
+        let precedes = behind.is_some_and(|run| run.start == end);
+        if !follows && !precedes && self.runs.len() >= runs_max {
             return Added::Spoilt(DropReason::FragmentLimit);
         }
         if !self.agrees_on_end(end, facts.mf) {
@@ -89,17 +106,36 @@ impl Datagram {
             self.first = Some(FirstHeader::new(&packet, facts));
         }
         self.ecn_seen |= 1 << (facts.tos & 0b11);
+        self.fragments += 1;
+        self.have += end - start;
         packet.trim_front(facts.header_len);
-        let mut data = Chain::new();
-        data.append_compact(pool, packet.into_chain());
-        self.have += data.len();
-        self.pieces.insert(at, Piece { start, data });
+        let mut run = match follows {
+            true => self.take_run(at - 1),
+            false => Run {
+                start,
+                data: Chain::new(),
+            },
+        };
+        run.data.append_compact(pool, packet.into_chain());
+        let at = at - usize::from(follows);
+        if precedes {
+            run.data.append(self.take_run(at).data);
+        }
+        self.pinned += run.data.pinned();
+        self.runs.insert(at, run);
         Added::Waits
     }
 
-    /// Whether a piece up to `end` fits to where the datagram ends; remembers it if this is the last.
+    /// Takes a run out, which is there.
+    fn take_run(&mut self, at: usize) -> Run {
+        let run = self.runs.remove(at);
+        self.pinned -= run.data.pinned();
+        run
+    }
+
+    /// Whether a fragment up to `end` fits to where the datagram ends; remembers it if this is the last.
     fn agrees_on_end(&mut self, end: usize, more: bool) -> bool {
-        let furthest = self.pieces.last().map_or(0, Piece::end);
+        let furthest = self.runs.last().map_or(0, Run::end);
         match (more, self.total) {
             (true, Some(total)) => end < total,
             (true, None) => true,
@@ -117,18 +153,18 @@ impl Datagram {
 
     /// Fragments that are there.
     pub(super) fn fragments(&self) -> usize {
-        self.pieces.len()
+        self.fragments
     }
 
-    /// Memory that the pieces keep from being reused.
+    /// Memory that they keep from being reused.
     pub(super) fn pinned(&self) -> usize {
-        self.pieces.iter().map(|p| p.data.pinned()).sum()
+        self.pinned
     }
 
     /// The first fragment as far as an error message quotes it.
     pub(super) fn quote(&mut self, pool: &MbufPool) -> Option<Packet> {
         let first = self.first?;
-        let data = &mut self.pieces.first_mut()?.data;
+        let data = &mut self.runs.first_mut()?.data;
         let len = data.len().min(icmp::output::QUOTE_MAX);
         let mut packet = Packet::before_chain(pool, data.share(0, len).ok()?).ok()?;
         let header = first.bytes.get(..first.facts.header_len)?;
@@ -149,20 +185,20 @@ impl Datagram {
         }
     }
 
-    /// Makes one packet of the pieces, moving their mbufs, and tells what its header says.
+    /// Makes one packet of the only run, moving their mbufs, and tells what its header says.
     pub(super) fn rebuild(mut self, pool: &MbufPool) -> Result<(Packet, Facts), DropReason> {
         let no_bufs = |_: NoBufs| DropReason::NoBufs;
         let first = self.first.ok_or(DropReason::FragmentBad)?;
         let ecn = self.ecn(first.facts.tos).ok_or(DropReason::FragmentBad)?;
         let tos = first.facts.tos & !0b11 | ecn;
         let payload_len = self.total.unwrap_or(0);
-        // The piece at 0 may have more options than the others, for which the limit was checked.
+        // The fragment at 0 may have more options than the others, for which the limit was checked.
         let total_len = first.facts.header_len + payload_len;
         if total_len > usize::from(u16::MAX) {
             return Err(DropReason::FragmentBad);
         }
         let mut data = Chain::new();
-        self.pieces.drain(..).for_each(|p| data.append(p.data));
+        self.runs.drain(..).for_each(|run| data.append(run.data));
         // Its header goes to where the first fragment's was, unless somebody shares that cluster:
         // contiguous with the header behind it, which then needs no pullup.
         let mut packet = Packet::from_chain(pool, data).map_err(no_bufs)?;

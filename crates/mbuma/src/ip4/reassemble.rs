@@ -2,21 +2,19 @@
 //!
 //! Called by: [`input`](super::input), the stack's timers. Calls: icmp/output when time is up.
 //!
-//! A datagram keeps its pieces sorted. Since two pieces never overlap, it is whole when the last
-//! piece is there and the lengths add up:
-//!
-//! ```text
-//!   0         1480       2960                  total
-//!   | piece 0 | piece 1  |      missing        | <- known from the piece without MF
-//! ```
-//!
-//! A piece that comes twice is dropped. One that overlaps another is an attack or damage, and takes
+//! A fragment whose bytes are all there is dropped. One that overlaps others in part is an attack or damage, and takes
 //! its whole datagram along (RFC 5722 for IPv6; RFC 791 would let either copy win, which is what the
 //! attacks of RFC 1858 and RFC 3128 live on). Fragments are received packets like others: each
 //! is counted delivered when its datagram is whole, dropped when that is given up.
 //!
-//! Limits: datagrams, fragments of one, and memory pinned by all; what is over them costs the oldest
-//! datagram. Small pieces are copied together, so that 8 bytes don't pin a cluster.
+//! | limit | over it |
+//! |---|---|
+//! | datagrams | the oldest datagram goes |
+//! | memory pinned by all, [`PINNED_MAX`] | the oldest datagrams go |
+//! | runs of one datagram: fragments without a gap between them | this datagram goes |
+//!
+//! The number of fragments has no limit of its own: small ones are copied together, so that 8 bytes don't pin a cluster,
+//! and one that follows a run takes the same time however long that is.
 //!
 //! Invariants: `order` names every datagram once, oldest first; `pinned` is the sum over all.
 //! Locks: `table` (REASS), released before anything is sent or handed on.
@@ -48,7 +46,7 @@ const PINNED_MAX: usize = 32 << 20;
 pub(super) struct Reassembly {
     table: Mutex<Table>,
     datagrams_max: usize,
-    fragments_max: usize,
+    runs_max: usize,
     timeout: Duration,
 }
 
@@ -76,11 +74,11 @@ impl Reassembly {
             order: VecDeque::new(),
             pinned: 0,
         };
-        let (datagrams_max, fragments_max) = config.reass_max;
+        let (datagrams_max, runs_max) = config.reass_max;
         Self {
             table: Mutex::new(&TABLE, table),
             datagrams_max,
-            fragments_max,
+            runs_max,
             timeout: config.reass_timeout,
         }
     }
@@ -111,7 +109,7 @@ impl Reassembly {
                 batch.kick(SHARED_TIMERS_CPU); // it had nothing to wait for
             }
             self.open(&mut table, key, batch.now, &mut gone);
-            let added = table.insert(&batch.stack.pool, key, packet, facts, self.fragments_max);
+            let added = table.insert(&batch.stack.pool, key, packet, facts, self.runs_max);
             table.keep_below(PINNED_MAX, &mut gone);
             added
         };
@@ -208,13 +206,13 @@ impl Table {
         key: Key,
         packet: Packet,
         facts: &Facts,
-        fragments_max: usize,
+        runs_max: usize,
     ) -> (Added, Option<Datagram>) {
         let Some(datagram) = self.datagrams.get_mut(&key) else {
             return (Added::Refused(DropReason::FragmentLimit), None);
         };
         let before = datagram.pinned();
-        let added = datagram.add(pool, packet, facts, fragments_max);
+        let added = datagram.add(pool, packet, facts, runs_max);
         self.pinned = self.pinned - before + datagram.pinned();
         match added {
             Added::Waits if datagram.is_whole() => match self.remove(key) {
@@ -238,7 +236,7 @@ fn drop_all(batch: &Batch<'_>, datagrams: impl IntoIterator<Item = Datagram>, re
     }
 }
 
-/// Makes one packet of the pieces, moving their mbufs.
+/// Makes one packet of a datagram that is whole, moving its mbufs.
 fn assemble(
     batch: &Batch<'_>,
     datagram: Datagram,

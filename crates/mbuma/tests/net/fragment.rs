@@ -133,8 +133,8 @@ fn large_ping() {
 /// Breaks if overlapping fragments are put together one way or the other: the whole datagram goes.
 #[test]
 fn overlap_spoils_the_datagram() {
-    // Ends inside the first, begins inside, covers it, and one byte range that differs in length.
-    for (start, len) in [(0, 800), (496, 512), (0, 1480 + 8), (8, 8)] {
+    // Begins inside of the first, begins one unit before its end, covers it.
+    for (start, len) in [(496, 512), (992, 16), (0, 1480 + 8)] {
         let lab = Lab::plain();
         let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
         let (whole, _) = datagram(3000);
@@ -240,14 +240,116 @@ fn limits() {
         .iter()
         .for_each(|f| lab.give(f));
     assert_eq!(socket.recv().unwrap().payload.to_vec(), data);
-    // One more piece than a datagram may have takes all of them along.
+    // One more gap than a datagram may have takes all of it along.
     let before = lab.dropped(DropReason::FragmentLimit);
-    fragments(&whole, 400, 101)
+    fragments(&whole, 200, 101)
         .iter()
+        .step_by(2)
         .take(4)
         .for_each(|f| lab.give(f));
     assert_eq!(lab.dropped(DropReason::FragmentLimit) - before, 4);
     drop(socket);
+    lab.done();
+}
+
+/// Breaks if a datagram is given up because it has many fragments: 65,507 bytes are 119 at an MTU of 576, and 1,366 at
+/// 68. In order, in reverse, and every other one first as far as gaps are allowed.
+#[test]
+fn as_many_fragments_as_a_small_link_makes() {
+    for each in [552, 48, 8] {
+        for order in ["forward", "backward", "pairs"] {
+            let lab = Lab::plain();
+            let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+            let (whole, data) = datagram(65_507);
+            let mut all = fragments(&whole, each, 9);
+            match order {
+                "backward" => all.reverse(),
+                "pairs" => all.chunks_mut(2).for_each(<[_]>::reverse),
+                _ => {}
+            }
+            all.iter().for_each(|f| lab.give(f));
+            let got = socket.recv().unwrap_or_else(|| panic!("{each} {order}"));
+            assert_eq!(got.payload.to_vec(), data, "{each} {order}");
+            drop((got, socket));
+            lab.done();
+        }
+    }
+}
+
+/// Breaks if a fragment whose bytes are all there spoils its datagram, or replaces what came first.
+#[test]
+fn what_came_first_stays() {
+    for (start, len) in [(0, 800), (8, 8), (1000, 1000), (1504, 8), (0, 2000)] {
+        let lab = Lab::plain();
+        let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+        let (whole, data) = datagram(3000);
+        let all = fragments(&whole, 1000, 9);
+        all[..2].iter().for_each(|f| lab.give(f));
+        let fields = Ipv4Fields {
+            id: 9,
+            frag_offset: start,
+            mf: true,
+            ..from_peer(US, IpProto::UDP)
+        };
+        lab.give(&ip_frame(&fields, &vec![0xee; len]));
+        assert_eq!(
+            lab.dropped(DropReason::FragmentDuplicate),
+            1,
+            "{start}+{len}"
+        );
+        all[2..].iter().for_each(|f| lab.give(f));
+        assert_eq!(socket.recv().expect("whole").payload.to_vec(), data);
+        drop(socket);
+        lab.done();
+    }
+}
+
+/// Breaks if a datagram grows past 64 KiB by the options of its first fragment: the others have none, so that each of
+/// them is good by itself ("ping of death").
+#[test]
+fn options_of_the_first_fragment_count() {
+    let lab = Lab::plain();
+    let options = [1; 40];
+    let payload = vec![0x5a; 65_535 - 20];
+    let pieces: Vec<_> = payload.chunks(1456).collect();
+    assert_eq!(pieces.len(), 45);
+    for (i, piece) in pieces.iter().enumerate() {
+        let fields = Ipv4Fields {
+            id: 9,
+            frag_offset: (i * 1456) as u16,
+            mf: i + 1 < pieces.len(),
+            options: if i == 0 { &options } else { &[] },
+            ..from_peer(US, IpProto::UDP)
+        };
+        lab.give(&ip_frame(&fields, piece));
+    }
+    assert_eq!(lab.dropped(DropReason::FragmentBad), pieces.len() as u64);
+    lab.done();
+}
+
+/// Breaks if fragments whose datagrams never become whole take memory without limit: each pins a cluster, and 32 MiB is
+/// the bound, whatever the number of datagrams is.
+#[test]
+fn memory_of_all_fragments_is_bounded() {
+    let lab = Lab::new(Setup {
+        tune: |c| c.reass_max = (100_000, 64),
+        ..Setup::default()
+    });
+    let before = lab.dropped(DropReason::FragmentLimit);
+    for i in 0..40_000_u32 {
+        let fields = Ipv4Fields {
+            id: i as u16,
+            mf: true,
+            dst: US,
+            ..from_peer(US, IpProto::UDP)
+        };
+        lab.give(&ip_frame(&fields, &[0; 1480]));
+    }
+    let held = 40_000 - (lab.dropped(DropReason::FragmentLimit) - before);
+    assert!(held * 2048 <= 32 << 20, "{held} fragments are held");
+    assert!(held * 2048 > 24 << 20, "{held}: memory is there for more");
+    lab.advance(Duration::from_secs(31));
+    lab.frames();
     lab.done();
 }
 

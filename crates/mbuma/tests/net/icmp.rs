@@ -178,6 +178,37 @@ fn errors_are_not_sent_about() {
     lab.done();
 }
 
+/// Breaks if two routers can answer each other's errors for ever: an ICMP error whose hops are used up here is dropped in
+/// silence (RFC 1122 3.2.2), where a ping is answered.
+#[test]
+fn no_error_is_sent_about_an_error() {
+    let lab = Lab::gateway();
+    let fields = Ipv4Fields {
+        ttl: 1,
+        ..from_peer(FOREIGN, IpProto::ICMP)
+    };
+    let quote = ip(
+        &from_peer(US, IpProto::UDP),
+        &udp(at(PEER, 1), at(US, 9), b""),
+    );
+    let errors = [
+        IcmpMessage::DestUnreachable(Unreachable::PortUnreachable),
+        IcmpMessage::TimeExceeded(TimeExceeded::Transit),
+    ];
+    for error in errors {
+        lab.give(&ip_frame(&fields, &icmp(error, &quote)));
+        assert!(lab.frames().is_empty(), "{error:?}");
+    }
+    // One too short to say what it is may be an error.
+    lab.give(&ip_frame(&fields, &[3, 3]));
+    assert!(lab.frames().is_empty());
+    let ping = icmp(IcmpMessage::EchoRequest { id: 1, seq: 1 }, b"");
+    lab.give(&ip_frame(&fields, &ping));
+    let (message, _) = parse_icmp(&lab.frame());
+    assert_eq!(message, IcmpMessage::TimeExceeded(TimeExceeded::Transit));
+    lab.done();
+}
+
 /// Breaks if a flood of bad packets becomes a flood of errors, or if errors stop for good after one.
 #[test]
 fn errors_are_limited() {

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::common::net::*;
 use mbuma::{IfAddr, IfIndex, RouteError, RouteKind};
+use wire::{IpProto, Ipv4Fields};
 
 fn net4(addr: [u8; 4], prefix_len: u8) -> IfAddr {
     IfAddr {
@@ -44,6 +45,32 @@ fn the_most_precise_route() {
     assert!(sent() && parse(&lab.frame()).ether.dst == PEER_MAC);
     drop(socket);
     lab.done();
+}
+
+/// Breaks if a route to a single host makes that host's address our own: its packets would be dropped as forged, and
+/// those for it taken in.
+#[test]
+fn a_route_to_a_host_leaves_its_address_to_it() {
+    for kind in [|iface| RouteKind::Gateway(iface, PEER), RouteKind::Link] {
+        let lab = Lab::plain();
+        let one = net4(FOREIGN.octets(), 32);
+        lab.stack.add_route(one, kind(lab.iface)).unwrap();
+        let socket = lab.stack.udp_bind(at(Ipv4Addr::UNSPECIFIED, 7)).unwrap();
+        let give = |src, dst| {
+            let fields = Ipv4Fields {
+                src,
+                ..from_peer(dst, IpProto::UDP)
+            };
+            lab.give(&ip_frame(&fields, &udp(at(src, 9), at(dst, 7), b"x")));
+            socket.recv().map(|got| got.src)
+        };
+        assert_eq!(give(FOREIGN, US), Some(at(FOREIGN, 9)));
+        assert_eq!(give(PEER, FOREIGN), None);
+        assert!(lab.stack.udp_bind(at(FOREIGN, 8)).is_err());
+        lab.frames();
+        drop(socket);
+        lab.done();
+    }
 }
 
 /// Breaks if the list hides a route, or shows what is not there.

@@ -162,3 +162,43 @@ fn no_window_update_follows_the_handshake() {
     b.seen();
     b.finish();
 }
+
+#[test]
+fn a_tiny_mss_is_not_believed() {
+    // RFC 9293 3.7.1 has no smallest MSS; 64 is ours, as Linux has 48 and more. Breaks when a peer that offers 0 makes the
+    // stack divide by it, or send without end segments of nothing; or one that offers 1 makes it send a packet a byte.
+    for mss in [0, 1, 63] {
+        for is_active in [false, true] {
+            let mut b = Bench::new();
+            let options = with_mss(mss);
+            let (mut hand, stream, listener) = if is_active {
+                let (hand, stream) = b.active_with(65_000, options);
+                (hand, stream, None)
+            } else {
+                let listener = listen(&b);
+                let hand = b.dial(5000, options);
+                let stream = listener.accept().expect("established");
+                (hand, stream, Some(listener))
+            };
+            b.seen();
+            assert_eq!(stream.info().mss, 64, "{mss}, active: {is_active}");
+            let data = bytes(1000);
+            stream.send(&data).expect("room");
+            let mut got = Vec::new();
+            for _ in 0..100 {
+                b.run(ms(0));
+                for segment in b.seen() {
+                    assert!((1..=64).contains(&segment.data.len()));
+                    got.extend_from_slice(&segment.data);
+                    let ack = hand.ack(&segment);
+                    b.say(&ack);
+                }
+            }
+            assert_eq!(got, data);
+            stream.abort();
+            drop((stream, listener));
+            b.run(ms(1));
+            b.finish();
+        }
+    }
+}

@@ -99,6 +99,7 @@ drop_reasons! {
     TcpBadChecksum => "tcp_bad_checksum",
     TcpNoConnection => "tcp_no_connection",
     TcpListenOverflow => "tcp_listen_overflow",
+    TcpNoRouteBack => "tcp_no_route_back",
     TcpBadListenSegment => "tcp_bad_listen_segment",
     TcpOutOfWindow => "tcp_out_of_window",
     TcpBadAck => "tcp_bad_ack",

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::Time;
+use kern::CalloutId;
 use mbuf::Chain;
 use mbuma::Unreach;
 use mbuma::socket::{Echo, EchoSocket};
@@ -53,7 +53,7 @@ enum Outside {
 /// A ping under way.
 struct Pending {
     echo: Echo,
-    sent: Time,
+    timer: CalloutId,
 }
 
 impl Pings {
@@ -109,9 +109,17 @@ impl Pings {
     fn remember(&mut self, shared: &mut Shared, echo: Echo) {
         let seq = self.seq_next;
         self.seq_next = seq.wrapping_add(1);
-        let sent = shared.now();
-        self.pending.insert(seq, Pending { echo, sent });
-        shared.after(PATIENCE, Token::nth(Kind::Ping, u32::from(seq)));
+        let timer = shared.after(PATIENCE, Token::nth(Kind::Ping, u32::from(seq)));
+        // A number comes round only after 65,536 pings, and fewer wait.
+        let before = self.pending.insert(seq, Pending { echo, timer });
+        debug_assert!(before.is_none(), "{seq}");
+    }
+
+    /// Forgets a ping, and its timer.
+    fn take(&mut self, shared: &mut Shared, seq: u16) -> Option<Echo> {
+        let Pending { echo, timer } = self.pending.remove(&seq)?;
+        shared.timers.cancel(timer);
+        Some(echo)
     }
 
     fn refuse(&self, shared: &mut Shared, echo: &Echo, kind: Unreach) {
@@ -142,9 +150,9 @@ impl Pings {
 
     fn answer(&mut self, shared: &mut Shared, from: Ipv4Addr, seq: u16, payload: Chain) {
         let asked = self.pending.get(&seq).is_some_and(|p| p.echo.dst == from);
-        if let Some(pending) = self.pending.remove(&seq).filter(|_| asked) {
+        if let Some(echo) = self.take(shared, seq).filter(|_| asked) {
             shared.counters.pings_answered += 1;
-            self.socket.reply(&pending.echo, payload);
+            self.socket.reply(&echo, payload);
         }
     }
 
@@ -155,9 +163,9 @@ impl Pings {
             };
             match host.take_error() {
                 Ok(Some((seq, error))) => {
-                    let pending = self.pending.remove(&seq);
-                    if let (Some(pending), Some(kind)) = (pending, kind(&error)) {
-                        self.refuse(shared, &pending.echo, kind);
+                    let echo = self.take(shared, seq);
+                    if let Some((echo, kind)) = echo.zip(kind(&error)) {
+                        self.refuse(shared, &echo, kind);
                     }
                 }
                 Ok(None) => {}
@@ -167,17 +175,8 @@ impl Pings {
     }
 
     /// A ping has waited long enough: silence is what its sender gets.
-    pub(super) fn timer(&mut self, shared: &Shared, token: Token) {
-        let Ok(seq) = u16::try_from(token.index()) else {
-            return;
-        };
-        let now = shared.now();
-        // The number may have come round and be another ping's, whose own timer is to come.
-        let old = self
-            .pending
-            .get(&seq)
-            .is_some_and(|p| p.sent + PATIENCE <= now);
-        if old {
+    pub(super) fn timer(&mut self, token: Token) {
+        if let Ok(seq) = u16::try_from(token.index()) {
             self.pending.remove(&seq);
         }
     }

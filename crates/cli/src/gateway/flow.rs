@@ -7,7 +7,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use kern::Time;
+use kern::{CalloutId, Time};
 use mbuf::{Chain, MbufPool};
 use mbuma::socket::Datagram;
 
@@ -34,8 +34,8 @@ pub(super) struct Flow {
     pub(super) ends: Ends,
     pub(super) outlet: Outlet,
     pub(super) last_used: Time,
-    /// When its timer comes; an entry that comes at another time is of no meaning.
-    pub(super) timer_at: Time,
+    /// Its timer, and when that comes.
+    pub(super) timer: Option<(Time, CalloutId)>,
     /// What was sent last, until an answer comes: an error would be about it.
     pub(super) unanswered: Option<Datagram>,
 }
@@ -57,13 +57,16 @@ impl Flow {
             ends,
             outlet,
             last_used: now,
-            timer_at: Time::MAX,
+            timer: None,
             unanswered: None,
         }
     }
 
-    /// Keeps a datagram that was sent, or its head, for an error to be about.
+    /// Keeps a datagram that was sent, or its head, for an error to be about. A published port's socket hears of none.
     pub(super) fn remember(&mut self, pool: &MbufPool, mut datagram: Datagram) {
+        if self.outlet.client().is_some() {
+            return;
+        }
         if datagram.payload.pinned() > KEPT_WHOLE_MAX {
             let mut head = [0; QUOTED_MAX];
             let len = datagram.payload.len().min(QUOTED_MAX);
@@ -87,8 +90,7 @@ impl Flow {
     }
 
     /// An answer came.
-    pub(super) fn answered(&mut self, now: Time) {
-        self.last_used = now;
+    pub(super) fn answered(&mut self) {
         self.unanswered = None;
         if let Outlet::Resolver(question) = &mut self.outlet {
             question.asked = None;
@@ -97,6 +99,14 @@ impl Flow {
 }
 
 impl Outlet {
+    /// The published port, and which of its clients it leads to.
+    pub(super) fn client(&self) -> Option<(usize, SocketAddr)> {
+        match self {
+            Outlet::Inlet { index, client } => Some((*index, *client)),
+            Outlet::Own(_) | Outlet::Resolver(_) => None,
+        }
+    }
+
     /// The flow's own socket.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {

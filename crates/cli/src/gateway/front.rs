@@ -73,7 +73,7 @@ impl Front {
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
         match token.kind() {
             Some(Kind::Flow) => self.flows.timer(shared, token),
-            Some(Kind::Ping) => self.pings.timer(shared, token),
+            Some(Kind::Ping) => self.pings.timer(token),
             Some(Kind::Reader) => self.page.timer(shared, token),
             Some(Kind::Asker) => self.control.timer(token),
             Some(Kind::Listener) => self.wake_listener(token),

@@ -31,6 +31,7 @@ mod crew;
 mod echo;
 mod figures;
 mod flow;
+mod flow_table;
 mod front;
 mod heat;
 mod host;

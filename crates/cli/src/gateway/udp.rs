@@ -8,35 +8,32 @@
 //! Answers come from the address that was asked, whatever stands behind it. A refusal (ICMP port
 //! unreachable, which a connected socket reports) goes to the guest about the datagram that caused
 //! it. Flows end when they were idle for a while, soon after its answer for a question to a name
-//! server; when there are too many, the one that was idle longest makes room.
+//! server; when there are too many of a kind, one of these makes room ([`FlowTable`]).
 //!
-//! Called by: the loop. Calls: policy, resolvers, [`UdpSocket`], sys::socket.
-//! Invariants: a flow is found by its ends, and, if it came through a published port, by its client.
+//! Called by: the loop. Calls: policy, resolvers, flow_table, [`UdpSocket`], sys::socket.
+//! Invariants: a flow's timer ends with it.
 //! Locks: none. Sources: RFC 4787 (mapping by address and port), RFC 5452 (a fresh port a question).
 
-use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use kern::Time;
 use mbuf::Chain;
 use mbuma::socket::Datagram;
 use mbuma::{UdpSocket, Unreach};
 
 use super::flow::{Ends, Flow, Outlet};
+use super::flow_table::FlowTable;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
 use super::ready::Wake;
 use super::shared::Shared;
-use super::table::{Kind, Table, Token};
+use super::table::{Kind, Token};
 use crate::args::Publish;
 use crate::errors::Error;
 use crate::sys::socket;
 
-/// Flows at most.
-const FLOWS_MAX: usize = 4096;
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
 const TURN_MAX: usize = 64;
 /// Ports that are tried for a client whose own cannot be shown.
@@ -49,9 +46,7 @@ pub(super) struct Flows {
     socket: UdpSocket,
     wake: Arc<Wake>,
     inlets: Vec<Inlet>,
-    table: Table<Flow>,
-    by_ends: HashMap<Ends, Token>,
-    by_client: HashMap<(usize, SocketAddr), Token>,
+    table: FlowTable,
 }
 
 /// A published port.
@@ -69,9 +64,7 @@ impl Flows {
             socket,
             wake,
             inlets: Vec::new(),
-            table: Table::new(Kind::Flow),
-            by_ends: HashMap::new(),
-            by_client: HashMap::new(),
+            table: FlowTable::new(),
         }
     }
 
@@ -93,12 +86,13 @@ impl Flows {
             source,
         })?;
         self.inlets.push(Inlet { socket, guest });
+        self.table.add_port();
         Ok(())
     }
 
     /// All of them.
     pub(super) fn list(&self) -> impl Iterator<Item = &Flow> {
-        self.table.iter().map(|(_, flow)| flow)
+        self.table.iter()
     }
 
     /// How many there are.
@@ -118,8 +112,8 @@ impl Flows {
                 guest: datagram.src,
                 remote: datagram.dst,
             };
-            match self.by_ends.get(&ends) {
-                Some(&token) => self.send(shared, token, datagram),
+            match self.table.between(&ends) {
+                Some(token) => self.send(shared, token, datagram),
                 None => self.open(shared, ends, datagram),
             }
         }
@@ -133,12 +127,13 @@ impl Flows {
                 Ok(token) => self.send(shared, token, datagram),
                 Err(_) => shared.counters.datagrams_lost += 1,
             },
-            Err(kind) => self.refuse(shared, &datagram, kind),
+            Err(Some(kind)) => self.refuse(shared, &datagram, kind),
+            Err(None) => shared.counters.datagrams_lost += 1,
         }
     }
 
-    /// A new socket to what stands behind `remote`.
-    fn outlet(&self, shared: &mut Shared, remote: SocketAddrV4) -> Result<Outlet, Unreach> {
+    /// A new socket to what stands behind `remote`; or what to tell the guest, if anything.
+    fn outlet(&self, shared: &mut Shared, remote: SocketAddrV4) -> Result<Outlet, Option<Unreach>> {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => {
                 let socket =
@@ -149,25 +144,20 @@ impl Flows {
                 let others = shared.resolvers.len().saturating_sub(1);
                 Ok(Outlet::Resolver(Question::begin(shared, others)?))
             }
-            Err(denial) => Err(denial.unreach()),
+            Err(denial) => Err(Some(denial.unreach())),
         }
     }
 
     /// Puts a flow into the tables, and its socket among what is watched.
     fn add(&mut self, shared: &mut Shared, ends: Ends, outlet: Outlet) -> io::Result<Token> {
-        if self.table.len() >= FLOWS_MAX {
-            self.evict();
+        if let Some(gone) = self.table.make_room(&outlet) {
+            end(shared, gone);
         }
         let token = self.table.next_token();
-        match &outlet {
-            Outlet::Own(socket) => shared.poller.add_reader(socket, token)?,
-            Outlet::Resolver(question) => shared.poller.add_reader(&question.socket, token)?,
-            Outlet::Inlet { index, client } => {
-                self.by_client.insert((*index, *client), token);
-            }
+        if let Some(socket) = outlet.socket() {
+            shared.poller.add_reader(&socket, token)?;
         }
         self.table.insert(Flow::new(ends, outlet, shared.now()));
-        self.by_ends.insert(ends, token);
         self.arm(shared, token);
         shared.counters.flows += 1;
         Ok(token)
@@ -175,39 +165,30 @@ impl Flows {
 
     /// Sets the flow's timer, unless it comes early enough.
     fn arm(&mut self, shared: &mut Shared, token: Token) {
-        if let Some(flow) = self.table.find(token)
-            && flow.deadline() < flow.timer_at
-        {
-            flow.timer_at = flow.deadline();
-            shared.timers.schedule(flow.timer_at, token);
-        }
-    }
-
-    /// Ends the flow that was idle longest.
-    fn evict(&mut self) {
-        let oldest = self.table.iter().min_by_key(|(_, flow)| flow.last_used);
-        if let Some((token, _)) = oldest {
-            self.remove(token);
-        }
-    }
-
-    fn remove(&mut self, token: Token) {
-        let Some(flow) = self.table.remove(token) else {
+        let Some(flow) = self.table.find(token) else {
             return;
         };
-        self.by_ends.remove(&flow.ends);
-        if let Outlet::Inlet { index, client } = flow.outlet {
-            self.by_client.remove(&(index, client));
+        let deadline = flow.deadline();
+        match flow.timer {
+            Some((at, _)) if at <= deadline => return,
+            Some((_, id)) => drop(shared.timers.cancel(id)),
+            None => {}
+        }
+        flow.timer = Some((deadline, shared.timers.schedule(deadline, token)));
+    }
+
+    fn remove(&mut self, shared: &mut Shared, token: Token) {
+        if let Some(flow) = self.table.remove(token) {
+            end(shared, flow);
         }
     }
 
     /// Sends a datagram of the guest on its way.
     fn send(&mut self, shared: &mut Shared, token: Token, datagram: Datagram) {
         let now = shared.now();
-        let Some(flow) = self.table.find(token) else {
+        let Some(flow) = self.table.used(token, now) else {
             return;
         };
-        flow.last_used = now;
         if let Outlet::Resolver(question) = &mut flow.outlet {
             question.ask(shared, now, token);
             // A question is waited for shorter than the flow lives.
@@ -285,7 +266,10 @@ impl Flows {
             }) {
                 Ok(Some((payload, ()))) => {
                     let now = shared.now();
-                    flow.answered(now);
+                    let Some(flow) = self.table.used(token, now) else {
+                        return;
+                    };
+                    flow.answered();
                     if let Outlet::Resolver(question) = &flow.outlet {
                         shared.resolvers.answered(question.resolver, now);
                     }
@@ -322,13 +306,10 @@ impl Flows {
         client: SocketAddr,
         payload: Chain,
     ) {
-        let token = match self.by_client.get(&(index, client)) {
-            Some(&token) => Some(token),
-            None => self.open_inward(shared, index, client),
-        };
-        match token.and_then(|token| self.table.find(token)) {
+        let known = self.table.of_client(index, client);
+        let token = known.or_else(|| self.open_inward(shared, index, client));
+        match token.and_then(|token| self.table.used(token, shared.now())) {
             Some(flow) => {
-                flow.last_used = shared.now();
                 let ends = flow.ends;
                 self.deliver(shared, ends, payload);
             }
@@ -352,7 +333,7 @@ impl Flows {
             .map(|port| SocketAddrV4::new(ip, port));
         let ends = shown
             .map(|remote| Ends { guest, remote })
-            .find(|ends| !self.by_ends.contains_key(ends))?;
+            .find(|ends| self.table.between(ends).is_none())?;
         self.add(shared, ends, Outlet::Inlet { index, client }).ok()
     }
 
@@ -373,16 +354,13 @@ impl Flows {
         let Some(flow) = self.table.find(token) else {
             return;
         };
-        if flow.timer_at > now {
-            return;
-        }
-        flow.timer_at = Time::MAX;
+        flow.timer = None;
         if flow.deadline() <= now {
             match &mut flow.outlet {
                 Outlet::Resolver(question) if question.asked.is_some() => {
                     question.give_up(shared);
                 }
-                _ => return self.remove(token),
+                _ => return self.remove(shared, token),
             }
         }
         self.arm(shared, token);
@@ -390,9 +368,14 @@ impl Flows {
 
     /// Ends all of them.
     pub(super) fn close(&mut self) {
-        self.table.drain().for_each(drop);
-        self.by_ends.clear();
-        self.by_client.clear();
+        self.table.clear();
+    }
+}
+
+/// Ends a flow that was taken out of the table, and its timer.
+fn end(shared: &mut Shared, flow: Flow) {
+    if let Some((_, timer)) = flow.timer {
+        shared.timers.cancel(timer);
     }
 }
 

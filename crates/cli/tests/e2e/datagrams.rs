@@ -6,7 +6,7 @@ use crate::common::island::{make_neighbour, resolve_with, shell};
 use crate::common::nameserver::{ANSWER, MANY, NameServer};
 use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::server::{closed_port, udp_echo};
-use crate::common::{Running, mbuma, mbuma_python, output_of, output_of_python, program};
+use crate::common::{Running, mbuma, mbuma_python, number, output_of, output_of_python, program};
 
 #[test]
 fn names_are_resolved_over_udp_and_tcp() {
@@ -48,6 +48,44 @@ fn a_dead_resolver_does_not_end_it() {
     assert!(server.udp_questions() > 0 && server.connections() == 1);
 }
 
+/// Asks one question three times on one socket: at once, 0.1 s later, and 1 s later. Prints how long the answer took.
+const REPEATED: &str = "
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(('10.0.2.3', 53))
+question = b'\\x12\\x34\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x04host\\x07example\\x00\\x00\\x01\\x00\\x01'
+begin = time.monotonic()
+for wait in (0.1, 0.9, 10):
+    s.send(question)
+    s.settimeout(wait)
+    try:
+        s.recv(512)
+        break
+    except TimeoutError:
+        pass
+print(int((time.monotonic() - begin) * 1000))
+";
+
+#[test]
+fn a_question_that_is_repeated_goes_to_the_next_server() {
+    // Breaks when a repeated question goes to the silent server again, so that the guest waits for 3 s; or when one that
+    // is repeated at once, as by a program that asks twice, moves on before the server could answer.
+    needs!(guests(), an_island(), programs(&["python3"]));
+    on_an_island!();
+    let silent = std::net::UdpSocket::bind("127.0.0.2:53").expect("an island's port");
+    let server = NameServer::start("127.0.0.3");
+    resolve_with("nameserver 127.0.0.2\nnameserver 127.0.0.3\n");
+    let took: u64 = number(output_of_python(&[], REPEATED, &[]).trim());
+    assert!((1000..2500).contains(&took), "{took} ms");
+    assert_eq!(server.udp_questions(), 1);
+    let mut bytes = [0; 512];
+    silent.set_nonblocking(true).expect("a flag");
+    for _ in 0..2 {
+        assert!(silent.recv(&mut bytes).is_ok());
+    }
+    assert!(silent.recv(&mut bytes).is_err(), "the third went on");
+}
+
 /// Sends datagrams of these lengths to 10.0.2.2, one after the other, and compares the echoes.
 const ECHO: &str = "
 import os, socket, sys
@@ -65,7 +103,8 @@ fn datagrams_of_every_length_come_back() {
     // Breaks when a datagram's end is lost: empty ones, full packets, fragments both ways.
     needs!(guests(), programs(&["python3"]));
     let port = udp_echo().to_string();
-    for mtu in ["1500", "65520"] {
+    // 119 fragments at 576.
+    for mtu in ["576", "1500", "65520"] {
         let out = output_of_python(&["--host-loopback", "--mtu", mtu], ECHO, &[&port]);
         assert!(
             out.lines().count() == 8 && out.lines().all(|line| line.ends_with("True")),
@@ -146,6 +185,32 @@ fn a_datagram_to_nobody_is_told_so() {
     let port = format!("10.0.2.2:{}", udp_echo());
     let out = output_of_python(&[], DATAGRAM_ERRORS, &[&port]);
     assert_eq!(out, format!("{port} ECONNREFUSED\n"));
+}
+
+/// Sends a datagram to a closed port and prints which host said so: SO_EE_OFFENDER of ip(7).
+const OFFENDER: &str = "
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, 11, 1)
+s.sendto(b'probe', (sys.argv[1], 33434))
+for _ in range(500):
+    try:
+        _, extra, _, _ = s.recvmsg(100, 512, socket.MSG_ERRQUEUE)
+        break
+    except BlockingIOError:
+        time.sleep(0.01)
+print(socket.inet_ntoa(extra[0][2][20:24]))
+";
+
+#[test]
+fn a_traced_host_answers_itself() {
+    // Breaks when the gateway says in its own name that a port of another host is closed: `mtr -u` and traceroute never
+    // find the end of the way.
+    needs!(guests(), an_island(), root(), programs(&["python3"]));
+    on_an_island!();
+    make_neighbour();
+    let out = output_of_python(&[], OFFENDER, &["198.51.100.2"]);
+    assert_eq!(out.trim(), "198.51.100.2");
 }
 
 #[test]

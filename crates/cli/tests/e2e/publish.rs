@@ -194,6 +194,60 @@ while True:
     running.finish().good();
 }
 
+/// Opens a flow to the host's server and says so; answers whatever comes to port 7; then prints what comes to the flow.
+const FLOW_AND_SERVER: &str = "
+import select, socket, sys
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.connect(('10.0.2.2', int(sys.argv[1])))
+own.send(b'hello')
+served = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+served.bind(('0.0.0.0', 7))
+print('bound')
+while True:
+    for s in select.select([own, served], [], [], 20)[0]:
+        if s is own:
+            print('got', own.recv(100).decode())
+            sys.exit()
+        served.sendto(*served.recvfrom(100))
+";
+
+#[test]
+fn a_flood_of_clients_leaves_the_guests_own_flows() {
+    // Breaks when clients of a published port, six thousand of them here, throw out the flows that the guest opened: the
+    // answer of the guest's server then comes to a port that nobody has.
+    needs!(guests(), programs(&["python3"]));
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let wait = Some(Duration::from_secs(10));
+    server.set_read_timeout(wait).expect("a timeout can be set");
+    let own_port = server.local_addr().expect("bound").port().to_string();
+    let port = closed_port();
+    let published = format!("{port}:7/udp");
+    let options = ["--host-loopback", "--publish", &published];
+    let running = Running::start(mbuma_python(&options, FLOW_AND_SERVER, &[&own_port]));
+    running.wait_for("bound");
+    let (_, guest) = server
+        .recv_from(&mut [0; 10])
+        .expect("the guest says hello");
+    let mut answered = 0;
+    for _ in 0..6000 {
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        client
+            .send_to(b"x", ("127.0.0.1", port))
+            .expect("it is bound");
+        let short = Some(Duration::from_millis(20));
+        client
+            .set_read_timeout(short)
+            .expect("a timeout can be set");
+        answered += usize::from(client.recv(&mut [0; 10]).is_ok());
+    }
+    assert!(answered > 5000, "{answered} clients were answered");
+    server
+        .send_to(b"still-here", guest)
+        .expect("it has a socket");
+    assert_eq!(running.wait_for("got"), "still-here");
+    running.finish().good();
+}
+
 #[test]
 fn a_port_in_use_is_told_before_command_starts() {
     // Breaks when COMMAND runs without the port that it was promised.

@@ -11,7 +11,8 @@ use std::net::Ipv4Addr;
 
 use mbuf::{Chain, MbufPool, NoBufs, Packet};
 use wire::{
-    IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TimeExceeded, is_martian_source,
+    IcmpHeader, IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, TimeExceeded, Unreachable,
+    is_martian_source,
 };
 
 use super::Unreach;
@@ -42,9 +43,11 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     let Some((src, route)) = may_tell(batch, &mut original) else {
         return;
     };
-    // Where our own address is what was asked for, the answer comes from there.
+    // Where our own address is what was asked for, the answer comes from there. So it does from another host's for which
+    // this stack answers: a program that traces the way there waits for that host's "port unreachable".
     let own = batch.stack.routes.is_local(src.dst);
-    let from = if own { src.dst } else { route.src };
+    let for_host = route.ifp.accept_any && is_of_the_host(message);
+    let from = if own || for_host { src.dst } else { route.src };
     if from.is_unspecified() {
         return;
     }
@@ -61,6 +64,16 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
         df: false,
     };
     send(batch, message, original.into_chain(), &to);
+}
+
+/// Whether the destination itself says so, and no router before it (RFC 1122 3.2.2.1).
+fn is_of_the_host(message: IcmpMessage) -> bool {
+    matches!(
+        message,
+        IcmpMessage::DestUnreachable(
+            Unreachable::PortUnreachable | Unreachable::ProtocolUnreachable
+        )
+    )
 }
 
 /// Between whom the packet was.

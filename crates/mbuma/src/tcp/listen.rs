@@ -74,6 +74,10 @@ fn open(
     intercepted: bool,
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
+    // No answer would reach its sender, and an interceptor would open a connection elsewhere for it.
+    if batch.stack.routes.lookup(*seg.key.peer.ip()).is_none() {
+        return Verdict::Drop(DropReason::TcpNoRouteBack);
+    }
     let Some((place, oldest)) = queue.reserve(seg.key) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };

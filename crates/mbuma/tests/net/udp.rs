@@ -170,12 +170,15 @@ fn any_socket() {
 
     any.refuse(&datagram, Unreach::Port);
     let frame = lab.frame();
-    assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
+    // In the name of the host that was asked; what a router would say comes from the router.
+    assert_eq!((parse(&frame).src, parse(&frame).dst), (FOREIGN, PEER));
     let (message, quote) = parse_icmp(&frame);
     assert_eq!(
         message,
         IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
     );
+    any.refuse(&datagram, Unreach::Host);
+    assert_eq!(parse(&lab.frame()).src, US);
     assert_eq!(
         quote,
         udp_frame(4000, at(FOREIGN, 53), b"to a foreign server")[14..]

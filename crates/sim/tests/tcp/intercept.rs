@@ -49,6 +49,30 @@ fn each_gateway(test: impl Fn(Bench, Interceptor)) {
     }
 }
 
+#[test]
+fn a_syn_without_a_way_back_opens_nothing() {
+    // Breaks when a forged source, from which nothing leads back, makes a gateway connect to a host: the interceptor must
+    // not see it, and it is counted.
+    each_gateway(|mut b, interceptor| {
+        let forged = Hand {
+            us: SocketAddrV4::new(BEYOND, 443),
+            them: SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 99), 5000),
+            ..Hand::from_port(5000)
+        };
+        b.say(&forged.segment(SYN));
+        b.nothing();
+        assert!(interceptor.next().is_none());
+        let dropped = b.stack().stats().dropped;
+        assert!(
+            dropped
+                .iter()
+                .any(|(reason, n)| reason.name() == "tcp_no_route_back" && *n == 1)
+        );
+        drop(interceptor);
+        b.finish();
+    });
+}
+
 /// The station asks for somebody beyond the gateway.
 fn ask(b: &mut Bench, interceptor: &Interceptor, port: u16) -> (Hand, Incoming) {
     let hand = Hand {

@@ -31,7 +31,8 @@ fn flows_end_when_they_should() {
     assert_eq!(flow.deadline(), start + IDLE_MAX);
     let mut flow = Flow::new(ENDS, question(Some(start)), start);
     assert_eq!(flow.deadline(), start + ANSWER_WAIT);
-    flow.answered(later);
+    flow.answered();
+    flow.last_used = later;
     assert_eq!(flow.deadline(), later + ANSWERED_IDLE_MAX);
 }
 

@@ -1,0 +1,222 @@
+//! The UDP flows: found by token, by their ends and by their client, and by age within their group.
+//!
+//! Each group has a quota, and what is over it costs the group's own flow that was idle longest. So a flood from outside
+//! to one published port takes nothing from the guest, from its questions to name servers, or from other ports:
+//!
+//! | group | flows of it at most |
+//! |---|---|
+//! | the guest's own, a descriptor each | 4,096 |
+//! | questions to name servers, a descriptor each | 1,024 |
+//! | clients of a published port | a share of 4,096, the same for each port; 256 at least |
+//!
+//! ```text
+//!   group:  oldest -> flow <-> flow <-> flow <- newest      a flow that is used becomes the newest
+//! ```
+//!
+//! Called by: udp. Calls: table.
+//! Invariants: a flow is in one group's list, in `by_ends`, and, if it came through a published port, in `by_client`.
+//! Locks: none.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use kern::Time;
+
+use super::flow::{Ends, Flow, Outlet};
+use super::table::{Kind, Table, Token};
+
+/// Flows that the guest opened, at most.
+const OWN_MAX: usize = 4096;
+/// Questions to name servers at most.
+const QUESTIONS_MAX: usize = 1024;
+/// Clients of all published ports at most, and of one port at least.
+const CLIENTS_MAX: usize = 4096;
+const CLIENTS_LEAST: usize = 256;
+
+/// The index of a group: the first two, and then one for each published port.
+const OWN: usize = 0;
+const QUESTIONS: usize = 1;
+const FIRST_PORT: usize = 2;
+
+/// The flows.
+pub(super) struct FlowTable {
+    flows: Table<Flow>,
+    by_ends: HashMap<Ends, Token>,
+    by_client: HashMap<(usize, SocketAddr), Token>,
+    groups: Vec<Group>,
+    /// Where each flow is in its group's list, at its token's index.
+    links: Vec<Link>,
+}
+
+/// Flows that share a quota, by age.
+#[derive(Debug, Default)]
+struct Group {
+    oldest: Option<Token>,
+    newest: Option<Token>,
+    len: usize,
+    max: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    group: usize,
+    older: Option<Token>,
+    newer: Option<Token>,
+}
+
+impl FlowTable {
+    /// An empty table, with no published port.
+    pub(super) fn new() -> FlowTable {
+        let group = |max| Group {
+            max,
+            ..Group::default()
+        };
+        FlowTable {
+            flows: Table::new(Kind::Flow),
+            by_ends: HashMap::new(),
+            by_client: HashMap::new(),
+            groups: vec![group(OWN_MAX), group(QUESTIONS_MAX)],
+            links: Vec::new(),
+        }
+    }
+
+    /// Makes a group for one more published port. All are published before there is a flow.
+    pub(super) fn add_port(&mut self) {
+        self.groups.push(Group::default());
+        let ports = &mut self.groups[FIRST_PORT..];
+        let max = (CLIENTS_MAX / ports.len()).max(CLIENTS_LEAST);
+        ports.iter_mut().for_each(|port| port.max = max);
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter().map(|(_, flow)| flow)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// The flow between these ends.
+    pub(super) fn between(&self, ends: &Ends) -> Option<Token> {
+        self.by_ends.get(ends).copied()
+    }
+
+    /// The flow of a client of a published port.
+    pub(super) fn of_client(&self, port: usize, client: SocketAddr) -> Option<Token> {
+        self.by_client.get(&(port, client)).copied()
+    }
+
+    /// What `token` names, if it is still there.
+    pub(super) fn find(&mut self, token: Token) -> Option<&mut Flow> {
+        self.flows.find(token)
+    }
+
+    /// The same, which is used now.
+    pub(super) fn used(&mut self, token: Token, now: Time) -> Option<&mut Flow> {
+        self.flows.find(token)?.last_used = now;
+        let group = self.unlink(token)?;
+        self.link(token, group);
+        self.flows.find(token)
+    }
+
+    /// Takes out the flow that a new one with this way out has no room beside.
+    pub(super) fn make_room(&mut self, outlet: &Outlet) -> Option<Flow> {
+        let group = self.groups.get(group_of(outlet))?;
+        let oldest = group.oldest.filter(|_| group.len >= group.max)?;
+        self.remove(oldest)
+    }
+
+    /// The token that the next [`FlowTable::insert`] gives.
+    pub(super) fn next_token(&self) -> Token {
+        self.flows.next_token()
+    }
+
+    /// Adds a flow, used now, for which [`FlowTable::make_room`] made room.
+    pub(super) fn insert(&mut self, flow: Flow) -> Token {
+        let (ends, group) = (flow.ends, group_of(&flow.outlet));
+        let client = flow.outlet.client();
+        let token = self.flows.insert(flow);
+        self.by_ends.insert(ends, token);
+        if let Some(client) = client {
+            self.by_client.insert(client, token);
+        }
+        if self.links.len() <= token.index() {
+            self.links.resize(token.index() + 1, Link::default());
+        }
+        self.link(token, group);
+        token
+    }
+
+    /// Takes a flow out.
+    pub(super) fn remove(&mut self, token: Token) -> Option<Flow> {
+        self.flows.find(token)?;
+        self.unlink(token);
+        let flow = self.flows.remove(token)?;
+        self.by_ends.remove(&flow.ends);
+        if let Some(client) = flow.outlet.client() {
+            self.by_client.remove(&client);
+        }
+        Some(flow)
+    }
+
+    /// Takes all of them out.
+    pub(super) fn clear(&mut self) {
+        self.flows.drain().for_each(drop);
+        self.by_ends.clear();
+        self.by_client.clear();
+        self.links.clear();
+        for group in &mut self.groups {
+            (group.oldest, group.newest, group.len) = (None, None, 0);
+        }
+    }
+
+    /// Makes a flow that is in no list the newest of a group.
+    fn link(&mut self, token: Token, group: usize) {
+        let list = &mut self.groups[group];
+        let older = list.newest.replace(token);
+        list.len += 1;
+        match older {
+            Some(older) => self.links[older.index()].newer = Some(token),
+            None => list.oldest = Some(token),
+        }
+        self.links[token.index()] = Link {
+            group,
+            older,
+            newer: None,
+        };
+    }
+
+    /// Takes a flow, which is there, out of its group's list: that group.
+    fn unlink(&mut self, token: Token) -> Option<usize> {
+        let Link {
+            group,
+            older,
+            newer,
+        } = *self.links.get(token.index())?;
+        let list = &mut self.groups[group];
+        match older {
+            Some(older) => self.links[older.index()].newer = newer,
+            None => list.oldest = newer,
+        }
+        match newer {
+            Some(newer) => self.links[newer.index()].older = older,
+            None => list.newest = older,
+        }
+        list.len -= 1;
+        Some(group)
+    }
+}
+
+/// Which group a flow with this way out is in.
+fn group_of(outlet: &Outlet) -> usize {
+    match outlet {
+        Outlet::Own(_) => OWN,
+        Outlet::Resolver(_) => QUESTIONS,
+        Outlet::Inlet { index, .. } => FIRST_PORT + index,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+
+use kern::{Random, Time};
+
+use super::super::flow::{Ends, Flow, Outlet};
+use super::super::question::Question;
+use super::{CLIENTS_LEAST, CLIENTS_MAX, FlowTable, OWN_MAX, QUESTIONS_MAX};
+
+fn addr(n: u32) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7)
+}
+
+fn ends(group: usize, n: u32) -> Ends {
+    let port = 1000 + group as u16;
+    Ends {
+        guest: SocketAddrV4::new(crate::guest::GUEST, port),
+        remote: addr(n),
+    }
+}
+
+/// One descriptor that all flows share: a table this large has thousands.
+fn socket() -> std::os::fd::OwnedFd {
+    let null = std::fs::File::open("/dev/null").expect("it is everywhere");
+    null.into()
+}
+
+fn outlet(group: usize, n: u32) -> Outlet {
+    match group {
+        0 => Outlet::Own(socket()),
+        1 => Outlet::Resolver(Question {
+            socket: socket(),
+            resolver: SocketAddr::from(addr(0)),
+            asked: None,
+            others: 0,
+        }),
+        port => Outlet::Inlet {
+            index: port - 2,
+            client: SocketAddr::from(addr(n)),
+        },
+    }
+}
+
+/// Adds a flow as the gateway does: the number of the one that made room.
+fn add(table: &mut FlowTable, group: usize, n: u32) -> Option<u32> {
+    let outlet = outlet(group, n);
+    let gone = table.make_room(&outlet);
+    table.insert(Flow::new(ends(group, n), outlet, Time::ZERO));
+    gone.map(|flow| flow.ends.remote.ip().to_bits() - 0x0a00_0000)
+}
+
+#[test]
+fn a_flood_to_a_port_costs_only_its_own_clients() {
+    // Breaks when clients of a published port throw out the guest's flows, its questions, or another port's clients.
+    let mut table = FlowTable::new();
+    table.add_port();
+    table.add_port();
+    for group in [0, 1, 2] {
+        assert_eq!(add(&mut table, group, 1), None);
+    }
+    let quota = CLIENTS_MAX / 2;
+    for n in 0..10 * quota as u32 {
+        let gone = add(&mut table, 3, n);
+        assert_eq!(gone, n.checked_sub(quota as u32), "the oldest goes");
+    }
+    assert_eq!(table.len(), 3 + quota);
+    for group in [0, 1, 2] {
+        assert!(table.between(&ends(group, 1)).is_some(), "{group}");
+    }
+    let client = SocketAddr::from(addr(1));
+    assert!(table.of_client(0, client).is_some() && table.of_client(1, client).is_none());
+}
+
+#[test]
+fn many_ports_leave_each_its_clients() {
+    // Breaks when the share of a port becomes none.
+    let mut table = FlowTable::new();
+    (0..100).for_each(|_| table.add_port());
+    let made_room = (0..1000).filter(|n| add(&mut table, 50, *n).is_some());
+    assert_eq!(made_room.count(), 1000 - CLIENTS_LEAST);
+}
+
+#[test]
+fn it_does_what_lists_by_age_would() {
+    // Breaks when a flow is in the wrong place by age, in none, or is found after it went. The model is a list a group.
+    for seed in 0..20 {
+        let mut random = Random::from_seed(seed);
+        let mut table = FlowTable::new();
+        table.add_port();
+        let max = 8;
+        table.groups.iter_mut().for_each(|group| group.max = max);
+        let mut model = [const { VecDeque::new() }; 3];
+        for step in 0..3000 {
+            let group = random.below(3) as usize;
+            let n = random.below(24) as u32;
+            let list: &mut VecDeque<u32> = &mut model[group];
+            let at = list.iter().position(|have| *have == n);
+            let token = table.between(&ends(group, n));
+            assert_eq!(token.is_some(), at.is_some(), "seed {seed}, step {step}");
+            // A client that comes back after its flow ended finds none, and not the one that ended.
+            let of_client = table.of_client(0, SocketAddr::from(addr(n)));
+            assert!(group != 2 || of_client == token, "seed {seed}, step {step}");
+            match (token.zip(at), random.below(4)) {
+                (Some((token, at)), 0) => {
+                    list.remove(at);
+                    assert!(table.remove(token).is_some() && table.remove(token).is_none());
+                    assert!(table.used(token, Time::ZERO).is_none());
+                }
+                (Some((token, at)), _) => {
+                    list.remove(at);
+                    list.push_back(n);
+                    let now = Time::from_secs(step);
+                    let flow = table.used(token, now).expect("it is there");
+                    assert_eq!((flow.ends, flow.last_used), (ends(group, n), now));
+                }
+                (None, _) => {
+                    let goes = (list.len() == max).then(|| list.pop_front()).flatten();
+                    list.push_back(n);
+                    assert_eq!(add(&mut table, group, n), goes, "seed {seed}, step {step}");
+                }
+            }
+            assert_eq!(table.len(), model.iter().map(VecDeque::len).sum::<usize>());
+        }
+        table.clear();
+        assert_eq!((table.len(), table.iter().count()), (0, 0));
+        assert_eq!(add(&mut table, 0, 1), None);
+    }
+}
+
+#[test]
+fn quotas_fit_descriptors() {
+    // Breaks when the flows that hold a descriptor each are more than before there were groups, with questions.
+    assert_eq!(OWN_MAX + QUESTIONS_MAX, 5120);
+    let mut table = FlowTable::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    table.insert(Flow::new(
+        ends(0, 1),
+        Outlet::Own(socket.into()),
+        Time::ZERO,
+    ));
+    assert_eq!(table.iter().count(), 1);
+}

@@ -43,14 +43,14 @@ pub(super) struct FlowTable {
     flows: Table<Flow>,
     by_ends: HashMap<Ends, Token>,
     by_client: HashMap<(usize, SocketAddr), Token>,
-    groups: Vec<Group>,
+    groups: Vec<FlowGroup>,
     /// Where each flow is in its group's list, at its token's index.
-    links: Vec<Link>,
+    links: Vec<AgeLink>,
 }
 
 /// Flows that share a quota, by age.
 #[derive(Debug, Default)]
-struct Group {
+struct FlowGroup {
     oldest: Option<Token>,
     newest: Option<Token>,
     len: usize,
@@ -58,7 +58,7 @@ struct Group {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct AgeLink {
     group: usize,
     older: Option<Token>,
     newer: Option<Token>,
@@ -67,9 +67,9 @@ struct Link {
 impl FlowTable {
     /// An empty table, with no published port.
     pub(super) fn new() -> FlowTable {
-        let group = |max| Group {
+        let group = |max| FlowGroup {
             max,
-            ..Group::default()
+            ..FlowGroup::default()
         };
         FlowTable {
             flows: Table::new(Kind::Flow),
@@ -82,7 +82,7 @@ impl FlowTable {
 
     /// Makes a group for one more published port. All are published before there is a flow.
     pub(super) fn add_port(&mut self) {
-        self.groups.push(Group::default());
+        self.groups.push(FlowGroup::default());
         let ports = &mut self.groups[FIRST_PORT..];
         let max = (CLIENTS_MAX / ports.len()).max(CLIENTS_LEAST);
         ports.iter_mut().for_each(|port| port.max = max);
@@ -143,7 +143,7 @@ impl FlowTable {
             self.by_client.insert(client, token);
         }
         if self.links.len() <= token.index() {
-            self.links.resize(token.index() + 1, Link::default());
+            self.links.resize(token.index() + 1, AgeLink::default());
         }
         self.link(token, group);
         token
@@ -181,7 +181,7 @@ impl FlowTable {
             Some(older) => self.links[older.index()].newer = Some(token),
             None => list.oldest = Some(token),
         }
-        self.links[token.index()] = Link {
+        self.links[token.index()] = AgeLink {
             group,
             older,
             newer: None,
@@ -190,7 +190,7 @@ impl FlowTable {
 
     /// Takes a flow, which is there, out of its group's list: that group.
     fn unlink(&mut self, token: Token) -> Option<usize> {
-        let Link {
+        let AgeLink {
             group,
             older,
             newer,

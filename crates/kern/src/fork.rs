@@ -20,6 +20,7 @@
 //! mimalloc needs none, as each thread has a heap of its own; our slow paths meet in a depot and a keg.
 
 use core::cell::RefCell;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Once;
 
@@ -29,8 +30,8 @@ use crate::{columns, counter, lock, thread, witness};
 pub type ForkHandler = extern "C" fn();
 
 thread_local! {
-    /// What this thread holds during a fork.
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
+    static HELD: RefCell<Option<ManuallyDrop<Held>>> = const { RefCell::new(None) };
 }
 
 /// All static locks of this crate. Fields in the order in which threads nest the locks.
@@ -64,15 +65,15 @@ extern "C" fn prepare() {
         _readers: lock::readers_held(),
         _numbers: counter::numbers_held(),
     };
-    HELD.with(|slot| *slot.borrow_mut() = Some(held));
+    HELD.with(|slot| *slot.borrow_mut() = Some(ManuallyDrop::new(held)));
 }
 
 extern "C" fn parent() {
-    HELD.with(RefCell::take);
+    drop(HELD.with(RefCell::take).map(ManuallyDrop::into_inner));
 }
 
 extern "C" fn child() {
-    if let Some(mut held) = HELD.with(RefCell::take) {
+    if let Some(mut held) = HELD.with(RefCell::take).map(ManuallyDrop::into_inner) {
         held.threads.forget_waits();
     }
 }

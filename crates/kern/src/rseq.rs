@@ -171,7 +171,27 @@ mod sys {
         }
         // SAFETY: a size that is not 0 says that every thread has an rseq area at this offset.
         let cpu_id = unsafe { read_cpu_id(offset) };
+        if cpu_id >= 0 {
+            stay_loaded();
+        }
         (cpu_id >= 0).then_some(offset)
+    }
+
+    /// Keeps this code where it is, if it came by dlopen(3): sections are not disarmed, and a thread whose area names a
+    /// descriptor that was unloaded is killed by the kernel.
+    fn stay_loaded() {
+        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        let here: fn() = stay_loaded;
+        // SAFETY: looks an address up, and writes one `Dl_info`.
+        let found = unsafe { libc::dladdr(here as *const core::ffi::c_void, info.as_mut_ptr()) };
+        // SAFETY: pointers, for which null is a value, or what the call wrote.
+        let name = unsafe { info.assume_init() }.dli_fname;
+        if found != 0 && !name.is_null() {
+            let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+            // SAFETY: a C string of the loader's; nothing is loaded, so no code runs. The program itself may not
+            // be found by its name, and is never unloaded.
+            unsafe { libc::dlopen(name, flags) };
+        }
     }
 
     /// Where libc keeps a variable that it may not have: linking to it would tie the whole

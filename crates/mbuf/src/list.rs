@@ -109,8 +109,9 @@ pub(crate) fn pull(m: &mut Mbuf, n: usize) {
     if let Some(from) = &rest {
         gather(m, from, 0, n);
     }
-    trim_front(&mut rest, n);
+    let gone = cut_front(&mut rest, n);
     m.set_next(rest);
+    drop(gone);
 }
 
 /// The mbufs that hold a byte of `off..off + len`.
@@ -179,17 +180,30 @@ pub(crate) fn zeroize(list: Option<&mut Mbuf>) -> bool {
     all
 }
 
-/// Drops `n` bytes from the front (all if there are fewer), freeing emptied mbufs.
-pub(crate) fn trim_front(list: &mut Option<Mbuf>, mut n: usize) {
-    while n > 0 {
-        let Some(m) = list else { return };
-        if n < m.len() {
-            m.advance(n);
-            return;
+/// Takes `n` bytes from the front (all if there are fewer), and returns the emptied mbufs, to be dropped
+/// when the caller's own bookkeeping is true again: the drop of what an owner has lent may panic.
+#[must_use = "what is dropped at once may panic too early"]
+pub(crate) fn cut_front(list: &mut Option<Mbuf>, n: usize) -> Option<Mbuf> {
+    let (mut m, mut left) = (list.as_mut(), n);
+    if m.as_ref().is_none_or(|m| left < m.len()) || left == 0 {
+        if let Some(m) = m {
+            m.advance(left)
         }
-        n -= m.len();
-        *list = m.take_next();
+        return None;
     }
+    let mut rest = None;
+    while let Some(here) = m {
+        left -= here.len();
+        if left == 0 || here.next().is_none_or(|next| left < next.len()) {
+            rest = here.take_next();
+            break;
+        }
+        m = here.next_mut();
+    }
+    if let Some(first) = &mut rest {
+        first.advance(left)
+    }
+    core::mem::replace(list, rest)
 }
 
 /// Frees the mbufs before the first that has bytes.

@@ -373,9 +373,7 @@ impl Inner {
     }
 
     fn unpoison(&self, items: &[NonNull<u8>]) {
-        items
-            .iter()
-            .for_each(|&item| crate::asan::unpoison(item, self.layout.size()));
+        items.iter().for_each(|&item| self.unpoison_item(item));
         items.iter().for_each(|&item| self.check_trash(item));
     }
 

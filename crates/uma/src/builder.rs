@@ -218,6 +218,13 @@ impl<H: Hooks> ZoneBuilder<H> {
         self.master.as_ref().is_some_and(|keg| keg.hooks.is_some())
     }
 
+    /// Whether it is for a secondary zone of a cache-only one, whose items may not be memory.
+    pub(crate) fn has_imported_master(&self) -> bool {
+        self.master
+            .as_ref()
+            .is_some_and(|keg| keg.arena().is_none())
+    }
+
     /// Makes the zone. Unless told to, it takes memory only with the first allocation.
     ///
     /// # Errors

@@ -25,6 +25,7 @@
 //! after it. Locks of one class are taken in no order: no other thread ever holds two.
 
 use crate::keg::{Keg, KegsHeld};
+use core::mem::ManuallyDrop;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
@@ -32,8 +33,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 static KEGS: Mutex<Vec<Weak<Keg>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What this thread holds during a fork.
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
+    static HELD: RefCell<Option<ManuallyDrop<Held>>> = const { RefCell::new(None) };
 }
 
 /// All locks of the crate. Fields in the order in which they are released.
@@ -62,15 +63,15 @@ extern "C" fn prepare() {
         kegs: KegsHeld::take(kegs),
         _list: list,
     };
-    HELD.with(|slot| *slot.borrow_mut() = Some(held));
+    HELD.with(|slot| *slot.borrow_mut() = Some(ManuallyDrop::new(held)));
 }
 
 extern "C" fn parent() {
-    HELD.with(RefCell::take);
+    drop(HELD.with(RefCell::take).map(ManuallyDrop::into_inner));
 }
 
 extern "C" fn child() {
-    if let Some(mut held) = HELD.with(RefCell::take) {
+    if let Some(mut held) = HELD.with(RefCell::take).map(ManuallyDrop::into_inner) {
         held.kegs.forget_others();
     }
 }

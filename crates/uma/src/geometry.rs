@@ -119,6 +119,10 @@ impl Geometry {
         }
         // A page that nobody may touch is better than any redzone.
         let redzone = options.redzone.filter(|_| !options.guard).unwrap_or(0);
+        // The reciprocal is exact for strides up to twice ITEM_BYTES_MAX.
+        if redzone > ITEM_BYTES_MAX / 2 {
+            return Err(ZoneError::TooBig);
+        }
         let (stride, lead) = match options.guard {
             true => guarded_stride(layout),
             false => (plain_stride(layout, redzone, options.colour), 0),

@@ -150,13 +150,18 @@ impl<'a> Imported<'a> {
     /// Gives an item to the zone.
     ///
     /// # Panics
-    /// If there is no [room](Self::room).
+    /// If there is no [room](Self::room), or the address is above `isize::MAX`.
     ///
     /// # Safety
     /// Until [`Import::release`] gets it back, `item` is what the zone's hooks and users take it for (memory
     /// of the zone's layout, or a name for something else where they never touch it), it is theirs alone, and
     /// it is not pushed again.
     pub unsafe fn push(&mut self, item: NonNull<u8>) {
+        // A section returns an item as a number, of which those below 0 are not items.
+        assert!(
+            item.addr().get().cast_signed() > 0,
+            "an item's address is positive"
+        );
         self.out[self.len].write(item);
         self.len += 1;
     }

@@ -302,6 +302,22 @@ impl Inner {
         let _ = item;
     }
 
+    /// Tells AddressSanitizer that nobody holds an item; not of what an import brought, which is its owner's, or no memory.
+    #[inline]
+    pub(crate) fn poison_item(&self, item: NonNull<u8>) {
+        if self.keg.arena().is_some() {
+            asan::poison(item, self.layout.size());
+        }
+    }
+
+    /// The same: that somebody does.
+    #[inline]
+    pub(crate) fn unpoison_item(&self, item: NonNull<u8>) {
+        if self.keg.arena().is_some() {
+            asan::unpoison(item, self.layout.size());
+        }
+    }
+
     /// Looks, in builds that check, whether an item from a slab was written to.
     pub(crate) fn check_trash(&self, item: NonNull<u8>) {
         #[cfg(feature = "invariants")]
@@ -376,16 +392,12 @@ impl Inner {
         caught: &mut Caught,
     ) {
         // Whoever freed it last poisoned it.
-        items
-            .iter()
-            .for_each(|&item| asan::unpoison(item, self.layout.size()));
+        items.iter().for_each(|&item| self.unpoison_item(item));
         if initialised {
             (items.iter()).for_each(|&item| self.finalise(item, caught));
         }
         items.iter().for_each(|&item| self.fill_trash(item));
-        items
-            .iter()
-            .for_each(|&item| asan::poison(item, self.layout.size()));
+        items.iter().for_each(|&item| self.poison_item(item));
         caught.call(|| self.keg.give(items));
         self.gave(items.len());
     }

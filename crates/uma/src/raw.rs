@@ -7,7 +7,6 @@
 //! The handle carries the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 //! Locks: none of its own.
 
-use crate::asan;
 use crate::hooks::{Hooks, NoHooks};
 use crate::inner::{Inner, NO_LIMIT};
 use crate::keg::Urgency;
@@ -188,7 +187,7 @@ impl<H: Hooks> RawZone<H> {
     #[inline]
     pub fn pop_fast(&self) -> Option<NonNull<u8>> {
         let item = self.inner().percpu.pop()?;
-        asan::unpoison(item, self.layout().size());
+        self.inner().unpoison_item(item);
         self.inner().mark_taken(item, Location::caller());
         Some(item)
     }
@@ -203,12 +202,12 @@ impl<H: Hooks> RawZone<H> {
     #[inline]
     pub unsafe fn push_fast(&self, item: NonNull<u8>) -> bool {
         self.inner().mark_freed(item, Location::caller());
-        asan::poison(item, self.layout().size());
+        self.inner().poison_item(item);
         let percpu = &self.inner().percpu;
         let again = |outcome| percpu.push_again(item, outcome) == Pushed::Done;
         let is_down = percpu.push(item).map_or_else(again, |()| true);
         if !is_down {
-            asan::unpoison(item, self.layout().size());
+            self.inner().unpoison_item(item);
             self.inner().mark_taken(item, Location::caller());
         }
         is_down

@@ -7,7 +7,6 @@
 //! nothing: its holder knows that a handle or a live item does. Locks: none.
 
 use crate::AllocError;
-use crate::asan;
 #[cfg(feature = "invariants")]
 use crate::builder::has_hooks;
 use crate::caught::Caught;
@@ -286,7 +285,7 @@ impl<H: Hooks> RawZoneRef<H> {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: whoever took the item says that something keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
-        asan::unpoison(item, inner.layout.size());
+        inner.unpoison_item(item);
         #[cfg(feature = "invariants")]
         {
             if inner.is_plain() {
@@ -375,7 +374,7 @@ impl<H: Hooks> RawZoneRef<H> {
             // word in each item.
             unsafe { line::own(item) };
         }
-        asan::poison(item, inner.layout.size());
+        inner.poison_item(item);
     }
 
     /// Takes an item back that is not in the range where items are looked for: a sample, or

@@ -58,6 +58,10 @@ impl<T> Zone<T> {
             !builder.has_hooked_master(),
             "the master's hooks own what is in its items"
         );
+        assert!(
+            !builder.has_imported_master(),
+            "what an import brings may be names, and no memory"
+        );
         let raw = builder.build()?;
         assert!(
             raw.layout() == Layout::new::<T>(),

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Item, free};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use uma::{AllocError, Import, Imported, RawZone};
@@ -189,4 +190,42 @@ fn nothing_is_denied_while_it_is_on_its_way() {
     assert_eq!(zone.live(), 0);
     drop(zone);
     assert_eq!(boxes.len(), 8);
+}
+
+/// Names from a number on, for things that are not memory.
+struct Names(AtomicUsize);
+
+impl Import for Names {
+    fn import(&self, items: &mut Imported<'_>) {
+        while items.room() > 0 {
+            let name = self.0.fetch_add(8, Relaxed);
+            let name = NonNull::new(core::ptr::without_provenance_mut(name));
+            // SAFETY: names that no user of these tests touches.
+            unsafe { items.push(name.expect("no name is 0")) };
+        }
+    }
+
+    unsafe fn release(&self, _: &[NonNull<u8>]) {}
+}
+
+fn names_from(first: usize) -> RawZone {
+    let builder = RawZone::builder("names", core::alloc::Layout::new::<u64>());
+    let zone = builder.build_cache_only(Names(AtomicUsize::new(first)));
+    zone.expect("it needs nothing")
+}
+
+#[test]
+#[should_panic(expected = "may be names, and no memory")]
+fn a_typed_zone_is_not_built_on_imported_names() {
+    // Breaks when safe code can write a value to the address that is only a name.
+    let names = names_from(8);
+    let _ = uma::Zone::<u64>::build(names.secondary("typed"));
+}
+
+#[test]
+#[should_panic(expected = "address is positive")]
+fn a_name_that_a_section_cannot_return_is_refused() {
+    // Breaks when an item of the upper half of the numbers is taken for "no item", and is lost.
+    let names = names_from((1 << 63) | 8);
+    let _ = names.alloc();
 }

@@ -117,3 +117,23 @@ fn the_child_of_a_fork_allocates_where_slots_are_locked() {
     // Breaks when a slot stays locked in the child.
     children_allocate(Backend::Locked);
 }
+
+/// Forks out of an exit handler, and ends with what became of that child.
+extern "C" fn fork_at_exit() {
+    let forked = catch_unwind(AssertUnwindSafe(|| fork(|| ())));
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(i32::from(forked.is_err())) };
+}
+
+#[test]
+fn an_exit_handler_may_fork() {
+    // Breaks when what a thread holds during a fork is gone with the thread's other destructors.
+    let zone = builder(64, 8).build().unwrap();
+    free(&zone, zone.alloc().expect("there is no limit"));
+    fork(|| {
+        fork(|| ());
+        // SAFETY: a function that may run at exit.
+        assert_eq!(unsafe { libc::atexit(fork_at_exit) }, 0);
+        std::process::exit(1)
+    });
+}

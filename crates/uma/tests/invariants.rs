@@ -257,3 +257,12 @@ fn a_leak_is_named_by_site() {
     // SAFETY: they are live, of this zone, and different.
     unsafe { back.free_bulk(&items) };
 }
+
+#[test]
+fn a_redzone_without_end_is_refused() {
+    // Breaks when the item's size and its redzone together wrap around, and two items share memory.
+    for redzone in [usize::MAX - 62, usize::MAX, uma::ITEM_BYTES_MAX] {
+        let built = builder(64, 8).redzone(redzone).build();
+        assert_eq!(built.err(), Some(uma::ZoneError::TooBig), "{redzone}");
+    }
+}

@@ -7,6 +7,7 @@
 
 use std::ffi::c_char;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
@@ -111,14 +112,12 @@ pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    let mut ifr_name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    for (to, from) in ifr_name.iter_mut().zip(name.bytes()) {
+    // SAFETY: integers and pointers, for which zero is a value; all of the union, of which no member is as large.
+    let mut req: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (to, from) in req.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as c_char;
     }
-    let ifr_ifru = libc::__c_anonymous_ifr_ifru {
-        ifru_addr: sockaddr(Ipv4Addr::UNSPECIFIED),
-    };
-    Ok(libc::ifreq { ifr_name, ifr_ifru })
+    Ok(req)
 }
 
 /// An IPv4 address as the old calls want it: `sockaddr_in` under the name of `sockaddr`.
@@ -158,20 +157,12 @@ const _: () = assert!(size_of::<Rtentry>() == 120);
 impl Rtentry {
     /// The default route by way of `gateway`.
     fn to(gateway: Ipv4Addr) -> Rtentry {
-        Rtentry {
-            pad1: 0,
-            dst: sockaddr(Ipv4Addr::UNSPECIFIED),
-            gateway: sockaddr(gateway),
-            genmask: sockaddr(Ipv4Addr::UNSPECIFIED),
-            flags: libc::RTF_UP | libc::RTF_GATEWAY,
-            pad2: 0,
-            pad3: 0,
-            pad4: ptr::null_mut(),
-            metric: 0,
-            dev: ptr::null_mut(),
-            mtu: 0,
-            window: 0,
-            irtt: 0,
-        }
+        // SAFETY: integers and pointers, for which zero is a value; between them too.
+        let mut route: Rtentry = unsafe { MaybeUninit::zeroed().assume_init() };
+        route.dst = sockaddr(Ipv4Addr::UNSPECIFIED);
+        route.gateway = sockaddr(gateway);
+        route.genmask = sockaddr(Ipv4Addr::UNSPECIFIED);
+        route.flags = libc::RTF_UP | libc::RTF_GATEWAY;
+        route
     }
 }

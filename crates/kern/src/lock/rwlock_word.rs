@@ -103,11 +103,19 @@ impl<W: Word> RwLockWord<W> {
     /// Waits for the end of the write that the reader came upon.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
+        // Also a reader that is refused: a writer that came before it does not wait for it, so that it must not leave before
+        // it is in, or it would be counted out in the place of another.
+        if before & WRITER != 0 {
+            self.wait_for_end_of_write(before, waiter);
+        }
         if before & TOO_MANY != 0 {
             // Not counted any more, or a caller that catches the panics carries the count to WRITER.
             self.unlock_read();
             panic!("too many readers of one lock");
         }
+    }
+
+    fn wait_for_end_of_write(&self, before: u32, waiter: &mut impl Waiter) {
         let in_now = |state| state & WRITER == 0 || (state ^ before) & PHASE != 0;
         loop {
             let state = spin(&self.state, in_now);
@@ -231,6 +239,29 @@ mod tests {
     impl Waiter for Awake {
         fn sleeps(&mut self) {}
         fn handed(&mut self) {}
+    }
+
+    #[test]
+    fn a_refused_reader_leaves_the_writers_count_alone() {
+        // Breaks when a reader that came behind a writer leaves in the place of one for which the writer waits.
+        let word = RwLockWord::new(
+            AtomicU32::new(1),
+            AtomicU32::new(super::WRITER | TOO_MANY),
+            AtomicU32::new(TOO_MANY),
+        );
+        std::thread::scope(|threads| {
+            let late = threads.spawn(|| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    word.read().map_err(|late| word.read_slow(late, &mut Awake))
+                }))
+                .is_err()
+            });
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert_eq!(word.draining.load(Relaxed), TOO_MANY);
+            word.unlock_write();
+            assert!(late.join().expect("it is caught"));
+        });
+        assert_eq!(word.state.load(Relaxed) & super::READERS, TOO_MANY);
     }
 
     #[test]

@@ -108,15 +108,23 @@ impl<T, const BATCH: usize> Consumer<'_, T, BATCH> {
     fn take_published(&mut self, mut take: impl FnMut(T)) {
         let tail = self.ring.tail.0.load(Ordering::Acquire);
         while self.head != tail {
-            for slot in &self.ring.slots[self.head % RING_ITEMS..][..BATCH] {
+            let slots = &self.ring.slots[self.head % RING_ITEMS..][..BATCH];
+            // Now: what a panic of `take` leaves of the batch is lost, and not taken twice.
+            self.head += BATCH;
+            for slot in slots {
                 // SAFETY: the producer published the slot, so it is ours until `head` is published.
                 let slot = unsafe { &*slot.get() };
                 // SAFETY: a published slot holds an item; it is not read again before it was written again.
                 take(unsafe { slot.assume_init_read() });
             }
-            self.head += BATCH;
             self.ring.head.0.store(self.head, Ordering::Release);
         }
+    }
+}
+
+impl<T, const BATCH: usize> Drop for Consumer<'_, T, BATCH> {
+    fn drop(&mut self) {
+        self.ring.head.0.store(self.head, Ordering::Release);
     }
 }
 

@@ -7,7 +7,7 @@ use core::mem;
 use super::{Chain, Hint};
 use crate::error::NoBufs;
 use crate::list;
-use crate::mbuf::Mark;
+use crate::mbuf::{Mark, Mbuf};
 use crate::storage::Storage;
 
 impl<S: Storage> Chain<S> {
@@ -21,17 +21,12 @@ impl<S: Storage> Chain<S> {
         }
         self.len -= n;
         self.forget_before(n);
-        let mut left = n;
-        while let (Some(m), 1..) = (&mut self.head, left) {
-            if left < m.len() {
-                m.advance(left);
-                break;
-            }
-            left -= m.len();
-            self.pinned -= m.pinned();
-            self.head = m.take_next();
-        }
+        let gone = list::cut_front(&mut self.head, n);
+        let freed = gone.iter().flat_map(Mbuf::iter).map(Mbuf::pinned);
+        self.pinned -= freed.sum::<usize>();
         self.check();
+        // Last: the drop of what an owner has lent may panic.
+        drop(gone);
     }
 
     /// Drops the first `front` bytes and the last `back`; all if there are fewer.
@@ -74,14 +69,19 @@ impl<S: Storage> Chain<S> {
         if len >= self.len {
             return;
         }
-        let list = self.head.take().filter(|_| len > 0).map(|mut head| {
-            let (m, at) = list::seek_left(&mut head, len);
-            m.cut(at);
-            drop(m.take_next());
-            head
-        });
-        *self = list.map_or_else(Self::default, Self::from_list);
+        let (mut kept, mut gone) = (mem::take(self).into_list(), None);
+        match &mut kept {
+            Some(head) if len > 0 => {
+                let (m, at) = list::seek_left(head, len);
+                m.cut(at);
+                gone = m.take_next();
+            }
+            _ => mem::swap(&mut kept, &mut gone),
+        }
+        *self = kept.map_or_else(Self::default, Self::from_list);
         self.check();
+        // Last: the drop of what an owner has lent may panic.
+        drop(gone);
     }
 
     /// Takes the first `n` bytes (all if there are fewer) as a chain of their own, moving mbufs and

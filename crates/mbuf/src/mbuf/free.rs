@@ -31,6 +31,16 @@ const KINDS: u32 = PKTHDR | PACK | EXT | ZERO;
 /// What a packet of the packet zone is that nobody wants wiped.
 const WHOLE: u32 = PKTHDR | PACK | EXT;
 
+/// Frees the mbuf after its storage, even if the drop of the storage's owner panics.
+struct FreeAtEnd<'a>(&'a mut Mbuf);
+
+impl Drop for FreeAtEnd<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.free_mbuf();
+    }
+}
+
 impl Mbuf {
     /// Whether nothing was noted about a packet, and nobody else shows its cluster.
     #[inline(always)]
@@ -88,9 +98,9 @@ impl Mbuf {
     /// The same, where its reference was the last.
     #[inline(never)]
     fn free_last(&mut self, zero: bool) {
+        let this = FreeAtEnd(self);
         // SAFETY: EXT says that the field is valid.
-        unsafe { (*self.0.as_ptr()).ext.free_storage(zero) };
-        self.free_mbuf();
+        unsafe { (*this.0.0.as_ptr()).ext.free_storage(zero) };
     }
 
     /// One that begins a packet, is of the packet zone, or was a secret.
@@ -109,10 +119,10 @@ impl Mbuf {
             }
             return self.free_packet();
         }
-        if self.is(EXT) {
-            self.drop_ext();
+        let this = FreeAtEnd(self);
+        if this.0.is(EXT) {
+            this.0.drop_ext();
         }
-        self.free_mbuf();
     }
 
     /// Back to the mbuf zone.

@@ -69,9 +69,10 @@ impl<S: Storage> Packet<S> {
         }
         let (m, at) = list::seek_left(&mut self.0, len);
         m.cut(at);
-        drop(m.take_next());
+        let gone = m.take_next();
         self.0.set_pkt_len(len as u32);
         self.check();
+        drop(gone);
     }
 
     /// Copies `bytes` to the end. On failure nothing has changed.

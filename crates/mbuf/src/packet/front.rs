@@ -84,11 +84,13 @@ impl<S: Storage> Packet<S> {
         let here = n.min(self.0.len());
         self.0.set_pkt_len((self.len() - n) as u32);
         self.0.advance(here);
+        let mut gone = None;
         if n > here {
             let mut rest = self.0.take_next();
-            list::trim_front(&mut rest, n - here);
+            gone = list::cut_front(&mut rest, n - here);
             self.0.set_next(rest);
         }
         self.check();
+        drop(gone);
     }
 }

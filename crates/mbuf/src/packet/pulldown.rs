@@ -68,9 +68,10 @@ impl Packet {
         let in_left = left.len() - at;
         left.cut(at);
         let mut rest = left.take_next();
-        list::trim_front(&mut rest, len - in_left);
+        let gone = list::cut_front(&mut rest, len - in_left);
         fresh.set_next(rest);
         left.set_next(Some(fresh));
+        drop(gone);
         Ok(())
     }
 }

@@ -192,6 +192,39 @@ fn a_socket_in_its_own_buffer() {
     done(&stack);
 }
 
+/// Breaks when a queue is known to hold a socket, but not how often: the first copy that is received takes the
+/// socket out of the graph, and its last handle closes what still waits.
+#[test]
+fn a_socket_twice_in_one_queue() {
+    let stack = stack();
+    let drops = drops();
+    let (passed, peer) = marked(&stack, &drops);
+    let (left, right) = stack.unix().pair();
+    give(&stack, &left, passed.clone());
+    give(&stack, &left, passed);
+    assert_eq!(stack.unix().stats().in_flight, 1);
+
+    drop(take_stream(&right));
+    assert_eq!(stack.unix().stats().in_flight, 1, "a copy still waits");
+    assert!(matches!(take(&peer), Passed::Object(_)));
+    peer.send(b"open").unwrap();
+
+    let second = take_stream(&right);
+    assert_eq!(stack.unix().stats().in_flight, 0);
+    assert!(matches!(take(&second), Passed::Object(_)));
+    assert_eq!(second.recv(&mut [0; 8]), Ok(4));
+    // Both copies in its own queue: one way out each time, and none when the last handle has gone.
+    give(&stack, &peer, second.clone());
+    give(&stack, &peer, second.clone());
+    drop(take_stream(&second));
+    assert_eq!(stack.unix().stats().collected, 0);
+    drop(second);
+    assert_eq!(stack.unix().stats().collected, 1);
+    drop((left, right, peer));
+    assert_eq!(count(&drops), 2);
+    done(&stack);
+}
+
 /// Breaks if a cycle of two or more is not found when its last handle goes, whichever that is.
 #[test]
 fn cycles() {

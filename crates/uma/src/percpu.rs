@@ -73,7 +73,7 @@ pub(crate) use kern::cpu::count as cpus;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::current as current_cpu;
 #[cfg(not(any(loom, shuttle)))]
-use kern::rseq::{area_offset, fence, fence_available as can_fence};
+use kern::rseq::{area_offset, fence, fence_available};
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) use section::blind;
 #[cfg(any(loom, shuttle))]
@@ -83,7 +83,7 @@ pub(crate) use section::current_cpu;
 #[cfg(any(loom, shuttle))]
 pub use section::run_on;
 #[cfg(any(loom, shuttle))]
-use section::{area_offset, fence};
+use section::{area_offset, fence, fence_available};
 
 mod drain;
 mod locked;
@@ -195,7 +195,7 @@ impl Percpu {
             slots: unsafe { places.byte_add(offset_of!(Place, slot)) }.cast(),
             cpus,
             area: match backend {
-                Backend::Rseq if can_fence() => area_offset().unwrap_or(0),
+                Backend::Rseq if fence_available() => area_offset().unwrap_or(0),
                 Backend::Rseq => 0,
                 Backend::Locked => 0,
             },

@@ -112,6 +112,10 @@ pub(super) fn area_offset() -> Option<isize> {
     Some(1)
 }
 
+pub(super) fn fence_available() -> bool {
+    true
+}
+
 /// Interrupts the sections of all CPUs, one after the other.
 pub(super) fn fence() -> bool {
     for epoch in &MACHINE.epochs {

@@ -32,8 +32,14 @@ pub struct Manners {
     pub keeps: bool,
     /// After a loss it sends everything again, not the first segment only.
     pub goes_back: bool,
-    /// Its FIN comes with its last data.
-    pub fin_with_data: bool,
+    /// How often its FIN comes with its last data. The data may come again with a FIN that it had not before.
+    pub fin_with_data: f64,
+    /// Its FIN never comes alone: the last byte comes with it each time.
+    pub fin_brings_byte: bool,
+    /// Between one segment of data and the next.
+    pub pause: Duration,
+    /// What it says is lost too, not only what it should hear.
+    pub loses_own: bool,
     pub shuffles: bool,
     pub loss: f64,
     pub twice: f64,
@@ -59,10 +65,13 @@ impl Manners {
             ack_parts: pick(r, &[1, 1, 2, 7]),
             window: pick(r, &[500, 1460, 4000, 30_000, 65_535]),
             shrink: pick(r, &[0, 0, 10, 30]) as f64 / 100.0,
-            overrun: pick(r, &[0, 0, 1, 700, 1460]),
+            overrun: pick(r, &[0, 1, 700, 1460]),
             keeps: r.chance(0.5),
             goes_back: r.chance(0.5),
-            fin_with_data: r.chance(0.7),
+            fin_with_data: pick(r, &[0, 50, 100]) as f64 / 100.0,
+            fin_brings_byte: r.chance(0.2),
+            pause: ms(pick(r, &[0, 0, 0, 30])),
+            loses_own: r.chance(0.6),
             shuffles: r.chance(0.3),
             loss: pick(r, &[0, 0, 1, 10]) as f64 / 100.0,
             twice: pick(r, &[0, 0, 5]) as f64 / 100.0,

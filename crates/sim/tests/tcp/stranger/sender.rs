@@ -28,6 +28,8 @@ pub struct Sender {
     recover: u64,
     resend: bool,
     progress: Time,
+    /// When it sent data last.
+    sent: Time,
     /// The highest acknowledgement that the stack sent, whether or not it arrived.
     pub heard: u64,
 }
@@ -46,6 +48,7 @@ impl Sender {
             recover: 0,
             resend: false,
             progress: now,
+            sent: Time::ZERO,
             heard: 0,
         }
     }
@@ -113,9 +116,10 @@ impl Sender {
             out.push(self.segment(manners, r, hand, self.una, self.nxt));
         }
         let limit = (self.right + manners.overrun).min(self.una + manners.flight * manners.longest);
-        while self.nxt < limit && self.nxt <= self.total {
+        while self.nxt < limit && self.nxt <= self.total && now - self.sent >= manners.pause {
+            self.sent = now;
             let segment = self.segment(manners, r, hand, self.nxt, limit);
-            self.nxt += u64::from(segment.end().since(segment.seq));
+            self.nxt = u64::from(segment.end().since(self.first));
             out.push(segment);
         }
         self.max = self.max.max(self.nxt);
@@ -135,6 +139,8 @@ impl Sender {
         from: u64,
         limit: u64,
     ) -> Segment {
+        let alone = from == self.total && manners.fin_brings_byte;
+        let from = from - u64::from(alone && from > 0);
         let max = (limit.min(self.total).saturating_sub(from)).min(manners.longest);
         let len = match manners.full {
             true => max,
@@ -142,7 +148,8 @@ impl Sender {
         };
         let mut data = vec![0; len as usize];
         BYTES.fill(from, &mut data);
-        let fin = from + len == self.total && (manners.fin_with_data || len == 0);
+        let fin =
+            from + len == self.total && (alone || len == 0 || r.chance(manners.fin_with_data));
         let flags = if fin { ACK | FIN } else { ACK };
         Segment {
             seq: self.first + from as u32,

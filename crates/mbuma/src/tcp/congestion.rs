@@ -5,6 +5,9 @@
 
 use wire::SeqNum;
 
+/// Segments that limited transmit may have in flight beyond the window (RFC 3042 2).
+const LIMITED_SEGMENTS: u8 = 2;
+
 /// NewReno's state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Congestion {
@@ -91,13 +94,29 @@ impl Congestion {
         self.acked = 0;
     }
 
+    /// How much more than the window may be in flight after so many duplicate acknowledgements: a segment for each of
+    /// the first two, which says that one has left the network (RFC 3042 2).
+    pub(crate) fn limited_transmit(&self, duplicates: u8, una: SeqNum) -> u32 {
+        match self.recover.is_none() && !self.repeats(una) {
+            true => u32::from(duplicates.min(LIMITED_SEGMENTS)) * self.mss,
+            false => 0,
+        }
+    }
+
+    /// After a timeout: duplicates at `una` answer what is sent again.
+    fn repeats(&self, una: SeqNum) -> bool {
+        self.ignore_below.is_some_and(|below| una.before(below))
+    }
+
     /// The third duplicate acknowledgement. False if that loss is being repaired already.
     pub(crate) fn enter_recovery(&mut self, flight: u32, una: SeqNum, max: SeqNum) -> bool {
-        if self.recover.is_some() || self.ignore_below.is_some_and(|below| una.before(below)) {
+        if self.recover.is_some() || self.repeats(una) {
             return false;
         }
         self.ignore_below = None;
-        self.halve(flight);
+        // What limited transmit sent beyond the window does not count (RFC 5681 3.2 step 2).
+        let beyond = flight.saturating_sub(self.cwnd);
+        self.halve(flight - beyond.min(u32::from(LIMITED_SEGMENTS) * self.mss));
         self.cwnd = self.ssthresh.saturating_add(3 * self.mss);
         self.recover = Some(max);
         true

@@ -158,7 +158,7 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     if waiting == 0 {
         return None;
     }
-    let right = t.snd_una + t.snd_wnd.min(t.cc.cwnd);
+    let right = t.snd_una + t.snd_wnd.min(congestion_window(t));
     let window = if right.after(t.snd_nxt) {
         right.since(t.snd_nxt)
     } else {
@@ -178,6 +178,15 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
         flags,
         kind: Kind::Normal,
     })
+}
+
+/// What may be in flight: more than the window for new data after the first duplicate acknowledgements (RFC 3042).
+fn congestion_window(t: &Tcb) -> u32 {
+    if t.dup_acks == 0 || t.snd_nxt != t.snd_max {
+        return t.cc.cwnd;
+    }
+    let extra = t.cc.limited_transmit(t.dup_acks, t.snd_una);
+    t.cc.cwnd.saturating_add(extra)
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.

@@ -122,6 +122,51 @@ fn three_duplicates_repair_a_loss_at_once() {
 }
 
 #[test]
+fn the_first_two_duplicates_let_new_segments_out() {
+    // RFC 3042 2: breaks when a flight too short for three duplicates waits for the timer; or when what is sent so
+    // counts for ssthresh (RFC 5681 3.2 step 2), or goes beyond the peer's window.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = ten_under_way(&mut b);
+    stream.send(&bytes(10 * MSS)).expect("room");
+    b.run(ms(0));
+    b.nothing();
+    for n in 0..2 {
+        b.say(&hand.segment(ACK));
+        let new = b.one();
+        assert_eq!(new.seq, seen[0].seq + (10 + n) * MSS as u32);
+        assert_eq!(new.data.len(), MSS);
+        assert_eq!(stream.info().cwnd, 10 * MSS as u32);
+    }
+    b.say(&hand.segment(ACK));
+    assert_eq!(b.one().seq, seen[0].seq, "the repair");
+    assert_eq!(stream.info().cwnd, (10 / 2 + 3) * MSS as u32);
+    // The acknowledgement of all ends the recovery, and no duplicate is left.
+    hand.rcv += 12 * MSS as u32;
+    b.say(&hand.segment(ACK));
+    assert_eq!(b.seen().len(), 5);
+    stream.abort();
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.active();
+    hand.window = 3 * MSS as u16;
+    b.say(&hand.segment(ACK));
+    stream.send(&bytes(10 * MSS)).expect("room");
+    b.run(ms(0));
+    assert_eq!(b.seen().len(), 3, "the peer's window");
+    b.say(&hand.segment(ACK));
+    b.nothing();
+    stream.abort();
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}
+
+#[test]
 fn a_partial_acknowledgement_repairs_the_next_hole() {
     // RFC 6582 3.2 step 3: breaks when the second loss of a window waits for three more duplicates.
     let mut b = Bench::new();
@@ -170,9 +215,9 @@ fn duplicates_inflate_the_window_while_a_loss_is_repaired() {
     for _ in 0..3 {
         b.say(&hand.segment(ACK));
     }
-    assert_eq!(b.seen().len(), 1, "the repair");
-    // ssthresh 5, plus 3, makes 8; 10 are under way. The third more lets one new segment out.
-    for expected in [0, 0, 1, 1] {
+    assert_eq!(b.seen().len(), 3, "two new segments (RFC 3042), the repair");
+    // ssthresh 5, plus 3, makes 8; 12 are under way. The fifth more lets one new segment out.
+    for expected in [0, 0, 0, 0, 1, 1] {
         b.say(&hand.segment(ACK));
         assert_eq!(b.seen().len(), expected);
     }

@@ -67,8 +67,11 @@ pub struct LoopReclaimer {
     deadline: Option<Time>,
     /// The last tick found no use.
     was_idle: bool,
-    /// The earliest instant for the next drain, or the next look at the pressure.
-    next_pressure: Time,
+    /// The earliest instant for the next drain.
+    next_drain: Time,
+    /// The earliest instant for the next look at a source that must be read. An event may come at any time between two
+    /// looks, so they don't put off drains.
+    next_look: Time,
     stats: ReclaimStats,
     clock: MonotonicClock,
 }
@@ -77,15 +80,20 @@ impl LoopReclaimer {
     /// No zones yet, and no deadline.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
+        Self::with_pressure(pace, Pressure::open())
+    }
+
+    fn with_pressure(pace: Pace, pressure: Pressure) -> Self {
         let set = ReclaimSet::new(pace.interval).window(pace.window);
         let mut reclaimer = Self {
             set,
             piece_bytes: PIECE_FIRST,
             pace,
-            pressure: Pressure::open(),
+            pressure,
             deadline: None,
             was_idle: false,
-            next_pressure: Time::ZERO,
+            next_drain: Time::ZERO,
+            next_look: Time::ZERO,
             stats: ReclaimStats::default(),
             clock: MonotonicClock::new(),
         };
@@ -123,8 +131,8 @@ impl LoopReclaimer {
             return self.was_idle;
         }
         let began = self.clock.now();
-        if now >= self.next_pressure {
-            self.next_pressure = now + PRESSURE_PAUSE;
+        if now >= self.next_look {
+            self.next_look = now + PRESSURE_PAUSE;
             if self.pressure.is_high() {
                 self.drain(now);
             }
@@ -166,7 +174,7 @@ impl LoopReclaimer {
 
     /// The descriptor has priority data: from now on all that is free is given back, a piece at each tick.
     pub fn press(&mut self, now: Time) {
-        if now >= self.next_pressure {
+        if now >= self.next_drain {
             let began = self.clock.now();
             self.drain(now);
             self.note(began);
@@ -182,7 +190,7 @@ impl LoopReclaimer {
         self.set.drain_in_pieces(now);
         self.stats.drains += 1;
         (self.deadline, self.was_idle) = (Some(now), false);
-        self.next_pressure = now + PRESSURE_PAUSE;
+        self.next_drain = now + PRESSURE_PAUSE;
     }
 
     fn note(&mut self, began: Time) -> Duration {
@@ -204,3 +212,6 @@ impl LoopReclaimer {
         self.stats
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,8 @@
 //! After a window in which no zone was used and nothing was given back, the set is [idle](Tick::idle): its caller may
 //! stop ticking until a zone is used again.
 //!
-//! Zones on one keg share a measure: the first that is watched stands for the slabs of all.
+//! Zones on one keg share a measure: at the end of a window the first of them that is visited measures the keg, and
+//! holds the result ([`Watched::keep`]) until the slabs of all are given back.
 //!
 //! A zone should be watched by one set: each measurement begins a new window, so that two sets would both see shorter
 //! windows and give back memory that is needed again at once.
@@ -77,7 +78,7 @@ pub struct ReclaimSet {
     next: Time,
     /// No zone was used in the last window, or since, and nothing was given back.
     idle: bool,
-    /// Kegs seen in this tick, by address.
+    /// Kegs that gave pages back in this tick, by address.
     kegs: Vec<usize>,
 }
 
@@ -199,7 +200,7 @@ impl ReclaimSet {
             let address = Arc::as_ptr(&keg).addr();
             if kegs.contains(&address) {
                 watched.keep = None;
-            } else {
+            } else if measure || watched.keep.is_some() {
                 kegs.push(address);
                 let given = watched.give_piece(&keg, measure, &mut budget);
                 all.purged += given.purged;
@@ -294,6 +295,11 @@ impl Watched {
         let Some(keep) = self.keep else {
             return given;
         };
+        if *budget == 0 {
+            // A purge of nothing finds nothing, and would end this zone's turn: it keeps it for the next tick.
+            given.was_used = true;
+            return given;
+        }
         let piece = keg.purge_piece(keep, *budget);
         *budget -= piece.bytes.min(*budget);
         if !piece.more {
@@ -319,3 +325,6 @@ impl fmt::Debug for ReclaimSet {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! Invariants: this is the only code that reclaims the pool; a tick has at most one timer.
 //! Locks: none of its own.
 
-use kern::Time;
+use kern::{Callout, CalloutId, Time};
 use uma::{LoopReclaimer, Pace};
 
 use super::poller::Readiness;
@@ -22,8 +22,8 @@ const SPIKE_PAGES: usize = 1024;
 /// What gives the pool's memory back.
 pub(super) struct PoolReclaim {
     zones: LoopReclaimer,
-    /// When the timer comes that is set; none is set without it.
-    timer: Option<Time>,
+    /// The one timer, and when it comes.
+    timer: Option<(Time, CalloutId)>,
     /// Pages that were given back when the heap was last trimmed.
     pages_at_trim: usize,
 }
@@ -52,13 +52,13 @@ impl PoolReclaim {
             true => self.zones.lose_event(),
             false => self.zones.press(shared.now()),
         }
-        self.set_timer(shared);
+        self.set_timer(&mut shared.timers);
     }
 
     /// A worker has used the pool again.
     pub(super) fn resume(&mut self, shared: &mut Shared) {
         self.zones.resume(shared.now());
-        self.set_timer(shared);
+        self.set_timer(&mut shared.timers);
     }
 
     /// A tick.
@@ -69,7 +69,7 @@ impl PoolReclaim {
             shared.crew.expect_use();
         }
         self.trim_heap();
-        self.set_timer(shared);
+        self.set_timer(&mut shared.timers);
     }
 
     /// What brought a spike of buffers brought connections, flows and lists, which lie on the heap: once the buffers
@@ -82,18 +82,22 @@ impl PoolReclaim {
         }
     }
 
-    /// Sets a timer for the next tick, unless there is one that comes no later.
-    fn set_timer(&mut self, shared: &mut Shared) {
+    /// Sets the timer for the next tick, in the place of one that comes later.
+    fn set_timer(&mut self, timers: &mut Callout<Token>) {
         let Some(at) = self.zones.deadline() else {
             return;
         };
-        if self.timer.is_none_or(|timer| at < timer) {
-            self.timer = Some(at);
-            let now = shared.now();
-            shared.after(at - now, TOKEN);
+        match self.timer {
+            Some((set, _)) if set <= at => return,
+            Some((_, later)) => drop(timers.cancel(later)),
+            None => {}
         }
+        self.timer = Some((at, timers.schedule(at, TOKEN)));
     }
 }
 
 /// Names the timer, the trigger and the turn.
 const TOKEN: Token = Token::only(Kind::Reclaim);
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,7 @@ fn stream(
                 rest = &rest[client.send_blocking(rest, None)?..];
             }
         }
-        client.shutdown_write();
+        client.shutdown(std::net::Shutdown::Write);
         Ok(())
     });
     let (mut buf, mut bytes) = (vec![0; 256 << 10], 0);
@@ -126,7 +126,7 @@ fn round_trips(
         count += 1;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    client.shutdown_write();
+    client.shutdown(std::net::Shutdown::Write);
     echo.join().map_err(|_| "the echo panicked")??;
     times.sort_unstable();
     let micros = |part: f64| times[(times.len() as f64 * part) as usize].as_secs_f64() * 1e6;

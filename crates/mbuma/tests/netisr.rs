@@ -297,7 +297,7 @@ fn to_ourselves() {
         let accepted = listener.accept().expect("the handshake is done");
         let data = pattern_bytes(400_000);
         assert_eq!(stream.send(&data).unwrap(), data.len());
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
         while got.len() < data.len() {
             lab.stack.poll();

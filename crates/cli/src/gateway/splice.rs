@@ -291,7 +291,7 @@ impl Splice {
                     sent.map_err(|(e, _lost)| Broken::Guest(e))?;
                 }
                 Ok(Moved::End) => {
-                    self.stream.shutdown_write();
+                    self.stream.shutdown(std::net::Shutdown::Write);
                     self.down = Half::Over;
                 }
                 Ok(Moved::Nothing) => {}

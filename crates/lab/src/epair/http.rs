@@ -103,7 +103,7 @@ fn serve(stack: &Stack, listener: &TcpListener, stop: &AtomicBool) {
             if whole {
                 // A page fits the send buffer; dropping the stream sends it, and the end after it.
                 let _ = stream.send(PAGE);
-                stream.shutdown_write();
+                stream.shutdown(std::net::Shutdown::Write);
             }
             !whole && !gone
         });

@@ -55,7 +55,7 @@ fn send(joined: &Joined, stream: &TcpStream, time: Duration) {
             return;
         }
     }
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
 }
 
 /// Takes everything up to the end of the stream.

@@ -38,7 +38,7 @@ impl Talk for TcpStream {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.shutdown_write();
+        self.shutdown(std::net::Shutdown::Write);
         Ok(())
     }
 }

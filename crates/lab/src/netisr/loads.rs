@@ -219,7 +219,7 @@ fn tcp_stream(world: &World, time: Duration, cpus: &[usize]) -> Seen {
         let Some(stream) = connect(world) else { return };
         let (bytes, until) = ([0x5a; 64 << 10], Instant::now() + time);
         while Instant::now() < until && stream.send_blocking(&bytes, Some(STUCK)).is_ok() {}
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
     };
     let receive = |_: &AtomicBool| accept(&listener).map_or(0.0, |stream| drain(&stream));
     let ((), rate) = with_server(cpus, receive, send);

@@ -100,7 +100,7 @@ fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
         }
         assert_eq!(said, heard);
     }
-    client.shutdown_write();
+    client.shutdown(std::net::Shutdown::Write);
     echo.join().expect("no panic");
     drop(client);
     runtime.shutdown();
@@ -118,7 +118,7 @@ fn what_a_transfer_needed_goes_back_to_the_system() {
         while server.recv_blocking(&mut buf, Some(PATIENCE)) != Ok(0) {}
     });
     client.send_all_blocking(&vec![7; 4 << 20]);
-    client.shutdown_write();
+    client.shutdown(std::net::Shutdown::Write);
     received.join().expect("no panic");
     drop(client);
     let bytes = |stack: &Stack| -> usize {

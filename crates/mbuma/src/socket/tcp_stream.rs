@@ -7,7 +7,7 @@
 //! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::{Shutdown, SocketAddrV4};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -277,6 +277,49 @@ impl TcpStream {
         blocking(timeout, |waiter| self.read(buf, waiter))
     }
 
+    /// Copies received bytes to `buf`, and leaves them where they are.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv_chain`].
+    #[doc(alias = "MSG_PEEK")]
+    pub fn peek(&self, buf: &mut [u8]) -> Result<usize, SocketError> {
+        self.look(buf, None)
+    }
+
+    /// As [`TcpStream::peek`], waiting for something to come.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv_chain_blocking`].
+    pub fn peek_blocking(
+        &self,
+        buf: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<usize, SocketError> {
+        blocking(timeout, |waiter| self.look(buf, waiter))
+    }
+
+    /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
+    fn look(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
+        let giant = self.stack.look();
+        let mut t = self.pcb.tcb.lock();
+        if t.rcvbuf.chain.is_empty() {
+            let nothing = take_received(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
+            return nothing.map(|end| end.len());
+        }
+        let n = t.rcvbuf.chain.len().min(buf.len());
+        let buf = buf.get_mut(..n).unwrap_or_default();
+        if n > COPIED_LOCKED
+            && let Ok(shared) = t.rcvbuf.chain.share(0, n)
+        {
+            drop(t);
+            drop(giant);
+            shared.copy_to(0, buf);
+        } else {
+            t.rcvbuf.chain.copy_to(0, buf);
+        }
+        Ok(n)
+    }
+
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
     pub fn send_space(&self) -> usize {
         let _giant = self.stack.look();
@@ -393,11 +436,29 @@ impl TcpStream {
         })
     }
 
-    /// Sends a FIN after what is in the send buffer. Reading goes on.
+    /// Ends one direction or both.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | `Write` | The stack sends a FIN after what is in the send buffer. |
+    /// | `Read` | What was received is dropped, and so is what still comes: the peer is not told, and may go on sending. A read returns the end of file. |
     #[doc(alias = "SHUT_WR")]
-    pub fn shutdown_write(&self) {
-        let fin_wait_2 = None;
-        self.with(|t| close_send(t, fin_wait_2));
+    #[doc(alias = "SHUT_RD")]
+    #[doc(alias = "SS_CANTRCVMORE")]
+    pub fn shutdown(&self, how: Shutdown) {
+        let unread = self.with(|t| {
+            let mut unread = Chain::new();
+            if how != Shutdown::Write {
+                t.read_closed = true;
+                unread = std::mem::take(&mut t.rcvbuf.chain);
+                t.notify();
+            }
+            if how != Shutdown::Read {
+                close_send(t, None);
+            }
+            unread
+        });
+        drop(unread);
     }
 
     /// Ends the connection at once: the peer gets a reset, buffers are dropped.
@@ -444,6 +505,7 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
     if t.rcvbuf.chain.is_empty() {
         return match (t.error, t.state) {
             (Some(e), _) => Err(e),
+            (None, _) if t.read_closed => Ok(Chain::new()),
             (None, State::SynSent | State::SynReceived | State::SynHeld) => {
                 Err(SocketError::WouldBlock)
             }

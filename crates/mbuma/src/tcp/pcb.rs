@@ -303,6 +303,9 @@ pub(crate) struct Tcb {
     pub(crate) keepalive: Option<Duration>,
     /// The user will send nothing more.
     pub(crate) fin_queued: bool,
+    /// The user will read nothing more: what comes is acknowledged and dropped.
+    #[doc(alias = "SS_CANTRCVMORE")]
+    pub(crate) read_closed: bool,
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
@@ -386,6 +389,7 @@ impl Tcb {
             nodelay: false,
             keepalive: None,
             fin_queued: false,
+            read_closed: false,
             orphan: false,
             error: None,
             soft_error: None,

@@ -62,6 +62,9 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
 fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
     batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
     t.rcv_nxt += data.len() as u32;
+    if t.read_closed {
+        return;
+    }
     t.rcvbuf.append(&batch.stack.pool, data);
     t.notify();
 }

@@ -68,7 +68,7 @@ fn tcp() {
             got.extend_from_slice(&chain.to_vec());
         }
         assert!(got == data);
-        client.shutdown_write();
+        client.shutdown(std::net::Shutdown::Write);
         assert_eq!(client.recv_blocking(&mut [0; 8], HUNG), Ok(0));
     });
     drop((client, listener));

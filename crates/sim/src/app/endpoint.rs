@@ -76,7 +76,7 @@ impl Endpoint {
             // What waits to be reset never says that it is done.
             if !matches!(self.manners.leave, Leave::Abort(_)) {
                 self.shut = true;
-                self.stream.shutdown_write();
+                self.stream.shutdown(std::net::Shutdown::Write);
             }
             return self.shut;
         }

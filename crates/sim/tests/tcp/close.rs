@@ -13,7 +13,7 @@ fn we_close_first_and_the_peer_goes_on_for_a_while() {
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         stream.send(b"bye").expect("room");
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         let seen = b.seen();
         let fin = seen.last().expect("a FIN is due").clone();
@@ -66,7 +66,7 @@ fn the_peer_closes_first_and_we_go_on_for_a_while() {
         let data = b.one();
         assert_eq!(data.data, b"answer");
         b.say(&hand.ack(&data));
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         let fin = b.one();
         assert!(fin.has(FIN));
@@ -90,7 +90,7 @@ fn both_close_at_once() {
     // RFC 9293 3.6, figure 13: breaks when FINs that cross lead anywhere but CLOSING and TIME-WAIT.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         let ours = b.one();
         let theirs = hand.fin();
@@ -109,7 +109,7 @@ fn a_fin_that_acknowledges_ours_leads_straight_to_time_wait() {
     // RFC 9293 3.10.7.4: breaks when both in one segment are taken for one.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         hand.rcv = b.one().end();
         let fin = hand.fin();
@@ -145,7 +145,7 @@ fn our_fin_is_repeated_with_back_off() {
     let (_, stream) = b.active();
     b.run(secs(5));
     let start = b.net.now();
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(secs(4));
     let seen = b.seen();
     // Without a round trip worth mentioning the timeout is its lower bound, 200 ms.
@@ -156,7 +156,7 @@ fn our_fin_is_repeated_with_back_off() {
 /// Closes from our side; the peer closes too. Returns the hand.
 fn to_time_wait(b: &mut Bench) -> (Hand, mbuma::TcpStream) {
     let (mut hand, stream) = b.active();
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(ms(0));
     hand.rcv = b.one().end();
     let fin = hand.fin();
@@ -211,7 +211,7 @@ fn a_newer_syn_takes_the_place_of_a_time_wait() {
             .expect("free");
         let mut hand = b.dial(5000, wire::TcpOptions::default());
         let stream = listener.accept().expect("established");
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         hand.rcv = b.one().end();
         let fin = hand.fin();
@@ -284,7 +284,7 @@ fn an_owner_may_wait_in_fin_wait_2_as_long_as_it_likes() {
     // Breaks when half-close has a time limit: a long answer to a request takes what it takes.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(ms(0));
     let fin = b.one();
     b.say(&hand.ack(&fin));
@@ -346,11 +346,11 @@ fn abort_resets_from_every_state() {
             b.say(&fin);
         }),
         (State::FinWait1, true, |b, _, stream| {
-            stream.shutdown_write();
+            stream.shutdown(std::net::Shutdown::Write);
             b.run(ms(0));
         }),
         (State::FinWait2, true, |b, hand, stream| {
-            stream.shutdown_write();
+            stream.shutdown(std::net::Shutdown::Write);
             b.run(ms(0));
             let fin = b.one();
             b.say(&hand.ack(&fin));
@@ -358,11 +358,11 @@ fn abort_resets_from_every_state() {
         (State::LastAck, true, |b, hand, stream| {
             let fin = hand.fin();
             b.say(&fin);
-            stream.shutdown_write();
+            stream.shutdown(std::net::Shutdown::Write);
             b.run(ms(0));
         }),
         (State::TimeWait, false, |b, hand, stream| {
-            stream.shutdown_write();
+            stream.shutdown(std::net::Shutdown::Write);
             b.run(ms(0));
             hand.rcv = b.one().end();
             let fin = hand.fin();
@@ -464,7 +464,7 @@ fn a_fin_at_a_closed_window_waits_as_long_as_the_peer_answers() {
     b.run(ms(0));
     let data = b.one();
     b.say(&hand.ack(&data));
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(ms(0));
     let mut fins = 0;
     for _ in 0..3600 {
@@ -538,7 +538,7 @@ fn a_fin_that_comes_twice_at_once_does_not_get_around_the_bound_of_time_wait() {
     let mut b = Bench::tuned(|c| c.tcp.time_wait_max = 2);
     for _ in 0..6 {
         let (mut hand, stream) = b.active();
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.run(ms(0));
         hand.rcv = b.one().end();
         let fin = hand.fin();
@@ -550,4 +550,30 @@ fn a_fin_that_comes_twice_at_once_does_not_get_around_the_bound_of_time_wait() {
     }
     assert_eq!(b.stack().stats().tcp.connections, 2);
     b.finish();
+}
+
+#[test]
+fn who_reads_no_more_acknowledges_all_the_same() {
+    // POSIX shutdown(SHUT_RD), as BSD and Linux have it: breaks when data after it is answered with a reset, is not
+    // acknowledged, or closes the window; or when its end is not seen.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.passive();
+        stream.shutdown(std::net::Shutdown::Read);
+        assert_eq!(stream.recv(&mut [0; 4]), Ok(0));
+        for _ in 0..200 {
+            let data = hand.data(&bytes(2 * MSS));
+            b.say(&data);
+            b.run(ms(50));
+            let answer = b.seen().pop().expect("an acknowledgement");
+            assert!(!answer.has(RST), "{answer}");
+            assert_eq!(answer.ack, hand.snd);
+            assert!(answer.window > 0);
+        }
+        let fin = hand.segment(ACK | FIN);
+        b.say(&fin);
+        assert_eq!(stream.state(), State::CloseWait);
+        assert_eq!(b.seen().pop().expect("the FIN's").ack, fin.end());
+        drop(stream);
+        b.finish();
+    });
 }

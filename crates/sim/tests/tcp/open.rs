@@ -464,7 +464,7 @@ fn what_is_written_before_the_handshake_is_sent_after_it() {
         let stream = b.connect();
         let syn = b.one();
         stream.send(b"early").expect("room");
-        stream.shutdown_write();
+        stream.shutdown(std::net::Shutdown::Write);
         b.nothing();
         let mut hand = Hand::answering(&syn);
         b.say(&hand.segment(SYN | ACK));

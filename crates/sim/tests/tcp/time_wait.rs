@@ -29,7 +29,7 @@ fn closed_after(b: &mut Bench, bytes_sent: usize) -> (Hand, TcpListener, TcpStre
             b.say(&hand.ack(&last));
         }
     }
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(ms(0));
     while let Some(last) = b.seen().pop() {
         b.say(&hand.ack(&last));

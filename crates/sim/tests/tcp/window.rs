@@ -105,7 +105,7 @@ fn a_window_that_closes_over_data_and_fin_is_probed() {
     let (mut hand, stream) = b.active();
     b.run(secs(1));
     stream.send(&bytes(500)).expect("room");
-    stream.shutdown_write();
+    stream.shutdown(std::net::Shutdown::Write);
     b.run(ms(0));
     assert!(b.seen().iter().any(|s| s.has(FIN)));
     // The peer has no room: it took nothing.

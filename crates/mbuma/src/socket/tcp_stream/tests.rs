@@ -68,7 +68,7 @@ fn what_is_read_by_pieces_is_what_was_sent() {
         }
     }
     assert!(got == sent, "{} bytes came of {}", got.len(), sent.len());
-    client.shutdown_write();
+    client.shutdown(std::net::Shutdown::Write);
     assert_eq!(served.recv(&mut [0; 9]), Ok(0));
     assert_eq!(served.recv(&mut []), Ok(0));
     pair.done();
@@ -111,5 +111,66 @@ fn buffers_shrink_and_grow_with_bytes_inside() {
     let more = fill();
     assert!(more > 900_000, "{more}");
     assert_eq!(drain(), less + more);
+    pair.done();
+}
+
+/// Breaks if a look takes bytes, shows others than the read that follows, or goes beyond what there is; random sizes
+/// against a model.
+#[test]
+fn what_is_peeked_is_read_next() {
+    let pair = Pair::new();
+    let Pair { client, served, .. } = &pair;
+    let seed = 20;
+    let mut random = Random::from_seed(seed);
+    let mut queued = std::collections::VecDeque::<u8>::new();
+    assert_eq!(served.peek(&mut [0; 4]), Err(SocketError::WouldBlock));
+    for round in 0..400_u32 {
+        let more: Vec<u8> = (0..random.below(3_000))
+            .map(|n| (n as u32 ^ round) as u8)
+            .collect();
+        let n = client.send(&more).unwrap_or(0);
+        queued.extend(&more[..n]);
+        let mut looked = vec![0; 1 + random.below(4_000) as usize];
+        let seen = served.peek(&mut looked).unwrap_or(0);
+        let there = served.info().recv_queue;
+        assert_eq!(seen, looked.len().min(there), "seed {seed}");
+        assert!(queued.iter().take(seen).eq(&looked[..seen]), "seed {seed}");
+        let mut read = vec![0; 1 + random.below(4_000) as usize];
+        let taken = served.recv(&mut read).unwrap_or(0);
+        assert_eq!(taken, read.len().min(there), "seed {seed}");
+        assert!(
+            queued.drain(..taken).eq(read[..taken].iter().copied()),
+            "seed {seed}"
+        );
+    }
+    client.shutdown(Shutdown::Write);
+    while served.recv(&mut [0; 4_000]) != Ok(0) {}
+    assert_eq!(served.peek(&mut [0; 4]), Ok(0), "the end of file");
+    pair.done();
+}
+
+/// Breaks if a reader that has closed keeps memory, stops the peer, or reads on; or if it takes the other direction
+/// along.
+#[test]
+fn who_reads_no_more_stops_nobody() {
+    let pair = Pair::new();
+    let Pair { client, served, .. } = &pair;
+    client.send(&[1; 5_000]).unwrap();
+    assert_eq!(served.info().recv_queue, 5_000);
+    served.shutdown(Shutdown::Read);
+    assert_eq!(served.info().recv_queue, 0);
+    assert_eq!(served.recv(&mut [0; 9]), Ok(0));
+    assert_eq!(served.recv_chain(9).unwrap().len(), 0);
+    for _ in 0..1_000 {
+        assert_eq!(client.send(&[2; 10_000]), Ok(10_000));
+        assert_eq!(served.info().recv_queue, 0);
+    }
+    served.send(b"answer").unwrap();
+    assert_eq!(client.recv(&mut [0; 9]), Ok(6));
+    assert_eq!(client.info().send_queue, 0, "all of it is acknowledged");
+    served.shutdown(Shutdown::Both);
+    assert_eq!(client.recv(&mut [0; 9]), Ok(0));
+    client.shutdown(Shutdown::Both);
+    assert_eq!(client.error(), None);
     pair.done();
 }

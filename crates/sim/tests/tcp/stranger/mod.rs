@@ -129,7 +129,7 @@ impl Meeting {
         let mut more = vec![0; (self.to_give - self.given).min(3000) as usize];
         receiver::BYTES.fill(self.given, &mut more);
         if more.is_empty() {
-            return self.stream.shutdown_write();
+            return self.stream.shutdown(std::net::Shutdown::Write);
         }
         self.given += self.stream.send(&more).unwrap_or(0) as u64;
     }

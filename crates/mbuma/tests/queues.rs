@@ -95,6 +95,7 @@ fn syn(port: u16) -> Vec<u8> {
         ack: SeqNum(0),
         flags: TcpFlags::SYN,
         window: 1000,
+        urgent: 0,
         options: TcpOptions::default(),
     };
     let mut header = [0; TcpHeader::LEN];

@@ -30,6 +30,8 @@ pub struct Segment {
     pub flags: TcpFlags,
     /// Window field, not scaled.
     pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
     /// Options.
     pub options: TcpOptions,
     /// Options as they are to lie in the header, in the place of `options`; empty in what was seen.
@@ -53,6 +55,7 @@ impl Segment {
             ack: SeqNum(0),
             flags,
             window: 0,
+            urgent: 0,
             options: TcpOptions::default(),
             raw_options: Vec::new(),
             data: Vec::new(),
@@ -81,6 +84,7 @@ impl Segment {
             ack: tcp.ack(),
             flags: tcp.flags(),
             window: tcp.window(),
+            urgent: tcp.urgent(),
             options: tcp.options(),
             raw_options: Vec::new(),
             data: segment.get(tcp.header_len()..)?.to_vec(),
@@ -110,6 +114,7 @@ impl Segment {
             ack: self.ack,
             flags: self.flags,
             window: self.window,
+            urgent: self.urgent,
             options: self.options,
         };
         let mut header = vec![0; tcp.header_len()];

@@ -214,8 +214,7 @@ impl Deref for TcpView<'_> {
     }
 }
 
-/// What goes into a TCP header; [`TcpFields::emit`] adds the data offset. The urgent pointer is zero:
-/// new code does not send urgent data (RFC 6093 section 5).
+/// What goes into a TCP header; [`TcpFields::emit`] adds the data offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpFields {
     /// Port of the sender.
@@ -230,6 +229,8 @@ pub struct TcpFields {
     pub flags: TcpFlags,
     /// The window field, already scaled.
     pub window: u16,
+    /// The urgent pointer; 0 where [`TcpFlags::URG`] is not set.
+    pub urgent: u16,
     /// The options.
     pub options: TcpOptions,
 }
@@ -262,7 +263,7 @@ impl TcpFields {
             flags: self.flags.bits(),
             window: U16::new(self.window),
             checksum: U16::ZERO,
-            urgent: U16::ZERO,
+            urgent: U16::new(self.urgent),
         };
         emit::put(fixed, header.as_bytes());
         header_len

@@ -238,6 +238,7 @@ fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum
         ack: SeqNum(0),
         flags: TcpFlags::SYN,
         window: 0,
+        urgent: 0,
         options: TcpOptions::default(),
     };
     let mut header = [0; wire::TcpHeader::LEN];

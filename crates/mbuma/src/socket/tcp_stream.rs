@@ -18,8 +18,10 @@ use super::SocketError;
 use super::park::{Wait, retry};
 use crate::stack::Inner;
 use crate::tcp::State;
-use crate::tcp::output;
 use crate::tcp::pcb::{Inpcb, Tcb};
+use crate::tcp::{output, urgent};
+
+mod urgent_data;
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
 /// than moving mbufs does.
@@ -243,14 +245,15 @@ impl TcpStream {
     fn read(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
         let n = self.take(waiter, |t| {
-            let chain = &mut t.rcvbuf.chain;
-            let n = chain.len().min(buf.len());
+            let n = urgent::limit(t, buf.len()).min(t.rcvbuf.chain.len());
             if !(1..=COPIED_LOCKED).contains(&n) {
                 moved = take_received(t, buf.len())?;
                 return Ok(moved.len());
             }
+            let chain = &mut t.rcvbuf.chain;
             chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
             chain.trim_front(n);
+            urgent::was_read(t);
             Ok(n)
         })?;
         moved.copy_to(0, buf.get_mut(..moved.len()).unwrap_or_default());
@@ -306,7 +309,7 @@ impl TcpStream {
             let nothing = take_received(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
             return nothing.map(|end| end.len());
         }
-        let n = t.rcvbuf.chain.len().min(buf.len());
+        let n = urgent::limit(&t, buf.len()).min(t.rcvbuf.chain.len());
         let buf = buf.get_mut(..n).unwrap_or_default();
         if n > COPIED_LOCKED
             && let Ok(shared) = t.rcvbuf.chain.share(0, n)
@@ -514,10 +517,10 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
             _ => Err(SocketError::WouldBlock),
         };
     }
-    t.rcvbuf
-        .chain
-        .take_front(max)
-        .map_err(|_| SocketError::NoBufs)
+    let max = urgent::limit(t, max);
+    let taken = t.rcvbuf.chain.take_front(max);
+    urgent::was_read(t);
+    taken.map_err(|_| SocketError::NoBufs)
 }
 
 fn may_send(t: &Tcb) -> Result<(), SocketError> {

@@ -15,7 +15,7 @@ use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
 use super::steps::{Step, challenge};
-use super::time_wait;
+use super::{time_wait, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -129,6 +129,7 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
         Recovery::None | Recovery::Done => {}
     }
     t.snd_una = seg.ack;
+    urgent::acked(t);
     t.snd_nxt = t.snd_nxt.max(seg.ack);
     if bytes > 0 {
         let was_full = t.sndbuf.space() == 0;

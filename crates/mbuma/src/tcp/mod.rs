@@ -54,6 +54,7 @@ mod table;
 mod text;
 mod time_wait;
 mod timers;
+pub(crate) mod urgent;
 mod wheels;
 
 pub use pcb::State;

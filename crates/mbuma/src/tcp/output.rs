@@ -19,7 +19,7 @@ use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::{self, Offer, Outgoing, Payload};
-use super::{path_mtu, time_wait, timers};
+use super::{path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -164,7 +164,11 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     } else {
         0
     };
-    let len = whole_segments(t, waiting.min(window), waiting);
+    let mut len = whole_segments(t, waiting.min(window), waiting);
+    if urgent::pointer(t, t.snd_nxt).is_some() {
+        // The pointer counts from the segment that has it: one that a device cuts would have it wrong.
+        len = len.min(t.mss);
+    }
     if len == 0 || !worth_sending(t, len, waiting) {
         return None;
     }
@@ -218,7 +222,7 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     len >= t.mss
         || t.probe_now
         || t.snd_nxt.before(t.snd_max)
-        || (last && (idle || t.nodelay || t.fin_queued))
+        || (last && (idle || t.nodelay || t.fin_queued || urgent::is_to_tell(t)))
         || (t.snd_wnd_max > 1 && len >= t.snd_wnd_max / 2)
 }
 
@@ -234,7 +238,8 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
-    let asked = t.ack_now || t.dup_acks_owed > 0;
+    let tell = urgent::is_to_tell(t) && t.state.sends_data();
+    let asked = t.ack_now || t.dup_acks_owed > 0 || tell;
     // In SYN-RECEIVED the SYN-ACK goes first; then unacceptable segments are answered (RFC 9293 3.10.7.4).
     let answers = t.state.is_synchronized() || t.state == State::SynReceived;
     let due = answers && (asked || window_grew(t));
@@ -266,6 +271,9 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
         return false;
     };
     let out = outgoing(pcb, t, plan);
+    if !plan.flags.contains(TcpFlags::SYN) {
+        urgent::told(t);
+    }
     account(batch, t, plan);
     segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
@@ -295,6 +303,9 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     } else {
         (announce(t), Offer::default())
     };
+    let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
+    let mut flags = plan.flags;
+    flags.set(TcpFlags::URG, urgent.is_some());
     Outgoing {
         key: pcb.key,
         flow: pcb.flow(),
@@ -304,8 +315,9 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         } else {
             SeqNum(0)
         },
-        flags: plan.flags,
+        flags,
         window,
+        urgent: urgent.unwrap_or(0),
         offer,
         segsz: if plan.len > t.mss { t.mss as u16 } else { 0 },
         may_fragment: t.path.as_ref().is_some_and(|path| path.may_fragment),
@@ -401,6 +413,7 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
         ack,
         flags: TcpFlags::RST | TcpFlags::ACK,
         window: 0,
+        urgent: 0,
         offer: Offer::default(),
         segsz: 0,
         may_fragment: false,

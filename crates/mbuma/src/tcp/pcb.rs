@@ -19,6 +19,7 @@ use super::accept::Place;
 use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
+use super::urgent::Urgent;
 use super::wheels::Armed;
 use crate::config::TcpConfig;
 use crate::netisr;
@@ -252,6 +253,8 @@ pub(crate) struct Tcb {
     pub(crate) snd_wscale: u8,
     /// Payload bytes a segment.
     pub(crate) mss: u32,
+    /// Where urgent data ends, while there is some.
+    pub(crate) urgent: Option<Box<Urgent>>,
     /// What ICMP errors said of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
     /// The same for what the peer sends: what our own link takes, whatever the peer's does.
@@ -284,7 +287,7 @@ pub(crate) struct Tcb {
     /// The way to the peer, until the connection is closed: so it names no interface that is gone.
     pub(crate) route: RouteCache,
     pub(crate) retransmits: u8,
-    pub(crate) persist_shift: u32,
+    pub(crate) persist_shift: u8,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: (Time, u8),
@@ -358,6 +361,7 @@ impl Tcb {
             snd_wl2: SeqNum(0),
             snd_wscale: 0,
             mss,
+            urgent: None,
             path: None,
             rcv_mss: mss,
             resent_below: iss,
@@ -478,6 +482,7 @@ impl Tcb {
             place.give_up();
         }
         self.predecessor = None;
+        self.urgent = None;
         self.ack_now = false;
         self.dup_acks_owed = 0;
         self.resend_one = false;

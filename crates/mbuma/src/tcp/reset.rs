@@ -32,6 +32,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         ack,
         flags,
         window: 0,
+        urgent: 0,
         offer: Offer::default(),
         segsz: 0,
         may_fragment: false,

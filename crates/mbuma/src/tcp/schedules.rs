@@ -111,6 +111,7 @@ impl World {
             ack: ISS + 2,
             flags,
             window: 1000,
+            urgent: 0,
             offer: Offer::default(),
             data: Chain::new(),
         };

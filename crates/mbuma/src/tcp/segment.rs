@@ -30,6 +30,7 @@ pub(crate) struct Segment {
     pub(crate) flags: TcpFlags,
     /// As in the header, not scaled.
     pub(crate) window: u16,
+    pub(crate) urgent: u16,
     pub(crate) offer: Offer,
     pub(crate) data: Chain,
 }
@@ -95,6 +96,7 @@ impl Segment {
             ack: header.ack(),
             flags: header.flags(),
             window: header.window(),
+            urgent: header.urgent(),
             offer,
             data,
         })
@@ -154,6 +156,7 @@ pub(crate) struct Outgoing {
     pub(crate) ack: SeqNum,
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
+    pub(crate) urgent: u16,
     pub(crate) offer: Offer,
     /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
     pub(crate) segsz: u16,
@@ -214,6 +217,7 @@ pub(crate) fn send(
         ack: out.ack,
         flags: out.flags,
         window: out.window,
+        urgent: out.urgent,
         options: out.offer.to_options(),
     };
     let no_bufs = |_| DropReason::NoBufs;

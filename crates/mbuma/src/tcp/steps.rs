@@ -14,7 +14,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
-use super::{ack, text, time_wait};
+use super::{ack, text, time_wait, urgent};
 use super::{listen, output};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -54,6 +54,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
     check_reset(batch, t, seg)?;
     check_syn(batch, t, seg)?;
     ack::check(batch, pcb, t, seg)?;
+    urgent::check(t, seg);
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
 }

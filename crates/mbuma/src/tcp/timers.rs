@@ -127,7 +127,7 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
 
 /// Far enough for any timeout to reach its upper bound. From a round trip of some ms on, and with the bound at a minute,
 /// it is reached after nine.
-const PERSIST_SHIFT_MAX: u32 = 16;
+const PERSIST_SHIFT_MAX: u8 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;

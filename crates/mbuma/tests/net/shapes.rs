@@ -242,6 +242,7 @@ fn segment(seq: u32, ack: u32, flags: TcpFlags, data: &[u8]) -> Vec<u8> {
         ack: SeqNum(ack),
         flags,
         window: 65_535,
+        urgent: 0,
         options,
     };
     let mut out = vec![0; fields.header_len()];

@@ -22,6 +22,7 @@ pub const ACK: TcpFlags = TcpFlags::ACK;
 pub const FIN: TcpFlags = TcpFlags::FIN;
 pub const RST: TcpFlags = TcpFlags::RST;
 pub const PSH: TcpFlags = TcpFlags::PSH;
+pub const URG: TcpFlags = TcpFlags::URG;
 
 pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

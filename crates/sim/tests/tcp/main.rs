@@ -13,4 +13,5 @@ mod path_mtu;
 mod pinned;
 mod stranger;
 mod time_wait;
+mod urgent;
 mod window;

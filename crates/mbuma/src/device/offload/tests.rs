@@ -25,6 +25,7 @@ fn headers(data: &[u8], id: u16, seq: SeqNum, flags: TcpFlags, timestamps: bool)
         ack: SeqNum(9),
         flags,
         window: 100,
+        urgent: 0,
         options,
     };
     let tcp_len = tcp.header_len();

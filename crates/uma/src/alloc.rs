@@ -85,7 +85,7 @@ impl Inner {
             return Ok(item);
         }
         let mut caught = Caught::default();
-        match self.refill_or_take_built(Urgency::Normal, &mut caught) {
+        match self.refill_or_take_built(&mut caught) {
             Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {}
             settled => return self.settled(settled, caught),
         }
@@ -107,7 +107,9 @@ impl Inner {
             return Ok(item);
         }
         let mut caught = Caught::default();
-        let item = match self.refill_or_take_built(urgency, &mut caught) {
+        // Without the reserve: its items go to the urgent one by one, from a closed keg. In a CPU's cache any allocation
+        // could take them.
+        let item = match self.refill_or_take_built(&mut caught) {
             Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {
                 self.take_from_all(urgency, &mut caught)
             }
@@ -168,7 +170,7 @@ impl Inner {
                 Some(item) => Ok(item),
                 None => {
                     let mut caught = Caught::default();
-                    let item = self.refill(Urgency::Normal, &mut caught);
+                    let item = self.refill(&mut caught);
                     match caught.is_some() {
                         true => self.settled(item, caught),
                         false => item,
@@ -189,7 +191,7 @@ impl Inner {
     }
 
     /// Steps 1 to 3.
-    fn refill(&self, urgency: Urgency, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
+    fn refill(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         let _inside = self.inside();
         self.counts.misses.inc();
         let empty = match self.percpu.exchange_previous(None) {
@@ -209,33 +211,24 @@ impl Inner {
                 bucket.prefetch();
                 Ok(self.take_and_load(bucket, caught))
             }
-            Refill::Empty(Some(bucket)) => self.import(bucket, urgency, caught),
+            Refill::Empty(Some(bucket)) => self.import(bucket, caught),
             Refill::Empty(None) => Err(AllocError::NoMemory),
-            Refill::Closed => self.take_directly(urgency, caught),
+            Refill::Closed => self.take_directly(caught),
         }
     }
 
     /// One item past the buckets: the zone is shut.
-    fn take_directly(
-        &self,
-        urgency: Urgency,
-        caught: &mut Caught,
-    ) -> Result<NonNull<u8>, AllocError> {
+    fn take_directly(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         let mut one = [MaybeUninit::uninit()];
-        self.keg.take(&mut one, urgency)?;
+        self.keg.take(&mut one, Urgency::Normal)?;
         // SAFETY: `take` wrote as many as it says, which is not none.
         self.taken_directly(unsafe { one[0].assume_init() }, caught)
     }
 
     /// Fills a bucket from the slabs.
-    fn import(
-        &self,
-        mut bucket: Owned,
-        urgency: Urgency,
-        caught: &mut Caught,
-    ) -> Result<NonNull<u8>, AllocError> {
+    fn import(&self, mut bucket: Owned, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         self.counts.imports.inc();
-        let taken = caught.call(|| self.keg.take(bucket.spare(), urgency));
+        let taken = caught.call(|| self.keg.take(bucket.spare(), Urgency::Normal));
         let taken = taken.unwrap_or(Err(AllocError::NoMemory));
         let good = taken.and_then(|taken| {
             self.took(taken);
@@ -302,13 +295,9 @@ impl Inner {
     }
 
     /// Steps 1 to 4.
-    fn refill_or_take_built(
-        &self,
-        urgency: Urgency,
-        caught: &mut Caught,
-    ) -> Result<NonNull<u8>, AllocError> {
-        match self.refill(urgency, caught) {
-            Err(AllocError::Hook) if !caught.is_some() => self.take_built(urgency, caught),
+    fn refill_or_take_built(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
+        match self.refill(caught) {
+            Err(AllocError::Hook) if !caught.is_some() => self.take_built(caught),
             settled => settled,
         }
     }
@@ -316,11 +305,11 @@ impl Inner {
     /// Step 4: what `init` is refused is perhaps in free items of this zone, on other CPUs; or was,
     /// until they went through `fini` a moment ago.
     #[cold]
-    fn take_built(&self, urgency: Urgency, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
+    fn take_built(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();
         for looks in 0..LOOKS_MAX {
             let finalised = self.counts.finalised.get();
-            match self.refill(urgency, caught) {
+            match self.refill(caught) {
                 Err(AllocError::Hook) if !caught.is_some() => {}
                 settled => return settled,
             }

@@ -168,8 +168,8 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Warns when this zone has taken `items` items out of the slabs, live or in caches, once each
-    /// time it passes the mark.
+    /// Warns when `items` items are out of the slabs, live or in caches, of all zones that share them: once each time
+    /// that an allocation of this zone passes the mark.
     pub fn high_water(mut self, items: usize) -> Self {
         self.warner.set_high_water(items);
         self

@@ -31,6 +31,7 @@ use crate::sample::Samples;
 use crate::slabs::Slabs;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use kern::lock::LockClass;
 use kern::order;
 use kern::prim::{Condvar, Mutex, MutexGuard};
@@ -75,6 +76,8 @@ pub(crate) struct Keg {
     /// The zones on this keg. Its lock also serialises whoever takes caches back.
     members: Mutex<Members>,
     come_back: Condvar,
+    /// `out` of the state, to be read without its lock. Relaxed: it decides whether to warn, nothing else.
+    out_seen: AtomicUsize,
     cpus: usize,
 }
 
@@ -124,6 +127,7 @@ impl Keg {
             state: StateSlot(Mutex::new(&KEG_CLASS, state)),
             members: Mutex::new(&MEMBERS_CLASS, Members::default()),
             come_back: Condvar::new(),
+            out_seen: AtomicUsize::new(0),
             cpus: crate::percpu::cpus().max(1),
         }
     }
@@ -139,6 +143,16 @@ impl Keg {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.0.lock()
+    }
+
+    /// Items out of the keg, for all zones on it: as of a moment ago.
+    pub(crate) fn out(&self) -> usize {
+        self.out_seen.load(Ordering::Relaxed)
+    }
+
+    /// The lock holder has changed `out`.
+    fn show_out(&self, state: &State) {
+        self.out_seen.store(state.out, Ordering::Relaxed);
     }
 
     /// Whether nothing may be cached.
@@ -254,6 +268,7 @@ impl Keg {
             }
         };
         state.out_peak = state.out_peak.max(state.out);
+        self.show_out(&state);
         state.starved |= got == 0;
         match got {
             0 => Err(AllocError::NoMemory),
@@ -280,6 +295,7 @@ impl Keg {
         let allowed = state.out < state.bound(Urgency::Normal);
         state.out += usize::from(allowed);
         state.out_peak = state.out_peak.max(state.out);
+        self.show_out(&state);
         allowed
     }
 
@@ -288,6 +304,7 @@ impl Keg {
         let after = {
             let mut state = self.lock();
             state.out -= 1;
+            self.show_out(&state);
             state.gives += 1;
             state.starved = false;
             self.tell(&mut state, 1)
@@ -332,6 +349,7 @@ impl Keg {
                 slabs.give(arena, items);
             }
             state.out -= items.len();
+            self.show_out(&state);
             state.gives += 1;
             state.starved = false;
             self.tell(&mut state, items.len())

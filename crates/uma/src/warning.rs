@@ -34,7 +34,7 @@ pub struct Warning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// More items left the slabs than [`high_water`](crate::ZoneBuilder::high_water) says.
+    /// As many items have left the slabs as [`high_water`](crate::ZoneBuilder::high_water) says.
     HighWater,
     /// An allocation failed, or went to sleep, because of the limit.
     Exhausted,
@@ -131,7 +131,7 @@ impl Inner {
         if warner.callback.is_none() || warner.high_water == usize::MAX {
             return;
         }
-        let is_above = self.out() >= warner.high_water;
+        let is_above = self.keg.out() >= warner.high_water;
         let was_above = warner.above.load(Relaxed);
         if is_above != was_above && warner.above.swap(is_above, Relaxed) != is_above && is_above {
             self.warn(WarningKind::HighWater);

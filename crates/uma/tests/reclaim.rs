@@ -196,6 +196,24 @@ fn the_reserve_is_for_the_urgent() {
 }
 
 #[test]
+fn what_the_urgent_free_goes_back_to_the_reserve() {
+    // Breaks when an item of the reserve gets into a CPU's cache, from where any allocation takes it: acknowledgements
+    // that are sent and freed at once would then use the reserve up.
+    let zone = builder(256, 64).limit(1000).reserve(100).build().unwrap();
+    let mut held: Vec<_> = (0..895).map(|_| zone.alloc().unwrap()).collect();
+    for _ in 0..200 {
+        free(&zone, zone.alloc_urgent().unwrap());
+        held.extend(zone.alloc());
+    }
+    assert_eq!(held.len(), 900);
+    held.extend(std::iter::from_fn(|| zone.alloc_urgent().ok()));
+    assert_eq!(held.len(), 1000);
+    held.into_iter().for_each(|item| free(&zone, item));
+    // The reserve's memory stays.
+    assert_eq!(zone.live(), 0);
+}
+
+#[test]
 fn what_was_preallocated_stays() {
     // Breaks when a drain takes the memory that an allocation was promised.
     let zone = builder(2048, 2048).prealloc(1000).build().unwrap();

@@ -39,6 +39,23 @@ fn high_water_is_told_once_a_passing() {
 }
 
 #[test]
+fn zones_on_one_keg_fill_it_together() {
+    // Breaks when each zone counts its own items only, and two of them fill the limit that they share unnoticed.
+    let master = builder(256, 8).limit(200).build().unwrap();
+    let heard = Heard::default();
+    let ear = heard.clone();
+    let second = master.secondary("second").high_water(160);
+    let second = second.warn(move |warning| ear.lock().unwrap().push(warning.clone()));
+    let second = second.build().unwrap();
+    let of_master: Vec<_> = (0..100).map(|_| master.alloc().unwrap()).collect();
+    assert!(kinds(&heard).is_empty());
+    let of_second: Vec<_> = (0..80).map(|_| second.alloc().unwrap()).collect();
+    assert_eq!(kinds(&heard), [WarningKind::HighWater]);
+    of_second.into_iter().for_each(|item| free(&second, item));
+    of_master.into_iter().for_each(|item| free(&master, item));
+}
+
+#[test]
 fn exhaustion_is_told_once_a_second_and_counted() {
     // Breaks when a flood of failures floods the log, or when it is not said how many there were.
     let (zone, heard) = listening(builder(256, 8).limit(3));

@@ -227,7 +227,9 @@ pub use histogram::{SizeCounts, SizeHistogram};
 pub use mbufq::Mbufq;
 pub use packet::Packet;
 pub use pkthdr::{Csum, PktHdr};
-pub use pool::{Calls, ClusterSize, Headroom, Live, MbufPool, PoolConfig, PoolStats};
+pub use pool::{
+    Calls, ClusterSize, Headroom, Live, MBUFS_RESERVED, MbufPool, PoolConfig, PoolStats,
+};
 pub use raw::{MHLEN, MLEN, MSIZE, PAGE_SIZE, PAGES_MAX, RECORD_HEADER_MAX, RECORD_TRAILER_MAX};
 pub use scatter::Scatter;
 pub use segments::Segments;

@@ -51,6 +51,15 @@ impl Packet {
         Ok(Self::of(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
     }
 
+    /// As [`new`](Self::new), and may take what the pool has in reserve ([`MBUFS_RESERVED`](crate::MBUFS_RESERVED)):
+    /// for a packet that leaves at once and lets others free theirs (an acknowledgement, a reset).
+    #[doc(alias = "M_USE_RESERVE")]
+    #[inline]
+    #[track_caller]
+    pub fn with_reserve(pool: &MbufPool) -> Result<Self, NoBufs> {
+        Ok(Self::of(Mbuf::with_reserve(pool)?))
+    }
+
     /// An empty packet over a cluster, its data `lead` bytes into it.
     #[doc(alias = "m_getcl")]
     #[inline(always)]

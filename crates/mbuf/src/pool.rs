@@ -45,7 +45,7 @@ pub use stats::{Calls, Live, PoolStats};
 /// How much a pool may hold at most.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolConfig {
-    /// Live mbufs; and tags, which have a zone of their own.
+    /// Live mbufs, beside [`MBUFS_RESERVED`] more; and tags, which have a zone of their own.
     #[doc(alias = "nmbufs")]
     pub mbufs_max: usize,
     /// Live bytes in clusters of all sizes; each size alone may use all of it.
@@ -62,6 +62,10 @@ impl Default for PoolConfig {
         }
     }
 }
+
+/// Mbufs beyond [`PoolConfig::mbufs_max`] for [`Packet::with_reserve`](crate::Packet::with_reserve) alone: an acknowledgement or a
+/// reset, which the device sends and frees at once. Their 64 KiB are resident from the start.
+pub const MBUFS_RESERVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
 
 /// What is left of a pool's storage, in bytes: see [`MbufPool::headroom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +170,7 @@ fn begin(zone: &RawZone, buf: NonNull<u8>) -> Fresh {
 pub struct MbufPool(RawZone<Packets>);
 
 impl MbufPool {
-    /// Makes the zones. Nothing but address space is taken until the first allocation.
+    /// Makes the zones. Nothing but address space and the reserve's pages is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
         let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
         let packets = Self::make_packets(&mbufs)?;
@@ -207,7 +211,8 @@ impl MbufPool {
     #[inline(never)]
     fn make_mbufs(config: PoolConfig, zones: Zones) -> Result<RawZone<Zones>, ZoneError> {
         RawZone::builder("mbuf", layout(MSIZE, MSIZE))
-            .limit(config.mbufs_max)
+            .limit(config.mbufs_max.saturating_add(MBUFS_RESERVED))
+            .reserve(MBUFS_RESERVED)
             .hooks(zones)
             .build()
     }
@@ -238,6 +243,13 @@ impl MbufPool {
     #[track_caller]
     pub(crate) fn alloc_packet(&self) -> Result<NonNull<u8>, NoBufs> {
         Ok(self.0.alloc()?)
+    }
+
+    /// An mbuf, from the reserve if there is no other.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn alloc_urgent(&self) -> Result<NonNull<u8>, NoBufs> {
+        Ok(self.mbufs().alloc_urgent()?)
     }
 
     /// Has `set` give back what the pool does not need. A pool must be watched by one set only (see [`ReclaimSet`]).

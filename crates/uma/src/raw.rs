@@ -88,6 +88,7 @@ impl<H: Hooks> RawZone<H> {
     /// As there; the reserve is used up too.
     #[doc(alias = "M_USE_RESERVE")]
     #[track_caller]
+    #[inline]
     pub fn alloc_urgent(&self) -> Result<NonNull<u8>, AllocError> {
         let site = Location::caller();
         self.zone.consult()?;

@@ -18,9 +18,28 @@ impl Mbuf {
     pub(crate) fn alloc(zones: &Zones, flags: u32, lead: usize) -> Result<Self, NoBufs> {
         assert!(flags & EXT == 0 && lead <= internal(flags).1);
         let item = zones.alloc_mbuf()?;
+        // SAFETY: the zone has just given it, and `lead` is in the internal area.
+        Ok(unsafe { Self::empty(item, zones, flags, lead) })
+    }
+
+    /// An empty packet header at the end of the internal area, of an mbuf from the reserve if there is no other.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn with_reserve(pool: &MbufPool) -> Result<Self, NoBufs> {
+        let item = pool.alloc_urgent()?;
+        // SAFETY: the zone has just given it, and the internal area of a packet header ends at MHLEN.
+        Ok(unsafe { Self::empty(item, pool.zones(), PKTHDR, MHLEN) })
+    }
+
+    /// Makes an empty mbuf of an item of the mbuf zone, whose data starts `lead` bytes into the internal area.
+    ///
+    /// # Safety
+    /// `item` has 256 bytes, aligned to 256, that nobody else has, from that zone. The internal area has `lead` bytes.
+    #[inline(always)]
+    unsafe fn empty(item: NonNull<u8>, zones: &Zones, flags: u32, lead: usize) -> Self {
         let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
-        // SAFETY: the zone gave us 256 bytes that nobody else has; internal data begins as told.
-        Ok(unsafe { Self::begin(item, zones, flags, data, 0) })
+        // SAFETY: so says the caller; internal data begins as told.
+        unsafe { Self::begin(item, zones, flags, data, 0) }
     }
 
     /// Makes an mbuf of an item of one of the mbuf zones, which shows `len` bytes from `data`.

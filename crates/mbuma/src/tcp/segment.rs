@@ -191,8 +191,13 @@ impl Payload {
         }
     }
 
-    fn into_packet(self, pool: &MbufPool) -> Result<Packet, NoBufs> {
+    /// A packet with room for headers. One that carries nothing may take the pool's reserve, unless it is a SYN: what an
+    /// acknowledgement, a window update, a FIN or a reset says is needed so that this host or the peer can free memory.
+    fn into_packet(self, pool: &MbufPool, flags: TcpFlags) -> Result<Packet, NoBufs> {
         match self {
+            Self::Shared(chain) if chain.is_empty() && !flags.contains(TcpFlags::SYN) => {
+                Packet::with_reserve(pool)
+            }
             Self::Shared(chain) => Packet::before_chain(pool, chain),
             Self::Copied(packet) => Ok(packet),
         }
@@ -222,7 +227,9 @@ pub(crate) fn send(
     };
     let no_bufs = |_| DropReason::NoBufs;
     let header_len = fields.header_len();
-    let mut packet = data.into_packet(&batch.stack.pool).map_err(no_bufs)?;
+    let mut packet = data
+        .into_packet(&batch.stack.pool, out.flags)
+        .map_err(no_bufs)?;
     let len = header_len + packet.len();
     let header = packet.prepend(header_len).map_err(no_bufs)?;
     fields.emit(header);

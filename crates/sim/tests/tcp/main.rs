@@ -3,6 +3,7 @@
 mod blind;
 mod close;
 mod common;
+mod exhausted;
 mod foreign;
 mod handshake;
 mod intercept;

@@ -228,7 +228,8 @@ pub use mbufq::Mbufq;
 pub use packet::Packet;
 pub use pkthdr::{Csum, PktHdr};
 pub use pool::{
-    Calls, ClusterSize, Headroom, Live, MBUFS_RESERVED, MbufPool, PoolConfig, PoolStats,
+    Calls, ClusterSize, Headroom, Live, MBUFS_RESERVED, MbufPool, NEAR_LIMIT_PERCENT, PoolConfig,
+    PoolStats, Shortage,
 };
 pub use raw::{MHLEN, MLEN, MSIZE, PAGE_SIZE, PAGES_MAX, RECORD_HEADER_MAX, RECORD_TRAILER_MAX};
 pub use scatter::Scatter;

@@ -34,11 +34,14 @@ use crate::tag::TAG_SIZE;
 mod cluster;
 mod given;
 mod packets;
+mod shortage;
 mod stats;
 
 pub use cluster::ClusterSize;
 use given::Given;
 use packets::Packets;
+use shortage::ShortageLog;
+pub use shortage::{NEAR_LIMIT_PERCENT, Shortage};
 pub(crate) use stats::Stats;
 pub use stats::{Calls, Live, PoolStats};
 
@@ -91,6 +94,24 @@ pub(crate) struct Zones {
     /// Free packets that have no cluster.
     bare: AtomicUsize,
     pub(crate) stats: Stats,
+    shortages: Shortages,
+}
+
+/// Where warnings go: of mbufs and packets, of clusters, of tags.
+struct Shortages {
+    mbufs: ShortageLog,
+    clusters: [ShortageLog; ClusterSize::ALL.len()],
+    tags: ShortageLog,
+}
+
+impl Shortages {
+    fn new() -> Self {
+        Self {
+            mbufs: ShortageLog::new("mbuf"),
+            clusters: ClusterSize::ALL.map(|size| ShortageLog::new(size.zone_name())),
+            tags: ShortageLog::new("mbuf_tag"),
+        }
+    }
 }
 
 impl Hooks for Zones {}
@@ -173,7 +194,7 @@ impl MbufPool {
     /// Makes the zones. Nothing but address space and the reserve's pages is taken until the first allocation.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
         let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
-        let packets = Self::make_packets(&mbufs)?;
+        let packets = Self::make_packets(config, &mbufs)?;
         let zones = mbufs.hooks();
         // SAFETY: nobody has an mbuf of these zones, or has had the pool, yet.
         unsafe { zones.mbufs.give(mbufs.as_ref_ptr()) };
@@ -185,12 +206,15 @@ impl MbufPool {
     // Each with a frame of its own: threads of a model have small stacks.
     #[inline(never)]
     fn make_zones(config: PoolConfig) -> Result<Zones, ZoneError> {
+        let shortages = Shortages::new();
         let zone = |size: ClusterSize| {
-            RawZone::builder(size.zone_name(), layout(size.bytes(), size.align()))
-                .limit(config.cluster_bytes_max / size.bytes())
-                .refcounts()
-                .build()
+            let limit = config.cluster_bytes_max / size.bytes();
+            let zone = RawZone::builder(size.zone_name(), layout(size.bytes(), size.align()));
+            let log = &shortages.clusters[size as usize];
+            log.listen(zone.limit(limit).refcounts(), limit).build()
         };
+        let tags = RawZone::builder("mbuf_tag", layout(TAG_SIZE, TAG_SIZE));
+        let tags = shortages.tags.listen(tags, config.mbufs_max);
         Ok(Zones {
             mbufs: Given::nothing(),
             packets: Given::nothing(),
@@ -200,26 +224,30 @@ impl MbufPool {
                 zone(ClusterSize::K9)?,
                 zone(ClusterSize::K16)?,
             ],
-            tags: RawZone::builder("mbuf_tag", layout(TAG_SIZE, TAG_SIZE))
-                .limit(config.mbufs_max)
-                .build()?,
+            tags: tags.limit(config.mbufs_max).build()?,
             bare: AtomicUsize::new(0),
             stats: Stats::default(),
+            shortages,
         })
     }
 
     #[inline(never)]
     fn make_mbufs(config: PoolConfig, zones: Zones) -> Result<RawZone<Zones>, ZoneError> {
-        RawZone::builder("mbuf", layout(MSIZE, MSIZE))
-            .limit(config.mbufs_max.saturating_add(MBUFS_RESERVED))
+        let zone = RawZone::builder("mbuf", layout(MSIZE, MSIZE));
+        let zone = zones.shortages.mbufs.listen(zone, config.mbufs_max);
+        zone.limit(config.mbufs_max.saturating_add(MBUFS_RESERVED))
             .reserve(MBUFS_RESERVED)
             .hooks(zones)
             .build()
     }
 
     #[inline(never)]
-    fn make_packets(mbufs: &RawZone<Zones>) -> Result<RawZone<Packets>, ZoneError> {
-        let packets = mbufs.secondary("packet");
+    fn make_packets(
+        config: PoolConfig,
+        mbufs: &RawZone<Zones>,
+    ) -> Result<RawZone<Packets>, ZoneError> {
+        let log = &mbufs.hooks().shortages.mbufs;
+        let packets = log.listen(mbufs.secondary("packet"), config.mbufs_max);
         let packets = match planted(Bug::Unheld) {
             false => packets.holding(&mbufs.hooks().clusters[ClusterSize::K2 as usize]),
             true => packets,
@@ -273,6 +301,17 @@ impl MbufPool {
         let clusters = zones.clusters.iter().map(RawZone::census);
         let all = first.into_iter().chain(clusters);
         all.chain([zones.tags.census()]).collect()
+    }
+
+    /// How often zones came near their limits, reached them, or found no memory: mbufs, clusters, tags.
+    pub fn shortages(&self) -> impl Iterator<Item = Shortage> {
+        let Shortages {
+            mbufs,
+            clusters,
+            tags,
+        } = &self.zones().shortages;
+        let all = [mbufs].into_iter().chain(clusters).chain([tags]);
+        all.map(ShortageLog::read)
     }
 
     /// Gives what is cached and free back to the system.

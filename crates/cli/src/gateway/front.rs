@@ -55,6 +55,7 @@ impl Front {
                     shared,
                     connections,
                     flows: &self.flows,
+                    reclaim: self.reclaim.figures(),
                 };
                 self.control.turn(token, &view);
             }

@@ -53,6 +53,7 @@ mod request;
 mod resolvers;
 mod rounds;
 mod shared;
+mod shortages;
 mod splice;
 mod start;
 mod summary;

@@ -3,7 +3,7 @@
 //! A guest or a client can cause each of them as often as it likes, so each kind of line has a pause. A worker must not
 //! wait for the reader of standard error: a line that does not fit now is left out. The counters miss nothing.
 //!
-//! Called by: outgoing, publish, splice. Calls: poll(2).
+//! Called by: outgoing, publish, shortages, splice. Calls: poll(2).
 //! Locks: none; one worker has it.
 
 use std::io;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kern::Time;
 
+use super::shortages::Lack;
 use crate::say;
 use crate::sys::fd;
 
@@ -24,23 +25,26 @@ pub(super) enum Subject {
     Descriptors,
     /// No server of the guest's answers behind a published port.
     NoServer,
+    /// A zone of the pool is short of items.
+    Zone(&'static str, Lack),
 }
 
-/// When a worker wrote its last line of each kind.
+/// When a worker wrote its last line of each kind: of zones there are a few.
 #[derive(Debug, Default)]
-pub(super) struct Notices([Option<Time>; 2]);
+pub(super) struct Notices(Vec<(Subject, Time)>);
 
 impl Notices {
     /// Writes a line, unless the last one of its kind is too recent.
     pub(super) fn say(&mut self, now: Time, kind: Subject, line: impl FnOnce() -> String) {
-        let last = match kind {
-            Subject::Descriptors => &mut self.0[0],
-            Subject::NoServer => &mut self.0[1],
-        };
-        if last.is_some_and(|at| now - at < PAUSE) || !fd::may_write(&io::stderr()) {
+        let last = self.0.iter_mut().find(|(said, _)| *said == kind);
+        let is_recent = last.as_ref().is_some_and(|(_, at)| now - *at < PAUSE);
+        if is_recent || !fd::may_write(&io::stderr()) {
             return;
         }
-        *last = Some(now);
+        match last {
+            Some((_, at)) => *at = now,
+            None => self.0.push((kind, now)),
+        }
         say(&line());
     }
 }
@@ -65,6 +69,10 @@ mod tests {
         say(9, Subject::NoServer);
         say(9, Subject::Descriptors);
         say(10, Subject::NoServer);
-        assert_eq!(said, 3);
+        let zone = |lack| Subject::Zone("mbuf", lack);
+        say(10, zone(Lack::NearLimit));
+        say(11, zone(Lack::AtLimit));
+        say(12, zone(Lack::NearLimit));
+        assert_eq!(said, 5);
     }
 }

@@ -8,11 +8,15 @@
 //! Invariants: this is the only code that reclaims the pool; a tick has at most one timer.
 //! Locks: none of its own.
 
+use std::time::{Duration, Instant};
+
 use kern::{Callout, CalloutId, Time};
+use serde::Serialize;
 use uma::{LoopReclaimer, Pace};
 
 use super::poller::Readiness;
 use super::shared::Shared;
+use super::shortages::ShortageWatch;
 use super::table::{Kind, Token};
 use crate::sys::heap;
 
@@ -26,6 +30,24 @@ pub(super) struct PoolReclaim {
     timer: Option<(Time, CalloutId)>,
     /// Pages that were given back when the heap was last trimmed.
     pages_at_trim: usize,
+    /// The longest that a trim of the heap took.
+    longest_trim: Duration,
+    shortages: ShortageWatch,
+}
+
+/// What giving memory back has done so far, and how long it kept worker 0 from packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct ReclaimFigures {
+    pub(super) ticks: u64,
+    /// Times that the system was short of memory.
+    pub(super) drains: u64,
+    /// Pages of the zones that the system took.
+    pub(super) pages: usize,
+    pub(super) busy_us: u64,
+    /// The longest tick, without the heap.
+    pub(super) longest_tick_us: u64,
+    /// The longest trim of the heap, which follows a spike.
+    pub(super) longest_heap_trim_us: u64,
 }
 
 impl PoolReclaim {
@@ -43,6 +65,21 @@ impl PoolReclaim {
             zones,
             timer: None,
             pages_at_trim: 0,
+            longest_trim: Duration::ZERO,
+            shortages: ShortageWatch::default(),
+        }
+    }
+
+    /// What was done so far.
+    pub(super) fn figures(&self) -> ReclaimFigures {
+        let stats = self.zones.stats();
+        ReclaimFigures {
+            ticks: stats.ticks,
+            drains: stats.drains,
+            pages: stats.purged.pages,
+            busy_us: micros(stats.busy),
+            longest_tick_us: micros(stats.longest),
+            longest_heap_trim_us: micros(self.longest_trim),
         }
     }
 
@@ -69,6 +106,7 @@ impl PoolReclaim {
             shared.crew.expect_use();
         }
         self.trim_heap();
+        self.shortages.look(shared);
         self.set_timer(&mut shared.timers);
     }
 
@@ -78,7 +116,9 @@ impl PoolReclaim {
         let pages = self.zones.stats().purged.pages;
         if !self.zones.has_more() && pages - self.pages_at_trim >= SPIKE_PAGES {
             self.pages_at_trim = pages;
+            let began = Instant::now();
             heap::trim();
+            self.longest_trim = self.longest_trim.max(began.elapsed());
         }
     }
 
@@ -94,6 +134,10 @@ impl PoolReclaim {
         }
         self.timer = Some((at, timers.schedule(at, TOKEN)));
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Names the timer, the trigger and the turn.

@@ -1,28 +1,29 @@
 //! What is said to `mbuma netstat`: sections in words, or as one JSON document.
 //!
-//! Called by: control. Calls: figures, listing, watch (locks), the stack's statistics.
+//! Called by: control. Calls: figures, listing, zones, watch (locks), the stack's statistics.
 //! Invariants: an answer is bounded: the rows of a listing are, and nothing else grows.
 //! Locks: those of what is looked at, one after the other.
 
 mod listing;
+mod zones;
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use mbuf::PoolStats;
 use mbuma::{StackStats, TcpStats, WorkStats};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use uma::ZoneStats;
 
 use super::connections::Connections;
 use super::figures::{Counters, Figures, Fixed};
 use super::page::{size, span};
+use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
 use super::udp::Flows;
 use super::{front, watch};
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
+use zones::Zones;
 
 /// What there is to look at.
 pub(super) struct View<'a> {
@@ -30,6 +31,7 @@ pub(super) struct View<'a> {
     pub(super) shared: &'a Shared,
     pub(super) connections: &'a Connections,
     pub(super) flows: &'a Flows,
+    pub(super) reclaim: ReclaimFigures,
 }
 
 /// The answer to a request.
@@ -41,6 +43,9 @@ pub(super) fn answer(view: &View<'_>, request: &Request) -> String {
             .map(|s| (s.name().to_owned(), view.json(*s)));
         let mut document = Map::from_iter([("pid".to_owned(), json!(std::process::id()))]);
         document.extend(said);
+        if sections.contains(&Section::Zones) {
+            document.insert("reclaim".to_owned(), value(&view.reclaim));
+        }
         return Value::Object(document).to_string() + "\n";
     }
     let said: Vec<_> = sections.iter().map(|s| view.text(*s)).collect();
@@ -54,7 +59,7 @@ impl View<'_> {
             Section::Connections => self.listing().to_string(),
             Section::Mbufs => self.stack().pool.to_string(),
             Section::Protocols => protocols(&self.stack(), &self.figures().counters),
-            Section::Zones => zones(&self.stack().pool),
+            Section::Zones => self.zones().to_string(),
             Section::Interfaces => interfaces(&self.figures()),
             Section::Locks => watch::locks_text(),
         }
@@ -66,10 +71,7 @@ impl View<'_> {
             Section::Connections => value(&self.listing()),
             Section::Mbufs => parsed(&self.stack().pool.to_json()),
             Section::Protocols => protocols_json(&self.stack(), &self.figures().counters),
-            Section::Zones => {
-                let pool = self.stack().pool;
-                pool.zones().map(|zone| parsed(&zone.to_json())).collect()
-            }
+            Section::Zones => self.zones().to_json(),
             Section::Interfaces => value(&self.figures().interfaces),
             Section::Locks => locks_json(),
         }
@@ -82,6 +84,10 @@ impl View<'_> {
 
     fn stack(&self) -> StackStats {
         self.shared.stack.stats()
+    }
+
+    fn zones(&self) -> Zones {
+        Zones::of(self.shared.stack.pool(), self.reclaim)
     }
 
     fn listing(&self) -> Listing {
@@ -242,16 +248,6 @@ fn gateway_counters(counters: &Counters) -> impl Iterator<Item = (String, u64)> 
     };
     all.into_iter()
         .filter_map(|(name, n)| Some((name, n.as_u64()?)))
-}
-
-/// `vmstat -z`.
-fn zones(pool: &PoolStats) -> String {
-    let rows = pool.zones().map(ZoneStats::to_string);
-    let lines: Vec<_> = [ZoneStats::header().to_owned()]
-        .into_iter()
-        .chain(rows)
-        .collect();
-    lines.join("\n") + "\n"
 }
 
 /// `netstat -i`.

@@ -119,6 +119,8 @@ fn every_section_says_what_is_there() {
         "mbufs in use (current/cache/total)",
         "ITEM",
         "cluster",
+        " live, ",
+        "longest tick",
         "segments in",
         "delivered",
         "tap0",
@@ -144,6 +146,9 @@ fn programs_get_one_document() {
     assert!(document["protocols"]["tcp"]["segments_in"].is_u64());
     let zones = document["zones"].as_array().expect("a list");
     assert!(zones.iter().any(|z| z["name"] == "mbuf"), "{zones:?}");
+    assert!(zones.iter().all(|z| z["census"]["holders"].is_array()));
+    assert!(zones.iter().any(|z| z["shortages"]["at_limit"] == 0));
+    assert!(document["reclaim"]["longest_tick_us"].is_u64());
     assert_eq!(document["interfaces"][0]["name"], "tap0");
     assert!(document["locks"]["classes"].is_array());
     assert!(document.get("overview").is_none());

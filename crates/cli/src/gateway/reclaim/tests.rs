@@ -10,6 +10,8 @@ fn pressure_leaves_one_timer() {
         zones: LoopReclaimer::new(Pace::default()),
         timer: None,
         pages_at_trim: 0,
+        longest_trim: Duration::ZERO,
+        shortages: ShortageWatch::default(),
     };
     let mut timers = Callout::new(Time::ZERO);
     reclaim.zones.resume(Time::ZERO);

@@ -1,6 +1,6 @@
 //! Tests of what is said about figures.
 
-use mbuf::{MbufPool, PoolConfig, SizeHistogram};
+use mbuf::{MbufPool, Packet, PoolConfig, SizeHistogram};
 use mbuma::{DropReason, GiantStats, IfStats};
 
 use super::super::figures::tests::figures;
@@ -94,9 +94,59 @@ fn zones_and_locks_are_json() {
 #[test]
 fn tables_have_a_row_each() {
     // Breaks when a zone or an interface is left out.
-    let pool = stack().pool;
-    assert_eq!(zones(&pool).lines().count(), 1 + pool.zones().count());
     let text = interfaces(&figures());
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains("tap0") && text.contains("1500"), "{text}");
+}
+
+/// What an mbuma would say of a pool after some ticks.
+fn zones(pool: &MbufPool) -> Zones {
+    let reclaim = ReclaimFigures {
+        ticks: 7,
+        drains: 1,
+        pages: 300,
+        busy_us: 900,
+        longest_tick_us: 93,
+        longest_heap_trim_us: 4000,
+    };
+    Zones::of(pool, reclaim)
+}
+
+#[test]
+fn zones_say_which_lines_hold_their_items() {
+    // Breaks when the census, a shortage, or the longest tick is not in what `netstat -z` prints.
+    let config = PoolConfig {
+        mbufs_max: 1000,
+        cluster_bytes_max: 1 << 20,
+    };
+    let pool = MbufPool::new(config).expect("address space");
+    let rows = zones(&pool).to_string();
+    assert!(!rows.contains("short") && !rows.contains("live"), "{rows}");
+    let held: Vec<_> = std::iter::from_fn(|| Packet::new(&pool).ok()).collect();
+    let text = zones(&pool).to_string();
+    for zone in pool.stats().zones() {
+        let first = |row: &&str| row.split_whitespace().next() == Some(zone.name);
+        let rows = text.lines().filter(first);
+        assert_eq!(rows.count(), 1, "{} in {text}", zone.name);
+    }
+    for words in [
+        "zone 'mbuf': 1000 live",
+        "report/tests.rs:",
+        "zone 'mbuf' was short: 1 times near its limit; allocations that failed: 1 at the limit",
+        "longest tick 93 us, longest heap trim 4000 us",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let json = zones(&pool).to_json();
+    let mbufs = &json[0];
+    assert_eq!(mbufs["name"], "mbuf");
+    assert_eq!(mbufs["census"]["live"], held.len());
+    let site = mbufs["census"]["holders"][0]["site"].as_str();
+    assert!(
+        site.is_some_and(|site| site.contains("report/tests.rs")),
+        "{mbufs}"
+    );
+    assert_eq!(mbufs["shortages"]["at_limit"], 1);
+    drop(held);
+    assert_eq!(pool.live(), mbuf::Live::NONE);
 }

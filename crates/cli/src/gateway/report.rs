@@ -23,7 +23,7 @@ use super::udp::Flows;
 use super::{front, watch};
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
-use zones::Zones;
+use zones::ZoneReport;
 
 /// What there is to look at.
 pub(super) struct View<'a> {
@@ -86,8 +86,8 @@ impl View<'_> {
         self.shared.stack.stats()
     }
 
-    fn zones(&self) -> Zones {
-        Zones::of(self.shared.stack.pool(), self.reclaim)
+    fn zones(&self) -> ZoneReport {
+        ZoneReport::of(self.shared.stack.pool(), self.reclaim)
     }
 
     fn listing(&self) -> Listing {

@@ -3,9 +3,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::common::http::Endless;
 use crate::common::needs::{guests, programs};
-use crate::common::{Running, alone, mbuma_python, number};
+use crate::common::{MBUMA, Running, alone, mbuma_python, number, program};
 
 /// Connections of the spike.
 const DOWNLOADS: &str = "512";
@@ -69,6 +71,15 @@ fn settled(pid: u32) -> u64 {
     least
 }
 
+/// What giving memory back has done, as `mbuma netstat -z` says it.
+fn reclaimed(pid: u32) -> Value {
+    let mut netstat = program(MBUMA);
+    netstat.args(["netstat", "-z", "--json", &pid.to_string()]);
+    let answer = Running::start(netstat).finish().good();
+    let document: Value = serde_json::from_str(&answer).expect("JSON");
+    document["reclaim"].clone()
+}
+
 #[test]
 fn memory_goes_back_after_a_spike_of_downloads() {
     // Breaks when buffers that a spike took stay with the process: 200 MB for ever, where 6 MB serve.
@@ -95,6 +106,11 @@ fn memory_goes_back_after_a_spike_of_downloads() {
         "start {start} KiB, peak {peak} KiB, back after {:?}",
         begun.elapsed()
     );
+    let reclaim = reclaimed(guest.id());
+    println!("{reclaim}");
+    let pages = reclaim["pages"].as_u64().expect("a number");
+    let longest = reclaim["longest_tick_us"].as_u64().expect("a number");
+    assert!(pages > 0 && longest > 0, "{reclaim}");
     guest.say("0");
     guest.finish().good();
 }

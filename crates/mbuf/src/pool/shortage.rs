@@ -30,7 +30,7 @@ pub struct Shortage {
 /// The counts of the zones that have one limit. Relaxed: numbers that order nothing. `uma` reports what it suppressed
 /// with the next warning, so that a count may lag by a second's worth.
 #[derive(Debug, Default)]
-struct Counts {
+struct ShortageCounts {
     near_limit: AtomicU64,
     at_limit: AtomicU64,
     no_memory: AtomicU64,
@@ -40,7 +40,7 @@ struct Counts {
 #[derive(Clone, Debug)]
 pub(super) struct ShortageLog {
     zone: &'static str,
-    counts: Arc<Counts>,
+    counts: Arc<ShortageCounts>,
 }
 
 impl ShortageLog {

@@ -100,7 +100,7 @@ fn tables_have_a_row_each() {
 }
 
 /// What an mbuma would say of a pool after some ticks.
-fn zones(pool: &MbufPool) -> Zones {
+fn zones(pool: &MbufPool) -> ZoneReport {
     let reclaim = ReclaimFigures {
         ticks: 7,
         drains: 1,
@@ -109,7 +109,7 @@ fn zones(pool: &MbufPool) -> Zones {
         longest_tick_us: 93,
         longest_heap_trim_us: 4000,
     };
-    Zones::of(pool, reclaim)
+    ZoneReport::of(pool, reclaim)
 }
 
 #[test]

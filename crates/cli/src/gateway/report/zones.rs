@@ -14,7 +14,7 @@ use uma::{Census, ZoneStats};
 use super::{ReclaimFigures, parsed};
 
 /// What there is to say.
-pub(super) struct Zones {
+pub(super) struct ZoneReport {
     stats: PoolStats,
     /// In the order of the zones.
     census: Vec<Census>,
@@ -22,10 +22,10 @@ pub(super) struct Zones {
     reclaim: ReclaimFigures,
 }
 
-impl Zones {
+impl ZoneReport {
     /// What a pool says now.
-    pub(super) fn of(pool: &MbufPool, reclaim: ReclaimFigures) -> Zones {
-        Zones {
+    pub(super) fn of(pool: &MbufPool, reclaim: ReclaimFigures) -> ZoneReport {
+        ZoneReport {
             stats: pool.stats(),
             census: pool.census(),
             shortages: pool.shortages().collect(),
@@ -53,7 +53,7 @@ impl Zones {
     }
 }
 
-impl fmt::Display for Zones {
+impl fmt::Display for ZoneReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", ZoneStats::header())?;
         self.stats
@@ -84,8 +84,8 @@ impl fmt::Display for Zones {
         } = self.reclaim;
         writeln!(
             f,
-            "given back: {pages} pages in {ticks} ticks, {drains} times for memory pressure; {busy_us} us in all, longest \
-             tick {longest_tick_us} us, longest heap trim {longest_heap_trim_us} us"
+            "given back: {pages} pages in {ticks} ticks, {drains} times for memory pressure; {busy_us} us in all, \
+             longest tick {longest_tick_us} us, longest heap trim {longest_heap_trim_us} us"
         )
     }
 }

@@ -26,7 +26,7 @@ const PRESSURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a tick gives back at most at first, at least, and ever: a page takes 0.2 to 1 us.
 const PIECE_FIRST: usize = 256 << 10;
-const PIECE_LEAST: usize = 256 << 10;
+const PIECE_LEAST: usize = 128 << 10;
 const PIECE_MOST: usize = 4 << 20;
 /// With fewer pages than this, a tick's time says little about the time of a page.
 const PAGES_TO_JUDGE: usize = 32;
@@ -147,14 +147,15 @@ impl LoopReclaimer {
         tick.idle
     }
 
-    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`.
+    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`: it shrinks at once,
+    /// and grows by half of the difference.
     fn suit(&mut self, busy: Duration, pages: usize) {
         if pages < PAGES_TO_JUDGE {
             return;
         }
         let per_page = busy.as_nanos() as usize / pages;
         let suits = self.pace.tick_max.as_nanos() as usize / per_page.max(1) * PAGE;
-        let piece = self.piece_bytes.midpoint(suits);
+        let piece = self.piece_bytes.midpoint(suits).min(suits);
         self.piece_bytes = piece.clamp(PIECE_LEAST, PIECE_MOST);
         self.set.set_piece_bytes(self.piece_bytes);
     }

@@ -76,6 +76,29 @@ fn pieces_are_bounded_and_come_to_an_end() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "looks at the clock")]
+fn a_slow_tick_makes_the_next_piece_fit() {
+    // Breaks when ticks stay too long for several ticks after pages have become dear, or a single fast one lets them
+    // grow to the most.
+    let mut reclaimer = reclaimer(&zone());
+    let max = Pace::default().tick_max;
+    let piece = |reclaimer: &LoopReclaimer| reclaimer.piece_bytes;
+    // Cheap pages: 0.5 us each lets it grow by half of the difference, 1 ns each to the most.
+    reclaimer.suit(max, 200);
+    assert_eq!(piece(&reclaimer), PIECE_FIRST.midpoint(200 * PAGE));
+    (0..20).for_each(|_| reclaimer.suit(max / 100, 1000));
+    assert_eq!(piece(&reclaimer), PIECE_MOST);
+    // 1 us a page: 100 pages.
+    reclaimer.suit(max, 100);
+    assert_eq!(piece(&reclaimer), 100 * PAGE);
+    // What few pages took says nothing.
+    reclaimer.suit(max * 100, PAGES_TO_JUDGE - 1);
+    assert_eq!(piece(&reclaimer), 100 * PAGE);
+    reclaimer.suit(max * 100, 100);
+    assert_eq!(piece(&reclaimer), PIECE_LEAST);
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "gives pages back")]
 fn ticks_resume_where_they_stopped() {
     // Breaks when use in the middle of a reclaim throws away what is left of it, or puts its next tick off.

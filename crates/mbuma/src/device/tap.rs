@@ -12,8 +12,9 @@
 //! ```
 //!
 //! With the vnet header, checksums and 64 KiB segments are left to the other side in both directions.
-//! Where there are no clusters, a frame is read into a spare buffer and dropped: left in the
-//! kernel it would keep the descriptor readable for ever.
+//! Where there are no clusters, a frame is read into a spare buffer. A short one is copied into an mbuf: with the
+//! peer's acknowledgements the stack frees clusters. A longer one is dropped: left in the kernel it would keep the
+//! descriptor readable for ever.
 //!
 //! Invariants: nothing is allocated from the heap for a frame, but for one of more than
 //! 64 pieces. Locks: `rx` (IFQUEUE) during a read; the kernel lets in one at a time anyway.
@@ -25,7 +26,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, Mutex, order};
-use mbuf::{MbufPool, Mbufq, Packet, Scatter};
+use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
 use wire::EtherHeader;
 
 use super::vnet::VnetHeader;
@@ -63,7 +64,7 @@ struct Rx {
     row: Scatter,
     /// Storage for the list of buffers, empty between reads.
     slices: Vec<IoSliceMut<'static>>,
-    /// Where a frame goes that there are no clusters for. Never read, so never zeroed again.
+    /// Where a frame goes that there are no clusters for. Never zeroed again: no more is read of it than was written.
     spare: Vec<u8>,
 }
 
@@ -124,27 +125,45 @@ impl Tap {
         let Some(len) = n.checked_sub(self.vnet_len()) else {
             return Ok(self.drops.bad_vnet());
         };
-        let Ok(mut packet) = rx.row.take(len).into_packet(&self.pool) else {
-            return Ok(self.drops.no_bufs());
-        };
-        if self.options.vnet_hdr {
-            let known = VnetHeader::from_bytes(header).describe(&mut packet);
-            if known.is_err() {
-                return Ok(self.drops.bad_vnet());
-            }
-        }
-        Ok(Frame::Whole(packet))
+        Ok(self.finished(rx.row.take(len).into_packet(&self.pool), header))
     }
 
-    /// Reads one frame to nowhere.
+    /// A frame without clusters: read, and kept if an mbuf can hold it.
     #[cold]
     fn read_spare(&self, rx: &mut Rx) -> io::Result<Frame> {
         rx.spare.resize(VnetHeader::LEN + FRAME_MAX, 0);
-        match nothing_is_none((&self.file).read(&mut rx.spare)) {
-            Ok(None) => Ok(Frame::None),
-            Err(e) if ends_reading(&e) => Err(e),
-            _ => Ok(self.drops.no_bufs()),
+        let n = match nothing_is_none((&self.file).read(&mut rx.spare)) {
+            Ok(Some(n)) => n,
+            Ok(None) => return Ok(Frame::None),
+            Err(e) if ends_reading(&e) => return Err(e),
+            Err(_) => return Ok(self.drops.bad_vnet()),
+        };
+        let read = rx.spare.get(..n).and_then(|read| {
+            let (header, frame) = read.split_at_checked(self.vnet_len())?;
+            let mut copy = [0; VnetHeader::LEN];
+            copy[..header.len()].copy_from_slice(header);
+            Some((copy, frame))
+        });
+        let Some((header, frame)) = read else {
+            return Ok(self.drops.bad_vnet());
+        };
+        let short = match frame.len() {
+            0..=MHLEN => Packet::from_slice(&self.pool, frame, 0),
+            _ => Err(NoBufs),
+        };
+        Ok(self.finished(short, header))
+    }
+
+    /// A frame with what the header before it says, if there is one.
+    fn finished(&self, packet: Result<Packet, NoBufs>, header: [u8; VnetHeader::LEN]) -> Frame {
+        let Ok(mut packet) = packet else {
+            return self.drops.no_bufs();
+        };
+        let describe = |packet| VnetHeader::from_bytes(header).describe(packet);
+        if self.options.vnet_hdr && describe(&mut packet).is_err() {
+            return self.drops.bad_vnet();
         }
+        Frame::Whole(packet)
     }
 
     /// Writes one frame, gathering its pieces.

@@ -1,7 +1,7 @@
 //! A packet socket pair stands for the kernel: it keeps frames apart and does not block.
 
 use super::*;
-use mbuf::{Chain, Csum, Live, PoolConfig};
+use mbuf::{Chain, ClusterSize, Csum, Live, PoolConfig};
 use std::os::unix::net::UnixDatagram;
 
 const OPTIONS: TapOptions = TapOptions {
@@ -157,6 +157,47 @@ fn no_buffers_is_no_end() {
     kernel.send(&frame(&[0; 10], b"again")).unwrap();
     assert_eq!(received(&tap)[0].to_vec(), b"again");
     drop(tap);
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks if a stack all of whose clusters wait for acknowledgements can't take one in, or takes in a piece of a longer
+/// frame.
+#[test]
+fn short_frames_need_no_cluster() {
+    let pool = MbufPool::new(PoolConfig {
+        mbufs_max: 1000,
+        cluster_bytes_max: 1 << 20,
+    })
+    .unwrap();
+    for vnet_hdr in [true, false] {
+        let (tap, kernel) = tap(
+            &pool,
+            TapOptions {
+                vnet_hdr,
+                ..OPTIONS
+            },
+        );
+        let all = || Packet::with_cluster(&pool, ClusterSize::K16, 0).ok();
+        let held: Vec<_> = std::iter::from_fn(all).collect();
+        // The sums were looked at.
+        let header: &[u8] = if vnet_hdr {
+            &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        } else {
+            &[]
+        };
+        for len in [14, 54, MHLEN, MHLEN + 1, 1514] {
+            let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            kernel.send(&frame(header, &bytes)).unwrap();
+            let packets = received(&tap);
+            let expected = (len <= MHLEN).then_some(bytes);
+            let whole: Vec<_> = packets.iter().map(Packet::to_vec).collect();
+            assert_eq!(whole, Vec::from_iter(expected), "{len}");
+            let is_verified = |p: &Packet| p.header().csum.contains(Csum::L4_VALID);
+            assert!(packets.iter().all(|p| is_verified(p) == vnet_hdr));
+        }
+        assert_eq!(tap.take_drops(), [(DropReason::NoBufs, 2)]);
+        drop((held, tap));
+    }
     assert_eq!(pool.live(), Live::NONE);
 }
 

@@ -165,7 +165,8 @@ pub(crate) struct NetOpts {
 
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
-    /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. May be repeated.
+    /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. A TCP server in the guest is looked for at the
+    /// guest's address, then at the guest's 127.0.0.1. May be repeated.
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
     pub(crate) publish: Vec<Publish>,
 

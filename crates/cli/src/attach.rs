@@ -200,22 +200,13 @@ fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
 
 /// The helper, from the fork to its exit code.
 fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
-    let net = &args.net;
     // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
     let made = process::refuse_tracing()
         .map_err(Failure::at(Step::Child))
         .and_then(|()| place.enter())
-        .and_then(|()| guest::make_interface(&args.ifname, net.mtu, net.workers()));
+        .and_then(|()| guest::make_interface(&args.ifname, &args.net));
     let said = match made {
-        Ok((taps, offloads, mac)) => {
-            let ready = Message::Ready {
-                offloads,
-                mac,
-                warnings: Vec::new(),
-            };
-            let fds: Vec<_> = taps.iter().map(AsFd::as_fd).collect();
-            channel.send_all(&ready, &fds)
-        }
+        Ok(interface) => interface.hand_over(channel, Vec::new()),
         Err(failure) => channel.send(&Message::Failed(failure), None),
     };
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }

@@ -41,6 +41,8 @@ pub(crate) enum Message {
         offloads: Offloads,
         /// The Ethernet address of the guest's side.
         mac: [u8; 6],
+        /// The guest's kernel takes packets for its 127.0.0.1 from the interface.
+        loopback: bool,
         /// Steps that failed and can be done without.
         warnings: Vec<Failure>,
     },

@@ -9,13 +9,15 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
+use crate::args::{NetOpts, Proto};
+use crate::channel::{Channel, Message};
 use crate::errors::{Failure, Step};
 use crate::idmap;
 use crate::sys::mount;
@@ -46,6 +48,8 @@ pub(crate) struct Guest {
     pub(crate) taps: Vec<OwnedFd>,
     /// What may be left undone in those frames.
     pub(crate) offloads: Offloads,
+    /// Servers on the guest's 127.0.0.1 can be reached.
+    pub(crate) loopback: bool,
     /// The largest IP packet, on the interface and hence for the stack.
     pub(crate) mtu: u16,
     /// Who is at the other end.
@@ -89,15 +93,34 @@ impl GuestEnd {
     }
 }
 
-/// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to `queues`,
+/// The guest's interface, and how it came out.
+pub(crate) struct TapInterface {
+    /// A descriptor a queue, at least one.
+    pub(crate) taps: Vec<OwnedFd>,
+    offloads: Offloads,
+    mac: [u8; 6],
+    loopback: bool,
+}
+
+impl TapInterface {
+    /// Hands it over to mbuma, with the steps that failed and can be done without.
+    pub(crate) fn hand_over(&self, to: &Channel, warnings: Vec<Failure>) -> io::Result<()> {
+        let ready = Message::Ready {
+            offloads: self.offloads,
+            mac: self.mac,
+            loopback: self.loopback,
+            warnings,
+        };
+        let fds: Vec<_> = self.taps.iter().map(AsFd::as_fd).collect();
+        to.send_all(&ready, &fds)
+    }
+}
+
+/// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to what is wanted,
 /// and configures the guest's side of it.
-pub(crate) fn make_interface(
-    ifname: &str,
-    mtu: u16,
-    queues: usize,
-) -> Result<(Vec<OwnedFd>, Offloads, [u8; 6]), Failure> {
+pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
     let tap = tap::open().map_err(Failure::at(Step::OpenTun))?;
-    let taps = tap::create(tap, ifname, queues).map_err(Failure::at(Step::MakeTap))?;
+    let taps = tap::create(tap, ifname, net.workers()).map_err(Failure::at(Step::MakeTap))?;
     let offloads = tap::set_offloads(&taps[0]);
     // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
     // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
@@ -105,12 +128,20 @@ pub(crate) fn make_interface(
         format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
         "1",
     );
-    let mac = configure(ifname, mtu).map_err(Failure::at(Step::Interface))?;
+    let mac = configure(ifname, net.mtu).map_err(Failure::at(Step::Interface))?;
     let control = Control::open().map_err(Failure::at(Step::Route))?;
     control
         .add_default_route(GATEWAY)
         .map_err(Failure::at(Step::Route))?;
-    Ok((taps, offloads, mac))
+    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
+    let publishes = net.publish.iter().any(|p| p.proto == Proto::Tcp);
+    let loopback = publishes && control.route_localnet(ifname).is_ok();
+    Ok(TapInterface {
+        taps,
+        offloads,
+        mac,
+        loopback,
+    })
 }
 
 /// Addresses and turns on the loopback and our interface.

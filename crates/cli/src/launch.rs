@@ -98,6 +98,7 @@ pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result
             Message::Ready {
                 offloads,
                 mac,
+                loopback,
                 warnings,
             },
             taps,
@@ -108,6 +109,7 @@ pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result
             Ok(Guest {
                 taps,
                 offloads,
+                loopback,
                 mtu,
                 ends: GuestEnd::new(ifname, mac),
             })
@@ -154,20 +156,13 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     namespace::unshare(Kind::Net).map_err(Failure::at(Step::NetNamespace))?;
     namespace::unshare(Kind::Mount).map_err(Failure::at(Step::NetNamespace))?;
     mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
-    let net = &args.net;
-    let (taps, offloads, mac) = guest::make_interface(&args.ifname, net.mtu, net.workers())?;
-    tap::leave_to_namespace(&taps[0]).map_err(Failure::at(Step::MakeTap))?;
-    let ready = Message::Ready {
-        offloads,
-        mac,
-        warnings: guest::furnish(),
-    };
-    let fds: Vec<_> = taps.iter().map(AsFd::as_fd).collect();
-    channel
-        .send_all(&ready, &fds)
+    let interface = guest::make_interface(&args.ifname, &args.net)?;
+    tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(Step::MakeTap))?;
+    interface
+        .hand_over(channel, guest::furnish())
         .map_err(Failure::at(Step::Child))?;
     // From here on the parent alone holds the TAP.
-    drop(taps);
+    drop(interface);
     heard(channel, &Message::Go)
 }
 

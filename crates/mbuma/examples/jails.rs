@@ -101,6 +101,7 @@ fn join(stack: &Stack, lan: &Bridge, addr: Ipv4Addr) -> Result<Cable, Box<dyn Er
             prefix_len: 24,
         }],
         accept_any: false,
+        route_localnet: false,
         mp_safe: true,
     };
     let index = plug.attach(stack, config, Input::Direct);

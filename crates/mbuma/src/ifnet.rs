@@ -93,6 +93,9 @@ pub struct IfConfig {
     pub addrs: Vec<IfAddr>,
     /// Answer for every address, not only our own: what a gateway that ends connections itself does.
     pub accept_any: bool,
+    /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
+    /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it elsewhere.)
+    pub route_localnet: bool,
     /// The device may be called by several threads at once. If not, it receives and transmits under the
     /// stack's Giant, one thread at a time, which also keeps out whatever else needs Giant.
     #[doc(alias = "IFF_NEEDSGIANT")]
@@ -116,6 +119,7 @@ impl IfConfig {
             mac: None,
             addrs: Vec::new(),
             accept_any: false,
+            route_localnet: false,
             mp_safe: true,
         }
     }
@@ -173,6 +177,7 @@ pub(crate) struct Ifnet {
     pub(crate) caps: Capabilities,
     pub(crate) addrs: Vec<IfAddr>,
     pub(crate) accept_any: bool,
+    pub(crate) route_localnet: bool,
     /// The devices, MP-safe or not.
     pub(crate) component: Component,
     /// At least one.
@@ -204,6 +209,7 @@ impl Ifnet {
             caps,
             addrs: config.addrs,
             accept_any: config.accept_any,
+            route_localnet: config.route_localnet,
             queues: devices.into_iter().map(queue).collect(),
             neighbours,
             counters: IfCounters::default(),

@@ -337,6 +337,7 @@ fn a_flow_leaves_by_its_cpus_queue() {
         mac: Some(OUR_MAC),
         addrs: vec![addr],
         accept_any: false,
+        route_localnet: false,
         mp_safe: true,
     };
     let devices = ours.into_iter().map(|d| Arc::new(d) as Arc<dyn Device>);

@@ -71,6 +71,7 @@ fn source(stack: &Stack, number: u8) -> Source {
             prefix_len: 24,
         }],
         accept_any: false,
+        route_localnet: false,
         mp_safe: true,
     };
     let index = stack.attach(Arc::new(ours), config);

@@ -35,6 +35,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
         mac: None,
         addrs: vec![addr],
         accept_any: false,
+        route_localnet: false,
         mp_safe: true,
     };
     stack.attach(Arc::new(device), config);

@@ -8,10 +8,8 @@
 use std::sync::Arc;
 
 use kern::Time;
-use mbuma::TcpStream;
 use mbuma::socket::{Incoming, Interceptor};
 
-use super::host::Host;
 use super::outgoing::{Outcome, Outgoing};
 use super::poller::Readiness;
 use super::publish::Listener;
@@ -77,7 +75,9 @@ impl Connections {
     fn begin(&mut self, shared: &mut Shared, incoming: Incoming) {
         let token = self.table.next_token();
         match Outgoing::begin(shared, incoming, token) {
-            Outcome::Joined(stream, host) => self.add_splice(shared, stream, host),
+            Outcome::Joined(stream, host) => {
+                self.add_splice(shared, Splice::new(stream, host, token));
+            }
             Outcome::Waiting(outgoing) => {
                 let wake = shared.wake_for(token);
                 outgoing.incoming().set_waker(Some(wake.waker()));
@@ -93,23 +93,24 @@ impl Connections {
     /// Begins what clients of a published port ask for.
     pub(super) fn accept(&mut self, shared: &mut Shared, listener: &Listener) {
         for _ in 0..BEGIN_MAX {
-            let Some((stream, host)) = listener.accept(shared) else {
+            let Some(client) = listener.accept(shared) else {
                 return;
             };
-            if host.watch(&shared.poller, self.table.next_token()).is_ok() {
-                self.add_splice(shared, stream, host);
+            let token = self.table.next_token();
+            if client.host.watch(&shared.poller, token).is_ok() {
+                let splice = Splice::new(client.stream, client.host, token);
+                self.add_splice(shared, splice.with_second(client.second));
             }
         }
         listener.wake();
     }
 
     /// Adds a connection whose host socket is watched already under the next token.
-    fn add_splice(&mut self, shared: &Shared, stream: TcpStream, host: Host) {
-        let token = self.table.next_token();
-        let wake = shared.wake_for(token);
-        stream.set_waker(Some(wake.waker()));
+    fn add_splice(&mut self, shared: &Shared, splice: Splice) {
+        let wake = shared.wake_for(self.table.next_token());
+        splice.set_waker(&wake);
         wake.wake();
-        let state = State::Splice(Splice::new(stream, host, token));
+        let state = State::Splice(splice);
         self.table.insert(Connection { wake, state });
     }
 

@@ -251,6 +251,8 @@ pub(super) struct Fixed {
     pub(super) offloads: Offloads,
     pub(super) workers_asked: usize,
     pub(super) published: Vec<Publish>,
+    /// Servers on the guest's 127.0.0.1 are reached through published ports.
+    pub(super) loopback: bool,
 }
 
 impl Figures {

@@ -1,14 +1,18 @@
 //! Published TCP ports: listeners on the host whose clients are connected to the guest.
 //!
-//! A client is accepted by the host's kernel before the guest is asked, so a port where nobody
-//! listens in the guest shows as a connection that is reset at once.
+//! ```text
+//!   client --> Listener --> 1. the guest's address      a server that listens there, or on 0.0.0.0
+//!                           2. the guest's 127.0.0.1    if the guest refused 1: most development servers
+//!                           3. a reset, and a line that says so
+//! ```
+//! The host's kernel accepts a client before the guest is asked, so a client that no server takes is connected, then
+//! reset.
 //!
-//! Called by: the gateway's start and turns. Calls: the stack, host.
 //! Invariants: bound before COMMAND starts, so that a port in use is an error and not a surprise.
 //! Locks: none.
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,16 +35,27 @@ const DESCRIPTOR_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Listener {
     listener: TcpListener,
     guest: SocketAddrV4,
+    /// Where the server may listen in the place of there.
+    loopback: Option<SocketAddrV4>,
     token: Token,
     wake: Arc<Wake>,
 }
 
+/// A client that was accepted, and the connection into the guest that was begun for it.
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    pub(super) host: Host,
+    /// Where the server is to be looked for if it is not at the other end of `stream`.
+    pub(super) second: Option<SocketAddrV4>,
+}
+
 impl Listener {
-    /// Listens for `publish`, the `index`th; its clients are connected to `guest`.
+    /// Listens for `publish`, the `index`th; its clients are connected to `guest`, or to its 127.0.0.1 if `loopback`.
     pub(super) fn bind(
         shared: &Shared,
         publish: &Publish,
         guest: SocketAddrV4,
+        loopback: bool,
         index: u32,
     ) -> Result<Listener, Error> {
         let token = Token::nth(Kind::Listener, index);
@@ -59,6 +74,7 @@ impl Listener {
         Ok(Listener {
             listener,
             guest,
+            loopback: loopback.then(|| SocketAddrV4::new(Ipv4Addr::LOCALHOST, guest.port())),
             token,
             wake,
         })
@@ -69,9 +85,8 @@ impl Listener {
         self.wake.wake();
     }
 
-    /// The next client, and the connection into the guest that was begun for it. `None` when nobody
-    /// is waiting, or nobody can be accepted now.
-    pub(super) fn accept(&self, shared: &mut Shared) -> Option<(TcpStream, Host)> {
+    /// The next client. `None` when none is waiting, or none can be accepted now.
+    pub(super) fn accept(&self, shared: &mut Shared) -> Option<Client> {
         loop {
             match self.listener.accept() {
                 Ok((socket, client)) => {
@@ -79,7 +94,14 @@ impl Listener {
                         continue;
                     };
                     match self.connect(shared, client) {
-                        Ok(stream) => return Some((stream, host)),
+                        Ok(stream) => {
+                            let second = self.loopback;
+                            return Some(Client {
+                                stream,
+                                host,
+                                second,
+                            });
+                        }
                         Err(_) => host.reset(),
                     }
                 }

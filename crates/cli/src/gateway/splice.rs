@@ -22,6 +22,7 @@
 //! Locks: none.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 pub(super) struct Splice {
     stream: TcpStream,
     host: Host,
+    /// Where the guest's server may be if it is not where `stream` leads; until the guest has accepted or refused.
+    second: Option<SocketAddrV4>,
     /// Taken from the guest, not yet taken by the host.
     pending: Chain,
     up: Half,
@@ -121,6 +124,7 @@ impl Splice {
         Splice {
             stream,
             host,
+            second: None,
             pending: Chain::new(),
             up: Half::Open,
             down: Half::Open,
@@ -130,6 +134,16 @@ impl Splice {
             relief: None,
             allowance: Allowance::FULL,
         }
+    }
+
+    /// The same, of a client whose server may be in a second place.
+    pub(super) fn with_second(self, second: Option<SocketAddrV4>) -> Splice {
+        Splice { second, ..self }
+    }
+
+    /// From now on the stream wakes `wake`.
+    pub(super) fn set_waker(&self, wake: &Arc<Wake>) {
+        self.stream.set_waker(Some(wake.waker()));
     }
 
     /// Lets its worker go: nothing wakes that for it any more, but what is under way already.
@@ -146,7 +160,7 @@ impl Splice {
     ) -> io::Result<()> {
         self.token = token;
         self.recent = Recent::default();
-        self.stream.set_waker(Some(wake.waker()));
+        self.set_waker(wake);
         self.stream.keep_to_this_cpu();
         self.host.watch(poller, token)
     }
@@ -177,13 +191,39 @@ impl Splice {
         self.relief = shared.balance.moved(&mut self.recent, moved);
         match stepped {
             Ok(turn) => turn,
-            Err(broken) => {
-                if let Broken::Guest(SocketError::Refused) = broken {
+            Err(Broken::Guest(SocketError::Refused)) => match self.try_second(shared) {
+                Ok(()) => Turn::Wait,
+                Err(_) => {
                     self.note_refusal(shared, now);
+                    Turn::Done
                 }
-                Turn::Done
-            }
+            },
+            Err(_) => Turn::Done,
         }
+    }
+
+    /// Looks for the server in the second place, if there is one.
+    fn try_second(&mut self, shared: &Shared) -> Result<(), SocketError> {
+        let server = self.second.take().ok_or(SocketError::Refused)?;
+        let stream = shared.stack.tcp_connect(self.stream.local_addr(), server)?;
+        stream.set_nodelay(true);
+        self.stream = stream;
+        self.allowance = Allowance::FULL;
+        let wake = shared.wake_for(self.token);
+        self.set_waker(&wake);
+        // It may have been answered before there was a waker to tell.
+        wake.wake();
+        Ok(())
+    }
+
+    /// Whether the guest has accepted the client, or there is no second place to ask: until then the client's bytes stay
+    /// in its socket.
+    fn is_accepted(&mut self) -> bool {
+        let accepted = self.second.is_none() || self.stream.state() != State::SynSent;
+        if accepted {
+            self.second = None;
+        }
+        accepted
     }
 
     /// The guest refused a client of a published port.
@@ -191,10 +231,15 @@ impl Splice {
         shared.counters.connections_refused += 1;
         let (port, server) = (self.host.local_port(), self.stream.peer_addr());
         shared.notices.say(now, notice::Subject::NoServer, || {
-            format!(
-                "published port {port}: a client was reset, because the guest has no server at {server}. A server that \
-                 listens on the guest's 127.0.0.1 alone is not reached: have it listen on 0.0.0.0"
-            )
+            let port_inside = server.port();
+            let why = match server.ip().is_loopback() {
+                true => format!("no server on port {port_inside}, at its address or at 127.0.0.1"),
+                false => format!(
+                    "no server at {server}. A server that listens on the guest's 127.0.0.1 alone is not reached here: have \
+                     it listen on 0.0.0.0"
+                ),
+            };
+            format!("published port {port}: a client was reset, because the guest has {why}")
         });
     }
 
@@ -210,6 +255,9 @@ impl Splice {
     fn step(&mut self, shared: &mut Shared) -> Result<Turn, Broken> {
         if let Some(e) = self.stream.error() {
             return Err(Broken::Guest(e));
+        }
+        if !self.is_accepted() {
+            return Ok(Turn::Wait);
         }
         let up = self.move_up(shared)?;
         let down = self.move_down(shared)?;

@@ -14,7 +14,7 @@ use kern::{Clock, Giant, MonotonicClock, Random, Time};
 use mbuma::device::Device;
 use mbuma::device::capture::Capture;
 use mbuma::device::tap::{Tap, TapOptions};
-use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
+use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use wire::MacAddr;
 
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
@@ -93,8 +93,12 @@ pub(super) fn start(
         offloads: guest.offloads,
         workers_asked: opts.workers(),
         published: opts.publish.clone(),
+        loopback: guest.loopback,
     };
     let index = attach(&stack, guest, opts, &clock)?;
+    if fixed.loopback {
+        reach_loopback(&stack, index, &fixed.guest)?;
+    }
     workers(all, index, fixed, opts, crew, &clock)
 }
 
@@ -141,6 +145,17 @@ fn workers(
     Ok((first, others))
 }
 
+/// Has the stack find the guest's 127.0.0.1 behind the guest's address.
+fn reach_loopback(stack: &Stack, index: IfIndex, ends: &GuestEnd) -> Result<(), Error> {
+    let loopback = IfAddr {
+        addr: Ipv4Addr::LOCALHOST,
+        prefix_len: 32,
+    };
+    let via = RouteKind::Gateway(index, ends.addr);
+    let added = stack.add_route(loopback, via);
+    added.map_err(|e| failed("adding a route to the guest's loopback", e))
+}
+
 /// Opens what the first worker serves for all.
 fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Result<Front, Error> {
     let stack = &shared.stack;
@@ -153,7 +168,7 @@ fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Resul
     let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
 
     let mut flows = Flows::new(shared, datagrams);
-    let listeners = publish(shared, &mut flows, fixed.guest.addr, opts)?;
+    let listeners = publish(shared, &mut flows, fixed.guest.addr, fixed.loopback, opts)?;
     Ok(Front {
         flows,
         pings: Pings::new(shared, echoes),
@@ -198,6 +213,7 @@ fn interface(ends: &GuestEnd) -> IfConfig {
         mac: Some(MAC),
         addrs: vec![own(ends.gateway), own(ends.dns)],
         accept_any: true,
+        route_localnet: true,
         ..IfConfig::new(ends.ifname.clone())
     }
 }
@@ -234,6 +250,7 @@ fn publish(
     shared: &Shared,
     flows: &mut Flows,
     guest: Ipv4Addr,
+    loopback: bool,
     opts: &NetOpts,
 ) -> Result<Vec<Listener>, Error> {
     let mut listeners = Vec::new();
@@ -242,7 +259,7 @@ fn publish(
         match publish.proto {
             Proto::Tcp => {
                 let index = listeners.len() as u32;
-                listeners.push(Listener::bind(shared, publish, guest, index)?);
+                listeners.push(Listener::bind(shared, publish, guest, loopback, index)?);
             }
             Proto::Udp => flows.publish(shared, publish, guest)?,
         }

@@ -43,11 +43,21 @@ impl Control {
     /// Sets how many packets may wait in each of the interface's transmit queues. By netlink, because the ioctl for it asks
     /// for privileges in the host's user namespace.
     pub(crate) fn set_tx_queue_len(&self, name: &str, packets: u32) -> io::Result<()> {
+        let attribute = netlink::attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
+        netlink::set_link(self.index(name)?, &attribute)
+    }
+
+    /// Lets the kernel take packets for 127/8 from this interface, and answer them (route_localnet). By netlink, because
+    /// /proc/sys may be read-only.
+    pub(crate) fn route_localnet(&self, name: &str) -> io::Result<()> {
+        netlink::set_link(self.index(name)?, &netlink::route_localnet())
+    }
+
+    fn index(&self, name: &str) -> io::Result<i32> {
         let mut req = request(name)?;
         self.ioctl(libc::SIOCGIFINDEX, &mut req)?;
         // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote this member of the union.
-        let index = unsafe { req.ifr_ifru.ifru_ifindex };
-        netlink::set_link(index, libc::IFLA_TXQLEN, packets)
+        Ok(unsafe { req.ifr_ifru.ifru_ifindex })
     }
 
     /// Gives an interface its address and prefix.

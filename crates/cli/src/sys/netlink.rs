@@ -1,4 +1,4 @@
-//! One request of rtnetlink: an attribute of an interface.
+//! One request of rtnetlink: attributes of an interface.
 //!
 //! Everything else about interfaces goes by ioctls (`netdev.rs`); one message needs no crate.
 //! Source: netlink(7), rtnetlink(7).
@@ -9,27 +9,46 @@ use std::os::fd::FromRawFd;
 
 use super::cvt;
 
-/// `struct nlmsghdr`, `struct ifinfomsg` and one attribute of 32 bits.
-const REQUEST_LEN: u32 = 16 + 16 + 8;
+/// `struct nlmsghdr` and `struct ifinfomsg`.
+const HEADERS_LEN: usize = 16 + 16;
 
-/// Sets an attribute of 32 bits of the interface with this index.
-pub(super) fn set_link(index: i32, attribute: u16, value: u32) -> io::Result<()> {
+/// `IPV4_DEVCONF_ROUTE_LOCALNET` of linux/ip.h: the number of route_localnet among an interface's settings.
+const ROUTE_LOCALNET: u16 = 26;
+/// `IFLA_INET_CONF` of linux/if_link.h.
+const INET_CONF: u16 = 1;
+
+/// An attribute with its header: length, type, value. All of ours are whole words long.
+pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let len = (4 + value.len()) as u16;
+    [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
+}
+
+/// Lets packets between the interface and 127/8 pass, as the sysctl route_localnet does.
+pub(super) fn route_localnet() -> Vec<u8> {
+    let on = attribute(ROUTE_LOCALNET, &1_u32.to_ne_bytes());
+    let of_inet = attribute(libc::AF_INET as u16, &attribute(INET_CONF, &on));
+    attribute(libc::IFLA_AF_SPEC, &of_inet)
+}
+
+/// Sets an attribute of the interface with this index.
+pub(super) fn set_link(index: i32, attribute: &[u8]) -> io::Result<()> {
     let style = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: takes three numbers and touches no memory.
     let fd = cvt(unsafe { libc::socket(libc::AF_NETLINK, style, libc::NETLINK_ROUTE) })?;
     // SAFETY: the kernel has just made this descriptor, and no other value owns it.
     let mut socket = unsafe { File::from_raw_fd(fd) };
-    socket.write_all(&request(index, attribute, value))?;
+    socket.write_all(&request(index, attribute))?;
     let mut answer = [0; 256];
     let len = socket.read(&mut answer)?;
     acknowledged(&answer[..len])
 }
 
-fn request(index: i32, attribute: u16, value: u32) -> Vec<u8> {
+fn request(index: i32, attribute: &[u8]) -> Vec<u8> {
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-    let mut request = Vec::with_capacity(REQUEST_LEN as usize);
+    let len = HEADERS_LEN + attribute.len();
+    let mut request = Vec::with_capacity(len);
     // Length, type and flags, sequence number, port.
-    request.extend(REQUEST_LEN.to_ne_bytes());
+    request.extend((len as u32).to_ne_bytes());
     request.extend(libc::RTM_NEWLINK.to_ne_bytes());
     request.extend(flags.to_ne_bytes());
     request.extend([0; 8]);
@@ -37,10 +56,7 @@ fn request(index: i32, attribute: u16, value: u32) -> Vec<u8> {
     request.extend([0; 4]);
     request.extend(index.to_ne_bytes());
     request.extend([0; 8]);
-    // The attribute: its length and type, and the value.
-    request.extend(8_u16.to_ne_bytes());
-    request.extend(attribute.to_ne_bytes());
-    request.extend(value.to_ne_bytes());
+    request.extend(attribute);
     request
 }
 
@@ -71,11 +87,13 @@ mod tests {
     #[test]
     fn a_request_is_as_long_as_it_says() {
         // Breaks if the kernel reads past the message or skips the attribute.
-        let request = request(7, libc::IFLA_TXQLEN, 10_000);
-        assert_eq!(request.len() as u32, REQUEST_LEN);
-        assert!(
-            set_link(i32::MAX, libc::IFLA_TXQLEN, 1).is_err(),
-            "no such interface"
-        );
+        let len = attribute(libc::IFLA_TXQLEN, &10_000_u32.to_ne_bytes());
+        for attribute in [len, route_localnet()] {
+            let request = request(7, &attribute);
+            assert_eq!(request.len(), HEADERS_LEN + attribute.len());
+            assert_eq!(request[..4], (request.len() as u32).to_ne_bytes());
+            assert_eq!(attribute[..2], (attribute.len() as u16).to_ne_bytes());
+            assert!(set_link(i32::MAX, &attribute).is_err(), "no such interface");
+        }
     }
 }

@@ -60,7 +60,7 @@ fn a_named_namespace_gets_a_network() {
 
 #[test]
 fn a_port_of_a_named_namespace_is_published() {
-    // Breaks when a container's server cannot be reached, or its port stays taken.
+    // Breaks when a container's server cannot be reached, be it on its 127.0.0.1 alone, or its port stays taken.
     needs!(
         guests(),
         root(),
@@ -70,15 +70,16 @@ fn a_port_of_a_named_namespace_is_published() {
     on_an_island!();
     ip("netns add blue");
     let attached = attach("/run/netns/blue --publish 8080:80 --ready-fd 3 3>&1 1>&2");
-    let web = Running::start(in_blue(
-        "cd / && exec python3 -I -u -m http.server 80 2>/dev/null",
-    ));
-    web.wait_for("Serving HTTP");
-    let said = attached.wait_for_end_of_output();
-    assert_eq!(said, "1");
-    shell("curl -sS http://127.0.0.1:8080/etc/passwd | cmp - /etc/passwd");
-    web.signal("TERM");
-    web.finish();
+    assert_eq!(attached.wait_for_end_of_output(), "1");
+    for addr in ["0.0.0.0", "127.0.0.1"] {
+        let script =
+            format!("cd / && exec python3 -I -u -m http.server --bind {addr} 80 2>/dev/null");
+        let web = Running::start(in_blue(&script));
+        web.wait_for("Serving HTTP");
+        shell("curl -sS http://127.0.0.1:8080/etc/passwd | cmp - /etc/passwd");
+        web.signal("TERM");
+        web.finish();
+    }
     attached.signal("TERM");
     let ended = attached.finish();
     assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:#?}");

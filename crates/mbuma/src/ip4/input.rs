@@ -183,6 +183,10 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> 
     if facts.src.is_unspecified() {
         return facts.proto == IpProto::UDP && ifp.is_broadcast(facts.dst);
     }
+    if facts.src.is_loopback() && ifp.route_localnet {
+        // Only what a route says is there: all else of 127/8 is ours.
+        return batch.stack.routes.leads_through(ifp.index, facts.src);
+    }
     !is_martian_source(facts.src)
         && !ifp.is_broadcast(facts.src)
         && !batch.stack.routes.is_local(facts.src)

@@ -77,7 +77,7 @@ fn through(
 }
 
 /// Loopback and reserved addresses never appear on a link, not as a source either (RFC 1122 3.2.1.3),
-/// whatever the table says.
+/// whatever the table says; unless the interface is said to lead to a neighbour's loopback.
 fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
     let routes = &batch.stack.routes;
     let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
@@ -85,8 +85,12 @@ fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
     } else {
         routes.lookup(to.dst)
     };
-    let martian = is_martian_destination(to.dst) || to.src.is_loopback();
-    route.filter(|r| r.local || !(martian || r.ifp.is_loopback()))
+    let from_loopback = to.src.is_loopback();
+    let martian = |ifp: &Ifnet| match to.dst.is_loopback() {
+        true => !ifp.route_localnet,
+        false => is_martian_destination(to.dst),
+    };
+    route.filter(|r| r.local || !(from_loopback || r.ifp.is_loopback() || martian(&r.ifp)))
 }
 
 fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static> {

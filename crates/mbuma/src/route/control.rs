@@ -99,7 +99,15 @@ impl Routes {
             if entries.iter().any(|e| e.is_set_for(entry.net)) {
                 return Err(RouteError::Exists);
             }
-            insert(entries, entry);
+            match entry.net.addr.is_loopback() && entry.ifp.route_localnet {
+                // A neighbour's loopback takes the place of ours.
+                true => {
+                    let len = entry.net.prefix_len;
+                    let at = entries.partition_point(|e| e.net.prefix_len > len);
+                    entries.insert(at, entry);
+                }
+                false => insert(entries, entry),
+            }
             Ok(())
         })
     }

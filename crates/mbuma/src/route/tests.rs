@@ -130,6 +130,7 @@ fn no_socket_keeps_an_interface_that_is_gone() {
             prefix_len: 24,
         }],
         accept_any: false,
+        route_localnet: false,
         mp_safe: true,
     };
     let device = Arc::new(Pipe::pair(Capabilities::plain(1500)).0);

@@ -37,6 +37,7 @@ pub const ALL: Budget = Budget {
 pub struct Setup {
     pub caps: Capabilities,
     pub accept_any: bool,
+    pub route_localnet: bool,
     pub pattern: Option<Pattern>,
     /// The peer's Ethernet address is known from the start.
     pub introduced: bool,
@@ -48,6 +49,7 @@ impl Default for Setup {
         Self {
             caps: Capabilities::plain(1500),
             accept_any: false,
+            route_localnet: false,
             pattern: None,
             introduced: true,
             tune: |_| {},
@@ -89,6 +91,7 @@ impl Lab {
                 prefix_len: 24,
             }],
             accept_any: setup.accept_any,
+            route_localnet: setup.route_localnet,
             ..IfConfig::new("pipe0")
         };
         let iface = stack.attach(device, config);

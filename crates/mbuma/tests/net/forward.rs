@@ -41,6 +41,7 @@ impl Router {
             mac: None,
             addrs: vec![addr],
             accept_any: false,
+            route_localnet: false,
             mp_safe: true,
         };
         let iface = lab.stack.attach(std::sync::Arc::new(ours), config);

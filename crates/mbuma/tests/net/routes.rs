@@ -73,6 +73,48 @@ fn a_route_to_a_host_leaves_its_address_to_it() {
     }
 }
 
+/// Breaks if a neighbour's loopback can't be reached where the program has allowed it; or if it can elsewhere, or more of
+/// 127/8 than was said may send to us.
+#[test]
+fn a_neighbours_loopback() {
+    const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
+    const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    for route_localnet in [true, false] {
+        let lab = Lab::new(Setup {
+            route_localnet,
+            ..Setup::default()
+        });
+        let link = RouteKind::Gateway(lab.iface, PEER);
+        lab.stack.add_route(net4(HOME.octets(), 32), link).unwrap();
+        let socket = lab.stack.udp_bind(at(US, 7)).unwrap();
+        let sent = socket.send(lab.chain(b"hello"), at(US, 7), at(HOME, 9));
+        match route_localnet {
+            true => {
+                sent.unwrap();
+                let frame = lab.frame();
+                assert_eq!(parse(&frame).ether.dst, PEER_MAC);
+                assert_eq!(parse_udp(&frame).1, at(HOME, 9));
+            }
+            false => assert!(lab.frames().is_empty(), "{sent:?}"),
+        }
+        let give = |src| {
+            let fields = Ipv4Fields {
+                src,
+                ..from_peer(US, IpProto::UDP)
+            };
+            lab.give(&ip_frame(&fields, &udp(at(src, 9), at(US, 7), b"x")));
+            socket.recv().is_some()
+        };
+        assert_eq!(give(HOME), route_localnet);
+        assert!(!give(OTHER), "of ours");
+        // Nothing from a link is for our own loopback.
+        lab.give(&udp_frame(9, at(HOME, 7), b"x"));
+        assert!(socket.recv().is_none());
+        drop(socket);
+        lab.done();
+    }
+}
+
 /// Breaks if the list hides a route, or shows what is not there.
 #[test]
 fn listing() {

@@ -454,6 +454,7 @@ impl TcpStream {
             if how != Shutdown::Write {
                 t.read_closed = true;
                 unread = std::mem::take(&mut t.rcvbuf.chain);
+                urgent::read_closed(t);
                 t.notify();
             }
             if how != Shutdown::Read {

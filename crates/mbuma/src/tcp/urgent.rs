@@ -78,6 +78,8 @@ pub(crate) fn acked(t: &mut Tcb) {
 #[doc(alias = "sockatmark")]
 pub(crate) fn unread(t: &Tcb) -> Option<usize> {
     let end = t.urgent.as_ref()?.received_end?;
+    // No byte comes after the FIN, wherever the pointer is.
+    let end = t.fin_seq.map_or(end, |fin| end.min(fin));
     Some(end.since(next_read(t)) as usize)
 }
 
@@ -96,6 +98,14 @@ pub(crate) fn was_read(t: &mut Tcb) {
         if let Some(urgent) = &mut t.urgent {
             urgent.received_end = urgent.received_end.filter(|end| end.at_or_after(read));
         }
+        forget(t);
+    }
+}
+
+/// The user reads no more: what comes is dropped, and so is the end of the urgent data in it.
+pub(crate) fn read_closed(t: &mut Tcb) {
+    if let Some(urgent) = &mut t.urgent {
+        urgent.received_end = None;
         forget(t);
     }
 }

@@ -204,3 +204,48 @@ fn an_end_far_away_is_as_far_as_the_field_can_say() {
     b.seen();
     b.finish();
 }
+
+#[test]
+fn a_reader_that_closes_knows_no_urgent_data() {
+    // Breaks when the end of urgent data outlives the bytes before it: they are dropped, and the distance wraps around.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    let first = urgent(hand.data(b"stop"), 8);
+    b.say(&first);
+    assert_eq!(stream.urgent_unread(), Some(8));
+    stream.shutdown(std::net::Shutdown::Read);
+    assert_eq!(stream.urgent_unread(), None);
+    let rest = urgent(hand.data(&bytes(100)), 4);
+    b.say(&rest);
+    assert_eq!(stream.urgent_unread(), None);
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn urgent_data_ends_at_the_latest_with_the_stream() {
+    // Breaks when a pointer beyond the FIN makes the user wait for bytes that can't come, whichever of the two is first.
+    for fin_first in [false, true] {
+        let mut b = Bench::new();
+        let (mut hand, stream) = b.passive();
+        let data = hand.data(b"last");
+        let fin = hand.segment(ACK | FIN);
+        if fin_first {
+            b.say(&urgent(fin, 50));
+            b.say(&data);
+        } else {
+            b.say(&urgent(data, 50));
+            b.say(&fin);
+        }
+        assert_eq!(stream.urgent_unread(), Some(4), "{fin_first}");
+        assert_eq!(stream.recv(&mut [0; 9]), Ok(4));
+        assert_eq!(stream.urgent_unread(), Some(0), "{fin_first}");
+        assert_eq!(stream.recv(&mut [0; 9]), Ok(0));
+        drop(stream);
+        b.run(ms(0));
+        b.seen();
+        b.finish();
+    }
+}

@@ -165,7 +165,7 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
         0
     };
     let mut len = whole_segments(t, waiting.min(window), waiting);
-    if urgent::pointer(t, t.snd_nxt).is_some() {
+    if urgent::is_next(t) {
         // The pointer counts from the segment that has it: one that a device cuts would have it wrong.
         len = len.min(t.mss);
     }
@@ -213,16 +213,15 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     }
 }
 
-/// RFC 1122 4.2.3.4: not a small segment while another is under way, unless it is the last there is
-/// and nobody waits for more, or fills half of the largest window that the peer ever had; or unless
-/// it has waited for long enough.
+/// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (idle,
+/// TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = t.snd_una == t.snd_max;
     let last = len == waiting;
     len >= t.mss
         || t.probe_now
         || t.snd_nxt.before(t.snd_max)
-        || (last && (idle || t.nodelay || t.fin_queued || urgent::is_to_tell(t)))
+        || (last && (idle || t.nodelay || t.fin_queued || urgent::is_next(t)))
         || (t.snd_wnd_max > 1 && len >= t.snd_wnd_max / 2)
 }
 

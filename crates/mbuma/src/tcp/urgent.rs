@@ -45,6 +45,11 @@ pub(crate) fn mark_sent(t: &mut Tcb) {
     (urgent.sent_end, urgent.tell) = (Some(end), true);
 }
 
+/// Whether the next new segment begins with urgent data, which Nagle's algorithm does not hold back.
+pub(crate) fn is_next(t: &Tcb) -> bool {
+    pointer(t, t.snd_nxt).is_some()
+}
+
 /// Whether the peer must still be told of urgent data.
 pub(crate) fn is_to_tell(t: &Tcb) -> bool {
     t.urgent.as_ref().is_some_and(|u| u.tell)

@@ -249,3 +249,27 @@ fn urgent_data_ends_at_the_latest_with_the_stream() {
         b.finish();
     }
 }
+
+#[test]
+fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
+    // Breaks when Nagle's algorithm holds back the end of urgent data that is longer than a segment; or when all small
+    // segments go at once, where only urgent ones may.
+    each_shape(|mut b| {
+        let (mut hand, stream) = b.active();
+        assert_eq!(stream.send_urgent(&bytes(MSS + 1)), Ok(MSS + 1));
+        b.run(ms(0));
+        let end = hand.rcv + MSS as u32 + 1;
+        assert_eq!(b.seen().pop().expect("both").end(), end);
+        stream.send(b"usual").expect("room");
+        b.run(ms(0));
+        b.nothing();
+        hand.rcv = end;
+        b.say(&hand.segment(ACK));
+        assert_eq!(b.one().data, b"usual");
+        stream.abort();
+        drop(stream);
+        b.run(ms(0));
+        b.seen();
+        b.finish();
+    });
+}

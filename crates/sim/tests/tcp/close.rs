@@ -577,3 +577,33 @@ fn who_reads_no_more_acknowledges_all_the_same() {
         b.finish();
     });
 }
+
+#[test]
+fn closing_the_reading_side_opens_the_window_for_good() {
+    // POSIX shutdown(SHUT_RD): breaks when a peer that filled the window before it stays stopped, because the dropped bytes
+    // count as unread or no window update tells of their room; or is stopped later, because what comes is kept.
+    let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
+    let (mut hand, stream) = b.passive();
+    for _ in 0..4 {
+        let data = hand.data(&bytes(MSS));
+        b.say(&data);
+    }
+    b.run(ms(250));
+    assert_eq!(b.seen().pop().expect("an answer").window, 0);
+    stream.shutdown(std::net::Shutdown::Read);
+    b.run(ms(0));
+    let whole = 4 * MSS as u16;
+    let update = b.one();
+    assert_eq!((update.ack, update.window), (hand.snd, whole));
+    for _ in 0..8 {
+        let data = hand.data(&bytes(2 * MSS));
+        b.say(&data);
+        b.run(ms(250));
+        let answer = b.seen().pop().expect("an acknowledgement");
+        assert_eq!((answer.ack, answer.window), (hand.snd, whole));
+    }
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}

@@ -273,3 +273,27 @@ fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
         b.finish();
     });
 }
+
+#[test]
+fn urgent_data_is_heard_of_while_the_window_is_closed() {
+    // MUST-66: breaks when a segment that the closed window has no room for takes its urgent pointer along.
+    let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
+    let (mut hand, stream) = b.passive();
+    let mut room = 4 * MSS;
+    while room > 0 {
+        let data = hand.data(&bytes(room.min(MSS)));
+        room -= data.data.len();
+        b.say(&data);
+    }
+    b.run(ms(250));
+    assert_eq!(b.seen().pop().expect("an answer").window, 0);
+    let probe = urgent(hand.data(b"!"), 1);
+    b.say(&probe);
+    assert_eq!(stream.info().recv_queue, 4 * MSS, "no room for it");
+    assert_eq!(stream.urgent_unread(), Some(4 * MSS + 1));
+    stream.abort();
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}

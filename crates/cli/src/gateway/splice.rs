@@ -233,10 +233,13 @@ impl Splice {
         shared.notices.say(now, notice::Subject::NoServer, || {
             let port_inside = server.port();
             let why = match server.ip().is_loopback() {
-                true => format!("no server on port {port_inside}, at its address or at 127.0.0.1"),
+                true => {
+                    let port = server.port();
+                    format!("no server on port {port}, at its address or at 127.0.0.1")
+                }
                 false => format!(
-                    "no server at {server}. A server that listens on the guest's 127.0.0.1 alone is not reached here: have \
-                     it listen on 0.0.0.0"
+                    "no server at {server}. A server that listens on the guest's 127.0.0.1 alone is not reached \
+                     here: have it listen on 0.0.0.0"
                 ),
             };
             format!("published port {port}: a client was reset, because the guest has {why}")

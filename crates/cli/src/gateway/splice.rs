@@ -231,12 +231,9 @@ impl Splice {
         shared.counters.connections_refused += 1;
         let (port, server) = (self.host.local_port(), self.stream.peer_addr());
         shared.notices.say(now, notice::Subject::NoServer, || {
-            let port_inside = server.port();
+            let inside = server.port();
             let why = match server.ip().is_loopback() {
-                true => {
-                    let port = server.port();
-                    format!("no server on port {port}, at its address or at 127.0.0.1")
-                }
+                true => format!("no server on port {inside}, at its address or at 127.0.0.1"),
                 false => format!(
                     "no server at {server}. A server that listens on the guest's 127.0.0.1 alone is not reached \
                      here: have it listen on 0.0.0.0"

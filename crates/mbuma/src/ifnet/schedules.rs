@@ -33,7 +33,7 @@ use wire::{
 use super::planted::{Bug, plant};
 use crate::device::epair::{EpairConfig, EpairEnd, Plug};
 use crate::device::{Budget, Device};
-use crate::{Config, IfAddr, IfConfig, Stack};
+use crate::{Config, IfConfig, Stack};
 
 /// How often it is tried to find a mistake. With eight seeds the latest was found after 646 orders, most after 100.
 const RUNS: usize = 20_000;
@@ -119,14 +119,8 @@ fn scenario() {
     let (a, b) = EpairEnd::pair(EpairConfig::default());
     let (ours, theirs) = (a.plug(), b.plug());
     let config = IfConfig {
-        name: "epair0".into(),
         mac: Some(OUR_MAC),
-        addrs: vec![IfAddr {
-            addr: US,
-            prefix_len: 24,
-        }],
-        accept_any: false,
-        mp_safe: true,
+        ..IfConfig::new("epair0").with_addr(US, 24)
     };
     let index = stack.attach(Arc::new(ours), config);
     // Kept, so that what waits in it does not go with it, unseen.

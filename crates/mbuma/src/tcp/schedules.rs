@@ -31,7 +31,7 @@ use crate::device::memory::Pipe;
 use crate::ifnet::Ifnet;
 use crate::socket::{Interceptor, Refusal};
 use crate::stack::Stack;
-use crate::{Config, IfAddr, IfConfig, ip4};
+use crate::{Config, IfConfig, ip4};
 
 /// What the peer says next, and what a SYN says that it wants to begin anew.
 const NEXT: SeqNum = SeqNum(1000);
@@ -69,16 +69,9 @@ impl World {
         // No segment is answered with a reset, which would need a buffer.
         config.icmp_errors_per_s = 0;
         let stack = Stack::new(config).expect("address space");
-        let addr = IfAddr {
-            addr: LOCAL,
-            prefix_len: 24,
-        };
         let config = IfConfig {
-            name: "pipe0".into(),
-            mac: None,
-            addrs: vec![addr],
             accept_any: true,
-            mp_safe: true,
+            ..IfConfig::new("pipe0").with_addr(LOCAL, 24)
         };
         let device = Arc::new(Pipe::pair(Capabilities::whole(1500)).0);
         let index = stack.attach(device, config);

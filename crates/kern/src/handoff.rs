@@ -1,11 +1,11 @@
 //! A queue from many transmitters to one receiver, which wakes the receiver only when it must.
 //!
-//! Called by devices that hand packets from one stack to another. Calls nothing: whom to wake is
-//! given back to the transmitter, who does so when it holds no lock.
+//! Called by devices that hand packets from one stack to another. Calls nothing: the waker is
+//! returned to the transmitter, which wakes the receiver when it holds no lock.
 //!
 //! # The protocol
 //!
-//! A row of things waits under a mutex, together with the state of the one who is to take it:
+//! The queued items wait under a mutex, together with the state of their receiver:
 //!
 //! ```text
 //!            put: wake                  take: all of it
@@ -29,10 +29,11 @@
 //!   mutex back ([`Handoff::take_and_rest`]): then it is `Idle` with its row in hand, and is woken while it works.
 //! - Receivers change: an interface moves to another stack. Each has a number of its own, and a take
 //!   by one that is not the present one is refused ([`Taken::Void`]). Without it a thread that is
-//!   late in the old stack could take there what was sent to the new one; and, before the new one
-//!   has its waker, leave the state `Running`, never come back, and nobody would be woken again.
-//! - Whoever opens a queue, and whoever says how to wake it, is told at once if something waits
-//!   already.
+//!   late in the old stack could take items that were sent to the new receiver. Before the new
+//!   receiver has its waker, that thread could also leave the state `Running` and never come back:
+//!   no later put would wake the new receiver.
+//! - [`Handoff::open`] returns the items that waited, and [`Handoff::set_waker`] wakes the receiver at
+//!   once if an item waits already.
 //!
 //! A put is one lock, no atomic of its own, and no wakeup while the receiver is busy. A take is one
 //! lock for as many things as wait, in O(1).
@@ -107,7 +108,7 @@ pub enum Put {
     Closed,
 }
 
-/// Who receives: good until the next one opens the queue.
+/// Names one receiver; valid until another receiver opens the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver(u64);
 
@@ -115,8 +116,8 @@ pub struct Receiver(u64);
 #[must_use = "a receiver that took something must come back"]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken<Q> {
-    /// Everything that waited. Come back for more: until then nobody wakes the receiver, unless it
-    /// took this to [rest](Handoff::take_and_rest).
+    /// Everything that waited. The receiver must take again: until then no put wakes it, unless it
+    /// took with [`Handoff::take_and_rest`].
     Row(Q),
     /// Nothing waits. The next put wakes the receiver.
     Nothing,
@@ -134,7 +135,7 @@ pub struct HandoffStats {
     pub queued: u64,
     /// Things for which there was no room.
     pub full: u64,
-    /// Things that nobody was there to receive: when they came, or because the receiver left first.
+    /// Things without a receiver: there was none when they came, or it left before it took them.
     pub away: u64,
     /// How often a transmitter had to wake the receiver.
     pub wakeups: u64,
@@ -195,8 +196,8 @@ impl<Q: Row> Handoff<Q> {
         (receiver, left)
     }
 
-    /// Whom to wake for `receiver`: at once if something waits, or the queue is closed. Stays until
-    /// another takes its place.
+    /// Sets the waker of `receiver`, and wakes it at once if something waits or the queue is closed.
+    /// The waker stays until another replaces it.
     pub fn set_waker(&self, receiver: Receiver, waker: Waker) {
         let mut inner = self.0.lock();
         if !inner.is(receiver) {
@@ -221,8 +222,8 @@ impl<Q: Row> Handoff<Q> {
         self.0.lock().take(receiver)
     }
 
-    /// The same, and looks again at once, when nothing can have come: what comes next wakes the receiver, which need
-    /// not come back before. For a receiver that does no harm if it is woken while it is at work.
+    /// As [`Handoff::take`], but leaves the receiver `Idle`: the next put wakes it, and it need not take again
+    /// before that. The receiver may be woken while it still works on what it took.
     pub fn take_and_rest(&self, receiver: Receiver) -> Taken<Q> {
         let mut inner = self.0.lock();
         let taken = inner.take(receiver);
@@ -232,8 +233,8 @@ impl<Q: Row> Handoff<Q> {
         taken
     }
 
-    /// The receiver goes and nobody takes its place: what waited is given back, and nothing more can
-    /// be put until the queue is opened again. Nothing happens if `receiver` is not the present one.
+    /// The receiver leaves without a successor: the items that waited are returned, and nothing more
+    /// can be put until the queue is opened again. Nothing happens if `receiver` is not the present one.
     pub fn leave(&self, receiver: Receiver) -> Q {
         let mut inner = self.0.lock();
         if !inner.is(receiver) {
@@ -269,7 +270,7 @@ impl<Q: Row> Handoff<Q> {
         self.0.lock().stats
     }
 
-    /// Whether row and state agree: nothing waits that nobody was told of.
+    /// Whether row and state agree: if something waits, its receiver was woken.
     pub fn is_valid(&self) -> bool {
         let inner = self.0.lock();
         let some_wait = !inner.waiting.is_empty();

@@ -4,17 +4,17 @@
 //! already holds; [`witness`](crate::witness) checks that. A new kind of lock gets its place here,
 //! in review, before it is used. The gaps are there for that.
 //!
-//! | rank | name | who holds it, and why it stands here |
+//! | rank | name | what it protects, and why it stands here |
 //! |---:|---|---|
 //! | 0 | [`GIANT`] | the whole stack, when it is configured to run under one lock: outside everything |
-//! | 100 | [`STACK_CONFIG`] | who drives which queue of a stack: changing that touches interfaces and tables |
+//! | 100 | [`STACK_CONFIG`] | the owner of each queue of a stack: a change touches interfaces and tables |
 //! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
-//! | 250 | [`LISTENERS`] | who listens where: asked before a new connection is made |
+//! | 250 | [`LISTENERS`] | the listening sockets: searched before a new connection is made |
 //! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
 //! | 400 | [`CONN`] | one connection with its socket buffers: TCP runs under it and sends from it |
 //! | 450 | [`ACCEPT_QUEUE`] | connections on their way to a user: pushed by the connection that became ready |
-//! | 460 | [`UNIX_NAMES`] | who has which name: looked up before anything of a UNIX-domain socket is touched |
-//! | 470 | [`UNIX_PEER`] | whom a datagram socket sends to: read, then the peer's buffer is locked |
+//! | 460 | [`UNIX_NAMES`] | the owner of each name: looked up before a UNIX-domain socket is touched |
+//! | 470 | [`UNIX_PEER`] | the peer of a datagram socket: read, then the peer's buffer is locked |
 //! | 480 | [`UNIX_FLIGHT`] | which sockets wait in whose buffers: held while one goes into a buffer |
 //! | 490 | [`UNIX_RCV`] | what waits for one socket: data, connections; shared by its senders and itself |
 //! | 500 | [`UDP_TABLE`] | demultiplexing of UDP sockets: as for connections |
@@ -27,7 +27,7 @@
 //! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
 //! | 870 | [`RANDOM`] | the random stream: asked for ids and sequence numbers from anywhere |
 //! | 880 | [`KEG_MEMBERS`] | caches are taken back from other CPUs: memory is needed under any lock above |
-//! | 900 | [`ZONE`] | a depot: asked by whoever found nothing, or no room, on its CPU |
+//! | 900 | [`ZONE`] | a depot: used when the cache of the CPU is empty or full |
 //! | 920 | [`KEG`] | a keg and its slabs: asked by the zones that share it |
 //! | 940 | [`PARKER`] | where a thread sleeps: its waker is called with no lock held, from wherever that is |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
@@ -41,7 +41,7 @@ pub const GIANT: u16 = 0;
 pub const STACK_CONFIG: u16 = 100;
 /// The list of interfaces.
 pub const INTERFACES: u16 = 200;
-/// Who listens where.
+/// The listening sockets.
 pub const LISTENERS: u16 = 250;
 /// The table of connections.
 pub const CONN_TABLE: u16 = 300;
@@ -51,7 +51,7 @@ pub const CONN: u16 = 400;
 pub const ACCEPT_QUEUE: u16 = 450;
 /// Names of UNIX-domain sockets.
 pub const UNIX_NAMES: u16 = 460;
-/// Whom a UNIX-domain datagram socket sends to.
+/// The peer of a UNIX-domain datagram socket.
 pub const UNIX_PEER: u16 = 470;
 /// UNIX-domain sockets in flight.
 pub const UNIX_FLIGHT: u16 = 480;
@@ -75,7 +75,7 @@ pub const CALLOUT: u16 = 800;
 pub const TASKQUEUE: u16 = 850;
 /// The random stream.
 pub const RANDOM: u16 = 870;
-/// Who shares a keg: held while caches are taken back from other CPUs.
+/// The zones of a keg: held while caches are taken back from other CPUs.
 pub const KEG_MEMBERS: u16 = 880;
 /// A zone and its depot.
 pub const ZONE: u16 = 900;

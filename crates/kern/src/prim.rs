@@ -113,7 +113,7 @@ mod modelled {
     pub struct Condvar(checker::sync::Condvar);
 
     impl Condvar {
-        /// Nobody waits yet.
+        /// A condition variable without waiters.
         #[must_use]
         pub fn new() -> Self {
             Self(checker::sync::Condvar::new())
@@ -130,12 +130,12 @@ mod modelled {
                 .expect("a checker stops at the first panic")
         }
 
-        /// Wakes one who waits.
+        /// Wakes one waiting thread.
         pub fn notify_one(&self) {
             self.0.notify_one();
         }
 
-        /// Wakes all who wait.
+        /// Wakes all waiting threads.
         pub fn notify_all(&self) {
             self.0.notify_all();
         }

@@ -36,7 +36,7 @@ pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
 /// A reader that waits behind a writer gets in after it, before the next; no reader gets in before a
 /// writer that waits. So taking it twice for reading on one thread may hang behind a writer in
 /// between, and WITNESS forbids it, as for [`RwLock`](crate::RwLock): rmlock(9) has `RM_RECURSE` for
-/// that, at the price of readers who may keep writers out.
+/// that, at the price of readers that may keep writers out.
 ///
 /// ```
 /// use kern::{LockClass, RmLock, order};
@@ -210,7 +210,7 @@ impl<T: ?Sized> Deref for RmLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody writes while this guard is out, which outlives what it lends.
+        // SAFETY: no thread writes while this guard is out, which outlives what it lends.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -245,7 +245,7 @@ impl<T: ?Sized> Deref for RmLockWriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else has the lock while this guard is out, which outlives what it lends.
+        // SAFETY: no other thread has the lock while this guard is out, which outlives what it lends.
         unsafe { &*self.lock.value.get() }
     }
 }

@@ -1,9 +1,9 @@
 //! The protocol of a read-mostly lock: a word of its own for the readers of each CPU, and a read-write
-//! lock for whoever finds that not enough.
+//! lock for writers, and for readers that meet a writer.
 //!
 //! ```text
 //!   slots    CPU 0: readers that are in | CPU 1: readers that are in | ...     each a line of its CPU's
-//!   behind   a read-write lock: its writer is the writer, its readers are those who came upon one
+//!   behind   a read-write lock: its writer is the writer, its readers are those that met a writer
 //! ```
 //!
 //! A reader adds itself to its CPU's slot and looks whether the lock behind has a writer. If not, it is
@@ -11,17 +11,17 @@
 //! If there is one, it takes itself off the slot again and takes the lock behind for reading, which lets
 //! it in after this write and before the next.
 //!
-//! A writer takes the lock behind, and with it whoever reads through that; its announcement there turns
-//! new readers away from the slots. Then it waits for each slot in turn to be empty once: whoever comes
-//! later does not stay. A reader that leaves its slot empty looks for a writer again, and wakes it.
+//! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns
+//! new readers away from the slots. Then the writer waits until it has seen each slot empty once: a reader
+//! that adds itself later sees the writer and leaves the slot. A reader that leaves its slot empty looks for a writer again, and wakes it.
 //!
-//! **Nobody is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
+//! **No reader and no writer is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
 //! slot; the additions and looks are sequentially consistent, so at least one of the two sees the other.
 //! The same holds for a reader that leaves and a writer that goes to sleep on the slot. A reader may leave on
 //! another CPU than it came in on; it remembers its slot.
 //!
-//! **Who waits how long.** A writer waits for the readers that were in when it came: each thread enters a slot
-//! once more at most before it waits behind. A reader waits for one write. So nobody starves.
+//! **Bounded waits.** A writer waits for the readers that were in when it came: each thread enters a slot
+//! once more at most before it waits behind. A reader waits for one write. So no thread starves.
 //!
 //! **Why two locked instructions a read, and not a restartable section.** In a section a reader would add without
 //! one, and a writer would have to interrupt all CPUs (membarrier) before it could look. That saves a read a
@@ -94,7 +94,7 @@ impl<W: Word> RmLockWord<W> {
         self.behind.unlock_read();
     }
 
-    /// Takes it for writing if nobody is in or waits; if that is an error, [`RmLockWord::write_slow`] must
+    /// Takes it for writing if no thread holds it or waits for it; on an error, [`RmLockWord::write_slow`] must
     /// follow.
     #[inline]
     pub(crate) fn write<'a>(

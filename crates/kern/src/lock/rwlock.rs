@@ -234,7 +234,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody writes while this guard is out, which outlives what it lends.
+        // SAFETY: no thread writes while this guard is out, which outlives what it lends.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -269,7 +269,7 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else has the lock while this guard is out, which outlives what it lends.
+        // SAFETY: no other thread has the lock while this guard is out, which outlives what it lends.
         unsafe { &*self.lock.value.get() }
     }
 }

@@ -14,7 +14,7 @@
 //! the writer. To release, the writer adds one at WRITER again, which clears it and carries into
 //! PHASE, wakes the readers that came meanwhile, and releases the mutex.
 //!
-//! **Who waits how long.** No reader gets in once a writer has announced itself, so readers do not
+//! **Bounded waits.** No reader gets in once a writer has announced itself, so readers do not
 //! starve writers. The readers that came during a write are all in when it ends, before the next
 //! writer, which finds them counted and waits for them; so writers do not starve readers. Writers
 //! wait for each other in the mutex, which does not starve anyone.
@@ -103,8 +103,8 @@ impl<W: Word> RwLockWord<W> {
     /// Waits for the end of the write that the reader came upon.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
-        // Also a reader that is refused: a writer that came before it does not wait for it, so that it must not leave before
-        // it is in, or it would be counted out in the place of another.
+        // A reader that is refused waits as well. A writer that announced itself earlier does not wait for this reader: if
+        // the reader left during that write, it would be taken off `draining` in the place of another reader.
         if before & WRITER != 0 {
             self.wait_for_end_of_write(before, waiter);
         }

@@ -2,7 +2,7 @@
 //!
 //! Called by `uma` (allocations that wait at a limit). Calls `sequence.rs`.
 //!
-//! Invariant: whoever changes what is waited for holds the mutex while changing it, and notifies
+//! Invariant: the thread that changes the awaited condition holds the mutex while changing it, and notifies
 //! while holding it or after: so no wakeup falls between a look and the sleep that follows.
 //! A wait may end without a notification; look again.
 
@@ -21,7 +21,7 @@ use crate::witness;
 pub struct Condvar(Sequence<AtomicU32>);
 
 impl Condvar {
-    /// Nobody waits yet.
+    /// A condition variable without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self(Sequence::new(AtomicU32::new(0)))
@@ -49,13 +49,13 @@ impl Condvar {
         mutex.lock()
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiting thread.
     #[doc(alias = "cv_signal")]
     pub fn notify_one(&self) {
         self.0.wake_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     #[doc(alias = "cv_broadcast")]
     pub fn notify_all(&self) {
         self.0.wake_all();

@@ -1,4 +1,4 @@
-//! Mutexes and read-write locks that name their class, count what they cost, and know who has them.
+//! Mutexes and read-write locks that name their class, count what they cost, and know their owner.
 //!
 //! | file | what |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
 //! | `spin` | how long to look again before sleeping |
-//! | `wait` | one wait: what it costs, who waits for whom |
+//! | `wait` | one wait: what it costs, and which owner the thread waits for |
 //! | `stats` | [`lock_stats`]: all that in a table |
 //!
 //! An uncontended lock is one compare-exchange and an uncontended unlock another. A contended one
 //! spins for about as long as going to sleep would take, but only where there is another CPU and
-//! nobody sleeps yet, and then sleeps in the kernel. The word holds the owner, so a waiter can be
-//! told for whom it waits.
+//! no thread sleeps yet, and then sleeps in the kernel. The word holds the owner, so a report can
+//! name the thread that a waiter waits for.
 //!
 //! Called by every crate that shares state. Calls [`witness`](crate::witness), `thread.rs`.
 //!

@@ -105,7 +105,7 @@ pub struct Taskqueue {
 pub enum Enqueued {
     /// The task was queued, and the wakeup called, since the queue was empty.
     Woke,
-    /// The task was queued behind others; whoever runs those runs it too.
+    /// The task was queued behind others; the thread that runs those runs it too.
     Queued,
     /// The task was queued already, and has not begun.
     AlreadyQueued,

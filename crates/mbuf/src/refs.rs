@@ -7,15 +7,15 @@
 //!
 //! # The protocol
 //!
-//! - Whoever has a reference may make another ([`Refs::share`], Relaxed: the one it has keeps the
-//!   storage) and give its own back ([`Refs::release`], Release: what it read, it has read).
-//! - A count of 1, loaded with Acquire, says that nobody else has one; nobody else can get one,
-//!   since that takes one. So the holder may write ([`Refs::is_unique`]), end the storage, and (if
-//!   nobody can use its reference beside it, [`Refs::share_sole`]) make the second one without an
+//! - The holder of a reference may make another ([`Refs::share`], Relaxed: its own reference keeps the
+//!   storage) and release its own ([`Refs::release`], Release: its reads are complete by then).
+//! - A count of 1, loaded with Acquire, says that no other reference exists; none can appear,
+//!   since only a holder makes one. So the holder may write ([`Refs::is_unique`]), end the storage, and (if
+//!   no other thread can use its reference meanwhile, [`Refs::share_sole`]) make the second one without an
 //!   atomic read-modify-write. Acquire pairs with the Release of those that gave theirs back.
-//! - Whoever has a reference may ask for zeros on the last free ([`Refs::wish_zeros`]). The wish is
-//!   a bit of the count's own word and is never taken back: whoever turns out to be the last reads
-//!   it in the very operation that says so, so it can't be missed (seed 000, where it was a flag in
+//! - The holder of a reference may ask for zeros on the last free ([`Refs::wish_zeros`]). The wish is
+//!   a bit of the count's own word and is never cleared: the release of the last reference reads
+//!   it in the same operation that tells that it is the last, so the wish can't be missed (seed 000, where it was a flag in
 //!   a neighbour's mbuf).
 //!
 //! The tests in `refs/loom_tests.rs` check this code in every order of two and three threads and
@@ -89,7 +89,7 @@ impl Refs {
     #[inline]
     pub(crate) fn begin(words: &[AtomicU32; 2]) -> First {
         let [count, used_by] = words;
-        // Relaxed, all three: whoever gets a reference gets it through something that synchronises.
+        // Relaxed, all three: a thread gets a reference through something that synchronises.
         count.store(1, Ordering::Relaxed);
         let (before, here) = (used_by.load(Ordering::Relaxed), here());
         used_by.store(here, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl<W: Word> Refs<W> {
         if !self.is_plain() {
             return self.share();
         }
-        // Relaxed: whoever gets the new one gets it through something that synchronises.
+        // Relaxed: a thread gets the new reference through something that synchronises.
         self.count.store(2, Ordering::Relaxed);
         Ok(())
     }
@@ -176,13 +176,13 @@ impl<W: Word> Refs<W> {
 
     /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
     pub(crate) fn wish_zeros(&self) {
-        // Relaxed: whoever gives the last reference back reads this bit in the word that says so.
+        // Relaxed: the release of the last reference reads this bit in the word that says so.
         self.count.fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
     }
 
-    /// Whether somebody wished for zeros. A copy has to ask for the same.
+    /// Whether a holder wished for zeros. A copy must ask for the same.
     pub(crate) fn wants_zeros(&self) -> bool {
-        // Relaxed: a wish that comes while somebody copies is one that comes too late for the copy.
+        // Relaxed: a wish made during a copy comes too late for that copy.
         self.count.load(Ordering::Relaxed) & ZERO_ON_FREE != 0
     }
 

@@ -5,24 +5,24 @@
 //!   | WAITERS | HANDOFF |    | token of the owner, or 0 |
 //!
 //!   0                   free
-//!   t                   t has it, nobody sleeps
-//!   t WAITERS           t has it, somebody may sleep: whoever releases it wakes one
-//!   t WAITERS HANDOFF   and one of them has been overtaken too often
-//!   0 WAITERS HANDOFF   released, but only one who has slept may take it
+//!   t                   t has it, no thread sleeps
+//!   t WAITERS           t has it, a thread may sleep: the release wakes one sleeper
+//!   t WAITERS HANDOFF   and a sleeper has been overtaken too often
+//!   0 WAITERS HANDOFF   released, but only a thread that has slept may take it
 //! ```
 //!
 //! **No wakeup is lost.** A thread sleeps only on a word with WAITERS in it, and the kernel looks
-//! at the word in one step with queueing it. Whoever takes that word away releases and then wakes
-//! one. The woken thread cannot know whether others sleep, so it takes the lock with WAITERS, or
-//! sets it before it sleeps again: as long as one sleeps, WAITERS is in the word or a woken thread
-//! is on its way to put it there.
+//! compares the word and queues the thread in one step. A release that removes WAITERS from the word
+//! then wakes one sleeper. The woken thread cannot know whether others sleep, so it takes the lock
+//! with WAITERS set, or sets WAITERS before it sleeps again. So while a thread sleeps, WAITERS is in
+//! the word, or a woken thread is about to set it.
 //!
-//! **Nobody starves.** A free lock goes to whoever comes first, mostly a running thread, because
-//! waking a sleeper takes thousands of times longer than taking a lock. A sleeper that has been
+//! **No thread starves.** The first thread that tries takes a free lock. Usually it is a running
+//! thread, because waking a sleeper takes thousands of times longer than taking a lock. A sleeper that has been
 //! overtaken [`Word::PATIENCE`] times sets HANDOFF. From then on a release does not free the word,
-//! and newcomers go to the end of the kernel's queue, which is first in, first out; so those that
-//! slept before it come before it, and nobody who comes later does. It clears HANDOFF when it has
-//! the lock.
+//! and newcomers go to the end of the kernel's queue, which is first in, first out: threads that
+//! slept before the overtaken sleeper get the lock before it, later threads do not. The sleeper
+//! clears HANDOFF when it has the lock.
 //!
 //! Called by: `raw.rs`, `rwlock_word.rs` (writers among themselves), `loom_tests.rs`. Calls:
 //! [`Word`]. Locks: it is one.
@@ -32,11 +32,11 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::word::{Waiter, Word, spin};
 
-/// The owner's token; 0 is nobody.
+/// The owner's token; 0 if the mutex has no owner.
 pub(crate) const OWNER: u32 = (1 << 29) - 1;
-/// Somebody may sleep.
+/// A thread may sleep on the word.
 const WAITERS: u32 = 1 << 31;
-/// Released only into the hands of one who has slept.
+/// Only a thread that has slept may take the released lock.
 const HANDOFF: u32 = 1 << 30;
 
 /// A mutex around nothing.
@@ -53,7 +53,7 @@ impl<W: Word> MutexWord<W> {
         &self.0
     }
 
-    /// Takes it for `me` if it is free and nobody waits.
+    /// Takes it for `me` if it is free and no thread waits.
     #[inline]
     pub(crate) fn try_lock(&self, me: u32) -> bool {
         self.0.compare_exchange(0, me, Acquire, Relaxed).is_ok()
@@ -66,7 +66,7 @@ impl<W: Word> MutexWord<W> {
         let mut sleeps = 0;
         let mut starves = false;
         loop {
-            // Who finds sleepers joins them: it would not be the next.
+            // A thread that finds sleepers joins them: it would not be the next.
             let word = spin(&self.0, |word| word & OWNER == 0 || word & WAITERS != 0);
             if word & OWNER == 0 && (word & HANDOFF == 0 || sleeps > 0) {
                 let mut taken = me | word;

@@ -13,9 +13,10 @@
 //!
 //! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns
 //! new readers away from the slots. Then the writer waits until it has seen each slot empty once: a reader
-//! that adds itself later sees the writer and leaves the slot. A reader that leaves its slot empty looks for a writer again, and wakes it.
+//! that adds itself later sees the writer and leaves the slot. A reader that
+//! leaves its slot empty looks for a writer again, and wakes it.
 //!
-//! **No reader and no writer is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
+//! **No thread is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
 //! slot; the additions and looks are sequentially consistent, so at least one of the two sees the other.
 //! The same holds for a reader that leaves and a writer that goes to sleep on the slot. A reader may leave on
 //! another CPU than it came in on; it remembers its slot.

@@ -103,8 +103,8 @@ impl<W: Word> RwLockWord<W> {
     /// Waits for the end of the write that the reader came upon.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
-        // A reader that is refused waits as well. A writer that announced itself earlier does not wait for this reader: if
-        // the reader left during that write, it would be taken off `draining` in the place of another reader.
+        // A refused reader waits as well. A writer that announced itself earlier does not wait for it: if the reader
+        // left during that write, it would be taken off `draining` in the place of another reader.
         if before & WRITER != 0 {
             self.wait_for_end_of_write(before, waiter);
         }

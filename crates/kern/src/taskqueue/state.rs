@@ -102,11 +102,11 @@ impl fmt::Debug for State {
 
 /// On no queue, and not running.
 ///
-/// Operations: enqueue. Caveats: none; whoever holds the task may enqueue it.
+/// Operations: enqueue. Caveats: none; any thread that holds the task may enqueue it.
 const IDLE: u8 = 0;
-/// On the queue, or in the hands of the one who is about to push it.
+/// On the queue, or held by the thread that is about to push it.
 ///
-/// Operations: enqueue, which changes nothing; begin, by the one who took it off. Caveats: no
+/// Operations: enqueue, which changes nothing; begin, by the thread that took it off. Caveats: no
 /// second push.
 const QUEUED: u8 = 1;
 /// Its function is running.

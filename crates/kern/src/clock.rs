@@ -1,7 +1,7 @@
 //! Where instants come from: the machine's monotonic clock, or one that a test or the simulator
 //! turns by hand.
 //!
-//! Called by whoever owns a stack; the stack itself is handed instants or a `Clock` and never asks
+//! Called by the owner of a stack; the stack itself is handed instants or a `Clock` and never asks
 //! the machine. Calls libc (CLOCK_MONOTONIC).
 //!
 //! Invariants: a clock never goes back. Locks: none.
@@ -62,8 +62,8 @@ impl Clock for MonotonicClock {
 /// ```
 #[derive(Debug)]
 pub struct VirtualClock {
-    /// Written by the owner, read by all. Acquire and Release, so that who sees the new time also
-    /// sees what the owner did before it.
+    /// Written by the owner, read by all. Acquire and Release, so that a thread that sees the new time
+    /// also sees the owner's earlier writes.
     now: AtomicU64,
 }
 

@@ -1,7 +1,7 @@
 //! The CPUs of a stack: how many there are, and which of them the caller is.
 //!
 //! A stack's CPU is a worker, not a piece of the machine: it has timers of its own, a queue of packets of
-//! its own, and somebody who looks after both. Which thread is which worker comes in from outside, as
+//! its own, and a thread that serves both. Which thread is which worker comes in from outside, as
 //! time does: the threads of a runtime say it of themselves ([`Workers`]), a simulator that plays
 //! several on one thread says whose turn it is ([`VirtualCpus`]), and a stack that one thread drives
 //! has one ([`OneCpu`]).
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cpu;
 
-/// Who says which of a stack's CPUs the caller is.
+/// Tells which of a stack's CPUs the caller is.
 pub trait Cpus: Send + Sync + fmt::Debug {
     /// How many there are: at least 1, and the same number for ever.
     #[doc(alias = "mp_ncpus")]
@@ -31,8 +31,8 @@ pub trait Cpus: Send + Sync + fmt::Debug {
 pub struct Cpu {
     /// Its number, from 0.
     pub index: usize,
-    /// The caller is that CPU: it will look after its timers and packets before it sleeps. Otherwise the
-    /// caller only left something with it, and somebody may have to be woken for that.
+    /// The caller is that CPU: it serves the CPU's timers and packets before it sleeps. Otherwise the
+    /// caller only queued work for that CPU, and may have to wake its worker.
     pub is_own: bool,
 }
 
@@ -45,7 +45,7 @@ impl Cpus for OneCpu {
         1
     }
 
-    /// Not its own: whoever calls may be another thread than the one that drives the stack.
+    /// Not its own: the caller may be another thread than the one that drives the stack.
     fn current(&self) -> Cpu {
         Cpu {
             index: 0,
@@ -54,8 +54,8 @@ impl Cpus for OneCpu {
     }
 }
 
-/// The workers of one runtime. A thread that is none of them works for whichever has the number of the
-/// machine's CPU that it runs on.
+/// The workers of one runtime. Any other thread works for the worker whose number is that of the machine's
+/// CPU on which the thread runs, modulo the number of workers.
 ///
 /// ```
 /// use kern::cpus::{Cpus, Workers};

@@ -14,12 +14,12 @@
 //! if it is MP-safe, whatever is over the stack, because it may lead into another stack, with another
 //! Giant ([`Giant::call_outward`]).
 //!
-//! A thread that has it may take it again: a callback does not know who called it. It is outside
+//! The thread that holds Giant may take it again: a callback does not know its caller. It is outside
 //! all other locks, and given up whole over a sleep ([`GiantGuard::drop_for_sleep`]) and over calls
 //! outwards ([`Giant::without`]). So a component that needs Giant and calls into a stack lets
 //! others run meanwhile, as one that sleeps does.
 //!
-//! Called by: whoever enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
+//! Called by: code that enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
 //! [`witness`]. Invariant: `inner` is touched only by the thread that has `raw`.
 //! Locks: Giant, rank 0. Source: seed 002, debug.mpsafenet.
 
@@ -50,8 +50,8 @@ static CLASS: LockClass = LockClass::new("giant", order::GIANT);
 /// ```
 #[doc(alias = "NET_LOCK_GIANT")]
 pub struct Giant {
-    /// Whether the whole stack runs under it. Everybody reads it, so it is not on the line that those
-    /// write who take Giant.
+    /// Whether the whole stack runs under it. Every thread reads it, so it is not on the cache line
+    /// that threads write when they take Giant.
     over_all: bool,
     lock: Lock,
 }

@@ -18,7 +18,7 @@
 //! | [`fork`] | what a fork finds locked |
 //! | [`witness`] | checks the lock order as it happens, reports both sites |
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
-//! | [`show`] | who holds and who waits for which lock |
+//! | [`show`] | the locks that threads hold and wait for |
 //! | [`counter`] | event counters |
 //! | [`cpu`] | which CPU this is, and how many there are |
 //! | [`cpus`] | which of a stack's CPUs, its workers, the caller is |
@@ -48,7 +48,7 @@ pub mod cpu;
 pub mod cpus;
 #[allow(unsafe_code)] // pthread_atfork
 pub mod fork;
-#[allow(unsafe_code)] // what the guards know: who has the lock may use the data
+#[allow(unsafe_code)] // the guard of a lock gives access to its data
 pub mod giant;
 pub mod handoff;
 pub mod invariant;

@@ -1,4 +1,4 @@
-//! Show locks: what each thread holds, and what it waits for and who has that.
+//! Show locks: what each thread holds, which lock it waits for, and the owner of that lock.
 //!
 //! ```text
 //! thread "rx 0"
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Where WITNESS is built in, that is all locks held. In other builds it is those that a thread
-//! sleeps for: the sleep is slow, so it can be recorded, and the owner stands in the lock. Who
-//! reads a read-write lock only WITNESS knows.
+//! sleeps for: the sleep is slow, so it can be recorded, and the owner stands in the lock. Only
+//! WITNESS knows the readers of a read-write lock.
 //!
-//! Called by: whoever shows statistics, or has got a signal (not its handler: this allocates and
-//! locks); a watchdog. Calls: `thread.rs`, [`witness`].
+//! Called by: code that shows statistics, or reacts to a signal (not in its handler: this allocates
+//! and locks); a watchdog. Calls: `thread.rs`, [`witness`].
 //! Invariant: each thread is shown as it was at one instant, but not all at the same.
 //! Locks: the list of threads, then each record in turn; innermost, so it may be asked anywhere.
 
@@ -45,7 +45,7 @@ pub fn show_locks() -> ShowLocks {
     }
 }
 
-/// What one thread does, and the token of whom it waits for; None if it has ended.
+/// What one thread does, and the token of the owner it waits for; None if it has ended.
 fn look(record: &'static Record) -> Option<(ThreadLocks, u32)> {
     let state = record.lock();
     let name = state.name.clone()?;

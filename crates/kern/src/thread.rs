@@ -138,7 +138,7 @@ impl Me {
             self.enter();
         }
         self.countdown.set(self.distance());
-        // The first one stands for nobody but itself.
+        // The first acquisition stands only for itself.
         if !first || witness::ENABLED {
             class.count(SAMPLE);
         }
@@ -155,7 +155,7 @@ impl Me {
         1 + (below >> 32) as u32
     }
 
-    /// Finds a record that nobody uses, or makes one.
+    /// Finds a record that no thread uses, or makes one.
     fn enter(&self) {
         let name = match std::thread::current().name() {
             Some(name) => name.to_owned(),

@@ -15,7 +15,7 @@
 //!   atomic read-modify-write. Acquire pairs with the Release of those that gave theirs back.
 //! - The holder of a reference may ask for zeros on the last free ([`Refs::wish_zeros`]). The wish is
 //!   a bit of the count's own word and is never cleared: the release of the last reference reads
-//!   it in the same operation that tells that it is the last, so the wish can't be missed (seed 000, where it was a flag in
+//!   it in the operation that tells that it is the last, so no wish is missed (seed 000 kept it as a flag in
 //!   a neighbour's mbuf).
 //!
 //! The tests in `refs/loom_tests.rs` check this code in every order of two and three threads and

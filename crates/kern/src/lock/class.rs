@@ -1,6 +1,6 @@
 //! What a lock protects: its name for people, its place in the order, its counters.
 //!
-//! Called by: whoever makes a lock; `thread.rs` and `wait.rs`, which count; `stats.rs`, which
+//! Called by: code that makes a lock; `thread.rs` and `wait.rs`, which count; `stats.rs`, which
 //! reads. Calls: nothing.
 //! Invariant: a class that was ever counted is in the registry, at [`LockClass::index`], for good.
 //! Locks: the registry's own, innermost, and not one of ours: it is taken once a class.
@@ -86,7 +86,7 @@ impl LockClass {
     /// Counts acquisitions.
     pub(crate) fn count(&'static self, acquisitions: u32) {
         let _ = self.index(); // so that it shows
-        // On a line of this CPU: readers who meet nowhere else must not meet here.
+        // On a line of this CPU: readers that share no other cache line must not share one here.
         self.counters.acquisitions.add(acquisitions.into());
     }
 
@@ -149,7 +149,7 @@ impl Registry {
     #[cold]
     fn add(class: &'static LockClass) -> usize {
         let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
-        // Someone else may have been first.
+        // Another thread may have been first.
         if let place @ 1.. = class.registered.load(Relaxed) {
             return place as usize - 1;
         }

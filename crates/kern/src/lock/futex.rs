@@ -2,7 +2,7 @@
 //!
 //! Called by: the protocols, through [`Word`]. Calls: libc (futex), `spin.rs`.
 //! Invariant: a wake uses the address only, never what is there, so it may come after the lock is
-//! gone; at worst it wakes a stranger, who looks again.
+//! gone; at worst it wakes an unrelated thread, which looks again.
 //! Locks: the kernel's hash bucket. Source: `futex(2)`, section on FUTEX_WAIT.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -116,7 +116,7 @@ mod sys {
     }
 }
 
-/// Elsewhere nobody sleeps: a wait lets others run and returns, as a wait may at any time.
+/// On other systems no thread sleeps: a wait lets others run and returns, as a wait may at any time.
 #[cfg(not(target_os = "linux"))]
 mod sys {
     use core::sync::atomic::AtomicU32;

@@ -15,8 +15,8 @@ use super::raw::RawMutex;
 use super::wait::How;
 use crate::witness::Held;
 
-/// Mutual exclusion around a `T`, which begins 16 bytes behind the mutex: who takes the lock has the
-/// first fields in the same cache line.
+/// Mutual exclusion around a `T`, which begins 16 bytes behind the mutex: the lock and the first
+/// fields are in one cache line.
 #[doc(alias = "mtx")]
 #[repr(C)]
 pub struct Mutex<T: ?Sized> {

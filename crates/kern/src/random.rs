@@ -34,7 +34,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of `seed`. Every seed has its own stream; the seed alone determines it.
+    /// The stream of `seed`. Every seed has its own stream, and a party that knows the seed can compute it.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         // The seed is put into the cipher's key as it is: no expansion that a library might change.

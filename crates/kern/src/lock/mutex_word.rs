@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **No wakeup is lost.** A thread sleeps only on a word with WAITERS in it, and the kernel looks
-//! compares the word and queues the thread in one step. A release that removes WAITERS from the word
-//! then wakes one sleeper. The woken thread cannot know whether others sleep, so it takes the lock
+//! compares the word and queues the thread in one step. The release of a word with WAITERS in it
+//! is followed by a wakeup of one sleeper. The woken thread cannot know whether others sleep, so it takes the lock
 //! with WAITERS set, or sets WAITERS before it sleeps again. So while a thread sleeps, WAITERS is in
 //! the word, or a woken thread is about to set it.
 //!

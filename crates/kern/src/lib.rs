@@ -20,6 +20,7 @@
 //! | [`invariant!`] | checks of whole structures, for builds that can afford them |
 //! | [`show`] | the locks that threads hold and wait for |
 //! | [`counter`] | event counters |
+//! | [`figure`] | the name, unit and meaning of a figure |
 //! | [`cpu`] | which CPU this is, and how many there are |
 //! | [`cpus`] | which of a stack's CPUs, its workers, the caller is |
 //! | [`rseq`] | restartable sequences: per-CPU data without a lock |
@@ -46,6 +47,7 @@ pub mod counter;
 #[allow(unsafe_code)] // system calls
 pub mod cpu;
 pub mod cpus;
+pub mod figure;
 #[allow(unsafe_code)] // pthread_atfork
 pub mod fork;
 #[allow(unsafe_code)] // the guard of a lock gives access to its data
@@ -78,6 +80,7 @@ pub use clock::{Clock, MonotonicClock, VirtualClock};
 pub use condvar::Condvar;
 pub use counter::Counter;
 pub use cpus::{Cpu, Cpus, OneCpu, VirtualCpus, Workers};
+pub use figure::{Figure, Unit};
 pub use giant::{Giant, GiantGuard};
 pub use handoff::Handoff;
 pub use lock::{

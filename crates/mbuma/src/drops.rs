@@ -3,14 +3,23 @@
 
 use kern::Counter;
 
-/// Declares [`DropReason`] with its texts, so that a reason can't lack one.
+/// Which way a packet was going when it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// It came in: `received = delivered + forwarded + dropped inward`.
+    Inward,
+    /// It was on its way out.
+    Outward,
+}
+
+/// Declares [`DropReason`] with its direction and its text, so that a reason can't lack one.
 macro_rules! drop_reasons {
-    ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
+    ($($direction:ident $name:ident => $text:literal,)*) => {
         /// Why a packet was dropped.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         #[non_exhaustive]
-        pub enum DropReason { $(#[doc = $text] $(#[$doc])* $name,)* }
+        pub enum DropReason { $(#[doc = $text] $name,)* }
 
         impl DropReason {
             /// Every reason, in the order of the layers.
@@ -21,22 +30,14 @@ macro_rules! drop_reasons {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Whether the packet was on its way out. What came in is delivered, forwarded, or dropped
+            const fn direction(self) -> Direction {
+                match self { $(Self::$name => Direction::$direction,)* }
+            }
+
+            /// Whether the packet was on its way out. A packet that came in is delivered, forwarded, or dropped
             /// for one of the other reasons: `received = delivered + forwarded + dropped inward`.
             pub const fn is_outward(self) -> bool {
-                matches!(
-                    self,
-                    Self::TxNoBufs
-                        | Self::DeviceError
-                        | Self::TxQueueFull
-                        | Self::InterfaceGone
-                        | Self::ArpNoAnswer
-                        | Self::ArpQueueFull
-                        | Self::IpNoRoute
-                        | Self::IpTooBig
-                        | Self::IcmpRateLimited
-                        | Self::ResetRateLimited
-                )
+                matches!(self.direction(), Direction::Outward)
             }
         }
     };
@@ -44,69 +45,69 @@ macro_rules! drop_reasons {
 
 drop_reasons! {
     // Buffers and devices.
-    NoBufs => "no_buffers",
-    TxNoBufs => "transmit_no_buffers",
-    BadVnetHeader => "bad_vnet_header",
-    DeviceError => "device_error",
-    TxQueueFull => "transmit_queue_full",
-    InterfaceGone => "interface_gone",
-    NoInterface => "no_such_interface",
+    Inward NoBufs => "no_buffers",
+    Outward TxNoBufs => "transmit_no_buffers",
+    Inward BadVnetHeader => "bad_vnet_header",
+    Outward DeviceError => "device_error",
+    Outward TxQueueFull => "transmit_queue_full",
+    Outward InterfaceGone => "interface_gone",
+    Inward NoInterface => "no_such_interface",
     // Dispatch.
-    NetisrQueueFull => "netisr_queue_full",
+    Inward NetisrQueueFull => "netisr_queue_full",
     // Link.
-    FrameTruncated => "frame_truncated",
-    NotOurMac => "not_our_mac",
-    UnknownEtherType => "unknown_ethertype",
-    BadArp => "bad_arp",
-    ArpDuplicateAddress => "arp_duplicate_address",
-    ArpNoAnswer => "arp_no_answer",
-    ArpQueueFull => "arp_queue_full",
+    Inward FrameTruncated => "frame_truncated",
+    Inward NotOurMac => "not_our_mac",
+    Inward UnknownEtherType => "unknown_ethertype",
+    Inward BadArp => "bad_arp",
+    Inward ArpDuplicateAddress => "arp_duplicate_address",
+    Outward ArpNoAnswer => "arp_no_answer",
+    Outward ArpQueueFull => "arp_queue_full",
     // IPv4.
-    IpTruncated => "ip_truncated",
-    IpBadHeader => "ip_bad_header",
-    IpBadOptions => "ip_bad_options",
-    IpBadChecksum => "ip_bad_checksum",
-    IpBadSource => "ip_bad_source",
-    IpNotForUs => "ip_not_for_us",
-    IpTtlExceeded => "ip_ttl_exceeded",
-    IpUnknownProtocol => "ip_unknown_protocol",
-    IpNoRoute => "ip_no_route",
-    IpTooBig => "ip_too_big_with_df",
-    ForwardMartian => "forward_martian",
-    ForwardNoRoute => "forward_no_route",
-    ForwardBlackhole => "forward_blackhole",
-    ForwardTooBig => "forward_too_big_with_df",
-    ForwardBadSegment => "forward_bad_segment",
-    FragmentBad => "fragment_bad",
-    FragmentDuplicate => "fragment_duplicate",
-    FragmentOverlap => "fragment_overlap",
-    FragmentLimit => "fragment_limit",
-    FragmentTimeout => "fragment_timeout",
+    Inward IpTruncated => "ip_truncated",
+    Inward IpBadHeader => "ip_bad_header",
+    Inward IpBadOptions => "ip_bad_options",
+    Inward IpBadChecksum => "ip_bad_checksum",
+    Inward IpBadSource => "ip_bad_source",
+    Inward IpNotForUs => "ip_not_for_us",
+    Inward IpTtlExceeded => "ip_ttl_exceeded",
+    Inward IpUnknownProtocol => "ip_unknown_protocol",
+    Outward IpNoRoute => "ip_no_route",
+    Outward IpTooBig => "ip_too_big_with_df",
+    Inward ForwardMartian => "forward_martian",
+    Inward ForwardNoRoute => "forward_no_route",
+    Inward ForwardBlackhole => "forward_blackhole",
+    Inward ForwardTooBig => "forward_too_big_with_df",
+    Inward ForwardBadSegment => "forward_bad_segment",
+    Inward FragmentBad => "fragment_bad",
+    Inward FragmentDuplicate => "fragment_duplicate",
+    Inward FragmentOverlap => "fragment_overlap",
+    Inward FragmentLimit => "fragment_limit",
+    Inward FragmentTimeout => "fragment_timeout",
     // ICMP.
-    IcmpTruncated => "icmp_truncated",
-    IcmpBadChecksum => "icmp_bad_checksum",
-    IcmpUnhandled => "icmp_unhandled",
-    EchoQueueFull => "echo_queue_full",
-    IcmpRateLimited => "icmp_rate_limited",
-    ResetRateLimited => "reset_rate_limited",
+    Inward IcmpTruncated => "icmp_truncated",
+    Inward IcmpBadChecksum => "icmp_bad_checksum",
+    Inward IcmpUnhandled => "icmp_unhandled",
+    Inward EchoQueueFull => "echo_queue_full",
+    Outward IcmpRateLimited => "icmp_rate_limited",
+    Outward ResetRateLimited => "reset_rate_limited",
     // UDP.
-    UdpBadHeader => "udp_bad_header",
-    UdpBadChecksum => "udp_bad_checksum",
-    UdpNoSocket => "udp_no_socket",
-    UdpQueueFull => "udp_queue_full",
+    Inward UdpBadHeader => "udp_bad_header",
+    Inward UdpBadChecksum => "udp_bad_checksum",
+    Inward UdpNoSocket => "udp_no_socket",
+    Inward UdpQueueFull => "udp_queue_full",
     // TCP.
-    TcpBadHeader => "tcp_bad_header",
-    TcpBadChecksum => "tcp_bad_checksum",
-    TcpNoConnection => "tcp_no_connection",
-    TcpListenOverflow => "tcp_listen_overflow",
-    TcpNoRouteBack => "tcp_no_route_back",
-    TcpBadListenSegment => "tcp_bad_listen_segment",
-    TcpOutOfWindow => "tcp_out_of_window",
-    TcpBadAck => "tcp_bad_ack",
-    TcpBadReset => "tcp_bad_reset",
-    TcpBadSyn => "tcp_bad_syn",
-    TcpAfterClose => "tcp_after_close",
-    TcpReassFull => "tcp_reassembly_full",
+    Inward TcpBadHeader => "tcp_bad_header",
+    Inward TcpBadChecksum => "tcp_bad_checksum",
+    Inward TcpNoConnection => "tcp_no_connection",
+    Inward TcpListenOverflow => "tcp_listen_overflow",
+    Inward TcpNoRouteBack => "tcp_no_route_back",
+    Inward TcpBadListenSegment => "tcp_bad_listen_segment",
+    Inward TcpOutOfWindow => "tcp_out_of_window",
+    Inward TcpBadAck => "tcp_bad_ack",
+    Inward TcpBadReset => "tcp_bad_reset",
+    Inward TcpBadSyn => "tcp_bad_syn",
+    Inward TcpAfterClose => "tcp_after_close",
+    Inward TcpReassFull => "tcp_reassembly_full",
 }
 
 /// One counter a reason.

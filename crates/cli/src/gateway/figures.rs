@@ -237,8 +237,8 @@ impl Tcp {
             fast_retransmits: stats.fast_retransmits,
             duplicate_acks: stats.duplicate_acks,
             out_of_order: stats.out_of_order,
-            resets_in: stats.reset_in,
-            resets_out: stats.reset_out,
+            resets_in: stats.resets_in,
+            resets_out: stats.resets_out,
         }
     }
 }

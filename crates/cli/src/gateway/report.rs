@@ -178,7 +178,12 @@ fn protocols(stack: &StackStats, counters: &Counters) -> String {
     };
     let words = |name: &str| name.replace('_', " ");
     let mut tcp = vec![("connections now".to_owned(), connections as u64)];
-    tcp.extend(stack.tcp.named().map(|(name, n)| (words(name), n)));
+    tcp.extend(
+        stack
+            .tcp
+            .figures()
+            .map(|(figure, n)| (words(figure.name), n)),
+    );
     group(
         "packets",
         vec![
@@ -208,8 +213,8 @@ fn protocols(stack: &StackStats, counters: &Counters) -> String {
 }
 
 fn protocols_json(stack: &StackStats, counters: &Counters) -> Value {
-    let mut tcp: Map<_, _> = (stack.tcp.named())
-        .map(|(name, n)| (name.to_owned(), json!(n)))
+    let mut tcp: Map<_, _> = (stack.tcp.figures())
+        .map(|(figure, n)| (figure.name.to_owned(), json!(n)))
         .collect();
     tcp.insert("connections".to_owned(), json!(stack.tcp.connections));
     let drops: Map<_, _> = (stack.dropped.iter())

@@ -24,7 +24,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kern::{Counter, KeyedHash, Random, Time};
+use kern::{Counter, Figure, KeyedHash, Random, Time, Unit};
 use wire::SeqNum;
 
 use crate::batch::Batch;
@@ -167,104 +167,62 @@ impl TcpState {
     }
 
     pub(crate) fn stats(&self) -> TcpStats {
-        let c = &self.counters;
-        TcpStats {
-            connections: self.table.len(),
-            opened_active: c.opened_active.get(),
-            opened_passive: c.opened_passive.get(),
-            established: c.established.get(),
-            refused: c.refused.get(),
-            closed: c.closed.get(),
-            reset_in: c.reset_in.get(),
-            reset_out: c.reset_out.get(),
-            timed_out: c.timed_out.get(),
-            segments_in: c.segments_in.get(),
-            segments_out: c.segments_out.get(),
-            bytes_in: c.bytes_in.get(),
-            bytes_out: c.bytes_out.get(),
-            retransmitted_segments: c.retransmitted_segments.get(),
-            retransmitted_bytes: c.retransmitted_bytes.get(),
-            timeouts: c.timeouts.get(),
-            fast_retransmits: c.fast_retransmits.get(),
-            duplicate_acks: c.duplicate_acks.get(),
-            out_of_order: c.out_of_order.get(),
-            duplicate_bytes: c.duplicate_bytes.get(),
-            zero_window_probes: c.zero_window_probes.get(),
-            keepalive_probes: c.keepalive_probes.get(),
-            challenge_acks: c.challenge_acks.get(),
-            crowded_out: c.crowded_out.get(),
-        }
+        self.counters.stats(self.table.len())
     }
 }
 
 /// Declares the counters once, for counting and for showing.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($name:ident: $unit:ident, $help:literal;)*) => {
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
+
+        impl Counters {
+            fn stats(&self, connections: usize) -> TcpStats {
+                TcpStats { connections, $($name: self.$name.get(),)* }
+            }
+        }
 
         /// TCP's figures, as `netstat -s -p tcp` shows them.
         #[derive(Debug, Clone, Copy, Default)]
         pub struct TcpStats {
             /// Connections in the table now, in any state.
             pub connections: usize,
-            $($(#[$doc])* pub $name: u64,)*
+            $(#[doc = $help] pub $name: u64,)*
         }
 
         impl TcpStats {
-            /// What was counted, each with its name, in the order of the fields.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
+            /// The counters, each with its declaration, in the order of the fields.
+            pub fn figures(&self) -> impl Iterator<Item = (Figure, u64)> {
+                let figure = |name, unit, help| Figure { name, unit, help };
+                [$((figure(stringify!($name), Unit::$unit, $help), self.$name),)*].into_iter()
             }
         }
     };
 }
 
 counters! {
-    /// Connections that this side began.
-    opened_active,
-    /// Connections that the peer began.
-    opened_passive,
-    /// Connections that became established.
-    established,
-    /// Connection attempts that were refused or found nobody.
-    refused,
-    /// Connections that ended.
-    closed,
-    /// Connections that a reset from the peer ended.
-    reset_in,
-    /// Resets sent.
-    reset_out,
-    /// Connections given up because the peer stayed silent.
-    timed_out,
-    /// Segments received for a connection or listener.
-    segments_in,
-    /// Segments sent; one cut by a device counts once.
-    segments_out,
-    /// Bytes received in order.
-    bytes_in,
-    /// Bytes sent for the first time.
-    bytes_out,
-    /// Segments sent again.
-    retransmitted_segments,
-    /// Bytes sent again.
-    retransmitted_bytes,
-    /// Retransmission timeouts.
-    timeouts,
-    /// Losses repaired after three duplicate acknowledgements.
-    fast_retransmits,
-    /// Duplicate acknowledgements received.
-    duplicate_acks,
-    /// Segments that arrived before their turn.
-    out_of_order,
-    /// Bytes that had arrived before.
-    duplicate_bytes,
-    /// Probes of a closed window.
-    zero_window_probes,
-    /// Keepalive probes.
-    keepalive_probes,
-    /// Challenge acknowledgements (RFC 5961).
-    challenge_acks,
-    /// Half-open connections that made room for newer ones: many mean a flood of SYNs (RFC 4987).
-    crowded_out,
+    opened_active: Count, "Connections that this side began.";
+    opened_passive: Count, "Connections that the peer began.";
+    established: Count, "Connections that became established.";
+    refused: Count, "Connection attempts that were refused, or that no listener was there for.";
+    closed: Count, "Connections that ended.";
+    resets_in: Count, "Connections that a reset from the peer ended.";
+    resets_out: Count, "Resets sent.";
+    timed_out: Count, "Connections given up because the peer stayed silent.";
+    segments_in: Count, "Segments received for a connection or listener.";
+    segments_out: Count, "Segments sent; one cut by a device counts once.";
+    bytes_in: Bytes, "Bytes received in order.";
+    bytes_out: Bytes, "Bytes sent for the first time.";
+    retransmitted_segments: Count, "Segments sent again.";
+    retransmitted_bytes: Bytes, "Bytes sent again.";
+    timeouts: Count, "Retransmission timeouts.";
+    fast_retransmits: Count, "Losses repaired after three duplicate acknowledgements.";
+    duplicate_acks: Count, "Duplicate acknowledgements received.";
+    out_of_order: Count, "Segments that arrived before their turn.";
+    duplicate_bytes: Bytes, "Bytes that had arrived before.";
+    zero_window_probes: Count, "Probes of a closed window.";
+    keepalive_probes: Count, "Keepalive probes.";
+    challenge_acks: Count, "Challenge acknowledgements (RFC 5961).";
+    crowded_out: Count, "Half-open connections that made room for newer ones: many mean a flood of SYNs (RFC 4987).";
 }

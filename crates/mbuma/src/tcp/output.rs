@@ -417,7 +417,7 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
         segsz: 0,
         may_fragment: false,
     };
-    batch.stack.tcp.counters.reset_out.inc();
+    batch.stack.tcp.counters.resets_out.inc();
     // If there is no buffer or route for it, the peer learns when it sends something.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

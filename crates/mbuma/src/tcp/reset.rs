@@ -37,7 +37,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         segsz: 0,
         may_fragment: false,
     };
-    batch.stack.tcp.counters.reset_out.inc();
+    batch.stack.tcp.counters.resets_out.inc();
     // If there is no buffer or route for it, the peer will ask again.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

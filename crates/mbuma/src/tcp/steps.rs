@@ -182,7 +182,7 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
-    batch.stack.tcp.counters.reset_in.inc();
+    batch.stack.tcp.counters.resets_in.inc();
     // Half open for a listener. (What an interceptor accepted has an owner, which is told of the reset.)
     if t.state == State::SynReceived
         && t.accept.is_some()

@@ -75,7 +75,7 @@ fn every_counter_is_shown() {
     assert_eq!(json["gateway"]["pings"], 77);
     assert_eq!(json["drops"]["ip_bad_checksum"], 2);
     let names = json["tcp"].as_object().expect("an object").len();
-    assert_eq!(names, stack().tcp.named().count() + 1);
+    assert_eq!(names, stack().tcp.figures().count() + 1);
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Fig
 /// What the first worker has right now.
 pub(super) fn gauges(connections: &Connections, flows: &Flows) -> Gauges {
     Gauges {
-        connections_active: connections.len(),
-        flows_active: flows.len(),
+        connections_active: connections.len() as u64,
+        flows_active: flows.len() as u64,
     }
 }

@@ -27,7 +27,7 @@ const READERS_MAX: usize = 64;
 /// How long a connection may wait for a whole request, or for its answer to be taken.
 const REQUEST_WAIT: Duration = Duration::from_secs(10);
 /// The page, with names in double braces where figures go.
-const PAGE: &str = include_str!("status.html");
+const PAGE: &str = include_str!("templates/status.html");
 
 /// The status page's listener and connections.
 pub(super) struct StatusPage {

@@ -40,7 +40,6 @@ mod inbox;
 mod metrics;
 mod notice;
 mod outgoing;
-mod page;
 mod ping;
 mod policy;
 mod poller;
@@ -58,6 +57,7 @@ mod splice;
 mod start;
 mod summary;
 mod table;
+mod template;
 mod udp;
 mod watch;
 

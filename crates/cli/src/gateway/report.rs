@@ -8,7 +8,6 @@ mod listing;
 mod zones;
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use mbuma::{StackStats, TcpStats, WorkStats};
 use serde::Serialize;
@@ -16,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::connections::Connections;
 use super::figures::{Counters, Figures, Fixed};
-use super::page::{size, span};
 use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
+use super::template::size;
 use super::udp::Flows;
 use super::{front, watch};
 use crate::netstat::request::{Request, Section};
@@ -97,72 +96,7 @@ impl View<'_> {
 
 /// A few lines about everything.
 fn overview(figures: &Figures) -> String {
-    let Figures {
-        guest,
-        counters: c,
-        gauges: g,
-        tcp: t,
-        ..
-    } = figures;
-    let dropped: u64 = figures.drops.iter().map(|d| d.packets).sum();
-    let buffers = parsed(&figures.pool.to_json());
-    let buffers = |name: &str| size(buffers[name].as_u64().unwrap_or_default());
-    let locks = kern::lock_stats().classes;
-    let contended: u64 = locks.iter().map(|class| class.contended).sum();
-    let waited: Duration = locks.iter().map(|class| class.waited).sum();
-    format!(
-        "mbuma {}: up {}, MTU {}{}\n\
-         guest: {} on {}, gateway {}, name server {}\n\
-         {}\
-         connections: {} now; {} from the guest, {} from clients, {} refused\n\
-         TCP: {} guest to host, {} host to guest; {} segments sent again, {} timeouts\n\
-         UDP: {} flows now, {} in all; {} datagrams guest to host, {} host to guest, {} lost\n\
-         packets: {} received, {} delivered, {dropped} dropped\n\
-         buffers: {} in use of {}\n\
-         locks: waited for {contended} times, {waited:.1?} in all\n",
-        std::process::id(),
-        span(figures.uptime_s),
-        figures.mtu,
-        checks(),
-        guest.addr,
-        guest.ifname,
-        guest.gateway,
-        guest.dns,
-        published(figures),
-        g.connections_active,
-        c.connections_out,
-        c.connections_in,
-        c.connections_refused,
-        size(c.bytes_up),
-        size(c.bytes_down),
-        t.retransmitted_segments,
-        t.timeouts,
-        g.flows_active,
-        c.flows,
-        c.datagrams_up,
-        c.datagrams_down,
-        c.datagrams_lost,
-        figures.packets_received,
-        figures.packets_delivered,
-        buffers("bytes_used"),
-        buffers("bytes_total"),
-    )
-}
-
-/// A line for each published port.
-fn published(figures: &Figures) -> String {
-    let lines = figures.published.iter();
-    lines.map(|port| format!("published: {port}\n")).collect()
-}
-
-/// What this build checks, which it pays for.
-fn checks() -> &'static str {
-    match (kern::witness::ENABLED, kern::invariant::ENABLED) {
-        (true, true) => ", WITNESS, INVARIANTS",
-        (true, false) => ", WITNESS",
-        (false, true) => ", INVARIANTS",
-        (false, false) => "",
-    }
+    figures.fill(include_str!("templates/overview.txt"))
 }
 
 /// `netstat -s`.
@@ -196,8 +130,9 @@ fn protocols(stack: &StackStats, counters: &Counters) -> String {
         ],
     );
     group("tcp", tcp);
-    let own = gateway_counters(counters);
-    group("gateway", own.map(|(name, n)| (words(&name), n)).collect());
+    let own = counters.samples().into_iter();
+    let own = own.map(|sample| (words(&sample.name), sample.value as u64));
+    group("gateway", own.collect());
     let drops = stack.dropped.iter();
     group(
         "dropped",
@@ -243,16 +178,6 @@ fn netisr_json(work: &WorkStats) -> Value {
         "waiting": work.waiting,
         "high_water": work.high_water,
     })
-}
-
-/// What the gateway counts, with the names that it has elsewhere.
-fn gateway_counters(counters: &Counters) -> impl Iterator<Item = (String, u64)> {
-    let all = match value(counters) {
-        Value::Object(all) => all,
-        _ => Map::new(),
-    };
-    all.into_iter()
-        .filter_map(|(name, n)| Some((name, n.as_u64()?)))
 }
 
 /// `netstat -i`.

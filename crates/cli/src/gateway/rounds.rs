@@ -322,8 +322,8 @@ impl Worker {
         Share {
             counters: self.shared.counters,
             gauges: Gauges {
-                connections_active: self.connections.len(),
-                flows_active,
+                connections_active: self.connections.len() as u64,
+                flows_active: flows_active as u64,
             },
         }
     }

@@ -96,16 +96,17 @@ impl PoolStats {
         first.into_iter().chain(&self.clusters).chain([&self.tags])
     }
 
-    /// Bytes of memory, in use and altogether.
-    fn bytes(&self) -> (usize, usize) {
-        let used = self
-            .zones()
-            .map(|zone| zone.used * zone.size)
-            .sum::<usize>();
+    /// Bytes of buffers in use.
+    pub fn bytes_used(&self) -> usize {
+        let used: usize = self.zones().map(|zone| zone.used * zone.size).sum();
         let ready = self.clusters_cached_in_packets * ClusterSize::K2.bytes();
-        // Packets are of the mbuf zone's slabs, which both of them state.
-        let total = self.zones().map(|zone| zone.bytes).sum::<usize>();
-        (used.saturating_sub(ready), total - self.packets.bytes)
+        used.saturating_sub(ready)
+    }
+
+    /// Bytes of memory behind all zones. The slabs of the mbuf zone hold packets too and count once.
+    pub fn bytes_total(&self) -> usize {
+        let total: usize = self.zones().map(|zone| zone.bytes).sum();
+        total - self.packets.bytes
     }
 
     /// The zones as JSON objects, and the calls, in one object on one line.
@@ -119,7 +120,7 @@ impl PoolStats {
             pullup,
             pullup_copied,
         } = self.calls;
-        let (used, total) = self.bytes();
+        let (used, total) = (self.bytes_used(), self.bytes_total());
         format!(
             "{{\"zones\":[{}],\"clusters_cached_in_packets\":{},\"bytes_used\":{used},\
              \"bytes_total\":{total},\"calls\":{{\"get\":{get},\"getcl\":{getcl},\"clget\":{clget},\
@@ -175,7 +176,7 @@ impl fmt::Display for PoolStats {
             self.tags.used,
             cache(&self.tags)
         )?;
-        let (used, total) = self.bytes();
+        let (used, total) = (self.bytes_used(), self.bytes_total());
         let k = |bytes: usize| bytes.div_ceil(1024);
         writeln!(
             f,

@@ -1,0 +1,95 @@
+//! The gateway's own figures: each declared once, with its series, its unit and its meaning.
+//!
+//! The structs, their sums over the workers, JSON, Prometheus, `netstat -s`, the status page and the summary are made
+//! from this table.
+
+use kern::Unit;
+use serde::Serialize;
+
+use super::sample::{MetricType, Sample, Series};
+
+/// Declares a struct of figures: for each series its fields, with their labels where it has several.
+macro_rules! figures {
+    ($(#[$doc:meta])* $name:ident, $kind:ident {
+        $($series:literal $unit:ident $help:literal { $($field:ident $([$labels:literal])?,)* })*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Serialize)]
+        pub(in super::super) struct $name {
+            $($(#[doc = $help] $(#[doc = $labels])? pub(in super::super) $field: u64,)*)*
+        }
+
+        impl $name {
+            /// Adds the figures of another worker.
+            pub(super) fn add(&mut self, other: &Self) {
+                $($(self.$field += other.$field;)*)*
+            }
+
+            /// Each figure, in the order of the table.
+            pub(in super::super) fn samples(&self) -> Vec<Sample> {
+                vec![$($(Sample {
+                    name: stringify!($field).into(),
+                    series: Series {
+                        name: $series.into(),
+                        kind: MetricType::$kind,
+                        unit: Unit::$unit,
+                        help: $help,
+                    },
+                    labels: concat!($($labels)?).into(),
+                    value: self.$field as f64,
+                },)*)*]
+            }
+        }
+    };
+}
+
+figures! {
+    /// What the gateway itself counts.
+    Counters, Counter {
+        "connections_total" Count "TCP connections between guest and host, by the side that began them." {
+            connections_out ["by=\"guest\""],
+            connections_in ["by=\"client\""],
+        }
+        "connections_refused_total" Count "TCP connections refused, either way." { connections_refused, }
+        "connections_moved_total" Count "Moves of a TCP connection to a worker with much less to do." {
+            connections_moved,
+        }
+        "tcp_payload_bytes_total" Bytes "TCP payload that went through; up is from guest to host." {
+            bytes_up ["direction=\"up\""],
+            bytes_down ["direction=\"down\""],
+        }
+        "udp_flows_total" Count "UDP flows that were opened." { flows, }
+        "udp_datagrams_total" Count "UDP datagrams that went through." {
+            datagrams_up ["direction=\"up\""],
+            datagrams_down ["direction=\"down\""],
+        }
+        "udp_payload_bytes_total" Bytes "UDP payload that went through." {
+            datagram_bytes_up ["direction=\"up\""],
+            datagram_bytes_down ["direction=\"down\""],
+        }
+        "udp_refused_total" Count "Datagrams answered with an ICMP error." { datagrams_refused, }
+        "udp_lost_total" Count "Datagrams lost to full queues or a lack of buffers." { datagrams_lost, }
+        "pings_total" Count "Pings of the guest to other hosts." { pings, }
+        "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
+        "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }
+        "status_requests_total" Count "Requests for the status page." { status_requests, }
+        "descriptors_exhausted_total" Count "Times that no descriptor was left for a socket." {
+            descriptors_exhausted,
+        }
+    }
+}
+
+figures! {
+    /// What there is right now.
+    Gauges, Gauge {
+        "connections" Count "TCP connections between guest and host right now." { connections_active, }
+        "udp_flows" Count "UDP flows right now." { flows_active, }
+    }
+}
+
+impl Counters {
+    /// Bytes that were moved.
+    pub(in super::super) fn moved(&self) -> u64 {
+        self.bytes_up + self.bytes_down + self.datagram_bytes_up + self.datagram_bytes_down
+    }
+}

@@ -192,8 +192,8 @@ fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
         t.notify();
         t.close(Some(SocketError::Reset));
         match mistake {
-            Mistake::ForgottenWakes => t.wake_user = false,
-            Mistake::WakeUnderLock => t.wakers.take().wake(),
+            Mistake::ForgottenWakes => t.conn.wake_user = false,
+            Mistake::WakeUnderLock => t.conn.wakers.take().wake(),
             _ => {}
         }
         drop(t);
@@ -206,7 +206,7 @@ struct StreamLooker(Arc<Inpcb>);
 
 impl Wake for StreamLooker {
     fn wake(self: Arc<Self>) {
-        let _: State = self.0.tcb.lock().state;
+        let _: State = self.0.tcb.lock().conn.state;
     }
 }
 

@@ -160,13 +160,13 @@ impl Incoming {
     /// Whether the peer has given up meanwhile.
     pub fn is_gone(&self) -> bool {
         let _giant = self.stack.look();
-        self.pcb().tcb.lock().state == State::Closed
+        self.pcb().tcb.lock().conn.state == State::Closed
     }
 
     /// Whom to call when it gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let giant = self.stack.look();
-        let old = self.pcb().tcb.lock().wakers.keep(waker);
+        let old = self.pcb().tcb.lock().conn.wakers.keep(waker);
         drop(giant);
         drop(old);
     }
@@ -186,12 +186,12 @@ impl Incoming {
         let giant = self.stack.look();
         pcb.keep_to(self.queues, self.stack.cpus.current());
         let mut t = pcb.tcb.lock();
-        let result = match t.state {
+        let result = match t.conn.state {
             State::SynHeld => {
-                t.state = State::SynReceived;
+                t.conn.state = State::SynReceived;
                 Ok(())
             }
-            _ => Err(t.error.unwrap_or(SocketError::Reset)),
+            _ => Err(t.conn.error.unwrap_or(SocketError::Reset)),
         };
         drop(t);
         drop(giant);
@@ -211,9 +211,9 @@ impl Incoming {
 fn refuse(stack: &Arc<Inner>, pcb: &Arc<Inpcb>, how: Refusal) {
     stack.enter(|batch| {
         let mut t = pcb.tcb.lock();
-        let held = t.state == State::SynHeld;
-        let (irs, rcv_nxt) = (t.irs, t.rcv_nxt);
-        t.orphan = true;
+        let held = t.conn.state == State::SynHeld;
+        let (irs, rcv_nxt) = (t.recv.irs, t.recv.nxt);
+        t.conn.orphan = true;
         t.close(Some(SocketError::Refused));
         drop(t);
         batch.touch(pcb);

@@ -19,6 +19,7 @@ use super::park::{Wait, retry};
 use crate::stack::Inner;
 use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Tcb};
+use crate::tcp::timer::TcpTimer;
 use crate::tcp::{output, urgent};
 
 mod urgent_data;
@@ -85,16 +86,16 @@ impl SendRoom {
 impl TcpInfo {
     pub(crate) fn of(t: &Tcb) -> Self {
         Self {
-            state: t.state,
-            mss: t.mss,
-            rtt: t.rtt.smoothed(),
-            cwnd: t.cc.cwnd,
-            snd_wnd: t.snd_wnd,
-            send_queue: t.sndbuf.chain.len(),
-            recv_queue: t.rcvbuf.chain.len(),
-            recv_pinned: t.rcvbuf.chain.pinned(),
-            reass_queue: t.reass.len(),
-            reass_pinned: t.reass.pinned(),
+            state: t.conn.state,
+            mss: t.send.mss,
+            rtt: t.send.rtt.smoothed(),
+            cwnd: t.send.cc.cwnd,
+            snd_wnd: t.send.wnd,
+            send_queue: t.send.buf.chain.len(),
+            recv_queue: t.recv.buf.chain.len(),
+            recv_pinned: t.recv.buf.chain.pinned(),
+            reass_queue: t.recv.reass.len(),
+            reass_pinned: t.recv.reass.pinned(),
         }
     }
 }
@@ -123,7 +124,7 @@ impl TcpStream {
     /// The connection's state now.
     pub fn state(&self) -> State {
         let _giant = self.stack.look();
-        self.pcb.tcb.lock().state
+        self.pcb.tcb.lock().conn.state
     }
 
     /// Figures about the connection.
@@ -135,13 +136,13 @@ impl TcpStream {
     /// Why the connection ended before its time, if it did.
     pub fn error(&self) -> Option<SocketError> {
         let _giant = self.stack.look();
-        self.pcb.tcb.lock().error
+        self.pcb.tcb.lock().conn.error
     }
 
     /// Whom to call when something changed.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let giant = self.stack.look();
-        let old = self.pcb.tcb.lock().wakers.keep(waker);
+        let old = self.pcb.tcb.lock().conn.wakers.keep(waker);
         drop(giant);
         drop(old);
     }
@@ -162,7 +163,7 @@ impl TcpStream {
     /// Sends small segments at once instead of gathering them (RFC 9293 3.7.4).
     #[doc(alias = "TCP_NODELAY")]
     pub fn set_nodelay(&self, on: bool) {
-        self.with(|t| t.nodelay = on);
+        self.with(|t| t.send.nodelay = on);
     }
 
     /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
@@ -171,8 +172,8 @@ impl TcpStream {
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
         self.with(|t| {
-            t.sndbuf.hiwat = send;
-            t.rcvbuf.hiwat = receive;
+            t.send.buf.hiwat = send;
+            t.recv.buf.hiwat = receive;
         });
     }
 
@@ -181,8 +182,12 @@ impl TcpStream {
     pub fn set_keepalive(&self, idle: Option<Duration>) {
         let now = self.stack.clock.now();
         self.with(|t| {
-            t.keepalive = idle;
-            t.timers.keepalive = idle.filter(|_| t.state.is_synchronized()).map(|d| now + d);
+            t.conn.keepalive = idle;
+            t.timers.set(
+                TcpTimer::Keepalive,
+                idle.filter(|_| t.conn.state.is_synchronized())
+                    .map(|d| now + d),
+            );
         });
     }
 
@@ -231,7 +236,7 @@ impl TcpStream {
         let mut t = self.pcb.tcb.lock();
         let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
         // The window only needs a word to the peer when it was nearly closed.
-        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.rcvbuf.hiwat / 4;
+        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat / 4;
         drop(t);
         drop(giant);
         if tell {
@@ -245,12 +250,12 @@ impl TcpStream {
     fn read(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
         let n = self.take(waiter, |t| {
-            let n = urgent::limit(t, buf.len()).min(t.rcvbuf.chain.len());
+            let n = urgent::limit(t, buf.len()).min(t.recv.buf.chain.len());
             if !(1..=COPIED_LOCKED).contains(&n) {
                 moved = take_received(t, buf.len())?;
                 return Ok(moved.len());
             }
-            let chain = &mut t.rcvbuf.chain;
+            let chain = &mut t.recv.buf.chain;
             chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
             chain.trim_front(n);
             urgent::was_read(t);
@@ -305,20 +310,20 @@ impl TcpStream {
     fn look(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
-        if t.rcvbuf.chain.is_empty() {
+        if t.recv.buf.chain.is_empty() {
             let nothing = take_received(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
             return nothing.map(|end| end.len());
         }
-        let n = urgent::limit(&t, buf.len()).min(t.rcvbuf.chain.len());
+        let n = urgent::limit(&t, buf.len()).min(t.recv.buf.chain.len());
         let buf = buf.get_mut(..n).unwrap_or_default();
         if n > COPIED_LOCKED
-            && let Ok(shared) = t.rcvbuf.chain.share(0, n)
+            && let Ok(shared) = t.recv.buf.chain.share(0, n)
         {
             drop(t);
             drop(giant);
             shared.copy_to(0, buf);
         } else {
-            t.rcvbuf.chain.copy_to(0, buf);
+            t.recv.buf.chain.copy_to(0, buf);
         }
         Ok(n)
     }
@@ -328,7 +333,7 @@ impl TcpStream {
         let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
         if may_send(&t).is_ok() {
-            t.sndbuf.space()
+            t.send.buf.space()
         } else {
             0
         }
@@ -341,11 +346,11 @@ impl TcpStream {
         let t = self.pcb.tcb.lock();
         SendRoom {
             bytes: if may_send(&t).is_ok() {
-                t.sndbuf.space()
+                t.send.buf.space()
             } else {
                 0
             },
-            mss: t.mss as usize,
+            mss: t.send.mss as usize,
             packet: output::payload_max(&t) as usize,
         }
     }
@@ -359,12 +364,12 @@ impl TcpStream {
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
         self.with(|t| {
             let verdict = match may_send(t) {
-                Ok(()) if t.sndbuf.space() == 0 => Err(SocketError::WouldBlock),
+                Ok(()) if t.send.buf.space() == 0 => Err(SocketError::WouldBlock),
                 other => other,
             };
             match verdict {
                 Ok(()) => {
-                    t.sndbuf.append(&self.stack.pool, data);
+                    t.send.buf.append(&self.stack.pool, data);
                     Ok(())
                 }
                 Err(e) => Err((e, data)),
@@ -405,13 +410,14 @@ impl TcpStream {
         let pool = &self.stack.pool;
         self.with(|t| {
             may_send(t)?;
-            let n = t.sndbuf.space().min(bytes.len());
+            let n = t.send.buf.space().min(bytes.len());
             if n == 0 && !bytes.is_empty() {
                 wait_for(t, SocketError::WouldBlock, waiter);
                 return Err(SocketError::WouldBlock);
             }
             let fits = bytes.get(..n).unwrap_or_default();
-            t.sndbuf
+            t.send
+                .buf
                 .chain
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
@@ -428,11 +434,11 @@ impl TcpStream {
         blocking(timeout, |waiter| {
             let _giant = self.stack.look();
             let mut t = self.pcb.tcb.lock();
-            let verdict = match t.state {
+            let verdict = match t.conn.state {
                 State::SynSent | State::SynReceived | State::SynHeld => {
                     Err(SocketError::WouldBlock)
                 }
-                State::Closed => Err(t.error.unwrap_or(SocketError::Closed)),
+                State::Closed => Err(t.conn.error.unwrap_or(SocketError::Closed)),
                 _ => Ok(()),
             };
             verdict.inspect_err(|e| wait_for(&mut t, *e, waiter))
@@ -452,8 +458,8 @@ impl TcpStream {
         let unread = self.with(|t| {
             let mut unread = Chain::new();
             if how != Shutdown::Write {
-                t.read_closed = true;
-                unread = std::mem::take(&mut t.rcvbuf.chain);
+                t.recv.read_closed = true;
+                unread = std::mem::take(&mut t.recv.buf.chain);
                 urgent::read_closed(t);
                 t.notify();
             }
@@ -475,9 +481,12 @@ impl TcpStream {
 /// Resets a connection, from any state.
 pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
-    let tell = !matches!(t.state, State::Closed | State::SynSent | State::TimeWait);
-    let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
-    t.orphan = true;
+    let tell = !matches!(
+        t.conn.state,
+        State::Closed | State::SynSent | State::TimeWait
+    );
+    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    t.conn.orphan = true;
     t.close(Some(SocketError::Closed));
     drop(t);
     if tell {
@@ -501,15 +510,15 @@ fn blocking<T>(
 /// If it is only a matter of time, `waiter` is told when something changes.
 fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
     if let (SocketError::WouldBlock, Some(waiter)) = (error, waiter) {
-        t.wakers.add(waiter);
+        t.conn.wakers.add(waiter);
     }
 }
 
 fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
-    if t.rcvbuf.chain.is_empty() {
-        return match (t.error, t.state) {
+    if t.recv.buf.chain.is_empty() {
+        return match (t.conn.error, t.conn.state) {
             (Some(e), _) => Err(e),
-            (None, _) if t.read_closed => Ok(Chain::new()),
+            (None, _) if t.recv.read_closed => Ok(Chain::new()),
             (None, State::SynSent | State::SynReceived | State::SynHeld) => {
                 Err(SocketError::WouldBlock)
             }
@@ -519,41 +528,41 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
         };
     }
     let max = urgent::limit(t, max);
-    let taken = t.rcvbuf.chain.take_front(max);
+    let taken = t.recv.buf.chain.take_front(max);
     urgent::was_read(t);
     taken.map_err(|_| SocketError::NoBufs)
 }
 
 fn may_send(t: &Tcb) -> Result<(), SocketError> {
-    match t.state {
-        _ if t.fin_queued => Err(SocketError::Closed),
+    match t.conn.state {
+        _ if t.send.fin_queued => Err(SocketError::Closed),
         State::Established | State::CloseWait | State::SynSent | State::SynReceived => Ok(()),
-        _ => Err(t.error.unwrap_or(SocketError::Closed)),
+        _ => Err(t.conn.error.unwrap_or(SocketError::Closed)),
     }
 }
 
 /// RFC 9293 3.10.4: our side says no more.
 fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
-    if t.fin_queued {
+    if t.send.fin_queued {
         // Closed before, orphaned now: do not wait for the peer for ever.
-        if t.state == State::FinWait2 && t.timers.wait.is_none() {
-            t.timers.wait = patience;
+        if t.conn.state == State::FinWait2 && !t.timers.is_set(TcpTimer::Wait) {
+            t.timers.set(TcpTimer::Wait, patience);
         }
         return;
     }
-    match t.state {
-        State::Established => t.state = State::FinWait1,
-        State::CloseWait => t.state = State::LastAck,
+    match t.conn.state {
+        State::Established => t.conn.state = State::FinWait1,
+        State::CloseWait => t.conn.state = State::LastAck,
         State::SynHeld => return t.close(Some(SocketError::Closed)),
         // Nobody has said anything yet, and now nobody will.
-        State::SynSent if t.orphan && t.sndbuf.chain.is_empty() => {
+        State::SynSent if t.conn.orphan && t.send.buf.chain.is_empty() => {
             return t.close(Some(SocketError::Closed));
         }
         // The handshake is not over: the FIN waits with the data.
         State::SynSent | State::SynReceived => {}
         _ => return,
     }
-    t.fin_queued = true;
+    t.send.fin_queued = true;
 }
 
 impl Drop for TcpStream {
@@ -561,14 +570,14 @@ impl Drop for TcpStream {
         let wakers = self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = self.pcb.tcb.lock();
-            let wakers = t.wakers.clear();
-            if !t.rcvbuf.chain.is_empty() && t.state != State::Closed {
+            let wakers = t.conn.wakers.clear();
+            if !t.recv.buf.chain.is_empty() && t.conn.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).
                 drop(t);
                 abort(batch, &self.pcb);
             } else {
-                t.orphan = true;
-                t.rcvbuf.chain = Chain::new();
+                t.conn.orphan = true;
+                t.recv.buf.chain = Chain::new();
                 close_send(&mut t, Some(patience));
                 drop(t);
                 batch.touch(&self.pcb);

@@ -77,10 +77,10 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
         return;
     };
     let mut t = pcb.tcb.lock();
-    if !quoted.seq.in_window(t.snd_una, t.flight()) {
+    if !quoted.seq.in_window(t.send.una, t.flight()) {
         return;
     }
-    let connecting = matches!(t.state, State::SynSent | State::SynReceived);
+    let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
         Unreach::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted.total_len, mtu),
         Unreach::TimeExceeded => false,
@@ -88,7 +88,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
             connecting && abort_connect(&mut t, SocketError::Refused)
         }
         Unreach::Net | Unreach::Host | Unreach::AdminProhibited => {
-            t.soft_error = Some(SocketError::Unreachable);
+            t.conn.soft_error = Some(SocketError::Unreachable);
             let abort = batch.stack.tcp.config.soft_errors_abort;
             connecting && abort && abort_connect(&mut t, SocketError::Unreachable)
         }

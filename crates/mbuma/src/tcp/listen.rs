@@ -94,8 +94,8 @@ fn open(
     let iss = tcp.initial_sequence_after(&seg.key, batch.now, predecessor.as_ref());
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
     take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
-    t.accept = Some(place);
-    t.predecessor = predecessor.map(Box::new);
+    t.conn.accept = Some(place);
+    t.conn.predecessor = predecessor.map(Box::new);
     let (key, flows) = (&seg.key, batch.stack.netisr.flows());
     let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(seg.key, flow, t);
@@ -115,7 +115,7 @@ fn open(
 fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
     // Whoever ended it meanwhile gave its place up.
-    let Some(place) = t.accept.take() else {
+    let Some(place) = t.conn.accept.take() else {
         return;
     };
     match place.push(pcb) {
@@ -137,7 +137,7 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     };
     let mut t = pcb.tcb.lock();
     // It may have been completed, or ended, and its key be another's by now.
-    if t.accept.as_ref().is_some_and(|place| place.is(oldest)) {
+    if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
         tcp.counters.crowded_out.inc();
         t.close(None);
         drop(t);
@@ -147,24 +147,24 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
 
 /// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
 pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32) {
-    t.irs = seg.seq;
-    t.rcv_nxt = seg.seq + 1;
-    t.rcv_adv = t.rcv_nxt;
-    t.last_ack_sent = t.rcv_nxt;
+    t.recv.irs = seg.seq;
+    t.recv.nxt = seg.seq + 1;
+    t.recv.adv = t.recv.nxt;
+    t.recv.last_ack_sent = t.recv.nxt;
     let theirs = seg.offer.mss.map_or(MSS_DEFAULT, u32::from).max(64);
-    t.rcv_mss = mtu.saturating_sub(HEADERS);
-    t.mss = theirs.min(t.rcv_mss);
-    t.cc = super::congestion::Congestion::new(t.mss, initial_window);
+    t.recv.mss = mtu.saturating_sub(HEADERS);
+    t.send.mss = theirs.min(t.recv.mss);
+    t.send.cc = super::congestion::Congestion::new(t.send.mss, initial_window);
     match seg.offer.window_scale {
-        Some(shift) => t.snd_wscale = shift,
+        Some(shift) => t.send.wscale = shift,
         None => {
-            t.wscale_on = false;
-            t.rcv_wscale = 0;
+            t.recv.wscale_on = false;
+            t.recv.wscale = 0;
         }
     }
     // The window in a SYN is never scaled.
-    t.snd_wnd = u32::from(seg.window);
-    t.snd_wnd_max = t.snd_wnd;
-    t.snd_wl1 = seg.seq;
-    t.snd_wl2 = t.snd_una;
+    t.send.wnd = u32::from(seg.window);
+    t.send.wnd_max = t.send.wnd;
+    t.send.wl1 = seg.seq;
+    t.send.wl2 = t.send.una;
 }

@@ -53,6 +53,7 @@ mod steps;
 mod table;
 mod text;
 mod time_wait;
+pub(crate) mod timer;
 mod timers;
 pub(crate) mod urgent;
 mod wheels;

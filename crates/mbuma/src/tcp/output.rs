@@ -19,6 +19,7 @@ use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::{self, Offer, Outgoing, Payload};
+use super::timer::TcpTimer;
 use super::{path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -59,13 +60,13 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
             break;
         }
     }
-    t.probe_now = false;
+    t.send.probe_now = false;
     timers::after_output(batch, pcb, &mut t);
     kern::invariant!(t.is_valid(), "{t:?}");
-    let closed = t.state == State::Closed;
-    let time_wait = std::mem::take(&mut t.entered_time_wait);
-    if std::mem::take(&mut t.wake_user) && t.wakers.any() {
-        batch.wake(t.wakers.take());
+    let closed = t.conn.state == State::Closed;
+    let time_wait = std::mem::take(&mut t.conn.entered_time_wait);
+    if std::mem::take(&mut t.conn.wake_user) && t.conn.wakers.any() {
+        batch.wake(t.conn.wakers.take());
     }
     drop(t);
     if time_wait {
@@ -79,18 +80,18 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
 /// Whether a turn would do anything. What the peer sends one message at a time mostly asks for none: its
 /// acknowledgement is of all that was sent, and its data is acknowledged with the answer, or later.
 pub(super) fn is_due(t: &Tcb) -> bool {
-    let quiet = t.state == State::Established
-        && t.snd_nxt == t.data_end()
-        && !(t.ack_now || t.resend_one || t.probe_now || t.fin_queued)
-        && t.dup_acks_owed == 0
+    let quiet = t.conn.state == State::Established
+        && t.send.nxt == t.data_end()
+        && !(t.recv.ack_now || t.send.resend_one || t.send.probe_now || t.send.fin_queued)
+        && t.recv.dup_acks_owed == 0
         && t.timers.are_armed()
-        && !(t.wake_user && t.wakers.any())
+        && !(t.conn.wake_user && t.conn.wakers.any())
         && !window_grew(t);
     !quiet
 }
 
 fn next(t: &Tcb) -> Option<Plan> {
-    if matches!(t.state, State::Closed | State::SynHeld) {
+    if matches!(t.conn.state, State::Closed | State::SynHeld) {
         return None;
     }
     plan_repair(t)
@@ -103,13 +104,17 @@ fn next(t: &Tcb) -> Option<Plan> {
 
 /// The segment that the peer misses, without waiting for its turn.
 fn plan_repair(t: &Tcb) -> Option<Plan> {
-    if !t.resend_one {
+    if !t.send.resend_one {
         return None;
     }
-    let len = t.data_end().min(t.snd_max).since(t.base).min(t.mss);
-    let fin = t.fin_sent() && len == t.data_end().since(t.base);
+    let len = t
+        .data_end()
+        .min(t.send.max)
+        .since(t.send.base)
+        .min(t.send.mss);
+    let fin = t.fin_sent() && len == t.data_end().since(t.send.base);
     (len > 0 || fin).then_some(Plan {
-        seq: t.base,
+        seq: t.send.base,
         len,
         flags: if fin {
             TcpFlags::ACK | TcpFlags::FIN
@@ -123,13 +128,13 @@ fn plan_repair(t: &Tcb) -> Option<Plan> {
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
 /// say where it is (RFC 9293 3.8.6.1, RFC 1122 4.2.3.6).
 fn plan_probe(t: &Tcb) -> Option<Plan> {
-    let data = t.data_end().since(t.base) > 0;
+    let data = t.data_end().since(t.send.base) > 0;
     // With data to send and a window to send it into, that is the better probe.
-    if !t.probe_now || (data && t.snd_wnd > 0) {
+    if !t.send.probe_now || (data && t.send.wnd > 0) {
         return None;
     }
     Some(Plan {
-        seq: if data { t.base } else { t.snd_una - 1 },
+        seq: if data { t.send.base } else { t.send.una - 1 },
         len: u32::from(data),
         flags: TcpFlags::ACK,
         kind: Kind::Probe,
@@ -137,13 +142,13 @@ fn plan_probe(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_syn(t: &Tcb) -> Option<Plan> {
-    let flags = match t.state {
+    let flags = match t.conn.state {
         State::SynSent => TcpFlags::SYN,
         State::SynReceived => TcpFlags::SYN | TcpFlags::ACK,
         _ => return None,
     };
-    (t.snd_nxt == t.iss).then_some(Plan {
-        seq: t.iss,
+    (t.send.nxt == t.send.iss).then_some(Plan {
+        seq: t.send.iss,
         len: 0,
         flags,
         kind: Kind::Normal,
@@ -151,23 +156,23 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_data(t: &Tcb) -> Option<Plan> {
-    if !t.state.sends_data() || t.snd_nxt.after(t.data_end()) {
+    if !t.conn.state.sends_data() || t.send.nxt.after(t.data_end()) {
         return None;
     }
-    let waiting = t.data_end().since(t.snd_nxt);
+    let waiting = t.data_end().since(t.send.nxt);
     if waiting == 0 {
         return None;
     }
-    let right = t.snd_una + t.snd_wnd.min(congestion_window(t));
-    let window = if right.after(t.snd_nxt) {
-        right.since(t.snd_nxt)
+    let right = t.send.una + t.send.wnd.min(congestion_window(t));
+    let window = if right.after(t.send.nxt) {
+        right.since(t.send.nxt)
     } else {
         0
     };
     let mut len = whole_segments(t, waiting.min(window), waiting);
     if urgent::is_next(t) {
         // The pointer counts from the segment that has it: one that a device cuts would have it wrong.
-        len = len.min(t.mss);
+        len = len.min(t.send.mss);
     }
     if len == 0 || !worth_sending(t, len, waiting) {
         return None;
@@ -175,9 +180,9 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     let last = len == waiting;
     let mut flags = TcpFlags::ACK;
     flags.set(TcpFlags::PSH, last);
-    flags.set(TcpFlags::FIN, last && t.fin_queued);
+    flags.set(TcpFlags::FIN, last && t.send.fin_queued);
     Some(Plan {
-        seq: t.snd_nxt,
+        seq: t.send.nxt,
         len,
         flags,
         kind: Kind::Normal,
@@ -186,28 +191,28 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
 
 /// What may be in flight: more than the window for new data after the first duplicate acknowledgements (RFC 3042).
 fn congestion_window(t: &Tcb) -> u32 {
-    if t.dup_acks == 0 || t.snd_nxt != t.snd_max {
-        return t.cc.cwnd;
+    if t.send.dup_acks == 0 || t.send.nxt != t.send.max {
+        return t.send.cc.cwnd;
     }
-    let extra = t.cc.limited_transmit(t.dup_acks, t.snd_una);
-    t.cc.cwnd.saturating_add(extra)
+    let extra = t.send.cc.limited_transmit(t.send.dup_acks, t.send.una);
+    t.send.cc.cwnd.saturating_add(extra)
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
 pub(crate) fn payload_max(t: &Tcb) -> u32 {
-    (PAYLOAD_MAX - PAYLOAD_MAX % t.mss).max(t.mss)
+    (PAYLOAD_MAX - PAYLOAD_MAX % t.send.mss).max(t.send.mss)
 }
 
 /// More than one segment goes in whole ones, as far as one packet takes them; what is left over is judged by itself
 /// next time.
 fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
     // Before anything is divided: a small message is this.
-    if len <= t.mss {
+    if len <= t.send.mss {
         return len;
     }
     let len = len.min(payload_max(t));
-    if len < waiting || !t.nodelay {
-        len - len % t.mss
+    if len < waiting || !t.send.nodelay {
+        len - len % t.send.mss
     } else {
         len
     }
@@ -216,20 +221,20 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 /// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (idle,
 /// TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
-    let idle = t.snd_una == t.snd_max;
+    let idle = t.send.una == t.send.max;
     let last = len == waiting;
-    len >= t.mss
-        || t.probe_now
-        || t.snd_nxt.before(t.snd_max)
-        || (last && (idle || t.nodelay || t.fin_queued || urgent::is_next(t)))
-        || (t.snd_wnd_max > 1 && len >= t.snd_wnd_max / 2)
+    len >= t.send.mss
+        || t.send.probe_now
+        || t.send.nxt.before(t.send.max)
+        || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
+        || (t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
 
 fn plan_fin(t: &Tcb) -> Option<Plan> {
-    let due = t.fin_queued && t.state.sends_data() && t.snd_nxt == t.data_end();
+    let due = t.send.fin_queued && t.conn.state.sends_data() && t.send.nxt == t.data_end();
     let flags = TcpFlags::FIN | TcpFlags::ACK;
     due.then_some(Plan {
-        seq: t.snd_nxt,
+        seq: t.send.nxt,
         len: 0,
         flags,
         kind: Kind::Normal,
@@ -237,10 +242,10 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 }
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
-    let tell = urgent::is_to_tell(t) && t.state.sends_data();
-    let asked = t.ack_now || t.dup_acks_owed > 0 || tell;
+    let tell = urgent::is_to_tell(t) && t.conn.state.sends_data();
+    let asked = t.recv.ack_now || t.recv.dup_acks_owed > 0 || tell;
     // In SYN-RECEIVED the SYN-ACK goes first; then unacceptable segments are answered (RFC 9293 3.10.7.4).
-    let answers = t.state.is_synchronized() || t.state == State::SynReceived;
+    let answers = t.conn.state.is_synchronized() || t.conn.state == State::SynReceived;
     let due = answers && (asked || window_grew(t));
     due.then_some(Plan {
         seq: t.acceptable_seq(),
@@ -255,13 +260,13 @@ fn plan_ack(t: &Tcb) -> Option<Plan> {
 /// no end.
 fn window_grew(t: &Tcb) -> bool {
     // A SYN's window has 16 bits. The peer learns of the rest with the first acknowledgement of its data.
-    let nothing_received = t.rcv_nxt == t.irs + 1;
-    if nothing_received || !t.state.receives_data() {
+    let nothing_received = t.recv.nxt == t.recv.irs + 1;
+    if nothing_received || !t.conn.state.receives_data() {
         return false;
     }
     let growth = t.rcv_growth();
-    let half = (t.rcvbuf.hiwat as u32 / 2).max(1);
-    growth >= half || (growth >= 2 * t.mss.min(half.div_ceil(2)) && t.rcv_wnd() < half / 2)
+    let half = (t.recv.buf.hiwat as u32 / 2).max(1);
+    growth >= half || (growth >= 2 * t.send.mss.min(half.div_ceil(2)) && t.rcv_wnd() < half / 2)
 }
 
 /// Sends it; false if it can't be sent now (the timers will try again).
@@ -280,9 +285,9 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
 /// The planned data, shared with the send buffer unless it is small; less of it if buffers are short, because data that
 /// is under way is what frees some.
 fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
-    let off = plan.seq.since(t.base) as usize;
+    let off = plan.seq.since(t.send.base) as usize;
     while plan.len > 0 {
-        let chain = &mut t.sndbuf.chain;
+        let chain = &mut t.send.buf.chain;
         if let Ok(data) = Payload::of(&batch.stack.pool, chain, off, plan.len as usize) {
             return Some(data);
         }
@@ -310,7 +315,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         flow: pcb.flow(),
         seq: plan.seq,
         ack: if plan.flags.contains(TcpFlags::ACK) {
-            t.rcv_nxt
+            t.recv.nxt
         } else {
             SeqNum(0)
         },
@@ -318,18 +323,22 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         window,
         urgent: urgent.unwrap_or(0),
         offer,
-        segsz: if plan.len > t.mss { t.mss as u16 } else { 0 },
-        may_fragment: t.path.as_ref().is_some_and(|path| path.may_fragment),
+        segsz: if plan.len > t.send.mss {
+            t.send.mss as u16
+        } else {
+            0
+        },
+        may_fragment: t.send.path.as_ref().is_some_and(|path| path.may_fragment),
     }
 }
 
 /// A SYN's window is not scaled; its options offer what we can.
 fn syn_window(t: &mut Tcb) -> (u16, Offer) {
     let window = t.rcv_space().min(65_535);
-    t.rcv_adv = t.rcv_nxt + window;
+    t.recv.adv = t.recv.nxt + window;
     let offer = Offer {
-        mss: Some(t.rcv_mss.min(65_535) as u16),
-        window_scale: t.wscale_on.then_some(t.rcv_wscale),
+        mss: Some(t.recv.mss.min(65_535) as u16),
+        window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
     };
     (window as u16, offer)
 }
@@ -339,10 +348,10 @@ fn syn_window(t: &mut Tcb) -> (u16, Offer) {
 /// (RFC 9293 3.8.6.2.2).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
-    if growth >= t.mss.min(t.rcvbuf.hiwat as u32 / 2) {
-        t.rcv_adv += growth;
+    if growth >= t.send.mss.min(t.recv.buf.hiwat as u32 / 2) {
+        t.recv.adv += growth;
     }
-    (t.rcv_wnd() >> t.rcv_wscale).min(65_535) as u16
+    (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16
 }
 
 /// What sending does to the variables, before the segment is gone: if it gets lost, even here, it is
@@ -350,56 +359,57 @@ fn announce(t: &mut Tcb) -> u16 {
 fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
     let counters = &batch.stack.tcp.counters;
     if plan.flags.contains(TcpFlags::ACK) {
-        t.ack_now = false;
-        t.last_ack_sent = t.rcv_nxt;
-        t.timers.delayed_ack = None;
+        t.recv.ack_now = false;
+        t.recv.last_ack_sent = t.recv.nxt;
+        t.timers.stop(TcpTimer::DelayedAck);
     }
     let syn = u32::from(plan.flags.contains(TcpFlags::SYN));
     let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
     let end = plan.seq + (plan.len + syn + fin);
     match plan.kind {
         Kind::Ack => {
-            t.dup_acks_owed = t.dup_acks_owed.saturating_sub(1);
+            t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_sub(1);
             return;
         }
-        Kind::Repair => t.resend_one = false,
+        Kind::Repair => t.send.resend_one = false,
         Kind::Probe => {}
-        Kind::Normal => t.snd_nxt = end,
+        Kind::Normal => t.send.nxt = end,
     }
-    t.probe_now = false;
-    t.last_sent = batch.now;
-    if plan.seq.before(t.snd_max) {
+    t.send.probe_now = false;
+    t.send.sent_at = batch.now;
+    if plan.seq.before(t.send.max) {
         counters.retransmitted_segments.inc();
         counters.retransmitted_bytes.add(u64::from(plan.len));
-        t.rtt.retransmitted();
-        t.resent_below = t.snd_max;
+        t.send.rtt.retransmitted();
+        t.send.resent_below = t.send.max;
     }
-    if plan.kind == Kind::Normal && end.after(t.snd_max) {
+    if plan.kind == Kind::Normal && end.after(t.send.max) {
         // Only this sending can have brought its last byte, even if the first ones went before.
         counters
             .bytes_out
-            .add(u64::from(plan.len.min(end.since(t.snd_max))));
-        if t.snd_una.at_or_after(t.resent_below) {
-            t.rtt.sent(end, batch.now);
+            .add(u64::from(plan.len.min(end.since(t.send.max))));
+        if t.send.una.at_or_after(t.send.resent_below) {
+            t.send.rtt.sent(end, batch.now);
         }
     }
-    t.snd_max = t.snd_max.max(end);
-    let timed = plan.kind != Kind::Probe && t.timers.rexmit.is_none() && end != plan.seq;
+    t.send.max = t.send.max.max(end);
+    let timed = plan.kind != Kind::Probe && !t.timers.is_set(TcpTimer::Rexmit) && end != plan.seq;
     if timed || plan.kind == Kind::Repair {
         let config = &batch.stack.tcp.config;
-        t.timers.rexmit = Some(t.rtt.expires(batch.now, config));
-        t.timers.persist = None;
+        t.timers
+            .set(TcpTimer::Rexmit, t.send.rtt.expires(batch.now, config));
+        t.timers.stop(TcpTimer::Persist);
     }
 }
 
 /// RFC 5681 4.1.
 fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
-    let idle = t.snd_una == t.snd_max;
+    let idle = t.send.una == t.send.max;
     // A window that never grew, as who sends little has, stays what it is: its time need not be worked out.
-    let grown = t.cc.cwnd > t.cc.restart_window(config.initial_window);
-    if idle && grown && batch.now > t.rtt.expires(t.last_sent, config) {
-        t.cc.restart_after_idle(config.initial_window);
+    let grown = t.send.cc.cwnd > t.send.cc.restart_window(config.initial_window);
+    if idle && grown && batch.now > t.send.rtt.expires(t.send.sent_at, config) {
+        t.send.cc.restart_after_idle(config.initial_window);
     }
 }
 

@@ -30,20 +30,24 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16
     }
     let mss = u32::from(mtu.max(MTU_MIN)) - HEADERS;
     let may_fragment = mtu < MTU_MIN;
-    let known = t.path.as_ref().is_some_and(|path| path.may_fragment);
-    let interface_mss = t.path.as_ref().map_or(t.mss, |path| path.interface_mss);
-    if mss >= t.mss && may_fragment <= known {
+    let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);
+    let interface_mss = t
+        .send
+        .path
+        .as_ref()
+        .map_or(t.send.mss, |path| path.interface_mss);
+    if mss >= t.send.mss && may_fragment <= known {
         return false;
     }
-    t.path = Some(Box::new(PathMtu {
+    t.send.path = Some(Box::new(PathMtu {
         interface_mss,
         until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
         may_fragment: may_fragment || known,
     }));
-    t.mss = t.mss.min(mss);
-    t.cc.set_mss(t.mss);
-    t.snd_nxt = t.snd_una;
-    t.rtt.retransmitted();
+    t.send.mss = t.send.mss.min(mss);
+    t.send.cc.set_mss(t.send.mss);
+    t.send.nxt = t.send.una;
+    t.send.rtt.retransmitted();
     true
 }
 
@@ -54,8 +58,8 @@ fn next_plateau(packet_len: u16) -> u16 {
 
 /// Before a turn to send: the interface's MTU is tried again once the time is over.
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
-    if let Some(path) = t.path.take_if(|path| path.until <= batch.now) {
-        t.mss = path.interface_mss;
-        t.cc.set_mss(t.mss);
+    if let Some(path) = t.send.path.take_if(|path| path.until <= batch.now) {
+        t.send.mss = path.interface_mss;
+        t.send.cc.set_mss(t.send.mss);
     }
 }

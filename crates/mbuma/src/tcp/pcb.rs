@@ -19,8 +19,8 @@ use super::accept::Place;
 use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
+use super::timer::Timers;
 use super::urgent::Urgent;
-use super::wheels::Armed;
 use crate::config::TcpConfig;
 use crate::netisr;
 use crate::route::RouteCache;
@@ -137,53 +137,6 @@ fn charge(pinned: usize) -> usize {
     pinned / mbuf::PINNED_PER_BYTE_MAX
 }
 
-/// When each of a connection's timers expires.
-#[derive(Debug, Default)]
-pub(crate) struct Timers {
-    pub(crate) rexmit: Option<Time>,
-    pub(crate) persist: Option<Time>,
-    pub(crate) delayed_ack: Option<Time>,
-    pub(crate) keepalive: Option<Time>,
-    /// TIME-WAIT's end, or an orphan's patience in FIN-WAIT-2.
-    pub(crate) wait: Option<Time>,
-    /// The entry on a wheel, which looks at us before the earliest of the above.
-    pub(crate) armed: Option<Armed>,
-    /// The number of the entry that was made last.
-    pub(crate) last_entry: u32,
-}
-
-impl Timers {
-    pub(crate) fn earliest(&self) -> Option<Time> {
-        // Each segment asks: two by two where they lie, without a list of them on the way.
-        let first = |a: Option<Time>, b: Option<Time>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        };
-        let data = first(self.rexmit, self.persist);
-        first(
-            first(data, self.delayed_ack),
-            first(self.keepalive, self.wait),
-        )
-    }
-
-    /// Whether the entry on a wheel is early enough, and there is none where nothing is to come.
-    pub(super) fn are_armed(&self) -> bool {
-        match (self.earliest(), &self.armed) {
-            (Some(at), Some(armed)) => armed.is_before(at),
-            (earliest, armed) => earliest.is_none() && armed.is_none(),
-        }
-    }
-
-    /// Stops all but the wheel's entry, which finds nothing to do.
-    pub(crate) fn stop(&mut self) {
-        *self = Self {
-            armed: self.armed.take(),
-            last_entry: self.last_entry,
-            ..Self::default()
-        };
-    }
-}
-
 /// A connection in the table.
 #[doc(alias = "inpcb")]
 #[derive(Debug)]
@@ -236,79 +189,26 @@ impl Inpcb {
 #[doc(alias = "tcpcb")]
 #[derive(Debug)]
 pub(crate) struct Tcb {
-    pub(crate) state: State,
-
-    // Send sequence space: una <= nxt <= max; `base` is the first byte of the send buffer.
-    pub(crate) iss: SeqNum,
-    pub(crate) snd_una: SeqNum,
-    pub(crate) snd_nxt: SeqNum,
-    pub(crate) snd_max: SeqNum,
-    pub(crate) base: SeqNum,
-    pub(crate) snd_wnd: u32,
-    /// The largest window the peer ever offered, for sender-side silly window avoidance.
-    pub(crate) snd_wnd_max: u32,
-    /// Sequence and acknowledgement of the segment that last moved the window.
-    pub(crate) snd_wl1: SeqNum,
-    pub(crate) snd_wl2: SeqNum,
-    pub(crate) snd_wscale: u8,
-    /// Payload bytes a segment.
-    pub(crate) mss: u32,
-    /// Where urgent data ends, while there is some.
+    pub(crate) conn: ConnState,
+    pub(crate) send: SendState,
+    pub(crate) recv: RecvState,
+    /// Where urgent data ends, in either direction, while there is some.
     pub(crate) urgent: Option<Box<Urgent>>,
-    /// What ICMP errors said of the path, while it is believed.
-    pub(crate) path: Option<Box<PathMtu>>,
-    /// The same for what the peer sends: what our own link takes, whatever the peer's does.
-    pub(crate) rcv_mss: u32,
-    /// Below this, something was sent again: what is acknowledged with it can't be timed.
-    pub(crate) resent_below: SeqNum,
-    pub(crate) dup_acks: u8,
-    /// When something was last sent.
-    pub(crate) last_sent: Time,
-
-    // Receive sequence space.
-    pub(crate) irs: SeqNum,
-    pub(crate) rcv_nxt: SeqNum,
-    /// The right edge of the window as announced; it never moves back.
-    pub(crate) rcv_adv: SeqNum,
-    pub(crate) rcv_wscale: u8,
-    /// What RCV.NXT was when we last acknowledged.
-    pub(crate) last_ack_sent: SeqNum,
-    /// Where the peer's FIN is, once it was seen.
-    pub(crate) fin_seq: Option<SeqNum>,
-    pub(crate) last_heard: Time,
-
-    pub(crate) sndbuf: Sockbuf,
-    pub(crate) rcvbuf: Sockbuf,
-    pub(crate) reass: Reassembly,
-
-    pub(crate) rtt: Rtt,
-    pub(crate) cc: Congestion,
     pub(crate) timers: Timers,
     /// The way to the peer, until the connection is closed: so it names no interface that is gone.
     pub(crate) route: RouteCache,
-    pub(crate) retransmits: u8,
-    pub(crate) persist_shift: u8,
+}
+
+/// The connection itself: its state, its user, its peer's life.
+#[derive(Debug)]
+pub(crate) struct ConnState {
+    pub(crate) state: State,
+    pub(crate) heard_at: Time,
+    /// Idle time before probing, where the user asked for keepalives.
+    pub(crate) keepalive: Option<Duration>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: (Time, u8),
-
-    /// Our window scaling was offered or agreed on.
-    pub(crate) wscale_on: bool,
-    pub(crate) ack_now: bool,
-    /// Segments that came before their turn and were not answered yet, one by one.
-    pub(crate) dup_acks_owed: u8,
-    /// Send one segment from SND.UNA at the next turn: a loss was noticed.
-    pub(crate) resend_one: bool,
-    /// Send a byte (or an old one) into a closed window at the next turn.
-    pub(crate) probe_now: bool,
-    pub(crate) nodelay: bool,
-    /// Idle time before probing, where the user asked for keepalives.
-    pub(crate) keepalive: Option<Duration>,
-    /// The user will send nothing more.
-    pub(crate) fin_queued: bool,
-    /// The user will read nothing more: what comes is acknowledged and dropped.
-    #[doc(alias = "SS_CANTRCVMORE")]
-    pub(crate) read_closed: bool,
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
@@ -323,6 +223,70 @@ pub(crate) struct Tcb {
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
     pub(crate) predecessor: Option<Box<Predecessor>>,
+}
+
+/// The send sequence space: `una <= nxt <= max`; `base` is the first byte of the send buffer.
+#[derive(Debug)]
+pub(crate) struct SendState {
+    pub(crate) iss: SeqNum,
+    pub(crate) una: SeqNum,
+    pub(crate) nxt: SeqNum,
+    pub(crate) max: SeqNum,
+    pub(crate) base: SeqNum,
+    pub(crate) wnd: u32,
+    /// The largest window the peer ever offered, for sender-side silly window avoidance.
+    pub(crate) wnd_max: u32,
+    /// Sequence and acknowledgement of the segment that last moved the window.
+    pub(crate) wl1: SeqNum,
+    pub(crate) wl2: SeqNum,
+    pub(crate) wscale: u8,
+    /// Payload bytes a segment.
+    pub(crate) mss: u32,
+    /// What ICMP errors said of the path, while it is believed.
+    pub(crate) path: Option<Box<PathMtu>>,
+    /// Below this, something was sent again: what is acknowledged with it can't be timed.
+    pub(crate) resent_below: SeqNum,
+    pub(crate) dup_acks: u8,
+    /// When something was last sent.
+    pub(crate) sent_at: Time,
+    pub(crate) buf: Sockbuf,
+    pub(crate) rtt: Rtt,
+    pub(crate) cc: Congestion,
+    pub(crate) retransmits: u8,
+    pub(crate) persist_shift: u8,
+    /// Send one segment from SND.UNA at the next turn: a loss was noticed.
+    pub(crate) resend_one: bool,
+    /// Send a byte (or an old one) into a closed window at the next turn.
+    pub(crate) probe_now: bool,
+    pub(crate) nodelay: bool,
+    /// The user will send nothing more.
+    pub(crate) fin_queued: bool,
+}
+
+/// The receive sequence space.
+#[derive(Debug)]
+pub(crate) struct RecvState {
+    pub(crate) irs: SeqNum,
+    pub(crate) nxt: SeqNum,
+    /// The right edge of the window as announced; it never moves back.
+    pub(crate) adv: SeqNum,
+    pub(crate) wscale: u8,
+    /// Our window scaling was offered or agreed on.
+    pub(crate) wscale_on: bool,
+    /// Payload bytes that a segment of the peer's may have: what our own link takes, whatever the peer's does.
+    pub(crate) mss: u32,
+    /// What RCV.NXT was when we last acknowledged.
+    pub(crate) last_ack_sent: SeqNum,
+    /// Where the peer's FIN is, once it was seen.
+    pub(crate) fin: Option<SeqNum>,
+    pub(crate) buf: Sockbuf,
+    pub(crate) reass: Reassembly,
+    pub(crate) ack_now: bool,
+    /// Segments that came before their turn and were not answered yet, one by one.
+    pub(crate) dup_acks_owed: u8,
+    /// The user will read nothing more: what comes is acknowledged and dropped.
+    #[doc(alias = "SS_CANTRCVMORE")]
+    pub(crate) read_closed: bool,
 }
 
 /// A path whose MTU is smaller than the interface's.
@@ -346,54 +310,14 @@ pub(crate) struct Predecessor {
     pub(crate) until: Time,
 }
 
-impl Tcb {
-    pub(crate) fn new(config: &TcpConfig, state: State, iss: SeqNum, mss: u32, now: Time) -> Self {
+impl ConnState {
+    fn new(state: State, now: Time) -> Self {
         Self {
             state,
-            iss,
-            snd_una: iss,
-            snd_nxt: iss,
-            snd_max: iss,
-            base: iss + 1,
-            snd_wnd: 0,
-            snd_wnd_max: 0,
-            snd_wl1: SeqNum(0),
-            snd_wl2: SeqNum(0),
-            snd_wscale: 0,
-            mss,
-            urgent: None,
-            path: None,
-            rcv_mss: mss,
-            resent_below: iss,
-            dup_acks: 0,
-            last_sent: now,
-            irs: SeqNum(0),
-            rcv_nxt: SeqNum(0),
-            rcv_adv: SeqNum(0),
-            rcv_wscale: window_scale(config.recv_buffer),
-            last_ack_sent: SeqNum(0),
-            fin_seq: None,
-            last_heard: now,
-            sndbuf: Sockbuf::new(config.send_buffer),
-            rcvbuf: Sockbuf::new(config.recv_buffer),
-            reass: Reassembly::default(),
-            rtt: Rtt::new(),
-            cc: Congestion::new(mss, config.initial_window),
-            timers: Timers::default(),
-            route: RouteCache::default(),
-            retransmits: 0,
-            persist_shift: 0,
+            heard_at: now,
+            keepalive: None,
             probes_unanswered: 0,
             challenge_acks: (now, 0),
-            wscale_on: true,
-            ack_now: false,
-            dup_acks_owed: 0,
-            resend_one: false,
-            probe_now: false,
-            nodelay: false,
-            keepalive: None,
-            fin_queued: false,
-            read_closed: false,
             orphan: false,
             error: None,
             soft_error: None,
@@ -404,38 +328,102 @@ impl Tcb {
             predecessor: None,
         }
     }
+}
+
+impl SendState {
+    fn new(config: &TcpConfig, iss: SeqNum, mss: u32, now: Time) -> Self {
+        Self {
+            iss,
+            una: iss,
+            nxt: iss,
+            max: iss,
+            base: iss + 1,
+            wnd: 0,
+            wnd_max: 0,
+            wl1: SeqNum(0),
+            wl2: SeqNum(0),
+            wscale: 0,
+            mss,
+            path: None,
+            resent_below: iss,
+            dup_acks: 0,
+            sent_at: now,
+            buf: Sockbuf::new(config.send_buffer),
+            rtt: Rtt::new(),
+            cc: Congestion::new(mss, config.initial_window),
+            retransmits: 0,
+            persist_shift: 0,
+            resend_one: false,
+            probe_now: false,
+            nodelay: false,
+            fin_queued: false,
+        }
+    }
+}
+
+impl RecvState {
+    fn new(config: &TcpConfig, mss: u32) -> Self {
+        Self {
+            irs: SeqNum(0),
+            nxt: SeqNum(0),
+            adv: SeqNum(0),
+            wscale: window_scale(config.recv_buffer),
+            wscale_on: true,
+            mss,
+            last_ack_sent: SeqNum(0),
+            fin: None,
+            buf: Sockbuf::new(config.recv_buffer),
+            reass: Reassembly::default(),
+            ack_now: false,
+            dup_acks_owed: 0,
+            read_closed: false,
+        }
+    }
+}
+
+impl Tcb {
+    pub(crate) fn new(config: &TcpConfig, state: State, iss: SeqNum, mss: u32, now: Time) -> Self {
+        Self {
+            conn: ConnState::new(state, now),
+            send: SendState::new(config, iss, mss, now),
+            recv: RecvState::new(config, mss),
+            urgent: None,
+            timers: Timers::default(),
+            route: RouteCache::default(),
+        }
+    }
 
     /// Bytes sent and not acknowledged, SYN and FIN included.
     pub(crate) fn flight(&self) -> u32 {
-        self.snd_max.since(self.snd_una)
+        self.send.max.since(self.send.una)
     }
 
     /// The sequence number after the last byte in the send buffer: where our FIN goes.
     pub(crate) fn data_end(&self) -> SeqNum {
-        self.base + self.sndbuf.chain.len() as u32
+        self.send.base + self.send.buf.chain.len() as u32
     }
 
     /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
     /// window ends before that (a probe of a closed window lies beyond it). There the peer would not
     /// look at it, not even at its acknowledgement.
     pub(crate) fn acceptable_seq(&self) -> SeqNum {
-        self.snd_max.min(self.snd_una + self.snd_wnd)
+        self.send.max.min(self.send.una + self.send.wnd)
     }
 
     /// Whether our FIN was sent at least once.
     pub(crate) fn fin_sent(&self) -> bool {
-        self.fin_queued && self.snd_max.after(self.data_end())
+        self.send.fin_queued && self.send.max.after(self.data_end())
     }
 
     /// Whether our FIN is acknowledged.
     pub(crate) fn fin_acked(&self) -> bool {
-        self.fin_sent() && self.snd_una.after(self.data_end())
+        self.fin_sent() && self.send.una.after(self.data_end())
     }
 
     /// Bytes that the peer may send from RCV.NXT on, as announced.
     pub(crate) fn rcv_wnd(&self) -> u32 {
-        if self.rcv_adv.after(self.rcv_nxt) {
-            self.rcv_adv.since(self.rcv_nxt)
+        if self.recv.adv.after(self.recv.nxt) {
+            self.recv.adv.since(self.recv.nxt)
         } else {
             0
         }
@@ -443,16 +431,21 @@ impl Tcb {
 
     /// The window that could be announced now.
     pub(crate) fn rcv_space(&self) -> u32 {
-        let reserved = charge(self.reass.pinned());
-        let max = 65_535usize << if self.wscale_on { self.rcv_wscale } else { 0 };
-        self.rcvbuf.space().saturating_sub(reserved).min(max) as u32
+        let reserved = charge(self.recv.reass.pinned());
+        let max = 65_535usize
+            << if self.recv.wscale_on {
+                self.recv.wscale
+            } else {
+                0
+            };
+        self.recv.buf.space().saturating_sub(reserved).min(max) as u32
     }
 
     /// How far the announced window's right edge could move: in steps that its scale can say.
     pub(crate) fn rcv_growth(&self) -> u32 {
-        let edge = self.rcv_nxt + (self.rcv_space() >> self.rcv_wscale << self.rcv_wscale);
-        if edge.after(self.rcv_adv) {
-            edge.since(self.rcv_adv)
+        let edge = self.recv.nxt + (self.rcv_space() >> self.recv.wscale << self.recv.wscale);
+        if edge.after(self.recv.adv) {
+            edge.since(self.recv.adv)
         } else {
             0
         }
@@ -460,45 +453,46 @@ impl Tcb {
 
     /// Something changed that the user may care about: it is woken once, at the batch's end.
     pub(crate) fn notify(&mut self) {
-        self.wake_user = true;
+        self.conn.wake_user = true;
     }
 
     /// The end: nothing is sent or received any more.
     ///
     /// The batch's turn for the connection takes it out of the table, so whoever calls this touches.
     pub(crate) fn close(&mut self, error: Option<SocketError>) {
-        self.state = State::Closed;
-        self.error = self.error.or(error);
+        self.conn.state = State::Closed;
+        self.conn.error = self.conn.error.or(error);
         // Whoever closes: another thread may sleep in a call on it.
         self.notify();
-        self.timers.stop();
-        self.sndbuf.chain = Chain::new();
-        self.reass.clear();
+        self.timers.stop_all();
+        self.send.buf.chain = Chain::new();
+        self.recv.reass.clear();
         self.route.clear();
-        if self.orphan {
-            self.rcvbuf.chain = Chain::new();
+        if self.conn.orphan {
+            self.recv.buf.chain = Chain::new();
         }
-        if let Some(place) = self.accept.take() {
+        if let Some(place) = self.conn.accept.take() {
             place.give_up();
         }
-        self.predecessor = None;
+        self.conn.predecessor = None;
         self.urgent = None;
-        self.ack_now = false;
-        self.dup_acks_owed = 0;
-        self.resend_one = false;
-        self.probe_now = false;
+        self.recv.ack_now = false;
+        self.recv.dup_acks_owed = 0;
+        self.send.resend_one = false;
+        self.send.probe_now = false;
     }
 
     /// Whether the send and receive variables agree with each other.
     pub(crate) fn is_valid(&self) -> bool {
-        if self.state == State::Closed {
-            return self.timers.earliest().is_none() && self.sndbuf.chain.is_empty();
+        if self.conn.state == State::Closed {
+            return self.timers.earliest().is_none() && self.send.buf.chain.is_empty();
         }
-        self.snd_una.at_or_before(self.snd_nxt)
-            && self.snd_nxt.at_or_before(self.snd_max)
+        self.send.una.at_or_before(self.send.nxt)
+            && self.send.nxt.at_or_before(self.send.max)
             && self
-                .snd_max
-                .at_or_before(self.data_end() + u32::from(self.fin_queued))
+                .send
+                .max
+                .at_or_before(self.data_end() + u32::from(self.send.fin_queued))
     }
 }
 

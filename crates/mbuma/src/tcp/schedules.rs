@@ -25,6 +25,7 @@ use wire::{SeqNum, TcpFlags};
 
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::{Offer, Segment};
+use super::timer::TcpTimer;
 use super::{Planted, input, time_wait};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
@@ -127,12 +128,12 @@ impl World {
         let (all, queued) = (tcp.table.all(), self.interceptor.next());
         assert_eq!(tcp.table.len(), all.len());
         match (&all[..], &queued) {
-            ([], None) => assert_eq!(old.tcb.lock().state, State::Closed),
+            ([], None) => assert_eq!(old.tcb.lock().conn.state, State::Closed),
             ([only], None) => assert!(Arc::ptr_eq(only, old), "a stranger"),
             ([only], Some(_)) => {
                 assert!(!Arc::ptr_eq(only, old), "the old one came back");
                 assert_eq!(
-                    only.tcb.lock().state,
+                    only.tcb.lock().conn.state,
                     State::SynHeld,
                     "something touched it"
                 );
@@ -156,9 +157,9 @@ impl World {
 fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     let inner = &stack.0;
     let mut t = Tcb::new(&inner.tcp.config, State::FinWait2, ISS, 1460, stack.now());
-    (t.snd_una, t.snd_nxt, t.snd_max, t.base) = (ISS + 2, ISS + 2, ISS + 2, ISS + 1);
-    (t.fin_queued, t.orphan) = (true, true);
-    (t.rcv_nxt, t.rcv_adv) = (NEXT, NEXT + 1000);
+    (t.send.una, t.send.nxt, t.send.max, t.send.base) = (ISS + 2, ISS + 2, ISS + 2, ISS + 1);
+    (t.send.fin_queued, t.conn.orphan) = (true, true);
+    (t.recv.nxt, t.recv.adv) = (NEXT, NEXT + 1000);
     let pcb = Inpcb::new(key(), 0, t);
     assert!(inner.tcp.table.insert(&pcb, 8));
     inner.enter(|batch| {
@@ -212,8 +213,9 @@ fn timers(world: &World, _: &Arc<Inpcb>) {
 fn earlier_timer(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
         let mut t = old.tcb.lock();
-        if t.state != State::Closed {
-            t.timers.delayed_ack = Some(batch.now + Duration::from_secs(1));
+        if t.conn.state != State::Closed {
+            t.timers
+                .set(TcpTimer::DelayedAck, batch.now + Duration::from_secs(1));
         }
         drop(t);
         batch.touch(old);

@@ -14,6 +14,7 @@ use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
+use super::timer::TcpTimer;
 use super::{ack, text, time_wait, urgent};
 use super::{listen, output};
 use crate::batch::Batch;
@@ -28,7 +29,7 @@ const CHALLENGES_MAX: u8 = 10;
 
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = pcb.tcb.lock();
-    let step = match t.state {
+    let step = match t.conn.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer asks again, or gives up.
         State::SynHeld => syn_held(&mut t, seg),
@@ -38,7 +39,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
     kern::invariant!(t.is_valid(), "{t:?}");
     let turn = output::is_due(&t);
     // Without a turn, nobody waits to be woken.
-    t.wake_user &= turn;
+    t.conn.wake_user &= turn;
     drop(t);
     if turn {
         batch.touch(pcb);
@@ -61,7 +62,7 @@ fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut 
 
 /// While the owner decides, only a reset from the peer matters: it does not wait any more.
 fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
-    if seg.has(TcpFlags::RST) && seg.seq == t.rcv_nxt {
+    if seg.has(TcpFlags::RST) && seg.seq == t.recv.nxt {
         // The owner learns that the peer does not wait any more.
         t.close(Some(SocketError::Reset));
         return Continue(());
@@ -72,7 +73,7 @@ fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
 /// RFC 9293 3.10.7.3.
 fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     let acked = seg.has(TcpFlags::ACK);
-    if acked && !(seg.ack.after(t.iss) && seg.ack.at_or_before(t.snd_max)) {
+    if acked && !(seg.ack.after(t.send.iss) && seg.ack.at_or_before(t.send.max)) {
         return Break(Verdict::Reset(DropReason::TcpBadAck));
     }
     if seg.has(TcpFlags::RST) {
@@ -87,20 +88,20 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
-    let mtu = t.mss + listen::HEADERS;
+    let mtu = t.send.mss + listen::HEADERS;
     listen::take_syn(t, seg, mtu, batch.stack.tcp.config.initial_window);
-    t.ack_now = true;
+    t.recv.ack_now = true;
     if acked {
-        t.snd_una = seg.ack;
-        t.rtt.acked(seg.ack, batch.now);
-        t.timers.rexmit = None;
+        t.send.una = seg.ack;
+        t.send.rtt.acked(seg.ack, batch.now);
+        t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);
     } else {
         // Both ends opened at once: our SYN again, this time with an acknowledgement.
-        t.state = State::SynReceived;
-        t.snd_nxt = t.iss;
+        t.conn.state = State::SynReceived;
+        t.send.nxt = t.send.iss;
     }
-    seg.seq = t.rcv_nxt;
+    seg.seq = t.recv.nxt;
     seg.flags -= TcpFlags::SYN;
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
@@ -114,7 +115,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
         // A retransmitted SYN begins one before our window; `check_syn` judges it.
         return Continue(());
     }
-    if seg.seq.before(t.rcv_nxt) {
+    if seg.seq.before(t.recv.nxt) {
         if seg.len() == 0 && !seg.has(TcpFlags::RST) {
             // A keepalive probe, or an acknowledgement that was overtaken: it gets an answer, and nothing of it counts.
             challenge(batch, t);
@@ -122,7 +123,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
         }
         cut_old(batch, t, seg);
     }
-    let beyond = seg.seq.since(t.rcv_nxt);
+    let beyond = seg.seq.since(t.recv.nxt);
     // A segment without data may lie at the right edge itself: so do acknowledgements of a peer that has used up the
     // window. A reset may not: outside of the window it is dropped without an answer (RFC 5961 3.2).
     let takes_no_room = seg.data.is_empty() && !seg.has(TcpFlags::RST);
@@ -137,7 +138,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     if seg.data.len() > room {
         // Beyond what was announced (a probe of a closed window, for one): keep what fits. A FIN
         // alone always fits: it takes no memory.
-        t.ack_now = true;
+        t.recv.ack_now = true;
         seg.flags -= TcpFlags::FIN;
         seg.data.truncate(room);
     }
@@ -149,7 +150,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
     if seg.has(TcpFlags::RST) {
         return;
     }
-    let old = t.rcv_nxt.since(seg.seq);
+    let old = t.recv.nxt.since(seg.seq);
     say_where(batch, t, seg);
     batch
         .stack
@@ -157,7 +158,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         .counters
         .duplicate_bytes
         .add(u64::from(old.min(seg.data.len() as u32)));
-    if t.state == State::TimeWait && seg.len() > 0 {
+    if t.conn.state == State::TimeWait && seg.len() > 0 {
         // Our last acknowledgement was lost, for the peer sends again: wait anew. RFC 9293 says so of
         // its FIN only; a peer whose timeout has grown beyond 2 MSL repeats the data first.
         time_wait::enter(batch, t);
@@ -170,7 +171,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         std::mem::forget(std::mem::take(&mut seg.data));
     }
     seg.data.trim_front(old as usize);
-    seg.seq = t.rcv_nxt;
+    seg.seq = t.recv.nxt;
 }
 
 /// Second: a reset must be exactly where we expect the next byte (RFC 5961 3.2).
@@ -178,20 +179,20 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::RST) {
         return Continue(());
     }
-    if seg.seq != t.rcv_nxt {
+    if seg.seq != t.recv.nxt {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadReset));
     }
     batch.stack.tcp.counters.resets_in.inc();
     // Half open for a listener. (What an interceptor accepted has an owner, which is told of the reset.)
-    if t.state == State::SynReceived
-        && t.accept.is_some()
-        && let Some(old) = t.predecessor.take()
+    if t.conn.state == State::SynReceived
+        && t.conn.accept.is_some()
+        && let Some(old) = t.conn.predecessor.take()
     {
         time_wait::resume(t, &old);
         return Break(Verdict::Delivered);
     }
-    let error = match t.state {
+    let error = match t.conn.state {
         State::SynReceived => Some(SocketError::Refused),
         // All was said and heard.
         State::TimeWait => None,
@@ -208,15 +209,15 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Continue(());
     }
-    if t.state == State::SynReceived && seg.seq == t.irs {
+    if t.conn.state == State::SynReceived && seg.seq == t.recv.irs {
         if seg.has(TcpFlags::ACK) {
             // A simultaneous open: the SYN is known, the acknowledgement is not.
             seg.flags -= TcpFlags::SYN;
-            seg.seq = t.rcv_nxt;
+            seg.seq = t.recv.nxt;
             return Continue(());
         }
-        t.snd_nxt = t.iss;
-        t.rtt.retransmitted();
+        t.send.nxt = t.send.iss;
+        t.send.rtt.retransmitted();
         return Break(Verdict::Delivered);
     }
     challenge(batch, t);
@@ -229,18 +230,18 @@ fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {
         challenge(batch, t);
     } else {
-        t.ack_now = true;
+        t.recv.ack_now = true;
     }
 }
 
 /// Tells the peer where we are, a bounded number of times a second.
 pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
-    let (since, sent) = t.challenge_acks;
+    let (since, sent) = t.conn.challenge_acks;
     let fresh = (batch.now - since).as_secs() >= 1;
     let sent = if fresh { 0 } else { sent };
     if sent < CHALLENGES_MAX {
         batch.stack.tcp.counters.challenge_acks.inc();
-        t.ack_now = true;
-        t.challenge_acks = (if fresh { batch.now } else { since }, sent + 1);
+        t.recv.ack_now = true;
+        t.conn.challenge_acks = (if fresh { batch.now } else { since }, sent + 1);
     }
 }

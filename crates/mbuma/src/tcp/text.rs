@@ -15,38 +15,39 @@ use super::reass::Inserted;
 use super::segment::Segment;
 use super::steps::Step;
 use super::time_wait;
+use super::timer::TcpTimer;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::socket::SocketError;
 
 pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     // Remember where the FIN is while the segment still has its full length.
-    if seg.has(TcpFlags::FIN) && t.fin_seq.is_none() && t.state.receives_data() {
-        t.fin_seq = Some(seg.seq + seg.data.len() as u32);
+    if seg.has(TcpFlags::FIN) && t.recv.fin.is_none() && t.conn.state.receives_data() {
+        t.recv.fin = Some(seg.seq + seg.data.len() as u32);
     }
     if seg.data.is_empty() {
-        let early_fin = seg.has(TcpFlags::FIN) && seg.seq.after(t.rcv_nxt);
-        if early_fin && t.state.receives_data() {
+        let early_fin = seg.has(TcpFlags::FIN) && seg.seq.after(t.recv.nxt);
+        if early_fin && t.conn.state.receives_data() {
             // Out of order like data: a duplicate acknowledgement at once (RFC 5681 4.2).
-            t.dup_acks_owed = t.dup_acks_owed.saturating_add(1);
+            t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1);
         }
         return Continue(());
     }
     let data = std::mem::take(&mut seg.data);
-    if !t.state.receives_data() {
+    if !t.conn.state.receives_data() {
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
-    if t.orphan {
+    if t.conn.orphan {
         // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
-        let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
+        let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Reset));
         output::reset(batch, seg.key, seq, ack);
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
-    if seg.seq == t.rcv_nxt {
-        let filled_gap = !t.reass.is_empty();
+    if seg.seq == t.recv.nxt {
+        let filled_gap = !t.recv.reass.is_empty();
         in_order(batch, t, data);
-        while let Some(mut data) = t.reass.pop(t.rcv_nxt) {
+        while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
             if batch.stack.tcp.config.has_bug(Planted::SkippedByte) {
                 data.trim_front(1);
             }
@@ -61,11 +62,11 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
 /// Data whose turn it is goes to the receive buffer; its mbufs move.
 fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
     batch.stack.tcp.counters.bytes_in.add(data.len() as u64);
-    t.rcv_nxt += data.len() as u32;
-    if t.read_closed {
+    t.recv.nxt += data.len() as u32;
+    if t.recv.read_closed {
         return;
     }
-    t.rcvbuf.append(&batch.stack.pool, data);
+    t.recv.buf.append(&batch.stack.pool, data);
     t.notify();
 }
 
@@ -74,8 +75,8 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();
     // One by one, whatever else the batch brings: the peer counts them.
-    t.dup_acks_owed = t.dup_acks_owed.saturating_add(1);
-    match t.reass.insert(
+    t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1);
+    match t.recv.reass.insert(
         &batch.stack.pool,
         seg.seq,
         data,
@@ -89,24 +90,27 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
 /// At least every second full segment is acknowledged at once, and so is one that fills a gap
 /// (RFC 5681 4.2); others within the delay.
 fn acknowledge_soon(batch: &mut Batch<'_>, t: &mut Tcb, filled_gap: bool) {
-    if filled_gap || t.rcv_nxt.since(t.last_ack_sent) >= 2 * t.mss {
-        t.ack_now = true;
-    } else if t.timers.delayed_ack.is_none() {
-        t.timers.delayed_ack = Some(batch.now + batch.stack.tcp.config.delayed_ack);
+    if filled_gap || t.recv.nxt.since(t.recv.last_ack_sent) >= 2 * t.send.mss {
+        t.recv.ack_now = true;
+    } else if !t.timers.is_set(TcpTimer::DelayedAck) {
+        t.timers.set(
+            TcpTimer::DelayedAck,
+            batch.now + batch.stack.tcp.config.delayed_ack,
+        );
     }
 }
 
 /// The peer's FIN, once all before it has arrived.
 pub(crate) fn process_fin(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
-    if t.fin_seq != Some(t.rcv_nxt) || !t.state.receives_data() {
+    if t.recv.fin != Some(t.recv.nxt) || !t.conn.state.receives_data() {
         return Continue(());
     }
-    t.rcv_nxt += 1;
-    t.rcv_adv = t.rcv_adv.max(t.rcv_nxt);
-    t.ack_now = true;
-    match t.state {
-        State::Established => t.state = State::CloseWait,
-        State::FinWait1 => t.state = State::Closing,
+    t.recv.nxt += 1;
+    t.recv.adv = t.recv.adv.max(t.recv.nxt);
+    t.recv.ack_now = true;
+    match t.conn.state {
+        State::Established => t.conn.state = State::CloseWait,
+        State::FinWait1 => t.conn.state = State::Closing,
         State::FinWait2 => time_wait::enter(batch, t),
         _ => {}
     }

@@ -19,6 +19,7 @@ use wire::SeqNum;
 
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::planted::Planted;
+use super::timer::TcpTimer;
 use crate::batch::Batch;
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
@@ -39,12 +40,14 @@ impl TimeWait {
 /// Enters the state, or begins its time anew.
 pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     // A second FIN in the same batch does not undo what the first one did.
-    t.entered_time_wait |= t.state != State::TimeWait;
-    t.state = State::TimeWait;
-    t.timers.stop();
+    t.conn.entered_time_wait |= t.conn.state != State::TimeWait;
+    t.conn.state = State::TimeWait;
+    t.timers.stop_all();
     let config = &batch.stack.tcp.config;
-    t.timers.wait =
-        (!config.has_bug(Planted::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl);
+    t.timers.set(
+        TcpTimer::Wait,
+        (!config.has_bug(Planted::LostTimeWaitTimer)).then(|| batch.now + 2 * config.msl),
+    );
     t.notify();
 }
 
@@ -56,9 +59,9 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Opt
         return None;
     }
     let predecessor = Predecessor {
-        snd_max: t.snd_max,
-        rcv_nxt: t.rcv_nxt,
-        until: t.timers.wait.unwrap_or(batch.now),
+        snd_max: t.send.max,
+        rcv_nxt: t.recv.nxt,
+        until: t.timers.get(TcpTimer::Wait).unwrap_or(batch.now),
     };
     t.close(None);
     drop(t);
@@ -72,25 +75,25 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Opt
 /// A SYN beyond the old connection's sequence space may end TIME-WAIT early (RFC 1122 4.2.2.13): a host that opens
 /// thousands of short connections comes back to the same port within minutes.
 pub(crate) fn may_leave(t: &Tcb, syn: SeqNum) -> bool {
-    t.state == State::TimeWait && syn.after(t.rcv_nxt)
+    t.conn.state == State::TimeWait && syn.after(t.recv.nxt)
 }
 
 /// The SYN was an old duplicate: the connection is again what it was before, for the rest of its time.
 pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
-    if let Some(place) = t.accept.take() {
+    if let Some(place) = t.conn.accept.take() {
         place.give_up();
     }
-    (t.snd_una, t.snd_nxt, t.snd_max) = (old.snd_max, old.snd_max, old.snd_max);
+    (t.send.una, t.send.nxt, t.send.max) = (old.snd_max, old.snd_max, old.snd_max);
     // Our FIN was the last that was sent.
-    (t.base, t.fin_queued) = (old.snd_max - 1, true);
-    (t.rcv_nxt, t.rcv_adv, t.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
-    t.timers.stop();
-    t.timers.wait = Some(old.until);
-    t.retransmits = 0;
-    (t.ack_now, t.dup_acks_owed) = (false, 0);
-    t.state = State::TimeWait;
-    t.entered_time_wait = true;
-    t.orphan = true;
+    (t.send.base, t.send.fin_queued) = (old.snd_max - 1, true);
+    (t.recv.nxt, t.recv.adv, t.recv.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
+    t.timers.stop_all();
+    t.timers.set(TcpTimer::Wait, old.until);
+    t.send.retransmits = 0;
+    (t.recv.ack_now, t.recv.dup_acks_owed) = (false, 0);
+    t.conn.state = State::TimeWait;
+    t.conn.entered_time_wait = true;
+    t.conn.orphan = true;
     t.notify();
 }
 
@@ -104,7 +107,7 @@ pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     drop(waiting);
     if let Some(oldest) = oldest {
         let mut t = oldest.tcb.lock();
-        if t.state == State::TimeWait {
+        if t.conn.state == State::TimeWait {
             t.close(None);
         }
         drop(t);

@@ -9,11 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::Time;
-
 use super::output;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
+use super::timer::TcpTimer;
 use super::wheels::Entry;
 use crate::batch::Batch;
 use crate::socket::SocketError;
@@ -29,29 +28,24 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
         give_up(batch, pcb, &mut t);
     }
     wait(batch, &mut t);
-    if t.state == State::Closed {
+    if t.conn.state == State::Closed {
         t.notify();
     }
     drop(t);
     batch.touch(pcb);
 }
 
-/// Takes the timer if it is due.
-fn take_due(timer: &mut Option<Time>, now: Time) -> bool {
-    timer.take_if(|at| *at <= now).is_some()
-}
-
 fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
-    t.ack_now |= take_due(&mut t.timers.delayed_ack, batch.now);
+    t.recv.ack_now |= t.timers.take_due(TcpTimer::DelayedAck, batch.now);
 }
 
 /// The peer stayed silent for too long (RFC 9293 3.8.3, R2). It may live and hear better than it
 /// speaks, so it is told.
 fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     batch.stack.tcp.counters.timed_out.inc();
-    let tell = t.state.is_synchronized();
-    let (seq, ack) = (t.acceptable_seq(), t.rcv_nxt);
-    t.close(Some(t.soft_error.unwrap_or(SocketError::TimedOut)));
+    let tell = t.conn.state.is_synchronized();
+    let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
+    t.close(Some(t.conn.soft_error.unwrap_or(SocketError::TimedOut)));
     if tell {
         output::reset(batch, pcb.key, seq, ack);
     }
@@ -60,40 +54,43 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
 /// RFC 6298 (5.4) to (5.7): the earliest unacknowledged segment again, and all after it in turn.
 /// True if it was sent often enough.
 fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
-    if !take_due(&mut t.timers.rexmit, batch.now) {
+    if !t.timers.take_due(TcpTimer::Rexmit, batch.now) {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    let unsent_or_lost = t.data_end().after(t.snd_una);
-    if t.snd_wnd == 0 && t.state.is_synchronized() && unsent_or_lost {
+    let unsent_or_lost = t.data_end().after(t.send.una);
+    if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
         // The peer closed its window over what was sent: that is not a loss.
-        t.snd_nxt = t.snd_una;
-        t.timers.persist = Some(batch.now);
+        t.send.nxt = t.send.una;
+        t.timers.set(TcpTimer::Persist, batch.now);
         return false;
     }
     tcp.counters.timeouts.inc();
-    if t.snd_wnd == 0 && t.last_heard >= t.last_sent {
+    if t.send.wnd == 0 && t.conn.heard_at >= t.send.sent_at {
         // A FIN at a closed window that not every peer takes: it answers, so it is not gone.
-        t.retransmits = 0;
+        t.send.retransmits = 0;
     }
-    t.retransmits = t.retransmits.saturating_add(1);
-    let syn = matches!(t.state, State::SynSent | State::SynReceived);
-    let max = match t.state {
+    t.send.retransmits = t.send.retransmits.saturating_add(1);
+    let syn = matches!(t.conn.state, State::SynSent | State::SynReceived);
+    let max = match t.conn.state {
         State::SynSent => tcp.config.syn_retransmits_max,
         State::SynReceived => tcp.config.syn_ack_retransmits_max,
         _ => tcp.config.retransmits_max,
     };
-    if t.retransmits > max {
+    if t.send.retransmits > max {
         return true;
     }
     if !syn {
-        t.cc.timed_out(t.flight(), t.snd_max, t.retransmits == 1);
+        t.send
+            .cc
+            .timed_out(t.flight(), t.send.max, t.send.retransmits == 1);
     }
-    t.rtt.back_off();
-    t.dup_acks = 0;
-    t.resend_one = false;
-    t.snd_nxt = t.snd_una;
-    t.timers.rexmit = Some(t.rtt.expires(batch.now, &tcp.config));
+    t.send.rtt.back_off();
+    t.send.dup_acks = 0;
+    t.send.resend_one = false;
+    t.send.nxt = t.send.una;
+    t.timers
+        .set(TcpTimer::Rexmit, t.send.rtt.expires(batch.now, &tcp.config));
     false
 }
 
@@ -102,26 +99,27 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
 /// [nine minutes](PERSIST_SHIFT_MAX) that there is no room (RFC 6429 3: or who opens many connections and reads
 /// nothing has the memory of all of them).
 fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
-    if !take_due(&mut t.timers.persist, batch.now) {
+    if !t.timers.take_due(TcpTimer::Persist, batch.now) {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    if t.orphan && t.persist_shift == PERSIST_SHIFT_MAX {
+    if t.conn.orphan && t.send.persist_shift == PERSIST_SHIFT_MAX {
         return true;
     }
-    let max = if t.orphan {
+    let max = if t.conn.orphan {
         tcp.config.retransmits_max.min(8)
     } else {
         tcp.config.retransmits_max
     };
-    if t.probes_unanswered >= max {
+    if t.conn.probes_unanswered >= max {
         return true;
     }
-    t.probes_unanswered += 1;
+    t.conn.probes_unanswered += 1;
     tcp.counters.zero_window_probes.inc();
-    t.probe_now = true;
-    t.persist_shift = (t.persist_shift + 1).min(PERSIST_SHIFT_MAX);
-    t.timers.persist = Some(batch.now + persist_interval(batch, t));
+    t.send.probe_now = true;
+    t.send.persist_shift = (t.send.persist_shift + 1).min(PERSIST_SHIFT_MAX);
+    t.timers
+        .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
     false
 }
 
@@ -131,41 +129,44 @@ const PERSIST_SHIFT_MAX: u8 = 16;
 
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;
-    let base = t.rtt.timeout(config.rto_min, config.rto_max);
-    base.saturating_mul(1 << t.persist_shift)
+    let base = t.send.rtt.timeout(config.rto_min, config.rto_max);
+    base.saturating_mul(1 << t.send.persist_shift)
         .min(config.rto_max)
 }
 
 /// RFC 1122 4.2.3.6. True if the peer did not answer often enough.
 fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
-    if !take_due(&mut t.timers.keepalive, batch.now) {
+    if !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
         return false;
     }
-    let (Some(idle), true) = (t.keepalive, t.state.is_synchronized()) else {
+    let (Some(idle), true) = (t.conn.keepalive, t.conn.state.is_synchronized()) else {
         return false;
     };
     let tcp = &batch.stack.tcp;
-    let quiet = batch.now - t.last_heard;
+    let quiet = batch.now - t.conn.heard_at;
     if quiet < idle {
-        t.timers.keepalive = Some(t.last_heard + idle);
+        t.timers.set(TcpTimer::Keepalive, t.conn.heard_at + idle);
         return false;
     }
-    if t.probes_unanswered >= tcp.config.keepalive_probes {
+    if t.conn.probes_unanswered >= tcp.config.keepalive_probes {
         return true;
     }
     // With data under way, retransmission does the asking.
     if t.flight() == 0 {
         tcp.counters.keepalive_probes.inc();
-        t.probes_unanswered += 1;
-        t.probe_now = true;
+        t.conn.probes_unanswered += 1;
+        t.send.probe_now = true;
     }
-    t.timers.keepalive = Some(batch.now + tcp.config.keepalive_interval);
+    t.timers.set(
+        TcpTimer::Keepalive,
+        batch.now + tcp.config.keepalive_interval,
+    );
     false
 }
 
 /// TIME-WAIT is over, or an orphan waited long enough for the peer's FIN.
 fn wait(batch: &Batch<'_>, t: &mut Tcb) {
-    if take_due(&mut t.timers.wait, batch.now) {
+    if t.timers.take_due(TcpTimer::Wait, batch.now) {
         t.close(None);
     }
 }
@@ -174,13 +175,14 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
-    let waiting = t.state.sends_data() && t.data_end().after(t.snd_nxt);
+    let waiting = t.conn.state.sends_data() && t.data_end().after(t.send.nxt);
     let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
-    if t.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
-        t.timers.rexmit = None;
+    if t.send.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
+        t.timers.stop(TcpTimer::Rexmit);
     }
-    if waiting && t.timers.rexmit.is_none() && t.timers.persist.is_none() {
-        t.timers.persist = Some(batch.now + persist_interval(batch, t));
+    if waiting && !t.timers.is_set(TcpTimer::Rexmit) && !t.timers.is_set(TcpTimer::Persist) {
+        t.timers
+            .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
     }
     let (wheels, astray) = (&batch.stack.tcp.wheels, config.has_bug(Planted::StrayTimer));
     let cpu = (batch.cpu.index + usize::from(astray)) % wheels.cpus();

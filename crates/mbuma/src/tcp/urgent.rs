@@ -26,7 +26,7 @@ pub(crate) struct Urgent {
 
 /// Sixth step: the URG bit. An end that moves on is news for the user.
 pub(crate) fn check(t: &mut Tcb, seg: &Segment) {
-    if !seg.has(TcpFlags::URG) || !t.state.receives_data() || t.read_closed {
+    if !seg.has(TcpFlags::URG) || !t.conn.state.receives_data() || t.recv.read_closed {
         return;
     }
     let end = seg.start + u32::from(seg.urgent);
@@ -47,7 +47,7 @@ pub(crate) fn mark_sent(t: &mut Tcb) {
 
 /// Whether the next new segment begins with urgent data, which Nagle's algorithm does not hold back.
 pub(crate) fn is_next(t: &Tcb) -> bool {
-    pointer(t, t.snd_nxt).is_some()
+    pointer(t, t.send.nxt).is_some()
 }
 
 /// Whether the peer must still be told of urgent data.
@@ -73,7 +73,7 @@ pub(crate) fn told(t: &mut Tcb) {
 /// SND.UNA has moved.
 pub(crate) fn acked(t: &mut Tcb) {
     if let Some(urgent) = &mut t.urgent {
-        let una = t.snd_una;
+        let una = t.send.una;
         urgent.sent_end = urgent.sent_end.filter(|end| end.after(una));
         forget(t);
     }
@@ -84,7 +84,7 @@ pub(crate) fn acked(t: &mut Tcb) {
 pub(crate) fn unread(t: &Tcb) -> Option<usize> {
     let end = t.urgent.as_ref()?.received_end?;
     // No byte comes after the FIN, wherever the pointer is.
-    let end = t.fin_seq.map_or(end, |fin| end.min(fin));
+    let end = t.recv.fin.map_or(end, |fin| end.min(fin));
     Some(end.since(next_read(t)) as usize)
 }
 
@@ -122,6 +122,6 @@ fn forget(t: &mut Tcb) {
 
 /// The sequence number of the byte that the user reads next.
 fn next_read(t: &Tcb) -> SeqNum {
-    let fin = t.fin_seq.is_some_and(|fin| fin.before(t.rcv_nxt));
-    t.rcv_nxt - (t.rcvbuf.chain.len() as u32 + u32::from(fin))
+    let fin = t.recv.fin.is_some_and(|fin| fin.before(t.recv.nxt));
+    t.recv.nxt - (t.recv.buf.chain.len() as u32 + u32::from(fin))
 }

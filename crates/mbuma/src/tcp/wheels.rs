@@ -20,8 +20,9 @@ use std::sync::Arc;
 use kern::prim::Mutex;
 use kern::{Callout, CalloutId, LockClass, Time, order};
 
-use super::pcb::{Inpcb, Timers};
+use super::pcb::Inpcb;
 use super::planted::Planted;
+use super::timer::Timers;
 use crate::config::TcpConfig;
 
 static WHEEL: LockClass = LockClass::new("tcp timers", order::CALLOUT);

@@ -14,12 +14,12 @@ impl TcpStream {
     pub fn send_urgent(&self, bytes: &[u8]) -> Result<usize, SocketError> {
         self.with(|t| {
             may_send(t)?;
-            let n = t.sndbuf.space().min(bytes.len());
+            let n = t.send.buf.space().min(bytes.len());
             if n == 0 {
                 return Err(SocketError::WouldBlock);
             }
             let fits = bytes.get(..n).unwrap_or_default();
-            let added = t.sndbuf.chain.extend_from_slice(&self.stack.pool, fits);
+            let added = t.send.buf.chain.extend_from_slice(&self.stack.pool, fits);
             added.map_err(|_| SocketError::NoBufs)?;
             urgent::mark_sent(t);
             Ok(n)

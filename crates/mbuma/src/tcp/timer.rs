@@ -1,0 +1,101 @@
+//! A connection's timers: when each expires.
+//!
+//! They are fields, not entries of a wheel: a connection has one entry on a [wheel](super::wheels), never later than
+//! the earliest timer. To move a timer further away, as each acknowledgement does, is one store.
+
+use kern::Time;
+
+use super::wheels::Armed;
+
+/// What a timer is for; the index of its field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TcpTimer {
+    /// What was sent is not acknowledged (RFC 6298 5).
+    #[doc(alias = "TCPT_REXMT")]
+    Rexmit,
+    /// The peer's window is closed, and data waits (RFC 9293 3.8.6.1).
+    #[doc(alias = "TCPT_PERSIST")]
+    Persist,
+    /// An acknowledgement waits for data that could carry it, or for a second segment (RFC 1122 4.2.3.2).
+    DelayedAck,
+    /// The peer may be gone (RFC 1122 4.2.3.6).
+    #[doc(alias = "TCPT_KEEP")]
+    Keepalive,
+    /// TIME-WAIT's end, or the end of an orphan's time in FIN-WAIT-2.
+    #[doc(alias = "TCPT_2MSL")]
+    Wait,
+}
+
+impl TcpTimer {
+    const COUNT: usize = 5;
+}
+
+/// All timers of one connection.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    /// By [`TcpTimer`]; [`Time::MAX`] where it is off.
+    due: [Time; TcpTimer::COUNT],
+    /// The entry on a wheel, which comes before the earliest of the above.
+    pub(super) armed: Option<Armed>,
+    /// The number of the entry that was made last.
+    pub(super) last_entry: u32,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            due: [Time::MAX; TcpTimer::COUNT],
+            armed: None,
+            last_entry: 0,
+        }
+    }
+}
+
+impl Timers {
+    /// When it expires, if it runs.
+    pub(crate) fn get(&self, timer: TcpTimer) -> Option<Time> {
+        Some(self.due[timer as usize]).filter(|at| *at != Time::MAX)
+    }
+
+    pub(crate) fn is_set(&self, timer: TcpTimer) -> bool {
+        self.due[timer as usize] != Time::MAX
+    }
+
+    /// Starts it, or moves it; `None` stops it.
+    pub(crate) fn set(&mut self, timer: TcpTimer, at: impl Into<Option<Time>>) {
+        self.due[timer as usize] = at.into().unwrap_or(Time::MAX);
+    }
+
+    pub(crate) fn stop(&mut self, timer: TcpTimer) {
+        self.set(timer, None);
+    }
+
+    /// Stops it if it has expired, and says so.
+    pub(crate) fn take_due(&mut self, timer: TcpTimer, now: Time) -> bool {
+        let expired = self.due[timer as usize] <= now;
+        if expired {
+            self.stop(timer);
+        }
+        expired
+    }
+
+    /// When the first of them expires.
+    pub(crate) fn earliest(&self) -> Option<Time> {
+        // Each segment asks: a minimum without branches.
+        let first = self.due.iter().fold(Time::MAX, |a, b| a.min(*b));
+        Some(first).filter(|at| *at != Time::MAX)
+    }
+
+    /// Whether the entry on a wheel is early enough, and there is none where nothing is to come.
+    pub(super) fn are_armed(&self) -> bool {
+        match (self.earliest(), &self.armed) {
+            (Some(at), Some(armed)) => armed.is_before(at),
+            (earliest, armed) => earliest.is_none() && armed.is_none(),
+        }
+    }
+
+    /// Stops all but the wheel's entry, which finds nothing to do.
+    pub(crate) fn stop_all(&mut self) {
+        self.due = [Time::MAX; TcpTimer::COUNT];
+    }
+}

@@ -78,7 +78,6 @@
 
 mod batch;
 mod config;
-mod datagramq;
 pub mod device;
 mod drops;
 mod ether;
@@ -91,6 +90,7 @@ mod netisr;
 mod route;
 pub mod runtime;
 mod rx_queue;
+mod sockbuf;
 pub mod socket;
 mod stack;
 mod tcp;

@@ -9,9 +9,9 @@ use std::net::Ipv4Addr;
 use mbuf::Chain;
 
 use crate::batch::Batch;
-use crate::datagramq::Datagramq;
 use crate::drops::DropReason;
 use crate::ifnet::IfIndex;
+use crate::sockbuf::{Ancillary, Record, RecvSide};
 
 /// Pings that wait for an interceptor at most.
 const QUEUE_MAX: usize = 256;
@@ -33,24 +33,79 @@ pub struct Echo {
     pub ttl: u8,
 }
 
+/// What belongs to a ping's bytes while they wait.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    id: u16,
+    seq: u16,
+    ttl: u8,
+}
+
+impl Ancillary for Asked {}
+
+impl From<Echo> for Record<Asked> {
+    fn from(echo: Echo) -> Self {
+        let Echo {
+            src,
+            dst,
+            id,
+            seq,
+            payload,
+            ttl,
+        } = echo;
+        let with = Asked {
+            src,
+            dst,
+            id,
+            seq,
+            ttl,
+        };
+        Self {
+            data: payload,
+            with,
+        }
+    }
+}
+
+impl From<Record<Asked>> for Echo {
+    fn from(record: Record<Asked>) -> Self {
+        let Asked {
+            src,
+            dst,
+            id,
+            seq,
+            ttl,
+        } = record.with;
+        Self {
+            src,
+            dst,
+            id,
+            seq,
+            payload: record.data,
+            ttl,
+        }
+    }
+}
+
 /// An interceptor's queue.
 #[derive(Debug)]
 pub(crate) struct EchoPcb {
     pub(crate) iface: IfIndex,
-    pub(crate) queue: Datagramq<Echo>,
+    pub(crate) queue: RecvSide<Asked>,
 }
 
 impl EchoPcb {
     pub(crate) fn new(iface: IfIndex) -> Self {
         Self {
             iface,
-            queue: Datagramq::new(QUEUE_MAX),
+            queue: RecvSide::new(QUEUE_MAX),
         }
     }
 
     pub(super) fn deliver(&self, batch: &mut Batch<'_>, echo: Echo) {
-        let pinned = echo.payload.pinned();
-        match self.queue.push(echo, pinned) {
+        match self.queue.push(echo.into()) {
             Ok(wakes) => {
                 batch.delivered();
                 batch.wake(wakes);

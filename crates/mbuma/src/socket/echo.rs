@@ -65,7 +65,7 @@ impl EchoSocket {
     /// The oldest ping that arrived, if there is one.
     pub fn recv(&self) -> Option<Echo> {
         let _giant = self.0.stack.0.look();
-        self.0.pcb.queue.pop(None)
+        self.0.pcb.queue.pop(None).map(Echo::from)
     }
 
     /// Answers `echo` as the host that it asked: `payload` is what that host sent back.

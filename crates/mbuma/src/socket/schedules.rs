@@ -92,7 +92,7 @@ fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
         ttl: 64,
     };
     match mistake {
-        Mistake::ForgottenWakes => drop(pcb.queue.push(datagram, 0)),
+        Mistake::ForgottenWakes => drop(pcb.queue.push(datagram.into())),
         _ => assert!(udp::input::push(batch, pcb, datagram), "there is room"),
     }
 }
@@ -130,7 +130,7 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Option<Datagram> 
 fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Option<Datagram> {
     let parker = Parker::planted(mistake);
     let received = parker.block_on(None, |waker| match pcb.queue.pop(waker) {
-        Some(datagram) => Poll::Ready(Some(datagram)),
+        Some(record) => Poll::Ready(Some(record.into())),
         None if pcb.errors.is_empty(waker) => Poll::Pending,
         None => Poll::Ready(None),
     });

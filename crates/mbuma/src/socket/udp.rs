@@ -113,7 +113,7 @@ impl UdpSocket {
     #[doc(alias = "recvfrom")]
     pub fn recv(&self) -> Option<Datagram> {
         let _giant = self.0.stack.0.look();
-        self.0.pcb.queue.pop(None)
+        self.0.pcb.queue.pop(None).map(Datagram::from)
     }
 
     /// The oldest datagram, waiting for one; `None` when the time is over, or when there is an error to
@@ -124,7 +124,7 @@ impl UdpSocket {
         let received = retry(Wait::Yes(timeout), |waiter| {
             let _giant = stack.0.look();
             match pcb.queue.pop(waiter) {
-                Some(datagram) => Poll::Ready(Some(datagram)),
+                Some(record) => Poll::Ready(Some(record.into())),
                 None if pcb.errors.is_empty(waiter) => Poll::Pending,
                 None => Poll::Ready(None),
             }
@@ -136,7 +136,7 @@ impl UdpSocket {
     #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> Option<UdpError> {
         let _giant = self.0.stack.0.look();
-        self.0.pcb.errors.pop(None)
+        self.0.pcb.errors.pop(None).map(|record| record.with)
     }
 
     /// Sends a datagram from `src`: where the socket is bound, or, if it is the one for every address

@@ -127,8 +127,7 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) 
     let mut payload = Chain::new();
     payload.append_compact(&batch.stack.pool, datagram.payload);
     datagram.payload = payload;
-    let pinned = datagram.payload.pinned();
-    match pcb.queue.push(datagram, pinned) {
+    match pcb.queue.push(datagram.into()) {
         Ok(wakes) => {
             batch.wake(wakes);
             true
@@ -150,7 +149,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, src: SocketAddrV4, d
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {
         // If the queue is full, its owner has enough to read already.
-        if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }, 0) {
+        if let Ok(wakes) = pcb.errors.push(UdpError { src, dst, kind }.into()) {
             batch.wake(wakes);
         }
     }

@@ -16,6 +16,7 @@ use mbuf::Chain;
 
 use crate::config::Config;
 use crate::icmp::Unreach;
+use crate::sockbuf::{Ancillary, Record};
 
 pub(crate) mod input;
 pub(crate) mod output;
@@ -34,6 +35,43 @@ pub struct Datagram {
     pub ttl: u8,
 }
 
+/// What belongs to a datagram's bytes while they wait.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    src: SocketAddrV4,
+    dst: SocketAddrV4,
+    ttl: u8,
+}
+
+impl Ancillary for Arrived {}
+
+impl From<Datagram> for Record<Arrived> {
+    fn from(datagram: Datagram) -> Self {
+        let Datagram {
+            src,
+            dst,
+            payload,
+            ttl,
+        } = datagram;
+        Self {
+            data: payload,
+            with: Arrived { src, dst, ttl },
+        }
+    }
+}
+
+impl From<Record<Arrived>> for Datagram {
+    fn from(record: Record<Arrived>) -> Self {
+        let Arrived { src, dst, ttl } = record.with;
+        Self {
+            src,
+            dst,
+            payload: record.data,
+            ttl,
+        }
+    }
+}
+
 /// What came back instead of an answer to a datagram that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpError {
@@ -43,6 +81,15 @@ pub struct UdpError {
     pub dst: SocketAddrV4,
     /// Why.
     pub kind: Unreach,
+}
+
+impl Ancillary for UdpError {}
+
+impl From<UdpError> for Record<UdpError> {
+    fn from(with: UdpError) -> Self {
+        let data = Chain::new();
+        Self { data, with }
+    }
 }
 
 /// UDP's part of a stack.

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use kern::prim::{Mutex, RmLock};
 use kern::{LockClass, Random, SeededState, order};
 
-use super::{Datagram, UdpError};
-use crate::datagramq::Datagramq;
+use super::{Arrived, UdpError};
 use crate::ifnet::IfIndex;
 use crate::route::RouteCache;
+use crate::sockbuf::RecvSide;
 
 static TABLE: LockClass = LockClass::new("udp table", order::UDP_TABLE);
 static KEPT_ROUTE: LockClass = LockClass::new("udp route", order::UDP);
@@ -39,15 +39,15 @@ pub(crate) struct UdpPcb {
     pub(crate) local: SocketAddrV4,
     /// Takes everything that nobody else takes on this interface.
     pub(crate) any: Option<IfIndex>,
-    pub(crate) queue: Datagramq<Datagram>,
-    pub(crate) errors: Datagramq<UdpError>,
+    pub(crate) queue: RecvSide<Arrived>,
+    pub(crate) errors: RecvSide<UdpError>,
     /// The way that the last datagram went, for the next one to the same address.
     pub(super) route: Mutex<(Ipv4Addr, RouteCache)>,
 }
 
 impl UdpPcb {
     pub(super) fn new(local: SocketAddrV4, any: Option<IfIndex>, queue_max: usize) -> Self {
-        let (queue, errors) = (Datagramq::new(queue_max), Datagramq::new(ERRORS_MAX));
+        let (queue, errors) = (RecvSide::new(queue_max), RecvSide::new(ERRORS_MAX));
         let route = (Ipv4Addr::UNSPECIFIED, RouteCache::default());
         Self {
             local,

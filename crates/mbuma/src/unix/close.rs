@@ -14,7 +14,7 @@ use std::sync::Arc;
 use kern::witness;
 
 use super::pcb::{Role, Unpcb};
-use super::records::Records;
+use super::rcvbuf::Unread;
 use super::rights::Cargo;
 
 /// Sockets that this thread is to close.
@@ -92,10 +92,10 @@ fn close(pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
 }
 
 /// Drops what `pcb` did not read. Returns what nobody can receive now.
-fn discard(pcb: &Unpcb, unread: Records) -> Vec<Arc<Unpcb>> {
+fn discard(pcb: &Unpcb, unread: Unread) -> Vec<Arc<Unpcb>> {
     let mut sockets = Vec::new();
     let mut others = Vec::new();
-    for cargo in unread.into_iter().flat_map(|record| record.cargo) {
+    for cargo in unread.into_iter().flat_map(|record| record.with.cargo) {
         match cargo {
             Cargo::Socket(socket) => sockets.push(socket),
             Cargo::Other(other) => others.push(other),

@@ -16,8 +16,7 @@ use super::credentials::Credentials;
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
-use super::rcvbuf::{Rcvbuf, Refusal, Shape};
-use super::records::Records;
+use super::rcvbuf::{Rcvbuf, Refusal, Shape, Unread};
 use super::rights;
 use super::state::UnixState;
 use crate::socket::park::{Wait, retry};
@@ -143,7 +142,7 @@ impl Connection {
 
     /// This side goes.
     #[doc(alias = "unp_disconnect")]
-    pub(super) fn close(&self) -> Records {
+    pub(super) fn close(&self) -> Unread {
         let unread = self.rx.close_reader();
         let reset = !unread.is_empty() || !self.accepted.load(Ordering::Acquire);
         self.tx.keep_writer(None);

@@ -15,8 +15,7 @@ use super::lock::Lock;
 use super::message::{Message, Sender};
 use super::name::Name;
 use super::pcb::{Role, Unpcb};
-use super::rcvbuf::{Rcvbuf, Refusal};
-use super::records::Records;
+use super::rcvbuf::{Rcvbuf, Refusal, Unread};
 use super::rights;
 use crate::socket::park::{Wait, retry};
 
@@ -188,7 +187,7 @@ impl Endpoint {
     }
 
     /// The socket goes.
-    pub(super) fn close(&self) -> Records {
+    pub(super) fn close(&self) -> Unread {
         let old = self.peer.lock().take();
         drop(old);
         self.rx.close_reader()

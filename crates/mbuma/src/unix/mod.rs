@@ -53,7 +53,6 @@ mod name;
 mod open;
 mod pcb;
 mod rcvbuf;
-mod records;
 mod rights;
 #[cfg(all(test, shuttle))]
 mod schedules;

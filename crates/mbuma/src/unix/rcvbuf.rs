@@ -13,15 +13,13 @@
 //! what goes with them ends behind them. So it arrives with the bytes that it was sent with.
 //!
 //! A full buffer takes nothing; one that is not takes the next message whole. So a sender waits exactly
-//! while the buffer is full, and is woken when it is half empty: each such passage wakes everybody.
+//! while the buffer is full. A read that leaves the buffer half empty wakes all waiting senders.
 //!
-//! Called by: `connection.rs`, `datagram.rs`, `close.rs`. Calls: `records.rs`,
-//! [`flight`](super::flight).
-//!
-//! Invariant: whoever waits was added under the lock that said that there is nothing.
+//! Invariant: a waker is added under the lock that said that there is nothing.
 //! Locks: `inner` (UNIX_RCV), inside of the flight's lock where sockets go into it.
 //! Sources: the sockbuf of 4.4BSD; unix(4) and unix(7); seed 002.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -32,8 +30,8 @@ use super::error::UnixError;
 use super::flight::Flight;
 use super::lock::{Lock, Locked};
 use super::message::{Message, Received, Sender};
-use super::records::{Record, Records};
-use super::rights::{Passed, pack, unpack};
+use super::rights::{Cargo, Passed, pack, unpack};
+use crate::sockbuf::{Ancillary, Record, RecordBuf};
 use crate::socket::wakers::{Wakers, Wakes};
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
@@ -77,13 +75,27 @@ pub(crate) struct Rcvbuf {
     /// The socket that it is the receive side of.
     pub(super) owner: u64,
     shape: Shape,
-    hiwat: usize,
     inner: Lock<Inner>,
 }
 
+/// What belongs to a message's bytes while they wait.
 #[derive(Default)]
+pub(super) struct Attached {
+    pub(super) cargo: Vec<Cargo>,
+    sender: Option<Sender>,
+}
+
+impl Ancillary for Attached {
+    fn count(&self) -> usize {
+        self.cargo.len()
+    }
+}
+
+/// Messages that are not read yet.
+pub(super) type Unread = VecDeque<Record<Attached>>;
+
 struct Inner {
-    records: Records,
+    records: RecordBuf<Attached>,
     reader: Reader,
     /// The writer writes no more.
     eof: bool,
@@ -100,9 +112,7 @@ impl Rcvbuf {
         Self {
             owner,
             shape,
-            // A buffer of nothing would take nothing, ever.
-            hiwat: hiwat.max(1),
-            inner: Lock::new(giant, &RCV, Inner::default()),
+            inner: Lock::new(giant, &RCV, Inner::new(hiwat)),
         }
     }
 
@@ -122,7 +132,7 @@ impl Rcvbuf {
         let unix = message.rights.iter().any(Passed::is_unix);
         let mut graph = unix.then(|| flight.lock());
         let mut inner = self.inner.lock();
-        if let Err(refusal) = inner.admit(self.hiwat, sender.as_ref()) {
+        if let Err(refusal) = inner.admit(sender.as_ref()) {
             if let (Refusal::Full, Some(waiter)) = (refusal, waiter) {
                 inner.writers.add(waiter);
             }
@@ -131,8 +141,7 @@ impl Rcvbuf {
         let (cargo, handles) = pack(message.rights, self.owner, graph.as_deref_mut());
         let record = Record {
             data: message.data,
-            cargo,
-            sender,
+            with: Attached { cargo, sender },
         };
         let was_empty = inner.records.is_empty();
         let copied = match self.shape {
@@ -167,16 +176,20 @@ impl Rcvbuf {
         if let Some(verdict) = inner.verdict(self.shape, waiter) {
             return verdict;
         }
-        let half = self.hiwat / 2;
-        let was_above = inner.records.charged() > half;
+        let was_above = inner.records.is_above_half();
         let taken = match self.shape {
-            Shape::Stream => inner.records.take_bytes(max),
-            Shape::Records | Shape::Datagrams => Ok(inner.records.take_record()),
+            Shape::Stream => inner.records.take_bytes(max)?,
+            Shape::Records | Shape::Datagrams => inner.records.pop().unwrap_or_default(),
         };
-        let (mut received, cargo) = taken?;
-        let wakes = (was_above && inner.records.charged() <= half).then(|| inner.writers.take());
+        let room = was_above && !inner.records.is_above_half();
+        let wakes = room.then(|| inner.writers.take());
         drop(inner);
-        received.rights = unpack(cargo, self.owner, flight);
+        let mut received = Received {
+            data: taken.data,
+            sender: taken.with.sender,
+            rights: unpack(taken.with.cargo, self.owner, flight),
+            truncated: false,
+        };
         if received.data.len() > max {
             received.data.truncate(max);
             received.truncated = true;
@@ -198,7 +211,7 @@ impl Rcvbuf {
     /// Whether a write would not wait; if it would, `waiter` is told when not.
     pub(super) fn is_writable(&self, waiter: Option<&Waker>) -> bool {
         let mut inner = self.inner.lock();
-        let ready = inner.is_writable(self.hiwat);
+        let ready = inner.is_writable();
         if let (false, Some(waiter)) = (ready, waiter) {
             inner.writers.add(waiter);
         }
@@ -255,10 +268,10 @@ impl Rcvbuf {
 
     /// The owner goes. What nobody read comes back, to be dropped without a lock.
     #[doc(alias = "sbflush")]
-    pub(super) fn close_reader(&self) -> Records {
+    pub(super) fn close_reader(&self) -> Unread {
         let mut inner = self.inner.lock();
         inner.reader = Reader::Gone;
-        let records = std::mem::take(&mut inner.records);
+        let records = inner.records.flush();
         let kept = (inner.readers.keep(None), inner.only_from.take());
         self.wake_all(inner);
         drop(kept);
@@ -285,14 +298,27 @@ impl Rcvbuf {
 }
 
 impl Inner {
-    fn admit(&self, hiwat: usize, sender: Option<&Sender>) -> Result<(), Refusal> {
+    fn new(hiwat: usize) -> Self {
+        Self {
+            // A buffer of nothing would take nothing, ever.
+            records: RecordBuf::new(hiwat.max(1), usize::MAX),
+            reader: Reader::default(),
+            eof: false,
+            reset: false,
+            only_from: None,
+            readers: Wakers::new(),
+            writers: Wakers::new(),
+        }
+    }
+
+    fn admit(&self, sender: Option<&Sender>) -> Result<(), Refusal> {
         match self.reader {
             // In Linux's order.
             _ if !self.knows(sender) => Err(Refusal::Stranger),
             Reader::Gone => Err(Refusal::Gone),
             Reader::Shut => Err(Refusal::Shut),
             Reader::Open if self.eof => Err(Refusal::Shut),
-            Reader::Open if self.records.charged() >= hiwat => Err(Refusal::Full),
+            Reader::Open if self.records.is_full() => Err(Refusal::Full),
             Reader::Open => Ok(()),
         }
     }
@@ -330,7 +356,7 @@ impl Inner {
         !self.records.is_empty() || self.eof || self.reset || self.reader != Reader::Open
     }
 
-    fn is_writable(&self, hiwat: usize) -> bool {
-        self.records.charged() < hiwat || self.eof || self.reader != Reader::Open
+    fn is_writable(&self) -> bool {
+        !self.records.is_full() || self.eof || self.reader != Reader::Open
     }
 }

@@ -1,0 +1,27 @@
+//! Socket buffers: what waits between a socket's user and the protocol.
+//!
+//! | type | holds | used by |
+//! |---|---|---|
+//! | [`RecordBuf`] | messages, each with what belongs to it; or, joined, a stream with marks in it | UNIX-domain sockets |
+//! | [`RecvSide`] | a [`RecordBuf`] under a lock, with its waiting readers | UDP, echo interceptors |
+//!
+//! One rule says what data takes of a buffer's limit: [`charge`].
+//!
+//! Locks: a buffer has none; its owner locks it. [`RecvSide`] is such an owner.
+//! Sources: the sockbuf of 4.4BSD; sbappend and M_NOTREADY of FreeBSD.
+
+mod records;
+mod recv_side;
+
+pub(crate) use records::{Ancillary, Record, RecordBuf};
+pub(crate) use recv_side::RecvSide;
+
+/// Bytes that data takes of a buffer's limit: its length, or a fraction of the memory that it pins, whichever is more.
+///
+/// Data that is packed as well as mbufs allow is charged its length, and a little for its mbufs. Small segments in large
+/// clusters are charged for the clusters, so the buffer is full long before memory is short.
+#[doc(alias = "sb_mbcnt")]
+#[inline]
+pub(crate) fn charge(len: usize, pinned: usize) -> usize {
+    len.max(pinned / mbuf::PINNED_PER_BYTE_MAX)
+}

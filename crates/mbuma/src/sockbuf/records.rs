@@ -1,0 +1,146 @@
+//! A buffer of messages, in the order in which they came.
+//!
+//! Invariants: `charged` is the sum of the records' charges. [`RecordBuf::join`] lets only the last record grow, and only if
+//! nothing belongs to it.
+//! Locks: the owner's. Sources: sbappendrecord, sbappendcontrol and sbcompress of 4.4BSD.
+
+use std::collections::VecDeque;
+
+use mbuf::{Chain, MSIZE, MbufPool, NoBufs};
+
+use super::charge;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes that [`RecordBuf::join`] copies behind the last one, rather than keep them in an mbuf of their own.
+const FEW: usize = 64;
+
+/// What belongs to a record beside its bytes.
+#[doc(alias = "control mbuf")]
+pub(crate) trait Ancillary {
+    /// How many things there are that are charged for, each as an mbuf.
+    fn count(&self) -> usize {
+        0
+    }
+}
+
+/// A message.
+#[derive(Debug, Default)]
+pub(crate) struct Record<M> {
+    pub(crate) data: Chain,
+    pub(crate) with: M,
+}
+
+impl<M: Ancillary> Record<M> {
+    /// What it takes of a buffer's limit: its data, and an mbuf for itself and for each thing that belongs to it.
+    fn charge(&self) -> usize {
+        charge(self.data.len(), self.data.pinned()) + MSIZE * (1 + self.with.count())
+    }
+}
+
+/// Messages, and how many there may be.
+#[doc(alias = "sockbuf")]
+#[derive(Debug)]
+pub(crate) struct RecordBuf<M> {
+    queue: VecDeque<Record<M>>,
+    charged: usize,
+    hiwat: usize,
+    records_max: usize,
+}
+
+impl<M: Ancillary> RecordBuf<M> {
+    /// An empty buffer that is full once `hiwat` bytes are charged, or `records_max` records are in it.
+    pub(crate) const fn new(hiwat: usize, records_max: usize) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            charged: 0,
+            hiwat,
+            records_max,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether it takes no record now. One that is not full takes the next record whole, however long it is.
+    pub(crate) fn is_full(&self) -> bool {
+        self.charged >= self.hiwat || self.queue.len() >= self.records_max
+    }
+
+    /// Whether more than half of it is in use.
+    pub(crate) fn is_above_half(&self) -> bool {
+        self.charged > self.hiwat / 2
+    }
+
+    /// Adds a record.
+    #[doc(alias = "sbappendrecord")]
+    pub(crate) fn push(&mut self, record: Record<M>) {
+        self.charged += record.charge();
+        self.queue.push_back(record);
+    }
+
+    /// Adds a record's bytes to the last one, if nothing belongs to either. Returns a chain whose bytes were copied, to be
+    /// dropped when no lock is held.
+    #[doc(alias = "sbappend")]
+    #[doc(alias = "sbcompress")]
+    pub(crate) fn join(&mut self, pool: &MbufPool, mut record: Record<M>) -> Option<Chain> {
+        let plain = record.with.count() == 0;
+        let last = self.queue.back_mut();
+        let Some(last) = last.filter(|last| plain && last.with.count() == 0) else {
+            self.push(record);
+            return None;
+        };
+        self.charged -= last.charge();
+        let mut few = [0; FEW];
+        let small = few.get_mut(..record.data.len());
+        let copied = small.is_some_and(|bytes| {
+            record.data.copy_to(0, bytes) && last.data.extend_from_slice(pool, bytes).is_ok()
+        });
+        if !copied {
+            last.data.append(std::mem::take(&mut record.data));
+        }
+        self.charged += last.charge();
+        Some(record.data)
+    }
+
+    /// Takes up to `max` bytes of the first record. What belongs to it comes with its first byte.
+    ///
+    /// # Errors
+    /// No buffers; then nothing has changed.
+    pub(crate) fn take_bytes(&mut self, max: usize) -> Result<Record<M>, NoBufs>
+    where
+        M: Default,
+    {
+        let Some(front) = self.queue.front_mut().filter(|_| max > 0) else {
+            return Ok(Record::default());
+        };
+        let before = front.charge();
+        let taken = Record {
+            data: front.data.take_front(max)?,
+            with: std::mem::take(&mut front.with),
+        };
+        self.charged -= before;
+        match front.data.is_empty() {
+            true => drop(self.queue.pop_front()),
+            false => self.charged += front.charge(),
+        }
+        Ok(taken)
+    }
+
+    /// Takes the first record.
+    pub(crate) fn pop(&mut self) -> Option<Record<M>> {
+        let record = self.queue.pop_front()?;
+        self.charged -= record.charge();
+        Some(record)
+    }
+
+    /// Empties it. The records are to be dropped when no lock is held.
+    #[doc(alias = "sbflush")]
+    #[must_use = "they are to be dropped without a lock"]
+    pub(crate) fn flush(&mut self) -> VecDeque<Record<M>> {
+        self.charged = 0;
+        std::mem::take(&mut self.queue)
+    }
+}

@@ -1,0 +1,106 @@
+//! The receive side of a datagram socket: a [`RecordBuf`] under a lock, with the readers that wait for it.
+//!
+//! Wakers are handed back, to be called when no lock is held. They are handed back exactly when the buffer stops being empty.
+//!
+//! Locks: `inner` (UDP). Source: the sockbuf of 4.4BSD's datagram sockets.
+
+use std::task::Waker;
+
+use kern::prim::Mutex;
+use kern::{LockClass, order};
+
+use super::records::{Ancillary, Record, RecordBuf};
+use crate::socket::wakers::{Wakers, Wakes};
+
+#[cfg(test)]
+mod tests;
+
+static RECV: LockClass = LockClass::new("datagram receive side", order::UDP);
+
+/// Bytes that a receive side may be charged: see [`charge`](super::charge).
+#[doc(alias = "udp_recvspace")]
+const HIWAT: usize = 2 << 20;
+
+/// A bounded queue of messages.
+#[derive(Debug)]
+pub(crate) struct RecvSide<M> {
+    inner: Mutex<Inner<M>>,
+}
+
+#[derive(Debug)]
+struct Inner<M> {
+    buf: RecordBuf<M>,
+    readers: Wakers,
+}
+
+impl<M: Ancillary> RecvSide<M> {
+    /// An empty one that takes `records_max` messages, or as many as come to 2 MiB.
+    pub(crate) fn new(records_max: usize) -> Self {
+        let inner = Inner {
+            buf: RecordBuf::new(HIWAT, records_max),
+            readers: Wakers::new(),
+        };
+        Self {
+            inner: Mutex::new(&RECV, inner),
+        }
+    }
+
+    /// Adds a message. Returns the readers to wake.
+    ///
+    /// # Errors
+    /// It is full; the message comes back, to be dropped.
+    #[doc(alias = "sbappendaddr")]
+    pub(crate) fn push(&self, record: Record<M>) -> Result<Wakes, Record<M>> {
+        let mut inner = self.inner.lock();
+        if inner.buf.is_full() {
+            return Err(record);
+        }
+        let was_empty = inner.buf.is_empty();
+        inner.buf.push(record);
+        Ok(match was_empty {
+            true => inner.readers.take(),
+            false => Wakes::default(),
+        })
+    }
+
+    /// Takes the oldest message. If there is none, `waiter` is woken when one comes.
+    pub(crate) fn pop(&self, waiter: Option<&Waker>) -> Option<Record<M>> {
+        let mut inner = self.inner.lock();
+        let record = inner.buf.pop();
+        if let (None, Some(waiter)) = (&record, waiter) {
+            inner.readers.add(waiter);
+        }
+        record
+    }
+
+    /// Whether there is no message; then `waiter` is woken when one comes.
+    pub(crate) fn is_empty(&self, waiter: Option<&Waker>) -> bool {
+        let mut inner = self.inner.lock();
+        let empty = inner.buf.is_empty();
+        if let (true, Some(waiter)) = (empty, waiter) {
+            inner.readers.add(waiter);
+        }
+        empty
+    }
+
+    /// Sets the waker that stays. It comes back, to be called at once, if there is a message already.
+    #[must_use]
+    pub(crate) fn set_waker(&self, waker: Waker) -> Option<Waker> {
+        let mut inner = self.inner.lock();
+        let now = (!inner.buf.is_empty()).then(|| waker.clone());
+        // The old waker's drop is its owner's code: it runs when the lock is released.
+        let old = inner.readers.keep(Some(waker));
+        drop(inner);
+        drop(old);
+        now
+    }
+
+    /// Drops all messages, and wakes no reader any more.
+    pub(crate) fn close(&self) {
+        let mut inner = self.inner.lock();
+        let records = inner.buf.flush();
+        let readers = inner.readers.clear();
+        drop(inner);
+        drop((records, readers));
+    }
+}

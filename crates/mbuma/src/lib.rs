@@ -109,5 +109,6 @@ pub use socket::{SocketError, TcpListener, TcpStream, UdpSocket};
 pub use stack::{Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
+pub use tcp::cc as congestion;
 pub use tcp::{State, TcpStats};
 pub use unix::{UnixDatagram, UnixListener, UnixSeqpacket, UnixStream};

@@ -89,7 +89,7 @@ impl TcpInfo {
             state: t.conn.state,
             mss: t.send.mss,
             rtt: t.send.rtt.smoothed(),
-            cwnd: t.send.cc.cwnd,
+            cwnd: t.send.cc.cwnd(),
             snd_wnd: t.send.wnd,
             send_queue: t.send.buf.chain.len(),
             recv_queue: t.recv.buf.chain.len(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use wire::TcpFlags;
 
 use super::accept::Pushed;
+use super::cc::RateSample;
 use super::congestion::Recovery;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
@@ -124,14 +125,13 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     } else {
         0
     };
-    // The window held data back if what was in flight nearly filled it.
-    let limited = t.flight().saturating_add(t.send.mss) >= t.send.cc.cwnd;
+    let sample = sample(batch, t, seg, bytes);
     t.send.rtt.acked(seg.ack, batch.now);
     t.conn.soft_error = None;
     t.send.retransmits = 0;
     t.send.dup_acks = 0;
     t.send.resend_one = false;
-    match t.send.cc.acked(bytes, seg.ack, limited) {
+    match t.send.cc.acked(seg.ack, &sample) {
         Recovery::Partial => t.send.resend_one = true,
         Recovery::None | Recovery::Done => {}
     }
@@ -156,6 +156,20 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     );
 }
 
+/// What congestion control should know of this acknowledgement of `bytes`.
+fn sample(batch: &Batch<'_>, t: &Tcb, seg: &Segment, bytes: u32) -> RateSample {
+    let flight = t.flight();
+    RateSample {
+        now: batch.now,
+        acked: bytes,
+        prior_flight: flight,
+        flight: t.send.max.since(seg.ack),
+        // The window held data back if what was in flight nearly filled it.
+        cwnd_limited: flight.saturating_add(t.send.mss) >= t.send.cc.cwnd(),
+        ..RateSample::default()
+    }
+}
+
 /// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
 /// was cut off), no FIN, the same window, the highest acknowledgement so far. Answers to probes of a
 /// closed window look the same and mean nothing.
@@ -174,12 +188,17 @@ fn duplicate(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     t.send.dup_acks = t.send.dup_acks.saturating_add(1);
     if t.send.cc.in_recovery() {
         t.send.cc.inflate();
-    } else if t.send.dup_acks == DUPLICATES
-        && t.send.cc.enter_recovery(t.flight(), t.send.una, t.send.max)
-    {
+    } else if t.send.dup_acks == DUPLICATES && enter_recovery(batch, t) {
         batch.stack.tcp.counters.fast_retransmits.inc();
         t.send.resend_one = true;
     }
+}
+
+fn enter_recovery(batch: &Batch<'_>, t: &mut Tcb) -> bool {
+    let flight = t.flight();
+    t.send
+        .cc
+        .enter_recovery(batch.now, flight, t.send.una, t.send.max)
 }
 
 fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {

@@ -36,6 +36,7 @@ use wheels::Wheels;
 
 pub(crate) mod accept;
 mod ack;
+pub mod cc;
 mod congestion;
 pub(crate) mod input;
 mod listen;

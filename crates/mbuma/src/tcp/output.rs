@@ -192,10 +192,10 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
 /// What may be in flight: more than the window for new data after the first duplicate acknowledgements (RFC 3042).
 fn congestion_window(t: &Tcb) -> u32 {
     if t.send.dup_acks == 0 || t.send.nxt != t.send.max {
-        return t.send.cc.cwnd;
+        return t.send.cc.cwnd();
     }
     let extra = t.send.cc.limited_transmit(t.send.dup_acks, t.send.una);
-    t.send.cc.cwnd.saturating_add(extra)
+    t.send.cc.cwnd().saturating_add(extra)
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
@@ -407,9 +407,10 @@ fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
     let idle = t.send.una == t.send.max;
     // A window that never grew, as who sends little has, stays what it is: its time need not be worked out.
-    let grown = t.send.cc.cwnd > t.send.cc.restart_window(config.initial_window);
+    let grown = t.send.cc.cwnd() > t.send.cc.restart_window(config.initial_window);
     if idle && grown && batch.now > t.send.rtt.expires(t.send.sent_at, config) {
-        t.send.cc.restart_after_idle(config.initial_window);
+        let idle = batch.now - t.send.sent_at;
+        t.send.cc.restart_after_idle(idle, config.initial_window);
     }
 }
 

@@ -81,9 +81,8 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         return true;
     }
     if !syn {
-        t.send
-            .cc
-            .timed_out(t.flight(), t.send.max, t.send.retransmits == 1);
+        let (flight, first) = (t.flight(), t.send.retransmits == 1);
+        t.send.cc.timed_out(batch.now, flight, t.send.max, first);
     }
     t.send.rtt.back_off();
     t.send.dup_acks = 0;

@@ -1,0 +1,225 @@
+//! Congestion control: how many bytes a connection may have in the network.
+//!
+//! Loss recovery decides *what* to send again, and an [`Algorithm`] decides *how much* may be in flight. An algorithm sees
+//! samples and events, never sequence numbers:
+//!
+//! ```text
+//!   acknowledgement   RateSample        on_ack           grows cwnd
+//!   loss, ECN, RTO    CongestionEvent   on_congestion    sets ssthresh and cwnd, saves what it replaces
+//!   end of recovery                     on_recovered     cwnd = ssthresh
+//!   was no loss                         on_undo          restores what on_congestion replaced
+//! ```
+//!
+//! A connection holds one algorithm by value ([`Cc`]). [`Custom`](Cc::Custom) is an embedder's own, in a box.
+//!
+//! Invariants: windows are bytes; arithmetic saturates; an acknowledgement never lowers `cwnd`.
+//!
+//! Locks: none; the connection's lock protects its algorithm.
+//!
+//! Sources: RFC 5681, 5033, 6928; the shape is that of FreeBSD's `cc_algo` with Linux's rate sample.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use kern::Time;
+
+mod reno;
+
+pub use reno::Reno;
+
+/// What an algorithm controls. All fields are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The congestion window: bytes that may be in flight (RFC 5681 2).
+    #[doc(alias = "snd_cwnd")]
+    pub cwnd: u32,
+    /// The slow start threshold: slow start ends where `cwnd` reaches it. `u32::MAX` before the first congestion event.
+    #[doc(alias = "snd_ssthresh")]
+    pub ssthresh: u32,
+    /// Payload bytes of a full-sized segment.
+    #[doc(alias = "SMSS")]
+    pub mss: u32,
+}
+
+impl Window {
+    /// The window of a new connection; `segments` is the configured initial window.
+    pub fn new(mss: u32, segments: u32) -> Self {
+        Self {
+            cwnd: initial_window(mss, segments),
+            ssthresh: u32::MAX,
+            mss,
+        }
+    }
+
+    /// Whether the window still grows by slow start.
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// The smallest window that congestion may leave: two segments (RFC 5681 equation 4).
+    pub fn floor(&self) -> u32 {
+        self.mss.saturating_mul(2)
+    }
+}
+
+/// The initial window in bytes: so many segments, but not more than two if they are larger than an Ethernet's
+/// (RFC 6928 2: min (10*MSS, max (2*MSS, 14600))).
+pub(crate) fn initial_window(mss: u32, segments: u32) -> u32 {
+    const ETHERNET_MSS: u32 = 1460;
+    let bound = mss
+        .saturating_mul(2)
+        .max(segments.saturating_mul(ETHERNET_MSS));
+    mss.saturating_mul(segments).min(bound)
+}
+
+/// What one acknowledgement says. Spans of time are nanoseconds, amounts are bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateSample {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// Bytes delivered in `interval`: together they are the delivery rate. 0 if there is no sample.
+    pub delivered: u64,
+    /// The time in which `delivered` bytes were delivered.
+    pub interval: u64,
+    /// The round trip that this acknowledgement measured, if it did: never of data that was sent more than once.
+    pub rtt: Option<u64>,
+    /// The smallest round trip of the last minutes; 0 before the first sample.
+    pub min_rtt: u64,
+    /// The smoothed round trip (RFC 6298); 0 before the first sample.
+    pub srtt: u64,
+    /// Bytes that the cumulative acknowledgement newly covers. SYN and FIN do not count.
+    pub acked: u32,
+    /// Bytes that SACK blocks newly cover.
+    pub sacked: u32,
+    /// Bytes that were newly found lost.
+    pub lost: u32,
+    /// Bytes that newly arrived marked with congestion experienced.
+    pub ce: u32,
+    /// Bytes in flight before this acknowledgement.
+    pub prior_flight: u32,
+    /// Bytes in flight after it.
+    pub flight: u32,
+    /// The sender had nothing to send while the sample was taken: the rate may be below what the path carries.
+    pub app_limited: bool,
+    /// The congestion window, not the sender or the peer's window, held data back. A window grows only then: a window that
+    /// was not filled has proved nothing (RFC 7661).
+    pub cwnd_limited: bool,
+    /// The first acknowledgement of a round trip: of data that was sent after the round before began.
+    pub round_start: bool,
+}
+
+/// Why a window must shrink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Segments were lost.
+    Loss,
+    /// The peer echoed congestion experienced (RFC 3168).
+    Ecn,
+    /// The retransmission timer expired (RFC 6298).
+    Timeout,
+}
+
+/// One congestion event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CongestionEvent {
+    /// What happened.
+    pub why: Why,
+    /// When.
+    pub now: Time,
+    /// Bytes in flight when it was noticed, less what limited transmit sent beyond the window (RFC 5681 3.2).
+    pub flight: u32,
+    /// The timer expired again for data that it had sent again: `ssthresh` must stay (RFC 5681 3.1).
+    pub again: bool,
+}
+
+/// A congestion-control algorithm. Its state is the connection's: an implementation should allocate nothing.
+///
+/// The caller holds the connection's lock. Methods must be quick, and must not call into the stack.
+pub trait Algorithm: fmt::Debug + Send {
+    /// The name that users choose it by.
+    fn name(&self) -> &'static str;
+
+    /// An acknowledgement arrived. Called outside of fast recovery; always if [`own_recovery`](Self::own_recovery).
+    /// It must not lower `cwnd`, unless the algorithm has its own recovery.
+    fn on_ack(&mut self, w: &mut Window, s: &RateSample);
+
+    /// The network is congested: sets `ssthresh` and `cwnd`, and saves what [`on_undo`](Self::on_undo) needs. Called once for
+    /// a window of data, and once more if the retransmission timer expires meanwhile.
+    fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent);
+
+    /// All that was in flight when the event was noticed is acknowledged.
+    fn on_recovered(&mut self, w: &mut Window) {
+        w.cwnd = w.ssthresh.max(w.floor());
+    }
+
+    /// The last event proved to be none: no segment was lost. Restores `cwnd` if it is now smaller, `ssthresh`, and the
+    /// algorithm's own state.
+    fn on_undo(&mut self, w: &mut Window, now: Time);
+
+    /// Nothing was sent for `idle`, which is longer than a retransmission timeout. What the window knew is old:
+    /// `restart_window` bytes are what a new connection may send (RFC 5681 4.1).
+    fn on_idle(&mut self, w: &mut Window, idle: Duration, restart_window: u32) {
+        let _ = idle;
+        w.cwnd = w.cwnd.min(restart_window);
+    }
+
+    /// `w.mss` has changed.
+    fn on_mss(&mut self, w: &mut Window) {
+        w.cwnd = w.cwnd.max(w.mss);
+    }
+
+    /// The pacing rate in bytes per second. `None`: the default, made of `cwnd` and the smoothed round trip.
+    fn rate(&self, w: &Window) -> Option<u64> {
+        let _ = w;
+        None
+    }
+
+    /// Whether `cwnd` of this algorithm holds in recovery too. Otherwise recovery has a window of its own, which leads to
+    /// `ssthresh`.
+    fn own_recovery(&self) -> bool {
+        false
+    }
+}
+
+/// The algorithm of a connection. `match` on the few that are ours costs less than a call through a table.
+#[derive(Debug)]
+pub(crate) enum Cc {
+    Reno(Reno),
+    /// An embedder's own.
+    #[allow(dead_code, reason = "chosen through TcpConfig, which comes next")]
+    Custom(Box<dyn Algorithm>),
+}
+
+const _: () = assert!(size_of::<Cc>() <= 64, "a connection holds one by value");
+
+impl Cc {
+    /// [`Algorithm::on_ack`], which each acknowledgement calls.
+    pub(crate) fn on_ack(&mut self, w: &mut Window, s: &RateSample) {
+        match self {
+            Self::Reno(reno) => reno.on_ack(w, s),
+            Self::Custom(custom) => custom.on_ack(w, s),
+        }
+    }
+}
+
+/// For the events that are rare.
+impl Deref for Cc {
+    type Target = dyn Algorithm;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Reno(reno) => reno,
+            Self::Custom(custom) => custom.as_ref(),
+        }
+    }
+}
+
+impl DerefMut for Cc {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Reno(reno) => reno,
+            Self::Custom(custom) => custom.as_mut(),
+        }
+    }
+}

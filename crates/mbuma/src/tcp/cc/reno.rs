@@ -1,0 +1,64 @@
+//! Reno: a segment more each round trip, half of the flight at each loss (RFC 5681).
+//!
+//! It is kept beside the default because its rules are few and its throughput is known in closed form: tests compare
+//! others with it.
+//!
+//! Sources: RFC 5681 3.1, 3465 2.1 (byte counting).
+
+use kern::Time;
+
+use super::{Algorithm, CongestionEvent, RateSample, Why, Window};
+
+#[cfg(test)]
+mod tests;
+
+/// Reno's state.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reno {
+    /// Bytes acknowledged since the window last grew in congestion avoidance.
+    acked: u32,
+    /// `cwnd` and `ssthresh` before the last congestion event, until it is undone.
+    before: Option<(u32, u32)>,
+}
+
+impl Algorithm for Reno {
+    fn name(&self) -> &'static str {
+        "reno"
+    }
+
+    fn on_ack(&mut self, w: &mut Window, s: &RateSample) {
+        if !s.cwnd_limited {
+            return;
+        }
+        if w.in_slow_start() {
+            // By bytes acknowledged. RFC 3465's limit of two segments an acknowledgement is left out: peers that merge
+            // segments acknowledge 64 KiB at a time.
+            w.cwnd = w.cwnd.saturating_add(s.acked);
+            return;
+        }
+        self.acked = self.acked.saturating_add(s.acked);
+        if self.acked >= w.cwnd {
+            self.acked -= w.cwnd;
+            w.cwnd = w.cwnd.saturating_add(w.mss);
+        }
+    }
+
+    fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent) {
+        if !event.again {
+            self.before = Some((w.cwnd, w.ssthresh));
+            self.acked = 0;
+            w.ssthresh = (event.flight / 2).max(w.floor()); // RFC 5681 equation (4)
+        }
+        w.cwnd = match event.why {
+            Why::Timeout => w.mss, // RFC 5681 3.1: the loss window
+            Why::Loss | Why::Ecn => w.ssthresh,
+        };
+    }
+
+    fn on_undo(&mut self, w: &mut Window, _: Time) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            w.cwnd = w.cwnd.max(cwnd);
+            w.ssthresh = ssthresh;
+        }
+    }
+}

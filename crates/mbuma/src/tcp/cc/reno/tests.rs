@@ -1,0 +1,87 @@
+use super::*;
+
+const MSS: u32 = 1000;
+
+fn acked(bytes: u32) -> RateSample {
+    RateSample {
+        acked: bytes,
+        cwnd_limited: true,
+        ..RateSample::default()
+    }
+}
+
+fn event(why: Why, flight: u32) -> CongestionEvent {
+    CongestionEvent {
+        why,
+        now: Time::ZERO,
+        flight,
+        again: false,
+    }
+}
+
+/// Breaks when slow start grows by less than what was acknowledged, or congestion avoidance by more than one segment
+/// a window.
+#[test]
+fn growth() {
+    let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
+    reno.on_ack(&mut w, &acked(4 * MSS));
+    assert_eq!(w.cwnd, 14 * MSS);
+    w.ssthresh = w.cwnd;
+    for _ in 0..13 {
+        reno.on_ack(&mut w, &acked(MSS));
+        assert_eq!(w.cwnd, 14 * MSS);
+    }
+    reno.on_ack(&mut w, &acked(MSS));
+    assert_eq!(w.cwnd, 15 * MSS);
+}
+
+/// Breaks when a window grows that its sender did not fill (RFC 7661).
+#[test]
+fn no_growth_unless_limited() {
+    let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
+    let sample = RateSample {
+        cwnd_limited: false,
+        ..acked(4 * MSS)
+    };
+    reno.on_ack(&mut w, &sample);
+    assert_eq!(w.cwnd, 10 * MSS);
+}
+
+/// Breaks when a loss halves the window instead of the flight, falls below two segments, or when a second timeout for the
+/// same data lowers the threshold again (RFC 5681 3.1).
+#[test]
+fn reductions() {
+    let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
+    reno.on_congestion(&mut w, &event(Why::Loss, 6 * MSS));
+    assert_eq!((w.cwnd, w.ssthresh), (3 * MSS, 3 * MSS));
+    reno.on_congestion(&mut w, &event(Why::Timeout, 8 * MSS));
+    assert_eq!((w.cwnd, w.ssthresh), (MSS, 4 * MSS));
+    let again = CongestionEvent {
+        again: true,
+        ..event(Why::Timeout, MSS)
+    };
+    reno.on_congestion(&mut w, &again);
+    assert_eq!((w.cwnd, w.ssthresh), (MSS, 4 * MSS));
+    reno.on_congestion(&mut w, &event(Why::Loss, MSS));
+    assert_eq!(w.ssthresh, 2 * MSS);
+}
+
+/// Breaks when an event that was none leaves the window smaller, or when it can be undone twice.
+#[test]
+fn undo() {
+    let (mut reno, mut w) = (Reno::default(), Window::new(MSS, 10));
+    let before = w;
+    reno.on_congestion(&mut w, &event(Why::Loss, 10 * MSS));
+    reno.on_undo(&mut w, Time::ZERO);
+    assert_eq!(w, before);
+    w.cwnd = MSS;
+    reno.on_undo(&mut w, Time::ZERO);
+    assert_eq!(w.cwnd, MSS);
+}
+
+/// Breaks when a jumbo path's initial window exceeds RFC 6928's bytes.
+#[test]
+fn initial_windows() {
+    assert_eq!(Window::new(1460, 10).cwnd, 14_600);
+    assert_eq!(Window::new(8960, 10).cwnd, 17_920);
+}

@@ -44,10 +44,8 @@
 pub mod app;
 mod card;
 mod crew;
-mod deed;
 mod event;
 mod frame;
-mod link;
 mod net;
 mod pattern;
 mod peer;
@@ -58,10 +56,9 @@ mod trace;
 mod wire;
 
 pub use crate::wire::Wire;
-pub use deed::{Deed, WireCounts};
 pub use event::{AppId, CableId, NodeId, PeerId, WireId};
 pub use frame::{Frame, Shape};
-pub use link::{Faults, Link};
+pub use mbuma::device::impair::{Burst, Faults, Lateness, Link, LinkCounts, LinkEvent};
 pub use net::Net;
 pub use pattern::Pattern;
 pub use peer::{IcmpSeen, Peer, Segment};

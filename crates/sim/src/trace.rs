@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use kern::{Random, SeededState, Time};
 
-use crate::deed::Deed;
 use crate::frame::Frame;
 use crate::peer::Segment;
+use mbuma::device::impair::LinkEvent;
 
 /// The record of a run.
 pub struct Trace {
@@ -108,7 +108,7 @@ impl Trace {
         wire: usize,
         from: usize,
         frame: &Frame,
-        deeds: &[Deed],
+        events: &[LinkEvent],
     ) {
         self.frames += 1;
         self.hasher.write(&now.as_nanos().to_le_bytes());
@@ -117,7 +117,11 @@ impl Trace {
         self.hasher.write(&frame.bytes);
         let mut result = Ok(());
         if let Some(to) = &mut self.lines {
-            result = writeln!(to, "{now:?} wire {wire} end {from}: {}", line(frame, deeds));
+            result = writeln!(
+                to,
+                "{now:?} wire {wire} end {from}: {}",
+                line(frame, events)
+            );
         }
         if let Some(to) = &mut self.capture {
             result = result.and_then(|()| capture(to, now, &frame.bytes));
@@ -138,7 +142,7 @@ impl std::fmt::Debug for Trace {
     }
 }
 
-fn line(frame: &Frame, deeds: &[Deed]) -> String {
+fn line(frame: &Frame, events: &[LinkEvent]) -> String {
     let mut text = match Segment::parse(&frame.bytes) {
         Some(segment) => segment.to_string(),
         None => format!(
@@ -147,8 +151,8 @@ fn line(frame: &Frame, deeds: &[Deed]) -> String {
             frame.bytes.get(12..14)
         ),
     };
-    if deeds != [Deed::Delivered] {
-        let _: Result<(), std::fmt::Error> = write!(text, "  {deeds:?}");
+    if events != [LinkEvent::Delivered] {
+        let _: Result<(), std::fmt::Error> = write!(text, "  {events:?}");
     }
     text
 }

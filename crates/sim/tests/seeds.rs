@@ -62,15 +62,15 @@ fn the_scenarios_are_as_bad_as_they_should_be() {
     let mut sum = [0; 6];
     for seed in 0..40 {
         let w = Scenario::from_seed(seed).run().wires;
-        let deeds = [
-            sim::Deed::Lost,
-            sim::Deed::Duplicated,
-            sim::Deed::Reordered,
-            sim::Deed::Corrupted,
-            sim::Deed::Truncated,
-            sim::Deed::Overflowed,
+        let events = [
+            sim::LinkEvent::Lost,
+            sim::LinkEvent::Duplicated,
+            sim::LinkEvent::Reordered,
+            sim::LinkEvent::Corrupted,
+            sim::LinkEvent::Truncated,
+            sim::LinkEvent::Overflowed,
         ];
-        sum.iter_mut().zip(deeds).for_each(|(s, d)| *s += w.of(d));
+        sum.iter_mut().zip(events).for_each(|(s, d)| *s += w.of(d));
     }
     assert!(
         sum.iter().all(|n| *n > 100),

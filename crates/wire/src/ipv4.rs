@@ -208,6 +208,24 @@ impl Ipv4Header {
         left
     }
 
+    /// Marks an ECN-capable packet with "congestion experienced" (RFC 3168 5), and keeps the checksum right as
+    /// [`decrement_ttl`](Self::decrement_ttl) does. Says whether it is marked now: a packet that is not ECN-capable is left
+    /// as it is.
+    pub fn mark_ce(&mut self) -> bool {
+        let word = |tos: u8| u16::from_be_bytes([self.version_ihl, tos]);
+        let (old, marked) = (self.tos, self.tos | 0b11);
+        if self.ecn() == 0 {
+            return false;
+        }
+        let mut sum = Checksum::new();
+        sum.add_u16(!self.checksum.get());
+        sum.add_u16(!word(old));
+        sum.add_u16(word(marked));
+        self.tos = marked;
+        self.checksum = U16::new(sum.finish());
+        true
+    }
+
     /// Puts the checksum field.
     pub fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);

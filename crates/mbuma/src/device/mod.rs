@@ -18,6 +18,7 @@ use crate::drops::DropReason;
 pub mod bridge;
 pub mod capture;
 pub mod epair;
+pub mod impair;
 pub mod memory;
 pub(crate) mod offload;
 pub mod splinter;

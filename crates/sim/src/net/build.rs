@@ -13,10 +13,10 @@ use super::{End, Net, Node, Slot, Turns};
 use crate::crew::Crew;
 use crate::event::{NodeId, PeerId, WireId};
 use crate::frame::Frame;
-use crate::link::Link;
 use crate::peer::{Peer, Segment, quote};
 use crate::port::{Port, PortConfig};
 use crate::wire::Wire;
+use mbuma::device::impair::Link;
 
 impl Net {
     /// A stack with default tunables.

@@ -13,10 +13,10 @@ use mbuma::{TcpConfig, Unreach};
 use super::{Answer, Connection, Scenario, Topology};
 use crate::app::{Decision, Leave, Manners, Reading};
 use crate::frame::Shape;
-use crate::link::{Faults, Link};
 use crate::net::START;
 use crate::pattern::Pattern;
 use crate::port::PortConfig;
+use mbuma::device::impair::{Faults, Lateness, Link};
 
 pub(super) fn scenario(seed: u64) -> Scenario {
     let mut r = Random::from_seed(seed);
@@ -107,9 +107,10 @@ fn link(r: &mut Random, rate_bps: u64, queue_min: usize) -> Link {
         loss: rate(r, 0.2),
         duplicate: rate(r, 0.1),
         reorder: rate(r, 0.2),
-        reorder_by: Duration::from_millis(between(r, 1, 100)),
+        late: Lateness::UpTo(Duration::from_millis(between(r, 1, 100))),
         corrupt: rate(r, 0.05),
         truncate: rate(r, 0.03),
+        burst: None,
     };
     let delay = pick(r, &[0, 1, 10, 50, 200]);
     let jitter = pick(r, &[0, 0, 1, 20]);

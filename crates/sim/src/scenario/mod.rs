@@ -25,9 +25,9 @@ use mbuma::{Config, IfAddr, IfConfig, TcpConfig};
 
 use crate::app::{Acceptor, Connector, Decision, Gate, Manners, SharedReport};
 use crate::event::{NodeId, WireId};
-use crate::link::Link;
 use crate::net::Net;
 use crate::port::PortConfig;
+use mbuma::device::impair::Link;
 
 mod crowd;
 mod draw;

@@ -19,9 +19,9 @@ use mbuma::SocketError;
 use super::draw::is_scarce;
 use super::{Answer, Running, Scenario};
 use crate::app::{Decision, Ending, Leave, Report, SharedFlow};
-use crate::deed::{Deed, WireCounts};
 use crate::event::NodeId;
 use crate::net::Net;
+use mbuma::device::impair::{LinkCounts, LinkEvent};
 
 /// What became of a scenario.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub struct Outcome {
     /// Segments sent again, by all stacks.
     pub retransmitted: u64,
     /// What wires did.
-    pub wires: WireCounts,
+    pub wires: LinkCounts,
 }
 
 pub(super) fn judge(
@@ -84,7 +84,7 @@ pub(super) fn judge(
     if let Err(error) = net.trace().finish() {
         violations.push(format!("the trace could not be written: {error}"));
     }
-    let mut wires = WireCounts::default();
+    let mut wires = LinkCounts::default();
     net.wires().for_each(|w| wires.add(&w.total()));
     let finished = running.iter().filter(|c| c.is_finished()).count();
     let received = |r: &Running| r.client.borrow().received + r.server.borrow().received;
@@ -219,12 +219,12 @@ impl fmt::Display for Outcome {
             "  {} frames: {} lost, {} doubled, {} reordered, {} damaged, {} cut, {} overflowed; \
              {} segments sent again",
             w.sent,
-            w.of(Deed::Lost),
-            w.of(Deed::Duplicated),
-            w.of(Deed::Reordered),
-            w.of(Deed::Corrupted),
-            w.of(Deed::Truncated),
-            w.of(Deed::Overflowed),
+            w.of(LinkEvent::Lost),
+            w.of(LinkEvent::Duplicated),
+            w.of(LinkEvent::Reordered),
+            w.of(LinkEvent::Corrupted),
+            w.of(LinkEvent::Truncated),
+            w.of(LinkEvent::Overflowed),
             self.retransmitted
         )?;
         self.violations

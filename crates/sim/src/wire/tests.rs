@@ -5,9 +5,9 @@ use std::time::Duration;
 use kern::{Random, Time};
 
 use super::Wire;
-use crate::deed::Deed;
 use crate::frame::Frame;
-use crate::link::{Faults, Link};
+use mbuma::device::impair::LinkEvent;
+use mbuma::device::impair::{Faults, Lateness, Link};
 
 fn wire(link: Link, seed: u64) -> Wire {
     let mut wire = Wire::new(link, Random::from_seed(seed));
@@ -57,9 +57,10 @@ fn faults_happen_as_often_as_they_should_and_are_counted() {
         loss: 0.2,
         duplicate: 0.1,
         reorder: 0.3,
-        reorder_by: Duration::from_millis(30),
+        late: Lateness::UpTo(Duration::from_millis(30)),
         corrupt: 0.05,
         truncate: 0.02,
+        burst: None,
     };
     let mut w = wire(
         Link {
@@ -71,14 +72,17 @@ fn faults_happen_as_often_as_they_should_and_are_counted() {
     let got = run(&mut w, 20_000, Duration::from_millis(1));
     let c = w.counts(0);
     let share = |deed| c.of(deed) as f64 / c.sent as f64;
-    assert!((share(Deed::Lost) - 0.2).abs() < 0.02, "{c:?}");
-    assert!((share(Deed::Duplicated) - 0.08).abs() < 0.01, "{c:?}");
-    assert!((share(Deed::Corrupted) - 0.04).abs() < 0.01, "{c:?}");
-    assert!((share(Deed::Truncated) - 0.016).abs() < 0.005, "{c:?}");
-    assert!((share(Deed::Reordered) - 0.88 * 0.3).abs() < 0.02, "{c:?}");
-    assert_eq!(c.of(Deed::Delivered), got.len() as u64);
+    assert!((share(LinkEvent::Lost) - 0.2).abs() < 0.02, "{c:?}");
+    assert!((share(LinkEvent::Duplicated) - 0.08).abs() < 0.01, "{c:?}");
+    assert!((share(LinkEvent::Corrupted) - 0.04).abs() < 0.01, "{c:?}");
+    assert!((share(LinkEvent::Truncated) - 0.016).abs() < 0.005, "{c:?}");
+    assert!(
+        (share(LinkEvent::Reordered) - 0.88 * 0.3).abs() < 0.02,
+        "{c:?}"
+    );
+    assert_eq!(c.of(LinkEvent::Delivered), got.len() as u64);
     assert_eq!(
-        c.of(Deed::Lost) + c.of(Deed::Delivered) - c.of(Deed::Duplicated),
+        c.of(LinkEvent::Lost) + c.of(LinkEvent::Delivered) - c.of(LinkEvent::Duplicated),
         20_000
     );
     let damaged = got.iter().filter(|(_, f)| {
@@ -127,7 +131,7 @@ fn the_rate_spaces_frames_and_a_full_queue_drops() {
     for (i, (at, _)) in got.iter().enumerate() {
         assert_eq!(*at, Time::from_millis(i as u64 + 1));
     }
-    assert_eq!(w.counts(0).of(Deed::Overflowed), 89);
+    assert_eq!(w.counts(0).of(LinkEvent::Overflowed), 89);
 }
 
 #[test]
@@ -149,5 +153,5 @@ fn frames_above_the_mtu_do_not_pass() {
         },
     );
     assert_eq!(run(&mut w, 1, Duration::ZERO).len(), 0);
-    assert_eq!(w.counts(0).of(Deed::TooBig), 1);
+    assert_eq!(w.counts(0).of(LinkEvent::TooBig), 1);
 }

@@ -227,6 +227,19 @@ fn every_hop_of_every_checksum() {
     }
 }
 
+proptest! {
+    /// Breaks if the checksum of a marked packet is wrong, or a packet that is not ECN-capable is changed (RFC 3168 5).
+    #[test]
+    fn a_mark_keeps_the_checksum(id: u16, tos: u8) {
+        let fields = Ipv4Fields { id, tos, ..Ipv4Fields::default() };
+        let mut bytes = bytes_of(&fields);
+        let capable = tos & 3 != 0;
+        prop_assert_eq!(Ipv4Header::parse_mut(&mut bytes).unwrap().mark_ce(), capable);
+        let marked = if capable { tos | 3 } else { tos };
+        prop_assert_eq!(&bytes, &bytes_of(&Ipv4Fields { tos: marked, ..fields }));
+    }
+}
+
 #[test]
 fn options_that_run_over_the_header_are_not_whole() {
     // RFC 791 3.1: breaks if a length of 0 or 1 is taken for a step, or one beyond the header passes.

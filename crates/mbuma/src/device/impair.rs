@@ -1,0 +1,19 @@
+//! An emulated bad link: rate, delay, jitter, a queue with a bound, loss, duplication, damage, reordering, ECN marks.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`Link`] | what one direction is like: plain numbers |
+//! | [`Channel`] | one direction with its state: frames in, each with a time; frames out, each with a time |
+//! | [`DelayQueue`] | frames that are under way, until their times |
+//!
+//! All of them are pure values, without clock and locks. The simulator's wires are made of them.
+
+mod channel;
+mod delay_queue;
+mod event;
+mod link;
+
+pub use channel::{Channel, LinkFrame};
+pub use delay_queue::DelayQueue;
+pub use event::{LinkCounts, LinkEvent};
+pub use link::{Burst, Faults, Lateness, Link};

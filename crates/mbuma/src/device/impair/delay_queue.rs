@@ -11,13 +11,13 @@ use kern::Time;
 /// Values that wait for their times.
 #[derive(Debug)]
 pub struct DelayQueue<T> {
-    heap: BinaryHeap<Reverse<Waiting<T>>>,
+    heap: BinaryHeap<Reverse<Delayed<T>>>,
     /// How many have been put in.
     seq: u64,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct Delayed<T> {
     at: Time,
     seq: u64,
     value: T,
@@ -32,7 +32,7 @@ impl<T> DelayQueue<T> {
     /// Puts `value` in; it comes out at `at`.
     pub fn push(&mut self, at: Time, value: T) {
         let seq = self.seq;
-        self.heap.push(Reverse(Waiting { at, seq, value }));
+        self.heap.push(Reverse(Delayed { at, seq, value }));
         self.seq += 1;
     }
 
@@ -74,21 +74,21 @@ impl<T> Default for DelayQueue<T> {
     }
 }
 
-impl<T> PartialEq for Waiting<T> {
+impl<T> PartialEq for Delayed<T> {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.seq) == (other.at, other.seq)
     }
 }
 
-impl<T> Eq for Waiting<T> {}
+impl<T> Eq for Delayed<T> {}
 
-impl<T> PartialOrd for Waiting<T> {
+impl<T> PartialOrd for Delayed<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Waiting<T> {
+impl<T> Ord for Delayed<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.seq).cmp(&(other.at, other.seq))
     }

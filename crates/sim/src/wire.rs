@@ -1,12 +1,12 @@
 //! A wire: a link between two ends, or a hub between more, that does to frames what bad links do.
 //!
-//! Each end has its own [`Channel`] for what it sends, with its own stream of randomness, so that changing one direction
-//! leaves the fate of the other's frames as it was. What happens in a channel is written there; on a hub a frame enters
-//! the channel once, and is then lost, damaged or held back for each receiver on its own.
+//! Each end has its own [`LinkEmulator`] for what it sends, with its own stream of randomness, so that changing one direction
+//! leaves the fate of the other's frames as it was. What happens in a emulator is written there; on a hub a frame enters
+//! the emulator once, and is then lost, damaged or held back for each receiver on its own.
 
 use ::wire::{EtherHeader, EtherType, Ipv4Header};
 use kern::{Random, Time};
-use mbuma::device::impair::{Channel, Faults, Link, LinkCounts, LinkEvent, LinkFrame};
+use mbuma::device::impair::{Faults, Link, LinkCounts, LinkEmulator, LinkEvent, LinkFrame};
 
 use crate::frame::Frame;
 
@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
 pub struct Wire {
     link: Link,
     random: Random,
-    ends: Vec<Channel>,
+    ends: Vec<LinkEmulator>,
 }
 
 impl Wire {
@@ -38,8 +38,8 @@ impl Wire {
 
     /// One end more; returns its number.
     pub(crate) fn add_end(&mut self) -> usize {
-        let channel = Channel::new(self.link, self.random.fork());
-        self.ends.push(channel);
+        let emulator = LinkEmulator::new(self.link, self.random.fork());
+        self.ends.push(emulator);
         self.ends.len() - 1
     }
 
@@ -98,14 +98,14 @@ impl Wire {
         log: &mut Vec<LinkEvent>,
     ) {
         let receivers = self.ends.len();
-        let channel = &mut self.ends[from];
+        let emulator = &mut self.ends[from];
         let mut frame = frame.clone();
-        let Some(sent) = channel.enter(now, &mut frame, log) else {
+        let Some(sent) = emulator.enter(now, &mut frame, log) else {
             return;
         };
         let mut copies = Vec::new();
         for end in (0..receivers).filter(|&end| end != from) {
-            channel.carry(sent, frame.clone(), &mut copies, log);
+            emulator.carry(sent, frame.clone(), &mut copies, log);
             let arrivals = copies.drain(..);
             out.extend(arrivals.map(|(at, frame)| Delivery { at, end, frame }));
         }

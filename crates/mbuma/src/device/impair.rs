@@ -3,17 +3,17 @@
 //! | part | what |
 //! |---|---|
 //! | [`Link`] | what one direction is like: plain numbers |
-//! | [`Channel`] | one direction with its state: frames in, each with a time; frames out, each with a time |
+//! | [`LinkEmulator`] | one direction with its state: frames in, each with a time; frames out, each with a time |
 //! | [`DelayQueue`] | frames that are under way, until their times |
 //!
 //! All of them are pure values, without clock and locks. The simulator's wires are made of them.
 
-mod channel;
 mod delay_queue;
+mod emulator;
 mod event;
 mod link;
 
-pub use channel::{Channel, LinkFrame};
 pub use delay_queue::DelayQueue;
+pub use emulator::{LinkEmulator, LinkFrame};
 pub use event::{LinkCounts, LinkEvent};
 pub use link::{Burst, Faults, Lateness, Link};

@@ -1,6 +1,6 @@
 //! What one direction of a link is like: its rate, its length, its queue and its faults.
 //!
-//! Plain values, without state: a [`Channel`](super::Channel) is the state of one direction.
+//! Plain values, without state: a [`LinkEmulator`](super::LinkEmulator) is the state of one direction.
 
 use std::time::Duration;
 

@@ -57,11 +57,11 @@ impl LinkFrame for Dummy {
 }
 
 /// Sends frames of these lengths, each so much later than the one before, and gives what comes out, in order of time.
-fn run(channel: &mut Channel, frames: &[(usize, Duration)]) -> Vec<(Time, Dummy)> {
+fn run(emulator: &mut LinkEmulator, frames: &[(usize, Duration)]) -> Vec<(Time, Dummy)> {
     let (mut now, mut out, mut log) = (Time::ZERO, Vec::new(), Vec::new());
     for (number, (len, gap)) in frames.iter().enumerate() {
         now += *gap;
-        channel.send(now, Dummy::new(number as u64, *len), &mut out, &mut log);
+        emulator.send(now, Dummy::new(number as u64, *len), &mut out, &mut log);
     }
     let mut queue = DelayQueue::new();
     for (at, frame) in out {
@@ -133,9 +133,9 @@ proptest! {
     /// Breaks when a frame vanishes without being counted, or comes out more often than counted.
     #[test]
     fn every_frame_is_accounted_for(link in link(), frames in frames(), seed: u64) {
-        let mut channel = Channel::new(link, Random::from_seed(seed));
-        let got = run(&mut channel, &frames);
-        let counts = channel.counts();
+        let mut emulator = LinkEmulator::new(link, Random::from_seed(seed));
+        let got = run(&mut emulator, &frames);
+        let counts = emulator.counts();
         let of = |event| counts.of(event);
         prop_assert_eq!(counts.sent, frames.len() as u64);
         prop_assert_eq!(counts.bytes, frames.iter().map(|(len, _)| *len as u64).sum::<u64>());
@@ -150,7 +150,7 @@ proptest! {
     fn without_reordering_the_order_is_kept(link in link(), frames in frames(), seed: u64) {
         let mut link = link;
         link.faults.reorder = 0.0;
-        let got = run(&mut Channel::new(link, Random::from_seed(seed)), &frames);
+        let got = run(&mut LinkEmulator::new(link, Random::from_seed(seed)), &frames);
         prop_assert!(got.is_sorted_by_key(|(_, frame)| frame.number));
         let mut sent = Time::ZERO;
         let sent: Vec<Time> = frames.iter().map(|(_, gap)| { sent += *gap; sent }).collect();
@@ -164,7 +164,7 @@ proptest! {
     fn the_rate_is_never_exceeded(link in link(), frames in frames(), seed: u64) {
         let link = Link { faults: Faults::default(), jitter: Duration::ZERO, ..link };
         prop_assume!(link.rate_bps > 0);
-        let got = run(&mut Channel::new(link, Random::from_seed(seed)), &frames);
+        let got = run(&mut LinkEmulator::new(link, Random::from_seed(seed)), &frames);
         let bits: Vec<u64> = got.iter().map(|(_, frame)| frame.len as u64 * 8).collect();
         for from in 0..got.len() {
             let mut sum = 0;
@@ -182,19 +182,19 @@ proptest! {
     /// Breaks when the queue takes more than its bound and one frame.
     #[test]
     fn the_queue_is_bounded(link in link(), frames in frames(), seed: u64) {
-        let mut channel = Channel::new(link, Random::from_seed(seed));
+        let mut emulator = LinkEmulator::new(link, Random::from_seed(seed));
         let (mut now, mut out, mut log) = (Time::ZERO, Vec::new(), Vec::new());
         for (len, gap) in frames {
             now += gap;
-            channel.send(now, Dummy::new(0, len), &mut out, &mut log);
-            prop_assert!(channel.backlog(now) <= link.queue_bytes + 1514);
+            emulator.send(now, Dummy::new(0, len), &mut out, &mut log);
+            prop_assert!(emulator.backlog(now) <= link.queue_bytes + 1514);
         }
     }
 
     /// Breaks when anything but the seed has a say.
     #[test]
     fn the_seed_decides(link in link(), frames in frames(), seed: u64) {
-        let of = || run(&mut Channel::new(link, Random::from_seed(seed)), &frames);
+        let of = || run(&mut LinkEmulator::new(link, Random::from_seed(seed)), &frames);
         prop_assert_eq!(of(), of());
     }
 }
@@ -209,10 +209,10 @@ fn a_token_bucket_passes_a_burst_at_once() {
         burst_bytes: 3000,
         ..Link::PERFECT
     };
-    let mut channel = Channel::new(link, Random::from_seed(1));
+    let mut emulator = LinkEmulator::new(link, Random::from_seed(1));
     let mut frames = vec![(1000, Duration::from_secs(1))];
     frames.extend([(1000, Duration::ZERO); 5]);
-    let got = run(&mut channel, &frames);
+    let got = run(&mut emulator, &frames);
     let ms: Vec<u64> = got
         .iter()
         .map(|(at, _)| at.as_nanos() / 1_000_000 - 1000)
@@ -236,8 +236,8 @@ fn bursts_of_loss_are_as_long_and_as_frequent_as_said() {
         faults,
         ..Link::PERFECT
     };
-    let mut channel = Channel::new(link, Random::from_seed(2));
-    let got = run(&mut channel, &vec![(100, MS); 100_000]);
+    let mut emulator = LinkEmulator::new(link, Random::from_seed(2));
+    let got = run(&mut emulator, &vec![(100, MS); 100_000]);
     let numbers: Vec<u64> = got.iter().map(|(_, frame)| frame.number).collect();
     let bursts = numbers
         .windows(2)
@@ -266,8 +266,8 @@ fn a_late_frame_is_late_by_exactly_that() {
         delay: 25 * MS,
         ..Link::PERFECT
     };
-    let mut channel = Channel::new(link, Random::from_seed(3));
-    let got = run(&mut channel, &vec![(100, MS); 10_000]);
+    let mut emulator = LinkEmulator::new(link, Random::from_seed(3));
+    let got = run(&mut emulator, &vec![(100, MS); 10_000]);
     let late = got.iter().filter(|(at, frame)| {
         let by = *at - (Time::ZERO + MS * (frame.number as u32 + 1)) - 25 * MS;
         assert!(by.is_zero() || by == 5 * MS, "{by:?}");
@@ -275,7 +275,7 @@ fn a_late_frame_is_late_by_exactly_that() {
     });
     let late = late.count();
     assert!((900..1100).contains(&late), "{late} of 10,000, seed 3");
-    assert_eq!(channel.counts().of(LinkEvent::Reordered), late as u64);
+    assert_eq!(emulator.counts().of(LinkEvent::Reordered), late as u64);
 }
 
 #[test]
@@ -286,9 +286,9 @@ fn a_long_queue_marks() {
         ecn_bytes: Some(2500),
         ..Link::PERFECT
     };
-    let mut channel = Channel::new(link, Random::from_seed(4));
-    let got = run(&mut channel, &vec![(1000, Duration::ZERO); 6]);
+    let mut emulator = LinkEmulator::new(link, Random::from_seed(4));
+    let got = run(&mut emulator, &vec![(1000, Duration::ZERO); 6]);
     let marked: Vec<bool> = got.iter().map(|(_, frame)| frame.marked).collect();
     assert_eq!(marked, [false, false, false, true, true, true]);
-    assert_eq!(channel.counts().of(LinkEvent::Marked), 3);
+    assert_eq!(emulator.counts().of(LinkEvent::Marked), 3);
 }

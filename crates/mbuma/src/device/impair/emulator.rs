@@ -26,7 +26,7 @@ use kern::{Random, Time};
 use super::event::{LinkCounts, LinkEvent};
 use super::link::{Lateness, Link};
 
-/// A frame that a [`Channel`] can carry.
+/// A frame that a [`LinkEmulator`] can carry.
 pub trait LinkFrame: Sized {
     /// Its bytes, from the Ethernet header on.
     fn bytes(&self) -> usize;
@@ -49,7 +49,7 @@ pub trait LinkFrame: Sized {
 
 /// The state of one direction.
 #[derive(Debug)]
-pub struct Channel {
+pub struct LinkEmulator {
     link: Link,
     random: Random,
     /// When the last bit of what is queued leaves. With a token bucket this may lie in the past.
@@ -61,7 +61,7 @@ pub struct Channel {
     counts: LinkCounts,
 }
 
-impl Channel {
+impl LinkEmulator {
     /// A direction that is like `link`, with its own randomness.
     pub fn new(link: Link, random: Random) -> Self {
         Self {

@@ -58,7 +58,9 @@ mod wire;
 pub use crate::wire::Wire;
 pub use event::{AppId, CableId, NodeId, PeerId, WireId};
 pub use frame::{Frame, Shape};
-pub use mbuma::device::impair::{Burst, Faults, Lateness, Link, LinkCounts, LinkEvent};
+pub use mbuma::device::impair::{
+    Burst, Faults, Lateness, LinkConfig as Link, LinkCounts, LinkEvent,
+};
 pub use net::Net;
 pub use pattern::Pattern;
 pub use peer::{IcmpSeen, Peer, Segment};

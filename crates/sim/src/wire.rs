@@ -6,7 +6,7 @@
 
 use ::wire::{EtherHeader, EtherType, Ipv4Header};
 use kern::{Random, Time};
-use mbuma::device::impair::{Faults, Link, LinkCounts, LinkEmulator, LinkEvent, LinkFrame};
+use mbuma::device::impair::{Faults, LinkConfig, LinkCounts, LinkEmulator, LinkEvent, LinkFrame};
 
 use crate::frame::Frame;
 
@@ -21,14 +21,14 @@ pub(crate) struct Delivery {
 /// A wire. Its ends are numbered from 0.
 #[derive(Debug)]
 pub struct Wire {
-    link: Link,
+    link: LinkConfig,
     random: Random,
     ends: Vec<LinkEmulator>,
 }
 
 impl Wire {
     /// A wire whose directions all are `link`.
-    pub fn new(link: Link, random: Random) -> Self {
+    pub fn new(link: LinkConfig, random: Random) -> Self {
         Self {
             link,
             random,
@@ -49,12 +49,12 @@ impl Wire {
     }
 
     /// What is sent from `end` goes over this link from now on.
-    pub fn set_link(&mut self, end: usize, link: Link) {
+    pub fn set_link(&mut self, end: usize, link: LinkConfig) {
         self.ends[end].set_link(link);
     }
 
     /// The link from `end`.
-    pub fn link(&self, end: usize) -> Link {
+    pub fn link(&self, end: usize) -> LinkConfig {
         self.ends[end].link()
     }
 

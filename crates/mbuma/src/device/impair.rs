@@ -2,7 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`Link`] | what one direction is like: plain numbers |
+//! | [`LinkConfig`] | what one direction is like: plain numbers |
 //! | [`LinkEmulator`] | one direction with its state: frames in, each with a time; frames out, each with a time |
 //! | [`DelayQueue`] | frames that are under way, until their times |
 //!
@@ -16,4 +16,4 @@ mod link;
 pub use delay_queue::DelayQueue;
 pub use emulator::{LinkEmulator, LinkFrame};
 pub use event::{LinkCounts, LinkEvent};
-pub use link::{Burst, Faults, Lateness, Link};
+pub use link::{Burst, Faults, Lateness, LinkConfig};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ::wire::MacAddr;
 use kern::{Clock, Giant, VirtualCpus};
+use mbuma::device::impair::LinkConfig;
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, Stack};
 
 use super::{End, Net, Node, Slot, Turns};
@@ -16,7 +17,6 @@ use crate::frame::Frame;
 use crate::peer::{Peer, Segment, quote};
 use crate::port::{Port, PortConfig};
 use crate::wire::Wire;
-use mbuma::device::impair::Link;
 
 impl Net {
     /// A stack with default tunables.
@@ -74,7 +74,7 @@ impl Net {
     }
 
     /// A wire whose directions all are `link` until they are changed.
-    pub fn wire(&mut self, link: Link) -> WireId {
+    pub fn wire(&mut self, link: LinkConfig) -> WireId {
         let random = self.random.fork();
         self.wires.push((Wire::new(link, random), Vec::new()));
         WireId(self.wires.len() - 1)

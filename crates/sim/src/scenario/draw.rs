@@ -16,7 +16,7 @@ use crate::frame::Shape;
 use crate::net::START;
 use crate::pattern::Pattern;
 use crate::port::PortConfig;
-use mbuma::device::impair::{Faults, Lateness, Link};
+use mbuma::device::impair::{Faults, Lateness, LinkConfig};
 
 pub(super) fn scenario(seed: u64) -> Scenario {
     let mut r = Random::from_seed(seed);
@@ -43,7 +43,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     let whole = r.chance(0.25);
     // What a queue must hold at least, or nothing passes in a burst.
     let largest = if whole { 1 << 16 } else { usize::from(mtu) };
-    let mut link = || Link {
+    let mut link = || LinkConfig {
         mtu,
         ..link(&mut r, slow_bps, 4 * largest)
     };
@@ -102,7 +102,7 @@ fn rate(r: &mut Random, max: f64) -> f64 {
     if r.chance(0.5) { share * max } else { 0.0 }
 }
 
-fn link(r: &mut Random, rate_bps: u64, queue_min: usize) -> Link {
+fn link(r: &mut Random, rate_bps: u64, queue_min: usize) -> LinkConfig {
     let faults = Faults {
         loss: rate(r, 0.2),
         duplicate: rate(r, 0.1),
@@ -114,13 +114,13 @@ fn link(r: &mut Random, rate_bps: u64, queue_min: usize) -> Link {
     };
     let delay = pick(r, &[0, 1, 10, 50, 200]);
     let jitter = pick(r, &[0, 0, 1, 20]);
-    Link {
+    LinkConfig {
         faults,
         delay: Duration::from_micros(r.below(delay * 1000 + 1)),
         jitter: Duration::from_millis(jitter),
         rate_bps,
         queue_bytes: pick(r, &[16 << 10, 64 << 10, 256 << 10]).max(queue_min),
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     }
 }
 

@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use kern::Random;
 use mbuf::PoolConfig;
+use mbuma::device::impair::LinkConfig;
 use mbuma::{Config, IfAddr, IfConfig, TcpConfig};
 
 use crate::app::{Acceptor, Connector, Decision, Gate, Manners, SharedReport};
 use crate::event::{NodeId, WireId};
 use crate::net::Net;
 use crate::port::PortConfig;
-use mbuma::device::impair::Link;
 
 mod crowd;
 mod draw;
@@ -83,7 +83,7 @@ pub struct Scenario {
     /// How stacks are joined.
     pub topology: Topology,
     /// Each wire's direction, in the order in which ends are plugged.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkConfig>,
     /// Each node's port.
     pub ports: Vec<PortConfig>,
     /// Each node's tunables.
@@ -184,11 +184,11 @@ impl Scenario {
             self.plug_epair(net, &nodes);
             return nodes;
         }
-        let wire = |net: &mut Net| net.wire(Link::PERFECT);
+        let wire = |net: &mut Net| net.wire(LinkConfig::PERFECT);
         let mut links = self.links.iter();
         let mut set = |net: &mut Net, wire: WireId, end: usize| {
             net.wire_mut(wire)
-                .set_link(end, *links.next().unwrap_or(&Link::PERFECT));
+                .set_link(end, *links.next().unwrap_or(&LinkConfig::PERFECT));
         };
         let first = wire(net);
         let mut last = first;

@@ -7,9 +7,9 @@ use kern::{Random, Time};
 use super::Wire;
 use crate::frame::Frame;
 use mbuma::device::impair::LinkEvent;
-use mbuma::device::impair::{Faults, Lateness, Link};
+use mbuma::device::impair::{Faults, Lateness, LinkConfig};
 
-fn wire(link: Link, seed: u64) -> Wire {
+fn wire(link: LinkConfig, seed: u64) -> Wire {
     let mut wire = Wire::new(link, Random::from_seed(seed));
     wire.add_end();
     wire.add_end();
@@ -39,9 +39,9 @@ fn a_perfect_wire_keeps_everything_in_order_even_with_jitter() {
     // Breaks when jitter lets frames overtake each other: then it would be reordering.
     let jitter = Duration::from_millis(50);
     let mut w = wire(
-        Link {
+        LinkConfig {
             jitter,
-            ..Link::delay(Duration::from_millis(5))
+            ..LinkConfig::delay(Duration::from_millis(5))
         },
         1,
     );
@@ -63,9 +63,9 @@ fn faults_happen_as_often_as_they_should_and_are_counted() {
         burst: None,
     };
     let mut w = wire(
-        Link {
+        LinkConfig {
             faults,
-            ..Link::PERFECT
+            ..LinkConfig::PERFECT
         },
         2,
     );
@@ -105,10 +105,10 @@ fn a_seed_decides_everything() {
         corrupt: 0.1,
         ..Faults::default()
     };
-    let link = Link {
+    let link = LinkConfig {
         faults,
         jitter: Duration::from_millis(9),
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let of = |seed| run(&mut wire(link, seed), 300, Duration::from_millis(1));
     assert_eq!(of(5), of(5));
@@ -118,10 +118,10 @@ fn a_seed_decides_everything() {
 #[test]
 fn the_rate_spaces_frames_and_a_full_queue_drops() {
     // Breaks when serialization time or the queue's bound is computed wrongly.
-    let link = Link {
+    let link = LinkConfig {
         rate_bps: 800_000,
         queue_bytes: 1000,
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let mut w = wire(link, 3);
     let got = run(&mut w, 100, Duration::ZERO);
@@ -138,18 +138,18 @@ fn the_rate_spaces_frames_and_a_full_queue_drops() {
 fn frames_above_the_mtu_do_not_pass() {
     // Breaks when a stack could send anything it likes.
     let mut w = wire(
-        Link {
+        LinkConfig {
             mtu: 86,
-            ..Link::PERFECT
+            ..LinkConfig::PERFECT
         },
         4,
     );
     assert_eq!(run(&mut w, 1, Duration::ZERO).len(), 1);
     w.set_link(
         0,
-        Link {
+        LinkConfig {
             mtu: 85,
-            ..Link::PERFECT
+            ..LinkConfig::PERFECT
         },
     );
     assert_eq!(run(&mut w, 1, Duration::ZERO).len(), 0);

@@ -5,7 +5,7 @@
 //!   frame --> | MTU | queue (drop-tail) | ECN mark | rate | --> | lost? damaged? cut? twice? | delay, jitter, late | -->
 //! ```
 //!
-//! A pure value: what comes out depends on the [`Link`], on the seed, and on the frames with their times, and on nothing
+//! A pure value: what comes out depends on the [`LinkConfig`], on the seed, and on the frames with their times, and on nothing
 //! else. The fate of a frame is decided when it enters, because the queue is first in, first out: so the time at which it
 //! comes out is known at once, and the owner keeps it until then, in a [`DelayQueue`](super::DelayQueue) or among other
 //! events.
@@ -24,7 +24,7 @@
 use kern::{Random, Time};
 
 use super::event::{LinkCounts, LinkEvent};
-use super::link::{Lateness, Link};
+use super::link::{Lateness, LinkConfig};
 
 /// A frame that a [`LinkEmulator`] can carry.
 pub trait LinkFrame: Sized {
@@ -50,7 +50,7 @@ pub trait LinkFrame: Sized {
 /// The state of one direction.
 #[derive(Debug)]
 pub struct LinkEmulator {
-    link: Link,
+    link: LinkConfig,
     random: Random,
     /// When the last bit of what is queued leaves. With a token bucket this may lie in the past.
     busy_until: Time,
@@ -63,7 +63,7 @@ pub struct LinkEmulator {
 
 impl LinkEmulator {
     /// A direction that is like `link`, with its own randomness.
-    pub fn new(link: Link, random: Random) -> Self {
+    pub fn new(link: LinkConfig, random: Random) -> Self {
         Self {
             link,
             random,
@@ -75,12 +75,12 @@ impl LinkEmulator {
     }
 
     /// Frames that enter from now on meet this.
-    pub fn set_link(&mut self, link: Link) {
+    pub fn set_link(&mut self, link: LinkConfig) {
         self.link = link;
     }
 
     /// What it is like.
-    pub fn link(&self) -> Link {
+    pub fn link(&self) -> LinkConfig {
         self.link
     }
 

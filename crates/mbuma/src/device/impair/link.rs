@@ -55,7 +55,7 @@ pub struct Burst {
 
 /// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub struct LinkConfig {
     /// What goes wrong.
     pub faults: Faults,
     /// How long a frame travels, behind its last bit.
@@ -74,7 +74,7 @@ pub struct Link {
     pub mtu: u16,
 }
 
-impl Link {
+impl LinkConfig {
     /// A perfect link of no length.
     pub const PERFECT: Self = Self {
         faults: Faults {

@@ -102,7 +102,7 @@ fn faults() -> impl Strategy<Value = Faults> {
     )
 }
 
-fn link() -> impl Strategy<Value = Link> {
+fn link() -> impl Strategy<Value = LinkConfig> {
     let times = (0..100_u64, 0..30_u64);
     let sizes = (
         prop_oneof![Just(0), 10_000..100_000_000_u64],
@@ -111,7 +111,7 @@ fn link() -> impl Strategy<Value = Link> {
         prop::option::of(0..50_000_usize),
         500..1500_u16,
     );
-    (faults(), times, sizes).prop_map(|(faults, (delay, jitter), sizes)| Link {
+    (faults(), times, sizes).prop_map(|(faults, (delay, jitter), sizes)| LinkConfig {
         faults,
         delay: Duration::from_millis(delay),
         jitter: Duration::from_millis(jitter),
@@ -162,7 +162,7 @@ proptest! {
     /// Breaks when more bits pass within a time than the rate and one token bucket allow, wherever that time begins.
     #[test]
     fn the_rate_is_never_exceeded(link in link(), frames in frames(), seed: u64) {
-        let link = Link { faults: Faults::default(), jitter: Duration::ZERO, ..link };
+        let link = LinkConfig { faults: Faults::default(), jitter: Duration::ZERO, ..link };
         prop_assume!(link.rate_bps > 0);
         let got = run(&mut LinkEmulator::new(link, Random::from_seed(seed)), &frames);
         let bits: Vec<u64> = got.iter().map(|(_, frame)| frame.len as u64 * 8).collect();
@@ -204,10 +204,10 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn a_token_bucket_passes_a_burst_at_once() {
     // Breaks when a pause gives no credit, or more than the bucket holds.
-    let link = Link {
+    let link = LinkConfig {
         rate_bps: 8_000_000,
         burst_bytes: 3000,
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(1));
     let mut frames = vec![(1000, Duration::from_secs(1))];
@@ -232,9 +232,9 @@ fn bursts_of_loss_are_as_long_and_as_frequent_as_said() {
         burst: Some(burst),
         ..Faults::default()
     };
-    let link = Link {
+    let link = LinkConfig {
         faults,
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(2));
     let got = run(&mut emulator, &vec![(100, MS); 100_000]);
@@ -261,10 +261,10 @@ fn a_late_frame_is_late_by_exactly_that() {
         late: Lateness::By(5 * MS),
         ..Faults::default()
     };
-    let link = Link {
+    let link = LinkConfig {
         faults,
         delay: 25 * MS,
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(3));
     let got = run(&mut emulator, &vec![(100, MS); 10_000]);
@@ -281,10 +281,10 @@ fn a_late_frame_is_late_by_exactly_that() {
 #[test]
 fn a_long_queue_marks() {
     // RFC 3168 5: breaks when marking begins below its threshold, or does not begin.
-    let link = Link {
+    let link = LinkConfig {
         rate_bps: 8_000_000,
         ecn_bytes: Some(2500),
-        ..Link::PERFECT
+        ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(4));
     let got = run(&mut emulator, &vec![(1000, Duration::ZERO); 6]);

@@ -237,7 +237,7 @@ fn bursts_of_loss_are_as_long_and_as_frequent_as_said() {
         ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(2));
-    let got = run(&mut emulator, &vec![(100, MS); 100_000]);
+    let got = run(&mut emulator, &[(100, MS); 100_000]);
     let numbers: Vec<u64> = got.iter().map(|(_, frame)| frame.number).collect();
     let bursts = numbers
         .windows(2)
@@ -267,7 +267,7 @@ fn a_late_frame_is_late_by_exactly_that() {
         ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(3));
-    let got = run(&mut emulator, &vec![(100, MS); 10_000]);
+    let got = run(&mut emulator, &[(100, MS); 10_000]);
     let late = got.iter().filter(|(at, frame)| {
         let by = *at - (Time::ZERO + MS * (frame.number as u32 + 1)) - 25 * MS;
         assert!(by.is_zero() || by == 5 * MS, "{by:?}");
@@ -287,7 +287,7 @@ fn a_long_queue_marks() {
         ..LinkConfig::PERFECT
     };
     let mut emulator = LinkEmulator::new(link, Random::from_seed(4));
-    let got = run(&mut emulator, &vec![(1000, Duration::ZERO); 6]);
+    let got = run(&mut emulator, &[(1000, Duration::ZERO); 6]);
     let marked: Vec<bool> = got.iter().map(|(_, frame)| frame.marked).collect();
     assert_eq!(marked, [false, false, false, true, true, true]);
     assert_eq!(emulator.counts().of(LinkEvent::Marked), 3);

@@ -44,6 +44,8 @@ pub(crate) mod output;
 mod path_mtu;
 pub(crate) mod pcb;
 mod planted;
+#[cfg_attr(not(test), expect(dead_code, reason = "the sent map will feed it"))]
+mod rate;
 mod reass;
 mod reset;
 mod rtt;

@@ -1,0 +1,160 @@
+//! How fast the path delivers, measured at each acknowledgement; and what held the sender back.
+//!
+//! A sample is the number of bytes delivered between the sending of a segment and its acknowledgement. It is divided by the
+//! longer of two spans: in which these bytes were sent, and in which they were acknowledged. So neither a burst of segments nor
+//! a burst of acknowledgements (which a receiver or a link makes) looks like a faster path.
+//!
+//! ```text
+//!   transmission      on_send       -> SendStamp, kept in the sent map's record
+//!   acknowledgement   on_delivered  for each record that it newly covers (cumulative or SACK)
+//!                     finish        -> RateSample
+//!   end of a turn     after_output  notes what held data back
+//! ```
+//!
+//! Invariants: `delivered` only grows; each byte counts once. All state may be dropped while nothing is in flight.
+//!
+//! Sources: draft-cheng-iccrg-delivery-rate-estimation 3 and 4, RFC 7661 4.1 (whether a window was used).
+
+use kern::Time;
+
+use super::cc::{RateSample, Window};
+
+#[cfg(test)]
+mod tests;
+
+/// What a transmission notes in its record, beside its own time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SendStamp {
+    /// Bytes that were delivered by then, times two; plus one if the sender was application-limited.
+    delivered_and_flag: u64,
+    /// When the last of them was.
+    delivered_at: Time,
+    /// When the first segment of the sampling interval was sent.
+    first_sent_at: Time,
+}
+
+impl SendStamp {
+    fn delivered(self) -> u64 {
+        self.delivered_and_flag >> 1
+    }
+
+    fn app_limited(self) -> bool {
+        self.delivered_and_flag & 1 == 1
+    }
+}
+
+/// Of the records that an acknowledgement newly covers: the one that was sent last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastSent(Option<(Time, SendStamp)>);
+
+/// The estimator of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct DeliveryRate {
+    /// Bytes delivered in all.
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    /// While `delivered` is not beyond this, samples are application-limited. 0: they are not.
+    app_limited_until: u64,
+    /// A transmission after this many bytes were delivered belongs to the next round trip.
+    round_end: u64,
+    /// Whether the window held data back in this round trip and in the one before; and the largest flights.
+    used: Usage,
+    used_before: Usage,
+}
+
+/// How much of the window was used in a round trip.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    filled: bool,
+    flight_max: u32,
+}
+
+impl DeliveryRate {
+    /// A segment is sent, for the first time or again, when `flight` bytes are in flight.
+    pub(crate) fn on_send(&mut self, now: Time, flight: u32) -> SendStamp {
+        if flight == 0 {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        SendStamp {
+            delivered_and_flag: self.delivered << 1 | u64::from(self.app_limited_until > 0),
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+        }
+    }
+
+    /// `bytes` of a record, last sent at `sent_at`, were delivered: the first acknowledgement of them, of any kind.
+    pub(crate) fn on_delivered(
+        &mut self,
+        now: Time,
+        bytes: u32,
+        sent_at: Time,
+        stamp: SendStamp,
+        last: &mut LastSent,
+    ) {
+        self.delivered += u64::from(bytes);
+        self.delivered_at = now;
+        let newer = last
+            .0
+            .is_none_or(|(at, other)| (sent_at, stamp.delivered()) >= (at, other.delivered()));
+        if newer {
+            last.0 = Some((sent_at, stamp));
+        }
+    }
+
+    /// The end of an acknowledgement. `s.now` and `s.min_rtt` are set; this sets what the estimator knows: `delivered`,
+    /// `interval`, `app_limited`, `round_start` and `cwnd_limited`.
+    pub(crate) fn finish(&mut self, last: LastSent, w: &Window, s: &mut RateSample) {
+        if self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        if let Some((sent_at, stamp)) = last.0 {
+            self.sample(sent_at, stamp, s);
+        }
+        s.cwnd_limited = self.is_cwnd_limited(w);
+    }
+
+    fn sample(&mut self, sent_at: Time, stamp: SendStamp, s: &mut RateSample) {
+        let sending = span(stamp.first_sent_at, sent_at);
+        let acknowledging = span(stamp.delivered_at, s.now);
+        // The next interval begins where this one's sending ended.
+        self.first_sent_at = sent_at;
+        s.app_limited = stamp.app_limited();
+        s.round_start = stamp.delivered() >= self.round_end;
+        if s.round_start {
+            self.round_end = self.delivered;
+            self.used_before = std::mem::take(&mut self.used);
+        }
+        let interval = sending.max(acknowledging);
+        // A shorter interval than any round trip is not one: the record was sent again, and the acknowledgement is of the
+        // transmission before.
+        if interval > 0 && interval >= s.min_rtt {
+            s.interval = interval;
+            s.delivered = self.delivered - stamp.delivered();
+        }
+    }
+
+    /// The end of a turn to send, with `flight` bytes in flight; `waiting`: there is data that was not sent.
+    pub(crate) fn after_output(&mut self, flight: u32, w: &Window, waiting: bool) {
+        let filled = flight.saturating_add(w.mss) > w.cwnd;
+        self.used.filled |= filled;
+        self.used.flight_max = self.used.flight_max.max(flight);
+        if !filled && !waiting {
+            // At least 1, because 0 says no.
+            self.app_limited_until = (self.delivered + u64::from(flight)).max(1);
+        }
+    }
+
+    /// Whether the window held data back: it was filled; or, in slow start, half filled, so that a sender that fills it
+    /// only now and then is not held to half of what it needs.
+    fn is_cwnd_limited(&self, w: &Window) -> bool {
+        let flight = self.used.flight_max.max(self.used_before.flight_max);
+        self.used.filled || self.used_before.filled || (w.in_slow_start() && w.cwnd / 2 < flight)
+    }
+}
+
+/// Nanoseconds from one instant to a later one.
+fn span(from: Time, to: Time) -> u64 {
+    to.as_nanos().saturating_sub(from.as_nanos())
+}

@@ -21,6 +21,14 @@ pub struct SackBlock {
     pub right: SeqNum,
 }
 
+impl SackBlock {
+    /// Whether there is nothing in it.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.left.0 == self.right.0
+    }
+}
+
 /// Up to four SACK blocks, which is what fits into a header.
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {

@@ -3,6 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use mbuf::{Live, PoolConfig};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -19,7 +20,11 @@ fn a_broken_row_of_ranges_is_found_where_invariants_are_checked() {
     let pool = MbufPool::new(PoolConfig::default()).expect("address space");
     let mut reass = Reassembly::default();
     for seq in [2_000, 1_000] {
-        reass.ranges.push((SeqNum(seq), chain(&pool, 100)));
+        reass.ranges.push(QueuedRange {
+            start: SeqNum(seq),
+            data: chain(&pool, 100),
+            arrival: 0,
+        });
     }
     assert!(!reass.is_valid());
     let data = chain(&pool, 10);
@@ -47,6 +52,99 @@ fn a_sound_row_passes() {
     }
     assert!(reass.is_valid());
     assert_eq!((reass.ranges.len(), reass.len()), (2, 300));
+    reass.clear();
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Where the model's sequence numbers begin: they wrap inside of it.
+const BASE: SeqNum = SeqNum(u32::MAX - 150);
+
+/// One flag a byte, and the first byte of each arrival.
+#[derive(Default)]
+struct ByteMap {
+    here: Vec<bool>,
+    arrivals: Vec<usize>,
+}
+
+impl ByteMap {
+    /// Takes bytes `from..from + len`; returns the last run of them that was here before.
+    fn insert(&mut self, from: usize, len: usize) -> Option<SackBlock> {
+        self.here.resize(self.here.len().max(from + len), false);
+        let end = (from..from + len).rfind(|&i| self.here[i]).map(|i| i + 1);
+        let duplicate = end.map(|end| {
+            let start = (from..end)
+                .rfind(|&i| !self.here[i])
+                .map_or(from, |i| i + 1);
+            block(start, end)
+        });
+        self.here[from..from + len].fill(true);
+        self.arrivals.push(from);
+        duplicate
+    }
+
+    fn run_at(&self, at: usize) -> SackBlock {
+        let start = (0..at).rfind(|&i| !self.here[i]).map_or(0, |i| i + 1);
+        let end = (at..self.here.len()).find(|&i| !self.here[i]);
+        block(start, end.unwrap_or(self.here.len()))
+    }
+
+    /// The runs, those of the latest arrivals first.
+    fn runs(&self) -> Vec<SackBlock> {
+        let mut runs = Vec::new();
+        for &at in self.arrivals.iter().rev() {
+            let run = self.run_at(at);
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        runs
+    }
+}
+
+fn block(from: usize, to: usize) -> SackBlock {
+    SackBlock {
+        left: BASE + from as u32,
+        right: BASE + to as u32,
+    }
+}
+
+proptest! {
+    /// Breaks if a block is reported that is not here, in another order than RFC 2018 4 has it, or if a duplicate is
+    /// reported wrong, twice or not at all (RFC 2883 4).
+    #[test]
+    fn blocks_are_those_of_a_map_of_bytes(
+        segments in prop::collection::vec((0..300_usize, 1..40_usize), 1..40),
+        max in 1..=4_usize,
+    ) {
+        let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+        let (mut reass, mut map) = (Reassembly::default(), ByteMap::default());
+        for (from, len) in segments {
+            let data = chain(&pool, len);
+            let _ = reass.insert(&pool, BASE + from as u32, data, usize::MAX);
+            let duplicate = map.insert(from, len);
+            let mut expected: Vec<_> = duplicate.into_iter().chain(map.runs()).collect();
+            expected.truncate(max);
+            prop_assert_eq!(reass.block_count(max), expected.len());
+            let blocks = reass.take_blocks(max);
+            prop_assert_eq!(blocks.as_slice(), expected.as_slice());
+        }
+        prop_assert_eq!(reass.len(), map.here.iter().filter(|here| **here).count());
+    }
+}
+
+/// Breaks if bytes that there was no room for are reported, or a reported block goes when there is none.
+#[test]
+fn what_is_dropped_is_not_reported_and_what_was_reported_stays() {
+    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+    let mut reass = Reassembly::default();
+    for n in 0..4 {
+        let data = chain(&pool, 100);
+        assert_eq!(reass.insert(&pool, BASE + 200 * n, data, 4), Inserted::Kept);
+    }
+    let before = reass.take_blocks(4);
+    let dropped = reass.insert(&pool, BASE + 1000, chain(&pool, 100), 4);
+    assert_eq!(dropped, Inserted::Full);
+    assert_eq!(reass.take_blocks(4), before);
     reass.clear();
     assert_eq!(pool.live(), Live::NONE);
 }

@@ -135,6 +135,15 @@ pub struct TcpConfig {
     pub half_open_max: usize,
     /// Connections, listeners and embryos together at most. It bounds, and reserves nothing. Default 262,144.
     pub connections_max: usize,
+    /// Selective acknowledgements are offered, and answered where the peer offers them (RFC 2018). Default true.
+    #[doc(alias = "net.inet.tcp.sack.enable")]
+    #[doc(alias = "net.ipv4.tcp_sack")]
+    pub sack: bool,
+    /// Timestamps are offered, and answered where the peer offers them (RFC 7323). They take 12 bytes of each segment.
+    /// Default true.
+    #[doc(alias = "net.inet.tcp.rfc1323")]
+    #[doc(alias = "net.ipv4.tcp_timestamps")]
+    pub timestamps: bool,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
     /// A bug to be switched on. Default none.
@@ -164,6 +173,8 @@ impl Default for TcpConfig {
             fin_wait_2_timeout: Duration::from_secs(60),
             half_open_max: 1024,
             connections_max: 1 << 18,
+            sack: true,
+            timestamps: true,
             reass_ranges_max: 256,
             #[cfg(any(feature = "planted-bugs", shuttle))]
             planted: None,

@@ -104,6 +104,7 @@ drop_reasons! {
     Inward TcpBadListenSegment => "tcp_bad_listen_segment",
     Inward TcpOutOfWindow => "tcp_out_of_window",
     Inward TcpBadAck => "tcp_bad_ack",
+    Inward TcpOldTimestamp => "tcp_old_timestamp",
     Inward TcpBadReset => "tcp_bad_reset",
     Inward TcpBadSyn => "tcp_bad_syn",
     Inward TcpAfterClose => "tcp_after_close",

@@ -68,7 +68,8 @@ fn open(stack: &Arc<Inner>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketE
         };
         let iss = tcp.initial_sequence(&key, now);
         let mss = (ifp.mtu() as u32).saturating_sub(40);
-        let tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
+        let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
+        tcb.conn.ts = tcp.timestamps(&key);
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
         let flow = flows.of_connection(key.local, key.peer, ifp, cpu);
         let pcb = Inpcb::new(key, flow, tcb);

@@ -4,14 +4,17 @@
 
 use std::sync::Arc;
 
+use kern::Time;
 use wire::TcpFlags;
 
 use super::accept::{AcceptQueue, CrowdedOut, Pushed};
 use super::input::Verdict;
+use super::options;
 use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::time_wait;
 use crate::batch::Batch;
+use crate::config::TcpConfig;
 use crate::drops::DropReason;
 use crate::ip4;
 
@@ -93,7 +96,8 @@ fn open(
     };
     let iss = tcp.initial_sequence_after(&seg.key, batch.now, predecessor.as_ref());
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
-    take_syn(&mut t, seg, ip.ifp.mtu() as u32, tcp.config.initial_window);
+    t.conn.ts = tcp.timestamps(&seg.key);
+    take_syn(&mut t, seg, ip.ifp.mtu() as u32, &tcp.config, batch.now);
     t.conn.accept = Some(place);
     t.conn.predecessor = predecessor.map(Box::new);
     let (key, flows) = (&seg.key, batch.stack.netisr.flows());
@@ -146,22 +150,14 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
 }
 
 /// What the peer's SYN says: sequence, window, options (RFC 9293 3.10.7.2, RFC 7323 2.2).
-pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, initial_window: u32) {
+pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, config: &TcpConfig, now: Time) {
     t.recv.irs = seg.seq;
     t.recv.nxt = seg.seq + 1;
     t.recv.adv = t.recv.nxt;
     t.recv.last_ack_sent = t.recv.nxt;
-    let theirs = seg.offer.mss.map_or(MSS_DEFAULT, u32::from).max(64);
     t.recv.mss = mtu.saturating_sub(HEADERS);
-    t.send.mss = theirs.min(t.recv.mss);
-    t.send.cc = super::congestion::Congestion::new(t.send.mss, initial_window);
-    match seg.offer.window_scale {
-        Some(shift) => t.send.wscale = shift,
-        None => {
-            t.recv.wscale_on = false;
-            t.recv.wscale = 0;
-        }
-    }
+    options::agree(t, &seg.options, now);
+    t.send.cc = super::congestion::Congestion::new(t.send.mss, config.initial_window);
     // The window in a SYN is never scaled.
     t.send.wnd = u32::from(seg.window);
     t.send.wnd_max = t.send.wnd;

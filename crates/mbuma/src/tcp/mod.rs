@@ -8,6 +8,9 @@
 //!       ack       what was acknowledged          congestion, rtt
 //!       text      data, in order or not        time_wait
 //!     path_mtu  ICMP errors about our segments
+//!                both
+//!   options       what each segment carries; timestamps
+//!   ack_policy    when the receiver acknowledges; reass: what it reports
 //! ```
 //!
 //! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
@@ -17,7 +20,7 @@
 //! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
 //! CPU (CALLOUT), listeners (LISTENERS).
 //!
-//! Sources: RFC 9293 (TCP), 7323 (window scale), 6298 (RTO), 5681 and 6582 (NewReno), 5961 (blind
+//! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno), 5961 (blind
 //! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -32,14 +35,17 @@ use crate::config::{Config, TcpConfig};
 use crate::ifnet::IfIndex;
 use pcb::{Inpcb, Key, Predecessor};
 use table::Table;
+use timestamps::TimestampClock;
 use wheels::Wheels;
 
 pub(crate) mod accept;
 mod ack;
+mod ack_policy;
 pub mod cc;
 mod congestion;
 pub(crate) mod input;
 mod listen;
+mod options;
 pub(crate) mod output;
 mod path_mtu;
 pub(crate) mod pcb;
@@ -58,6 +64,7 @@ mod text;
 mod time_wait;
 pub(crate) mod timer;
 mod timers;
+mod timestamps;
 pub(crate) mod urgent;
 mod wheels;
 
@@ -77,6 +84,7 @@ pub(crate) struct TcpState {
     pub(crate) wheels: Wheels,
     isn_secret: KeyedHash,
     port_secret: KeyedHash,
+    timestamp_secret: KeyedHash,
     /// Next offset of the port search; shared by all threads, any value will do.
     port_next: AtomicUsize,
 }
@@ -93,6 +101,7 @@ impl TcpState {
             isn_secret: KeyedHash::new(random),
             port_secret: KeyedHash::new(random),
             port_next: AtomicUsize::new(random.next_u32() as usize),
+            timestamp_secret: KeyedHash::new(random),
         }
     }
 
@@ -119,6 +128,13 @@ impl TcpState {
             Some(old) if !iss.after(old.snd_max) => old.snd_max + GAP,
             _ => iss,
         }
+    }
+
+    /// The timestamps of a connection. Their offset is the same for each connection of two ends, and tells nothing of the
+    /// others (RFC 7323 7.1).
+    pub(crate) fn timestamps(&self, key: &Key) -> TimestampClock {
+        let offset = self.timestamp_secret.hash(&key.to_bytes()) as u32;
+        TimestampClock::new(self.config.timestamps).with_offset(offset)
     }
 
     /// A free local port for a connection to `peer` (RFC 6056, algorithm 3): the start is a keyed

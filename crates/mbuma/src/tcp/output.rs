@@ -14,11 +14,13 @@
 
 use std::sync::Arc;
 
+use kern::Time;
 use kern::prim::MutexGuard;
-use wire::{SeqNum, TcpFlags};
+use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::options;
 use super::pcb::{Inpcb, Key, State, Tcb};
-use super::segment::{self, Offer, Outgoing, Payload};
+use super::segment::{self, Outgoing, Payload};
 use super::timer::TcpTimer;
 use super::{path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
@@ -274,11 +276,12 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
     let Some(data) = payload(batch, t, &mut plan) else {
         return false;
     };
-    let out = outgoing(pcb, t, plan);
+    let out = outgoing(pcb, t, plan, batch.now);
     if !plan.flags.contains(TcpFlags::SYN) {
         urgent::told(t);
     }
-    account(batch, t, plan);
+    let unreported = out.options.sack.is_empty() && options::has_report(t);
+    account(batch, t, plan, unreported);
     segment::send(batch, &out, data, Some(&mut t.route)).is_ok()
 }
 
@@ -300,12 +303,12 @@ fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
     Some(Payload::none())
 }
 
-fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
+fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
     let syn = plan.flags.contains(TcpFlags::SYN);
-    let (window, offer) = if syn {
-        syn_window(t)
+    let (window, options) = if syn {
+        (syn_window(t), options::of_syn(t, plan.flags, now))
     } else {
-        (announce(t), Offer::default())
+        (announce(t), options::of_segment(t, plan.len, now))
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
     let mut flags = plan.flags;
@@ -322,7 +325,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
         flags,
         window,
         urgent: urgent.unwrap_or(0),
-        offer,
+        options,
         segsz: if plan.len > t.send.mss {
             t.send.mss as u16
         } else {
@@ -332,15 +335,11 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan) -> Outgoing {
     }
 }
 
-/// A SYN's window is not scaled; its options offer what we can.
-fn syn_window(t: &mut Tcb) -> (u16, Offer) {
+/// A SYN's window is not scaled.
+fn syn_window(t: &mut Tcb) -> u16 {
     let window = t.rcv_space().min(65_535);
     t.recv.adv = t.recv.nxt + window;
-    let offer = Offer {
-        mss: Some(t.recv.mss.min(65_535) as u16),
-        window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
-    };
-    (window as u16, offer)
+    window as u16
 }
 
 /// The window field, and the promise that goes with it: the right edge never moves back, and forward
@@ -355,17 +354,23 @@ fn announce(t: &mut Tcb) -> u16 {
 }
 
 /// What sending does to the variables, before the segment is gone: if it gets lost, even here, it is
-/// a loss like any other.
-fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan) {
+/// a loss like any other. `unreported`: it had no room for SACK blocks, so an acknowledgement that is due must follow.
+fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     let counters = &batch.stack.tcp.counters;
     if plan.flags.contains(TcpFlags::ACK) {
-        t.recv.ack_now = false;
         t.recv.last_ack_sent = t.recv.nxt;
-        t.timers.stop(TcpTimer::DelayedAck);
+        if !unreported {
+            t.recv.ack_now = false;
+            t.timers.stop(TcpTimer::DelayedAck);
+        }
     }
     let syn = u32::from(plan.flags.contains(TcpFlags::SYN));
     let fin = u32::from(plan.flags.contains(TcpFlags::FIN));
     let end = plan.seq + (plan.len + syn + fin);
+    if plan.len > 0 {
+        let delay_max = batch.stack.tcp.config.delayed_ack;
+        t.recv.policy.on_answer(delay_max, batch.now);
+    }
     match plan.kind {
         Kind::Ack => {
             t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_sub(1);
@@ -424,7 +429,7 @@ pub(crate) fn reset(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
         flags: TcpFlags::RST | TcpFlags::ACK,
         window: 0,
         urgent: 0,
-        offer: Offer::default(),
+        options: TcpOptions::default(),
         segsz: 0,
         may_fragment: false,
     };

@@ -7,6 +7,7 @@
 //! [`TcpConfig::path_mtu_timeout`]: crate::config::TcpConfig::path_mtu_timeout
 
 use super::listen::HEADERS;
+use super::options;
 use super::pcb::{PathMtu, Tcb};
 use crate::batch::Batch;
 
@@ -28,7 +29,7 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16
     if packet_len <= mtu {
         return false;
     }
-    let mss = u32::from(mtu.max(MTU_MIN)) - HEADERS;
+    let mss = u32::from(mtu.max(MTU_MIN)) - HEADERS - options::each_segment_len(t);
     let may_fragment = mtu < MTU_MIN;
     let known = t.send.path.as_ref().is_some_and(|path| path.may_fragment);
     let interface_mss = t

@@ -16,10 +16,12 @@ use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
 use super::accept::Place;
+use super::ack_policy::AckPolicy;
 use super::congestion::Congestion;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
 use super::timer::Timers;
+use super::timestamps::TimestampClock;
 use super::urgent::Urgent;
 use crate::config::TcpConfig;
 use crate::netisr;
@@ -209,6 +211,9 @@ pub(crate) struct ConnState {
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: (Time, u8),
+    pub(crate) ts: TimestampClock,
+    /// Both ends understand SACK. Until the handshake is over: it is offered.
+    pub(crate) sack_on: bool,
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
@@ -240,7 +245,8 @@ pub(crate) struct SendState {
     pub(crate) wl1: SeqNum,
     pub(crate) wl2: SeqNum,
     pub(crate) wscale: u8,
-    /// Payload bytes a segment.
+    /// Bytes of data a segment, behind the options that each segment carries (RFC 5681 2, SMSS).
+    #[doc(alias = "t_maxseg")]
     pub(crate) mss: u32,
     /// What ICMP errors said of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
@@ -273,7 +279,7 @@ pub(crate) struct RecvState {
     pub(crate) wscale: u8,
     /// Our window scaling was offered or agreed on.
     pub(crate) wscale_on: bool,
-    /// Payload bytes that a segment of the peer's may have: what our own link takes, whatever the peer's does.
+    /// The maximum segment size that we announce: what our own link takes, whatever the peer's does.
     pub(crate) mss: u32,
     /// What RCV.NXT was when we last acknowledged.
     pub(crate) last_ack_sent: SeqNum,
@@ -284,6 +290,7 @@ pub(crate) struct RecvState {
     pub(crate) ack_now: bool,
     /// Segments that came before their turn and were not answered yet, one by one.
     pub(crate) dup_acks_owed: u8,
+    pub(crate) policy: AckPolicy,
     /// The user will read nothing more: what comes is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]
     pub(crate) read_closed: bool,
@@ -306,18 +313,21 @@ pub(crate) struct PathMtu {
 pub(crate) struct Predecessor {
     pub(crate) snd_max: SeqNum,
     pub(crate) rcv_nxt: SeqNum,
+    pub(crate) ts: TimestampClock,
     /// When its TIME-WAIT ends.
     pub(crate) until: Time,
 }
 
 impl ConnState {
-    fn new(state: State, now: Time) -> Self {
+    fn new(config: &TcpConfig, state: State, now: Time) -> Self {
         Self {
             state,
             heard_at: now,
             keepalive: None,
             probes_unanswered: 0,
             challenge_acks: (now, 0),
+            ts: TimestampClock::new(config.timestamps),
+            sack_on: config.sack,
             orphan: false,
             error: None,
             soft_error: None,
@@ -362,7 +372,7 @@ impl SendState {
 }
 
 impl RecvState {
-    fn new(config: &TcpConfig, mss: u32) -> Self {
+    fn new(config: &TcpConfig, mss: u32, now: Time) -> Self {
         Self {
             irs: SeqNum(0),
             nxt: SeqNum(0),
@@ -376,6 +386,7 @@ impl RecvState {
             reass: Reassembly::default(),
             ack_now: false,
             dup_acks_owed: 0,
+            policy: AckPolicy::new(now),
             read_closed: false,
         }
     }
@@ -384,9 +395,9 @@ impl RecvState {
 impl Tcb {
     pub(crate) fn new(config: &TcpConfig, state: State, iss: SeqNum, mss: u32, now: Time) -> Self {
         Self {
-            conn: ConnState::new(state, now),
+            conn: ConnState::new(config, state, now),
             send: SendState::new(config, iss, mss, now),
-            recv: RecvState::new(config, mss),
+            recv: RecvState::new(config, mss, now),
             urgent: None,
             timers: Timers::default(),
             route: RouteCache::default(),

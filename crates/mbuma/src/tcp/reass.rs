@@ -184,19 +184,17 @@ impl Reassembly {
         self.duplicate.right = start + len;
     }
 
-    /// How many blocks the next acknowledgement reports, of at most `max`.
-    pub(crate) fn block_count(&self, max: usize) -> usize {
-        let duplicates = usize::from(!self.duplicate.is_empty());
-        (self.ranges.len() + duplicates).min(max)
+    /// Whether there is something to report.
+    pub(crate) fn has_report(&self) -> bool {
+        !(self.ranges.is_empty() && self.duplicate.is_empty())
     }
 
     /// The blocks that the next acknowledgement reports: the duplicate, which is reported once, then the ranges, those of
     /// the latest arrivals first.
     pub(crate) fn take_blocks(&mut self, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::new();
-        let duplicate = std::mem::take(&mut self.duplicate);
-        if !duplicate.is_empty() && max > 0 {
-            blocks.push(duplicate);
+        if !self.duplicate.is_empty() && max > 0 {
+            blocks.push(std::mem::take(&mut self.duplicate));
         }
         let age = |range: &QueuedRange| self.arrivals.wrapping_sub(range.arrival);
         let mut youngest = None;

@@ -1,9 +1,9 @@
 //! Resets for segments that belong to no connection (RFC 9293 3.5.2). They share their limit with ICMP
 //! errors: both answer what nobody asked for.
 
-use wire::{SeqNum, TcpFlags};
+use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::segment::{self, Offer, Outgoing, Payload, Segment};
+use super::segment::{self, Outgoing, Payload, Segment};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 
@@ -33,7 +33,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         flags,
         window: 0,
         urgent: 0,
-        offer: Offer::default(),
+        options: TcpOptions::default(),
         segsz: 0,
         may_fragment: false,
     };

@@ -23,8 +23,9 @@ use mbuf::Chain;
 use shuttle::thread;
 use wire::{SeqNum, TcpFlags};
 
+use super::options::SegmentOptions;
 use super::pcb::{Inpcb, Key, State, Tcb};
-use super::segment::{Offer, Segment};
+use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::{Planted, input, time_wait};
 use crate::device::Capabilities;
@@ -106,7 +107,7 @@ impl World {
             flags,
             window: 1000,
             urgent: 0,
-            offer: Offer::default(),
+            options: SegmentOptions::default(),
             data: Chain::new(),
         };
         stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));

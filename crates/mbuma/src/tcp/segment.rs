@@ -6,10 +6,10 @@ use std::net::SocketAddrV4;
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
 use wire::{
-    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, TcpView,
-    pseudo_header_v4,
+    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4,
 };
 
+use super::options::SegmentOptions;
 use super::pcb::Key;
 use super::planted::Planted;
 use crate::batch::Batch;
@@ -31,37 +31,8 @@ pub(crate) struct Segment {
     /// As in the header, not scaled.
     pub(crate) window: u16,
     pub(crate) urgent: u16,
-    pub(crate) offer: Offer,
+    pub(crate) options: SegmentOptions,
     pub(crate) data: Chain,
-}
-
-/// What a SYN offers: the options that we make use of, none of which another segment has. A segment that had room for
-/// all of them would be moved about for longer than it is looked at.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Offer {
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-}
-
-impl Offer {
-    fn of(view: &TcpView<'_>) -> Self {
-        if !view.flags().contains(TcpFlags::SYN) {
-            return Self::default();
-        }
-        let options = view.options();
-        Self {
-            mss: options.mss,
-            window_scale: options.window_scale,
-        }
-    }
-
-    fn to_options(self) -> TcpOptions {
-        TcpOptions {
-            mss: self.mss,
-            window_scale: self.window_scale,
-            ..TcpOptions::default()
-        }
-    }
 }
 
 impl Segment {
@@ -77,7 +48,7 @@ impl Segment {
         {
             return Err((packet, reason));
         }
-        let Some((header, offer, header_len)) = header(&mut packet, ip.header_len) else {
+        let Some((header, options, header_len)) = header(&mut packet, ip.header_len) else {
             return Err((packet, DropReason::TcpBadHeader));
         };
         let data = if packet.len() > header_len {
@@ -97,7 +68,7 @@ impl Segment {
             flags: header.flags(),
             window: header.window(),
             urgent: header.urgent(),
-            offer,
+            options,
             data,
         })
     }
@@ -115,7 +86,7 @@ impl Segment {
 }
 
 /// Reads the header behind `ip_len` bytes of IP's; returns the bytes of both too.
-fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, Offer, usize)> {
+fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptions, usize)> {
     let bytes = packet.pullup(ip_len + TcpHeader::LEN).ok()?.get(ip_len..)?;
     // The data offset decides how much must be contiguous; parse only looks once it is.
     let len = usize::from(*bytes.get(12)? >> 4) * 4;
@@ -127,7 +98,7 @@ fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, Offer, usize
     let view = TcpHeader::parse(bytes).ok()?;
     // A port of 0 is nobody's (RFC 9293 3.1 leaves it out; replying would go nowhere).
     let ports = view.dst_port() != 0 && view.src_port() != 0;
-    ports.then(|| (*view, Offer::of(&view), ip_len + len))
+    ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
 }
 
 fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropReason> {
@@ -157,7 +128,7 @@ pub(crate) struct Outgoing {
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
     pub(crate) urgent: u16,
-    pub(crate) offer: Offer,
+    pub(crate) options: TcpOptions,
     /// Bytes a wire segment where a device may have to cut this one; 0 if it is one already.
     pub(crate) segsz: u16,
     /// Routers may fragment it.
@@ -204,8 +175,8 @@ impl Payload {
     }
 }
 
-/// Ethernet's, IP's and TCP's headers without options. Where there are some, they find room or take another mbuf.
-const HEADERS_USUAL: usize = 14 + 20 + 20;
+/// Ethernet's, IP's and TCP's headers with timestamps. SACK blocks find room or take another mbuf.
+const HEADERS_USUAL: usize = 14 + 20 + 32;
 
 /// Puts headers before `data` and hands the packet to IP. Nothing of a cluster is copied. `route` is the
 /// connection's, if there is one.
@@ -223,7 +194,7 @@ pub(crate) fn send(
         flags: out.flags,
         window: out.window,
         urgent: out.urgent,
-        options: out.offer.to_options(),
+        options: out.options,
     };
     let no_bufs = |_| DropReason::NoBufs;
     let header_len = fields.header_len();

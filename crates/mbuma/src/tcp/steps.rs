@@ -51,10 +51,12 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
 }
 
 fn synchronized(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &mut Segment) -> Step {
+    check_timestamp(batch, t, seg)?;
     check_sequence(batch, t, seg)?;
     check_reset(batch, t, seg)?;
     check_syn(batch, t, seg)?;
     ack::check(batch, pcb, t, seg)?;
+    note_timestamp(batch, t, seg);
     urgent::check(t, seg);
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
@@ -88,8 +90,8 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     if !seg.has(TcpFlags::SYN) {
         return Break(Verdict::Drop(DropReason::TcpBadSyn));
     }
-    let mtu = t.send.mss + listen::HEADERS;
-    listen::take_syn(t, seg, mtu, batch.stack.tcp.config.initial_window);
+    let mtu = t.recv.mss + listen::HEADERS;
+    listen::take_syn(t, seg, mtu, &batch.stack.tcp.config, batch.now);
     t.recv.ack_now = true;
     if acked {
         t.send.una = seg.ack;
@@ -105,6 +107,38 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     seg.flags -= TcpFlags::SYN;
     text::process(batch, t, seg)?;
     text::process_fin(batch, t)
+}
+
+/// Before the first (RFC 7323 5.3, R1): a segment that is older than one that was received may be of another turn around the
+/// sequence space. A reset is judged by its sequence number alone. A segment without timestamps is taken, as by other
+/// stacks, though RFC 7323 3.2 would have it dropped.
+fn check_timestamp(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
+    let (Some(ts), true) = (seg.options.ts, t.conn.ts.on) else {
+        return Continue(());
+    };
+    if seg.has(TcpFlags::RST) || !t.conn.ts.is_too_old(ts, batch.now) {
+        return Continue(());
+    }
+    // A first sending that arrives behind its repair: its sender learns that the repair was not needed.
+    note_duplicate(t, seg);
+    challenge(batch, t);
+    Break(Verdict::Drop(DropReason::TcpOldTimestamp))
+}
+
+/// The peer's clock, from a segment that is acceptable in all its numbers.
+fn note_timestamp(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    if let (Some(ts), true) = (seg.options.ts, t.conn.ts.on) {
+        let last_ack_sent = t.recv.last_ack_sent;
+        t.conn.ts.note(ts, seg.start, last_ack_sent, batch.now);
+    }
+}
+
+/// Data that was received before is reported to a peer that understands SACK (RFC 2883 4).
+fn note_duplicate(t: &mut Tcb, seg: &Segment) {
+    let old = t.recv.nxt.since(seg.seq).min(seg.data.len() as u32);
+    if t.conn.sack_on && seg.seq.before(t.recv.nxt) && old > 0 {
+        t.recv.reass.note_duplicate(seg.seq, old);
+    }
 }
 
 /// First: is any of it in the window? What is not is cut off. An unacceptable segment is answered
@@ -151,6 +185,7 @@ fn cut_old(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) {
         return;
     }
     let old = t.recv.nxt.since(seg.seq);
+    note_duplicate(t, seg);
     say_where(batch, t, seg);
     batch
         .stack

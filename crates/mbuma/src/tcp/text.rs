@@ -3,10 +3,12 @@
 //! Called by: `steps`. Sources: RFC 9293 3.10.7.4, RFC 5681 4.2, RFC 1122 4.2.3.2.
 
 use std::ops::ControlFlow::{Break, Continue};
+use std::time::Duration;
 
 use mbuf::Chain;
 use wire::TcpFlags;
 
+use super::ack_policy::{AckDue, InOrder, PathTiming};
 use super::input::Verdict;
 use super::output;
 use super::pcb::{State, Tcb};
@@ -45,6 +47,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if seg.seq == t.recv.nxt {
+        let len = data.len() as u32;
         let filled_gap = !t.recv.reass.is_empty();
         in_order(batch, t, data);
         while let Some(mut data) = t.recv.reass.pop(t.recv.nxt) {
@@ -53,7 +56,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
             }
             in_order(batch, t, data);
         }
-        acknowledge_soon(batch, t, filled_gap);
+        acknowledge_soon(batch, t, len, filled_gap);
         return Continue(());
     }
     out_of_order(batch, t, seg, data)
@@ -70,33 +73,59 @@ fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
     t.notify();
 }
 
-/// RFC 5681 4.2: the missing segment, not this one, is acknowledged, at once and for each.
+/// RFC 5681 4.2: the missing segment, not this one, is acknowledged.
 fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) -> Step {
     let tcp = &batch.stack.tcp;
     tcp.counters.out_of_order.inc();
-    // One by one, whatever else the batch brings: the peer counts them.
-    t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1);
-    match t.recv.reass.insert(
-        &batch.stack.pool,
-        seg.seq,
-        data,
-        tcp.config.reass_ranges_max,
-    ) {
+    let ranges_max = tcp.config.reass_ranges_max;
+    let inserted = t
+        .recv
+        .reass
+        .insert(&batch.stack.pool, seg.seq, data, ranges_max);
+    let path = path_timing(batch, t);
+    match t.recv.policy.on_out_of_order(t.conn.sack_on, &path) {
+        // One by one, whatever else the batch brings: the peer counts them.
+        AckDue::Now => t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1),
+        AckDue::Within(delay) => acknowledge_within(batch, t, delay),
+    }
+    match inserted {
         Inserted::Kept | Inserted::Duplicate => Continue(()),
         Inserted::Full => Break(Verdict::Drop(DropReason::TcpReassFull)),
     }
 }
 
-/// At least every second full segment is acknowledged at once, and so is one that fills a gap
-/// (RFC 5681 4.2); others within the delay.
-fn acknowledge_soon(batch: &mut Batch<'_>, t: &mut Tcb, filled_gap: bool) {
-    if filled_gap || t.recv.nxt.since(t.recv.last_ack_sent) >= 2 * t.send.mss {
-        t.recv.ack_now = true;
-    } else if !t.timers.is_set(TcpTimer::DelayedAck) {
-        t.timers.set(
-            TcpTimer::DelayedAck,
-            batch.now + batch.stack.tcp.config.delayed_ack,
-        );
+/// `len` bytes came in their turn.
+fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) {
+    let data = InOrder {
+        len,
+        full: t.send.mss,
+        unacknowledged: t.recv.nxt.since(t.recv.last_ack_sent),
+        filled_gap,
+    };
+    let path = path_timing(batch, t);
+    match t.recv.policy.on_data(data, &path, batch.now) {
+        AckDue::Now => t.recv.ack_now = true,
+        AckDue::Within(delay) => acknowledge_within(batch, t, delay),
+    }
+}
+
+/// A delay that runs is not begun again: the first segment that waits is acknowledged in time.
+fn acknowledge_within(batch: &Batch<'_>, t: &mut Tcb, delay: Duration) {
+    let at = batch.now + delay;
+    if t.timers
+        .get(TcpTimer::DelayedAck)
+        .is_none_or(|running| at < running)
+    {
+        t.timers.set(TcpTimer::DelayedAck, at);
+    }
+}
+
+fn path_timing(batch: &Batch<'_>, t: &Tcb) -> PathTiming {
+    let config = &batch.stack.tcp.config;
+    PathTiming {
+        rtt: t.send.rtt.smoothed(),
+        rto: t.send.rtt.timeout(config.rto_min, config.rto_max),
+        delay_max: config.delayed_ack,
     }
 }
 

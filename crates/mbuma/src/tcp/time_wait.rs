@@ -61,6 +61,7 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Opt
     let predecessor = Predecessor {
         snd_max: t.send.max,
         rcv_nxt: t.recv.nxt,
+        ts: t.conn.ts,
         until: t.timers.get(TcpTimer::Wait).unwrap_or(batch.now),
     };
     t.close(None);
@@ -87,6 +88,7 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     // Our FIN was the last that was sent.
     (t.send.base, t.send.fin_queued) = (old.snd_max - 1, true);
     (t.recv.nxt, t.recv.adv, t.recv.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);
+    t.conn.ts = old.ts;
     t.timers.stop_all();
     t.timers.set(TcpTimer::Wait, old.until);
     t.send.retransmits = 0;

@@ -36,7 +36,10 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
 }
 
 fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
-    t.recv.ack_now |= t.timers.take_due(TcpTimer::DelayedAck, batch.now);
+    if t.timers.take_due(TcpTimer::DelayedAck, batch.now) {
+        t.recv.ack_now = true;
+        t.recv.policy.on_delay_over();
+    }
 }
 
 /// The peer stayed silent for too long (RFC 9293 3.8.3, R2). It may live and hear better than it

@@ -160,6 +160,23 @@ impl Bench {
         (hand, stream)
     }
 
+    /// A connection that the station began, with all options; its clock stands at `ts`.
+    pub fn passive_with(&mut self, ts: Option<u32>, sack_permitted: bool) -> (Hand, TcpStream) {
+        let listener = self
+            .stack()
+            .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+            .expect("the port is free");
+        let options = TcpOptions {
+            mss: Some(MSS as u16),
+            sack_permitted,
+            timestamps: ts.map(|value| (value, 0)),
+            ..TcpOptions::default()
+        };
+        let hand = self.dial(5000, options);
+        let stream = listener.accept().expect("the handshake is complete");
+        (hand, stream)
+    }
+
     /// The station connects to the listener that is there.
     pub fn dial(&mut self, port: u16, options: TcpOptions) -> Hand {
         let mut hand = Hand::from_port(port);
@@ -172,6 +189,7 @@ impl Bench {
         let syn_ack = self.one();
         assert_eq!((syn_ack.flags, syn_ack.ack), (SYN | ACK, hand.snd));
         hand.rcv = syn_ack.seq + 1;
+        hand.ts = (syn_ack.options.timestamps).map(|(theirs, ours)| (ours, theirs));
         self.say(&hand.segment(ACK));
         self.nothing();
         hand
@@ -211,6 +229,8 @@ pub struct Hand {
     /// The next one that it expects.
     pub rcv: SeqNum,
     pub window: u16,
+    /// The timestamps that it sends: its own value, and the one that it echoes.
+    pub ts: Option<(u32, u32)>,
 }
 
 impl Hand {
@@ -222,6 +242,7 @@ impl Hand {
             snd: SeqNum(u32::MAX - 2000),
             rcv: SeqNum(0),
             window: 65_535,
+            ts: None,
         }
     }
 
@@ -234,6 +255,7 @@ impl Hand {
             snd: SeqNum(u32::MAX - 2000),
             rcv: syn.seq + 1,
             window: 65_535,
+            ts: None,
         }
     }
 
@@ -247,6 +269,10 @@ impl Hand {
         Segment {
             ack,
             window: self.window,
+            options: TcpOptions {
+                timestamps: self.ts,
+                ..TcpOptions::default()
+            },
             ..Segment::new(self.them, self.us, flags, self.snd)
         }
     }

@@ -1,5 +1,6 @@
 //! TCP's behaviour, clause by clause, in virtual time. One program: each takes seconds to build and link.
 
+mod ack_policy;
 mod blind;
 mod close;
 mod common;
@@ -10,9 +11,12 @@ mod intercept;
 mod keepalive;
 mod loss;
 mod open;
+mod options;
 mod path_mtu;
 mod pinned;
+mod sack_receiver;
 mod stranger;
 mod time_wait;
+mod timestamps;
 mod urgent;
 mod window;

@@ -152,10 +152,10 @@ impl TcpOptions {
             [NOP, NOP]
         };
         if let Some((value, echo)) = self.timestamps {
-            cursor.put(&lead);
-            cursor.put(&[TIMESTAMPS, 10]);
-            cursor.put(&value.to_be_bytes());
-            cursor.put(&echo.to_be_bytes());
+            // One store for the option that most segments have.
+            let ([a, b, c, d], [e, f, g, h]) = (value.to_be_bytes(), echo.to_be_bytes());
+            let [first, second] = lead;
+            cursor.put(&[first, second, TIMESTAMPS, 10, a, b, c, d, e, f, g, h]);
         } else if self.sack_permitted {
             cursor.put(&[NOP, NOP]);
             cursor.put(&lead);

@@ -124,7 +124,7 @@ proptest! {
             let duplicate = map.insert(from, len);
             let mut expected: Vec<_> = duplicate.into_iter().chain(map.runs()).collect();
             expected.truncate(max);
-            prop_assert_eq!(reass.block_count(max), expected.len());
+            prop_assert!(reass.has_report());
             let blocks = reass.take_blocks(max);
             prop_assert_eq!(blocks.as_slice(), expected.as_slice());
         }

@@ -49,7 +49,7 @@ impl Manners {
     pub fn draw(r: &mut Random) -> Self {
         let says_mss = r.chance(0.8);
         let mss = match says_mss {
-            true => pick(r, &[64, 100, 536, 1000, 1460, 9000]),
+            true => pick(r, &[216, 300, 536, 1000, 1460, 9000]),
             false => 536, // RFC 9293 3.7.1
         };
         let shift = r.chance(0.5).then(|| r.below(8) as u8);

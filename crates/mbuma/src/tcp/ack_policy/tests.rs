@@ -1,0 +1,127 @@
+//! Tests of the acknowledgement policy.
+
+use super::*;
+
+const FULL: u32 = 1448;
+
+fn path(rtt_ms: u64) -> PathTiming {
+    PathTiming {
+        rtt: Some(Duration::from_millis(rtt_ms)),
+        rto: Duration::from_millis(200),
+        delay_max: Duration::from_millis(40),
+    }
+}
+
+fn segment(len: u32, unacknowledged: u32) -> InOrder {
+    InOrder {
+        len,
+        full: FULL,
+        unacknowledged,
+        filled_gap: false,
+    }
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(1000 + ms)
+}
+
+fn within(ms: u64) -> AckDue {
+    AckDue::Within(Duration::from_millis(ms))
+}
+
+#[test]
+fn the_first_sixteen_full_segments_are_acknowledged_one_by_one() {
+    // Breaks if a peer in slow start waits for a delayed acknowledgement, or each segment has one for ever.
+    let mut policy = AckPolicy::new(at(0));
+    for n in 0..16 {
+        assert_eq!(
+            policy.on_data(segment(FULL, FULL), &path(50), at(n)),
+            AckDue::Now
+        );
+    }
+    assert_eq!(
+        policy.on_data(segment(FULL, FULL), &path(50), at(16)),
+        within(40)
+    );
+    assert_eq!(
+        policy.on_data(segment(FULL, 2 * FULL), &path(50), at(17)),
+        AckDue::Now
+    );
+    // After a pause the peer's window is small again.
+    assert_eq!(
+        policy.on_data(segment(FULL, FULL), &path(50), at(300)),
+        AckDue::Now
+    );
+}
+
+#[test]
+fn a_repair_makes_the_next_segments_quick() {
+    // RFC 5681 4.2: breaks if the segment that fills a gap waits, or the peer's window after a loss grows by half.
+    let mut policy = AckPolicy::new(at(0));
+    policy.quick = 0;
+    let repair = InOrder {
+        filled_gap: true,
+        ..segment(100, 100)
+    };
+    assert_eq!(policy.on_data(repair, &path(50), at(0)), AckDue::Now);
+    assert_eq!(
+        policy.on_data(segment(FULL, FULL), &path(50), at(1)),
+        AckDue::Now
+    );
+}
+
+#[test]
+fn a_request_waits_for_its_answer() {
+    // Breaks if requests of a byte, or of a full segment on a connection that answers, cost an acknowledgement each.
+    let mut policy = AckPolicy::new(at(0));
+    for n in 0..10 {
+        let now = at(1000 * n);
+        assert_eq!(policy.on_data(segment(1, 1), &path(1), now), within(40));
+        policy.on_answer(Duration::from_millis(40), now + Duration::from_millis(30));
+        let next = now + Duration::from_millis(300);
+        assert_eq!(
+            policy.on_data(segment(FULL, FULL), &path(1), next),
+            within(40)
+        );
+    }
+}
+
+#[test]
+fn two_delays_in_vain_make_the_next_one_shorter() {
+    // Breaks if a peer that only sends, and waits for each acknowledgement, waits for 40 ms each time; or if one answer
+    // late makes every request cost an acknowledgement.
+    let mut policy = AckPolicy::new(at(0));
+    for n in 0..2 {
+        assert_eq!(policy.on_data(segment(1, 1), &path(10), at(n)), within(40));
+        policy.on_delay_over();
+    }
+    assert_eq!(policy.on_data(segment(1, 1), &path(10), at(50)), within(5));
+    policy.on_delay_over();
+    assert_eq!(policy.on_data(segment(1, 1), &path(0), at(60)), within(1));
+    assert_eq!(
+        policy.on_data(segment(1, 2), &path(500), at(70)),
+        within(40)
+    );
+    policy.on_answer(Duration::from_millis(40), at(71));
+    assert_eq!(policy.on_data(segment(1, 1), &path(10), at(80)), within(40));
+}
+
+#[test]
+fn duplicates_are_held_back_for_a_far_peer_that_knows_sack() {
+    // RFC 5681 4.2: breaks if a peer without SACK misses a duplicate that it counts, or one with SACK is sent one for
+    // each segment behind a gap.
+    let mut policy = AckPolicy::new(at(0));
+    for _ in 0..100 {
+        assert_eq!(policy.on_out_of_order(false, &path(50)), AckDue::Now);
+        assert_eq!(policy.on_out_of_order(true, &path(19)), AckDue::Now);
+    }
+    let mut policy = AckPolicy::new(at(0));
+    let due: Vec<_> = (0..100)
+        .map(|_| policy.on_out_of_order(true, &path(50)))
+        .collect();
+    let now: Vec<_> = (0..100).filter(|&n| due[n] == AckDue::Now).collect();
+    assert_eq!(now, [0, 1, 2, 47, 92]);
+    // The gap is filled: the next one begins anew.
+    let _ = policy.on_data(segment(FULL, FULL), &path(50), at(1));
+    assert_eq!(policy.on_out_of_order(true, &path(50)), AckDue::Now);
+}

@@ -1,0 +1,142 @@
+//! TCP options of segments that a connection receives and sends.
+//!
+//! | option | SYN, SYN-ACK | other segments | bytes |
+//! |---|---|---|---|
+//! | MSS | always | | 4 |
+//! | window scale | offered, or answers an offer | | 4 |
+//! | SACK permitted | offered, or answers an offer | | 4, or none beside timestamps |
+//! | timestamps | offered, or answers an offer | each but a reset, once agreed on | 12 |
+//! | SACK | | while something is queued or a duplicate is to be reported | 4 + 8 a block |
+//!
+//! The maximum segment size counts no options (RFC 6691). [`SendState::mss`] is what is left of it behind the options that each
+//! segment carries. SACK blocks go only where data leaves room: so all full segments are of one size, and what is sent
+//! again is cut as before. A full segment that goes instead of an acknowledgement is followed by one.
+//!
+//! [`SendState::mss`]: super::pcb::SendState::mss
+//!
+//! Sources: RFC 9293 3.2 and 3.7.1, RFC 6691, RFC 7323, RFC 2018.
+
+use kern::Time;
+use wire::{SackBlocks, TcpFlags, TcpOptions, TcpView};
+
+use super::pcb::{MSS_DEFAULT, Tcb};
+use super::timestamps::Timestamps;
+
+/// Bytes of the timestamps option, aligned.
+pub(crate) const TIMESTAMPS_LEN: u32 = 12;
+
+/// Bytes of the SACK option, aligned, before its first block; and of a block.
+const SACK_HEAD_LEN: u32 = 4;
+const SACK_BLOCK_LEN: u32 = 8;
+
+/// The smallest maximum segment size that is believed. Smaller ones make a packet of a few bytes (CVE-2019-11479), and
+/// with options none at all. Hosts with less than IPv4's 536 hardly exist.
+#[doc(alias = "net.inet.tcp.minmss")]
+const MSS_MIN: u32 = 216;
+
+/// The options of a received segment that the stack makes use of.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SegmentOptions {
+    pub(crate) ts: Option<Timestamps>,
+    pub(crate) sack: SackBlocks,
+    /// A SYN's.
+    pub(crate) syn: SynOptions,
+}
+
+/// What a SYN offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SynOptions {
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+}
+
+impl SegmentOptions {
+    #[inline]
+    pub(crate) fn of(view: &TcpView<'_>) -> Self {
+        match view.option_bytes() {
+            [] => Self::default(),
+            _ => Self::sorted(view.options(), view.flags().contains(TcpFlags::SYN)),
+        }
+    }
+
+    /// Options that only a SYN may have count only in a SYN, and SACK blocks only elsewhere.
+    fn sorted(all: TcpOptions, is_syn: bool) -> Self {
+        let mut options = Self {
+            ts: (all.timestamps).map(|(value, echo)| Timestamps { value, echo }),
+            ..Self::default()
+        };
+        if is_syn {
+            options.syn = SynOptions {
+                mss: all.mss,
+                window_scale: all.window_scale,
+                sack_permitted: all.sack_permitted,
+            };
+        } else {
+            options.sack = all.sack;
+        }
+        options
+    }
+}
+
+/// Takes what the peer's SYN offers of the options that we offer, or would.
+pub(crate) fn agree(t: &mut Tcb, peer: &SegmentOptions, now: Time) {
+    t.conn.ts.begin(peer.ts, now);
+    t.conn.sack_on &= peer.syn.sack_permitted;
+    match peer.syn.window_scale {
+        Some(shift) => t.send.wscale = shift,
+        None => {
+            t.recv.wscale_on = false;
+            t.recv.wscale = 0;
+        }
+    }
+    let theirs = peer.syn.mss.map_or(MSS_DEFAULT, u32::from).max(MSS_MIN);
+    t.send.mss = theirs.min(t.recv.mss) - each_segment_len(t);
+}
+
+/// Bytes of options that each segment carries.
+pub(crate) fn each_segment_len(t: &Tcb) -> u32 {
+    if t.conn.ts.on { TIMESTAMPS_LEN } else { 0 }
+}
+
+/// Whether there is something for SACK blocks to report.
+pub(crate) fn has_report(t: &Tcb) -> bool {
+    t.conn.sack_on && t.recv.reass.has_report()
+}
+
+/// Blocks that fit into 40 bytes (RFC 2018 3), and into a segment with `len` bytes of data.
+fn blocks_max(t: &Tcb, len: u32) -> usize {
+    let max = if t.conn.ts.on {
+        3
+    } else {
+        SackBlocks::COUNT_MAX
+    };
+    let room = t.send.mss.saturating_sub(len + SACK_HEAD_LEN);
+    max.min((room / SACK_BLOCK_LEN) as usize)
+}
+
+/// The options of our SYN or SYN-ACK.
+pub(crate) fn of_syn(t: &Tcb, flags: TcpFlags, now: Time) -> TcpOptions {
+    TcpOptions {
+        mss: Some(t.recv.mss.min(65_535) as u16),
+        window_scale: t.recv.wscale_on.then_some(t.recv.wscale),
+        sack_permitted: t.conn.sack_on,
+        timestamps: t.conn.ts.option(now, flags.contains(TcpFlags::ACK)),
+        sack: SackBlocks::new(),
+    }
+}
+
+/// The options of another segment, with `len` bytes of data. A duplicate that is reported is reported by now (RFC 2883 4).
+pub(crate) fn of_segment(t: &mut Tcb, len: u32, now: Time) -> TcpOptions {
+    let mut options = TcpOptions {
+        timestamps: t.conn.ts.option(now, true),
+        ..TcpOptions::default()
+    };
+    if has_report(t) {
+        options.sack = t.recv.reass.take_blocks(blocks_max(t, len));
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests;

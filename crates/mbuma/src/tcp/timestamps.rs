@@ -1,0 +1,123 @@
+//! The timestamps of one connection, as a value: what to send, what to echo, and which segments are too old.
+//!
+//! 1. The clock has a tick of 1 ms and an offset that is a keyed hash of the two ends: it tells nothing of the host's
+//!    uptime, and a later connection of the same ends goes on where the one before was (RFC 7323 7.1, RFC 6191).
+//! 2. `recent` is the value that is echoed. A segment sets it only if it begins at or before the last acknowledgement that
+//!    was *sent*: so a delayed acknowledgement echoes the earliest segment that it is for (RFC 7323 4.3).
+//! 3. `recent` is believed for 24 days: after that a peer's clock of 1 ms may have gone half around (RFC 7323 5.5).
+//!
+//! Comparisons are modular: `a` is older than `b` if the way from `b` forward to `a` is longer than half of the circle.
+//!
+//! Locks: none; part of the connection. Source: RFC 7323 sections 3 to 5 and 7.1.
+
+use std::time::Duration;
+
+use kern::Time;
+use wire::SeqNum;
+
+/// The timestamps option of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timestamps {
+    /// The sender's clock, in its own unit.
+    #[doc(alias = "TSval")]
+    pub(crate) value: u32,
+    /// A value of the receiver's clock that the sender has seen; of no meaning without ACK.
+    #[doc(alias = "TSecr")]
+    pub(crate) echo: u32,
+}
+
+/// What a connection keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimestampClock {
+    /// Offered, until the handshake is over; then agreed on.
+    pub(crate) on: bool,
+    offset: u32,
+    /// The peer's value to echo.
+    #[doc(alias = "TS.Recent")]
+    recent: u32,
+    /// When it was set, in seconds of the stack's clock.
+    recent_at: u32,
+}
+
+/// Seconds for which a peer's value is believed.
+const RECENT_VALID: u32 = 24 * 24 * 3600;
+
+impl TimestampClock {
+    pub(crate) const fn new(on: bool) -> Self {
+        Self {
+            on,
+            offset: 0,
+            recent: 0,
+            recent_at: 0,
+        }
+    }
+
+    /// The same with another offset.
+    pub(crate) const fn with_offset(self, offset: u32) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// The option of a segment that is sent now; nothing is echoed without ACK (RFC 7323 3.2).
+    pub(crate) fn option(&self, now: Time, ack: bool) -> Option<(u32, u32)> {
+        let echo = if ack { self.recent } else { 0 };
+        self.on.then(|| (self.value(now), echo))
+    }
+
+    /// The clock's value.
+    pub(crate) fn value(&self, now: Time) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.offset)
+    }
+
+    /// A SYN brings the peer's first value, or tells that the peer has none.
+    pub(crate) fn begin(&mut self, syn: Option<Timestamps>, now: Time) {
+        self.on &= syn.is_some();
+        if let (true, Some(ts)) = (self.on, syn) {
+            self.set_recent(ts.value, now);
+        }
+    }
+
+    /// Whether a segment is older than one that was received before (RFC 7323 5.3, R1).
+    pub(crate) fn is_too_old(&self, ts: Timestamps, now: Time) -> bool {
+        let believed = seconds(now).wrapping_sub(self.recent_at) < RECENT_VALID;
+        believed && is_older(ts.value, self.recent)
+    }
+
+    /// Takes the value of an acceptable segment that begins at `start` (RFC 7323 4.3 (2)).
+    pub(crate) fn note(&mut self, ts: Timestamps, start: SeqNum, last_ack_sent: SeqNum, now: Time) {
+        // An older value gets here only after `recent` has become invalid, and takes its place (RFC 7323 5.5).
+        if start.at_or_before(last_ack_sent) {
+            self.set_recent(ts.value, now);
+        }
+    }
+
+    fn set_recent(&mut self, value: u32, now: Time) {
+        (self.recent, self.recent_at) = (value, seconds(now));
+    }
+
+    /// The last value of the peer that counted.
+    #[cfg_attr(not(test), expect(dead_code))] // TIME-WAIT will ask
+    pub(crate) fn recent(&self) -> Option<u32> {
+        self.on.then_some(self.recent)
+    }
+
+    /// How long ago the segment was sent that an acknowledgement echoes, to 1 ms; nothing if it echoes what was never
+    /// sent.
+    #[cfg_attr(not(test), expect(dead_code))] // loss recovery will ask
+    pub(crate) fn round_trip(&self, ts: Timestamps, now: Time) -> Option<Duration> {
+        let ticks = self.value(now).wrapping_sub(ts.echo);
+        let sent_before = ticks < 1 << 31;
+        (self.on && sent_before).then(|| Duration::from_millis(ticks.into()))
+    }
+}
+
+/// Whether `value` is the older one.
+pub(crate) fn is_older(value: u32, than: u32) -> bool {
+    (value.wrapping_sub(than) as i32) < 0
+}
+
+fn seconds(now: Time) -> u32 {
+    (now.as_millis() / 1000) as u32
+}
+
+#[cfg(test)]
+mod tests;

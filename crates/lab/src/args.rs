@@ -151,6 +151,18 @@ pub(crate) enum Experiment {
 
     /// UNIX-domain sockets between threads: ours, copying and by reference, and the kernel's
     Unix(UnixArgs),
+
+    /// TCP over bad paths: ours, and Linux's with the same algorithms
+    #[command(
+        long_about = "Send TCP over an emulated link with a rate of 100 Mbit/s, a long delay, and loss, reordering or \
+        jitter, with ours at the ends in virtual time, and with Linux's in two network namespaces in real time.\n\n\
+        The rounds are seeds: each decides the losses of one run of every design. A figure is the median over the \
+        seeds, with the quartiles beside it.",
+        // A path of 50 ms takes some seconds to fill: these are six seeds of 30 s.
+        mut_arg("seconds_per_case", |arg| arg.default_value("180")),
+        mut_arg("reps", |arg| arg.default_value("6"))
+    )]
+    Wan(WanArgs),
 }
 
 /// What `cargo lab all` takes.
@@ -502,4 +514,16 @@ pub(crate) struct UnixArgs {
     /// CHUNK, then same or cross
     #[arg(long, num_args = 3..=5, value_name = "WORDS", hide = true)]
     pub(crate) bench: Vec<String>,
+}
+
+/// What `cargo lab wan` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab wan --list                           the paths and the designs
+  cargo lab wan --design sim-reno                in virtual time only: no root, and no quiet machine is needed
+  cargo lab wan --case loss-1 --seconds-per-case 600 --reps 20 --json | jq .")]
+pub(crate) struct WanArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
 }

@@ -14,6 +14,7 @@
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
+//!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's
 //!   run        what a guest of `mbuma run` gets, beside pasta, slirp4netns and a veth pair
 //! ```
 //!
@@ -69,6 +70,7 @@ pub mod run;
 pub mod sizes;
 pub mod stream;
 pub mod unix;
+pub mod wan;
 
 pub use error::Error;
 pub use harness::compare::Comparison;

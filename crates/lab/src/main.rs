@@ -16,11 +16,13 @@ use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
 use lab::report::{Pace, experiments};
-use lab::{Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix};
+use lab::{
+    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix, wan,
+};
 
 use args::{
     AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RefsArgs, RunArgs, SizesArgs, StreamArgs, UnixArgs,
+    NetisrArgs, RefsArgs, RunArgs, SizesArgs, StreamArgs, UnixArgs, WanArgs,
 };
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
         Experiment::Sizes(args) => run_sizes(args),
         Experiment::Stream(args) => run_stream(args),
         Experiment::Unix(args) => run_unix(args),
+        Experiment::Wan(args) => run_wan(args),
     })
 }
 
@@ -263,6 +266,15 @@ fn run_unix(args: &UnixArgs) -> Result<(), lab::Error> {
         return unix::bench(&common.design, &args.bench, &mut out);
     }
     unix::run(&comparison(common), &mut out)
+}
+
+fn run_wan(args: &WanArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return wan::list(&mut out);
+    }
+    wan::run(&comparison(common), &mut out)
 }
 
 fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {

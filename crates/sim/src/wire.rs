@@ -4,6 +4,8 @@
 //! leaves the fate of the other's frames as it was. What happens in a emulator is written there; on a hub a frame enters
 //! the emulator once, and is then lost, damaged or held back for each receiver on its own.
 
+use std::time::Duration;
+
 use ::wire::{EtherHeader, EtherType, Ipv4Header};
 use kern::{Random, Time};
 use mbuma::device::impair::{Faults, LinkConfig, LinkCounts, LinkEmulator, LinkEvent, LinkFrame};
@@ -79,6 +81,11 @@ impl Wire {
     /// What was done to frames from `end`.
     pub fn counts(&self, end: usize) -> LinkCounts {
         self.ends[end].counts()
+    }
+
+    /// How long a frame that is sent from `end` now waits for those before it.
+    pub fn wait(&self, end: usize, now: Time) -> Duration {
+        self.ends[end].wait(now)
     }
 
     /// What was done to all frames.

@@ -4,7 +4,7 @@
 //! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
-use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix};
+use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix, wan};
 
 /// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
 #[must_use]
@@ -19,6 +19,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &sizes::report::Sizes,
         &stream::report::Stream,
         &unix::report::Unix,
+        &wan::report::Wan,
         &run::report::Run,
     ]
 }

@@ -21,6 +21,8 @@
 //! that of Ethernet; those whose checksum is not computed yet; and those that say that they were damaged before, because
 //! a second inverted bit can hide the first from the checksum.
 
+use std::time::Duration;
+
 use kern::{Random, Time};
 
 use super::event::{LinkCounts, LinkEvent};
@@ -89,9 +91,14 @@ impl LinkEmulator {
         self.counts
     }
 
+    /// How long a frame that enters at `now` waits for those before it.
+    pub fn wait(&self, now: Time) -> Duration {
+        self.busy_until - now
+    }
+
     /// The bytes that wait for the rate at `now`.
     pub fn backlog(&self, now: Time) -> usize {
-        self.link.bytes_in(self.busy_until - now)
+        self.link.bytes_in(self.wait(now))
     }
 
     /// Sends a frame at `now`: appends what comes out of it to `out`, with its times, and what happened to `log`.
@@ -221,9 +228,9 @@ impl LinkEmulator {
     }
 
     /// A duration from zero to `most`.
-    fn below(&mut self, most: std::time::Duration) -> std::time::Duration {
+    fn below(&mut self, most: Duration) -> Duration {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        std::time::Duration::from_nanos(self.random.below(most.saturating_add(1)))
+        Duration::from_nanos(self.random.below(most.saturating_add(1)))
     }
 }
 

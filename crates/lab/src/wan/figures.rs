@@ -1,0 +1,52 @@
+//! What one run says.
+
+/// What is known of a run. Rates and shares are of the measured time; the others of the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// Payload that arrived, in Mbit/s; of several flows that of the first.
+    pub(crate) mbps: f64,
+    /// The share of the first flow in what arrived of all, in per cent.
+    pub(crate) share: f64,
+    /// Segments sent again, of 100 sent.
+    pub(crate) resent_percent: f64,
+    /// Retransmission timeouts.
+    pub(crate) timeouts: f64,
+    /// The mean round-trip time in milliseconds that the link gave: twice its delay, and the wait in the queue.
+    pub(crate) rtt_ms: f64,
+}
+
+/// One of them: its name as a measure, its unit, its value.
+pub(crate) struct Measure {
+    pub(crate) name: Option<&'static str>,
+    pub(crate) unit: &'static str,
+    pub(crate) value: fn(&Figures) -> f64,
+}
+
+/// What is recorded of each run. The first is what the claims are about.
+pub(crate) const MEASURES: &[Measure] = &[
+    Measure {
+        name: None,
+        unit: "Mbit/s",
+        value: |f| f.mbps,
+    },
+    Measure {
+        name: Some("share"),
+        unit: "%",
+        value: |f| f.share,
+    },
+    Measure {
+        name: Some("resent"),
+        unit: "% of segments",
+        value: |f| f.resent_percent,
+    },
+    Measure {
+        name: Some("timeouts"),
+        unit: "timeouts",
+        value: |f| f.timeouts,
+    },
+    Measure {
+        name: Some("rtt"),
+        unit: "ms",
+        value: |f| f.rtt_ms,
+    },
+];

@@ -1,0 +1,40 @@
+//! The paths are what they say, and runs can be repeated.
+
+use std::time::Duration;
+
+use super::designs::Algorithm;
+use super::path::{PATHS, Path};
+use super::simulated;
+
+fn path(name: &str) -> &'static Path {
+    let found = PATHS.iter().find(|path| path.name == name);
+    found.unwrap_or_else(|| panic!("no path {name}"))
+}
+
+#[test]
+fn a_path_is_what_its_name_says() {
+    // Breaks when a queue, a probability or a delay of a case is not that of its name.
+    let forward = path("clean-10bdp").forward();
+    assert_eq!(forward.queue_bytes, 6_250_000);
+    assert_eq!(forward.delay, Duration::from_millis(25));
+    assert_eq!(path("loss-0.1").forward().faults.loss, 0.001);
+    assert_eq!(path("loss-0.1").backward().faults.loss, 0.0);
+    let mathis = path("loss-1").mathis_mbps().expect("there is loss");
+    assert!((mathis - 2.83).abs() < 0.01, "{mathis}");
+}
+
+#[test]
+fn a_seed_gives_the_same_figures() {
+    // Breaks when anything but the seed has a say in a run in virtual time, or nothing arrives.
+    let of = |seed| {
+        simulated::run(
+            path("loss-3"),
+            Algorithm::Reno,
+            seed,
+            Duration::from_secs(2),
+        )
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+    assert!(of(1).mbps > 0.1, "{:?}", of(1));
+}

@@ -41,7 +41,7 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-use slab::{Slab, Timer};
+use slab::{Timer, TimerSlab};
 
 mod slab;
 
@@ -71,8 +71,8 @@ pub struct Callout<T> {
     /// One bit for each slot of a level that holds something.
     occupied: [u64; LEVELS],
     /// The lists: those of the wheel, level by level, and last the due one.
-    slots: Box<[Slot; SLOTS + 1]>,
-    timers: Slab<T>,
+    slots: Box<[TimerList; SLOTS + 1]>,
+    timers: TimerSlab<T>,
     /// Timers about to fire, between two uses empty; kept for its memory.
     firing: Vec<(Time, u64, u32)>,
 }
@@ -86,7 +86,7 @@ pub struct CalloutId {
 
 /// A doubly linked list of timers; the links are in the timers.
 #[derive(Clone, Copy)]
-struct Slot {
+struct TimerList {
     head: u32,
     tail: u32,
     /// No timer in the list is earlier. Cancelling one leaves the bound as it is, too early.
@@ -102,8 +102,8 @@ impl<T> Callout<T> {
             tick: tick_reached(now),
             seq: 0,
             occupied: [0; LEVELS],
-            slots: Box::new([Slot::EMPTY; SLOTS + 1]),
-            timers: Slab::new(),
+            slots: Box::new([TimerList::EMPTY; SLOTS + 1]),
+            timers: TimerSlab::new(),
             firing: Vec::new(),
         }
     }
@@ -226,7 +226,7 @@ impl<T> Callout<T> {
     /// Empties a slot whose time has come: its timers go to lower levels or onto the due list.
     fn open(&mut self, level: usize, slot: usize) {
         self.occupied[level] &= !bit(slot);
-        let list = core::mem::replace(&mut self.slots[slot_index(level, slot)], Slot::EMPTY);
+        let list = core::mem::replace(&mut self.slots[slot_index(level, slot)], TimerList::EMPTY);
         let mut index = list.head;
         while index != NONE {
             let next = self.timers[index].next;
@@ -238,7 +238,7 @@ impl<T> Callout<T> {
     /// Fires everything on the due list. The list is in order of arrival, so it is sorted here,
     /// where it is as short as it gets.
     fn fire_due(&mut self, fired: &mut Vec<T>) {
-        let list = core::mem::replace(&mut self.slots[DUE], Slot::EMPTY);
+        let list = core::mem::replace(&mut self.slots[DUE], TimerList::EMPTY);
         let mut index = list.head;
         while index != NONE {
             let timer = &self.timers[index];
@@ -278,7 +278,7 @@ impl<T> Callout<T> {
             next => self.timers[next].prev = prev,
         }
         if self.slots[slot].is_empty() {
-            self.slots[slot] = Slot::EMPTY;
+            self.slots[slot] = TimerList::EMPTY;
             if slot < SLOTS {
                 self.occupied[slot / WIDTH] &= !bit(slot % WIDTH);
             }
@@ -286,7 +286,7 @@ impl<T> Callout<T> {
     }
 
     /// How many timers a list holds, or `None` if it is not as it should be.
-    fn slot_len_if_valid(&self, slot: usize, list: &Slot) -> Option<usize> {
+    fn slot_len_if_valid(&self, slot: usize, list: &TimerList) -> Option<usize> {
         let (mut len, mut prev, mut index) = (0, NONE, list.head);
         while index != NONE {
             let timer = self.timers.live(index)?;
@@ -320,7 +320,7 @@ impl fmt::Debug for CalloutId {
     }
 }
 
-impl Slot {
+impl TimerList {
     const EMPTY: Self = Self {
         head: NONE,
         tail: NONE,

@@ -24,23 +24,23 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Once;
 
-use crate::{columns, counter, lock, thread, witness};
+use crate::{counter, lock, percpu_words, thread, witness};
 
 /// A function that libc calls around a fork, on the thread that forks.
 pub type ForkHandler = extern "C" fn();
 
 thread_local! {
     /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
-    static HELD: RefCell<Option<ManuallyDrop<Held>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<ManuallyDrop<LocksHeld>>> = const { RefCell::new(None) };
 }
 
 /// All static locks of this crate. Fields in the order in which threads nest the locks.
-struct Held {
+struct LocksHeld {
     threads: thread::AllHeld,
     _orders: witness::OrdersHeld,
     _classes: lock::ClassesHeld,
-    _readers: columns::FreeHeld<AtomicU32>,
-    _numbers: columns::FreeHeld<AtomicU64>,
+    _readers: percpu_words::FreeHeld<AtomicU32>,
+    _numbers: percpu_words::FreeHeld<AtomicU64>,
 }
 
 /// Has `prepare` called before each fork from now on, `parent` and `child` after it. Every lock of this
@@ -58,7 +58,7 @@ pub(crate) fn install() {
 }
 
 extern "C" fn prepare() {
-    let held = Held {
+    let held = LocksHeld {
         threads: thread::AllHeld::take(),
         _orders: witness::OrdersHeld::take(),
         _classes: lock::ClassesHeld::take(),

@@ -53,18 +53,18 @@ pub struct Giant {
     /// Whether the whole stack runs under it. Every thread reads it, so it is not on the cache line
     /// that threads write when they take Giant.
     over_all: bool,
-    lock: Lock,
+    lock: GiantLock,
 }
 
 /// The lock itself.
 #[repr(align(128))]
-struct Lock {
+struct GiantLock {
     raw: RawMutex,
-    inner: UnsafeCell<Inner>,
+    inner: UnsafeCell<GiantState>,
 }
 
 /// What the thread that has it knows about that.
-struct Inner {
+struct GiantState {
     /// How many guards are out.
     depth: u32,
     /// WITNESS's record of the first of them.
@@ -84,9 +84,9 @@ impl Giant {
     pub const fn new(over_all: bool) -> Self {
         Self {
             over_all,
-            lock: Lock {
+            lock: GiantLock {
                 raw: RawMutex::new(),
-                inner: UnsafeCell::new(Inner {
+                inner: UnsafeCell::new(GiantState {
                     depth: 0,
                     held: None,
                 }),

@@ -25,10 +25,10 @@
 //!   older than the row that it adds to. The two rings that this replaced had an index, flags and
 //!   rings that each changed on its own; a transmitter could be overtaken between any two of them.
 //! - A receiver goes `Idle` only by finding nothing under the mutex. A receiver that took something
-//!   stays `Running`, and must come back: [`Taken::Row`] says so. Or it looks again before it gives the
+//!   stays `Running`, and must come back: [`TakeOutcome::Items`] says so. Or it looks again before it gives the
 //!   mutex back ([`Handoff::take_and_rest`]): then it is `Idle` with its row in hand, and is woken while it works.
 //! - Receivers change: an interface moves to another stack. Each has a number of its own, and a take
-//!   by one that is not the present one is refused ([`Taken::Void`]). Without it a thread that is
+//!   by one that is not the present one is refused ([`TakeOutcome::Void`]). Without it a thread that is
 //!   late in the old stack could take items that were sent to the new receiver. Before the new
 //!   receiver has its waker, that thread could also leave the state `Running` and never come back:
 //!   no later put would wake the new receiver.
@@ -49,7 +49,7 @@ use crate::lock::LockClass;
 use crate::prim::Mutex;
 
 /// What waits: a row that another can join.
-pub trait Row: Default {
+pub trait Items: Default {
     /// Things in the row.
     fn len(&self) -> usize;
 
@@ -64,11 +64,11 @@ pub trait Row: Default {
 }
 
 /// A queue with the state of its receiver.
-pub struct Handoff<Q>(Mutex<Inner<Q>>);
+pub struct Handoff<Q>(Mutex<QueueState<Q>>);
 
-struct Inner<Q> {
+struct QueueState<Q> {
     waiting: Q,
-    state: State,
+    state: ReceiverState,
     /// Counts receivers; the present one's number.
     receiver: u64,
     waker: Option<Waker>,
@@ -78,7 +78,7 @@ struct Inner<Q> {
 
 /// Where the receiver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReceiverState {
     /// There is no receiver. Operations: open. Caveats: nothing waits, and nothing can be put.
     Away,
     /// The receiver waits to be woken. Operations: put, which wakes it. Caveats: nothing waits.
@@ -95,7 +95,7 @@ enum State {
 /// What became of a put.
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Debug)]
-pub enum Put {
+pub enum PutOutcome {
     /// The receiver is awake, or will look when it comes. Nothing is left to do.
     Queued,
     /// The receiver sleeps: wake it, with no lock held.
@@ -115,10 +115,10 @@ pub struct Receiver(u64);
 /// What became of a take.
 #[must_use = "a receiver that took something must come back"]
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken<Q> {
+pub enum TakeOutcome<Q> {
     /// Everything that waited. The receiver must take again: until then no put wakes it, unless it
     /// took with [`Handoff::take_and_rest`].
-    Row(Q),
+    Items(Q),
     /// Nothing waits. The next put wakes the receiver.
     Nothing,
     /// The queue is closed, and everything was taken.
@@ -145,12 +145,12 @@ pub struct HandoffStats {
     pub high_water: usize,
 }
 
-impl<Q: Row> Handoff<Q> {
+impl<Q: Items> Handoff<Q> {
     /// An empty queue of at most `max` things, without a receiver.
     pub fn new(class: &'static LockClass, max: usize) -> Self {
-        let inner = Inner {
+        let inner = QueueState {
             waiting: Q::default(),
-            state: State::Away,
+            state: ReceiverState::Away,
             receiver: 0,
             waker: None,
             max,
@@ -160,27 +160,30 @@ impl<Q: Row> Handoff<Q> {
     }
 
     /// Queues what is in `row`, as far as there is room; the rest stays in `row`.
-    pub fn put(&self, row: &mut Q) -> Put {
+    pub fn put(&self, row: &mut Q) -> PutOutcome {
         let mut inner = self.0.lock();
         match inner.state {
-            State::Closed => return Put::Closed,
-            State::Away => {
+            ReceiverState::Closed => return PutOutcome::Closed,
+            ReceiverState::Away => {
                 inner.stats.away += row.len() as u64;
-                return Put::Away;
+                return PutOutcome::Away;
             }
-            State::Idle | State::Scheduled | State::Running => {}
+            ReceiverState::Idle | ReceiverState::Scheduled | ReceiverState::Running => {}
         }
         let queued = inner.queue(row);
         if queued == 0 && !row.is_empty() {
-            return Put::Full;
+            return PutOutcome::Full;
         }
-        if queued == 0 || inner.state != State::Idle {
-            return Put::Queued;
+        if queued == 0 || inner.state != ReceiverState::Idle {
+            return PutOutcome::Queued;
         }
-        inner.state = State::Scheduled;
+        inner.state = ReceiverState::Scheduled;
         inner.stats.wakeups += 1;
         // Without a waker the receiver comes by itself.
-        inner.waker.clone().map_or(Put::Queued, Put::QueuedAndWake)
+        inner
+            .waker
+            .clone()
+            .map_or(PutOutcome::Queued, PutOutcome::QueuedAndWake)
     }
 
     /// A new receiver, from now on the only one. It has no waker, and what the one before left is
@@ -189,7 +192,7 @@ impl<Q: Row> Handoff<Q> {
         let mut inner = self.0.lock();
         inner.receiver += 1;
         let receiver = Receiver(inner.receiver);
-        let left = inner.abandon(State::Idle);
+        let left = inner.abandon(ReceiverState::Idle);
         let waker = inner.waker.take();
         drop(inner);
         drop(waker);
@@ -204,9 +207,9 @@ impl<Q: Row> Handoff<Q> {
             drop(inner);
             return drop(waker);
         }
-        let now = inner.state == State::Closed || !inner.waiting.is_empty();
-        if now && inner.state != State::Closed {
-            inner.state = State::Scheduled;
+        let now = inner.state == ReceiverState::Closed || !inner.waiting.is_empty();
+        if now && inner.state != ReceiverState::Closed {
+            inner.state = ReceiverState::Scheduled;
         }
         let old = inner.waker.replace(waker.clone());
         drop(inner);
@@ -218,17 +221,17 @@ impl<Q: Row> Handoff<Q> {
 
     /// Takes everything that waits, in O(1).
     #[doc(alias = "mbufq_flush")]
-    pub fn take(&self, receiver: Receiver) -> Taken<Q> {
+    pub fn take(&self, receiver: Receiver) -> TakeOutcome<Q> {
         self.0.lock().take(receiver)
     }
 
     /// As [`Handoff::take`], but leaves the receiver `Idle`: the next put wakes it, and it need not take again
     /// before that. The receiver may be woken while it still works on what it took.
-    pub fn take_and_rest(&self, receiver: Receiver) -> Taken<Q> {
+    pub fn take_and_rest(&self, receiver: Receiver) -> TakeOutcome<Q> {
         let mut inner = self.0.lock();
         let taken = inner.take(receiver);
-        if matches!(taken, Taken::Row(_)) && inner.state == State::Running {
-            inner.state = State::Idle;
+        if matches!(taken, TakeOutcome::Items(_)) && inner.state == ReceiverState::Running {
+            inner.state = ReceiverState::Idle;
         }
         taken
     }
@@ -241,7 +244,7 @@ impl<Q: Row> Handoff<Q> {
             return Q::default();
         }
         inner.receiver += 1;
-        let left = inner.abandon(State::Away);
+        let left = inner.abandon(ReceiverState::Away);
         let waker = inner.waker.take();
         drop(inner);
         drop(waker);
@@ -251,7 +254,7 @@ impl<Q: Row> Handoff<Q> {
     /// The transmitters go for ever. What waits may still be taken; the receiver is woken to see.
     pub fn close(&self) {
         let mut inner = self.0.lock();
-        inner.state = State::Closed;
+        inner.state = ReceiverState::Closed;
         // Nothing is put any more that would need it a second time.
         let waker = inner.waker.take();
         drop(inner);
@@ -274,28 +277,28 @@ impl<Q: Row> Handoff<Q> {
     pub fn is_valid(&self) -> bool {
         let inner = self.0.lock();
         let some_wait = !inner.waiting.is_empty();
-        let nobody_told = matches!(inner.state, State::Idle | State::Away);
+        let nobody_told = matches!(inner.state, ReceiverState::Idle | ReceiverState::Away);
         !(some_wait && nobody_told) && inner.waiting.len() <= inner.max
     }
 }
 
-impl<Q: Row> Inner<Q> {
+impl<Q: Items> QueueState<Q> {
     fn is(&self, receiver: Receiver) -> bool {
         self.receiver == receiver.0
     }
 
-    fn take(&mut self, receiver: Receiver) -> Taken<Q> {
+    fn take(&mut self, receiver: Receiver) -> TakeOutcome<Q> {
         if !self.is(receiver) {
-            return Taken::Void;
+            return TakeOutcome::Void;
         }
         if self.waiting.is_empty() {
             return self.rest();
         }
-        if self.state != State::Closed {
-            self.state = State::Running;
+        if self.state != ReceiverState::Closed {
+            self.state = ReceiverState::Running;
         }
         self.stats.taken += 1;
-        Taken::Row(mem::take(&mut self.waiting))
+        TakeOutcome::Items(mem::take(&mut self.waiting))
     }
 
     /// Queues as much of `row` as there is room for; says how much.
@@ -310,17 +313,17 @@ impl<Q: Row> Inner<Q> {
     }
 
     /// Nothing waits: the receiver sleeps, unless there is no more to come.
-    fn rest(&mut self) -> Taken<Q> {
-        if self.state == State::Closed {
-            return Taken::Closed;
+    fn rest(&mut self) -> TakeOutcome<Q> {
+        if self.state == ReceiverState::Closed {
+            return TakeOutcome::Closed;
         }
-        self.state = State::Idle;
-        Taken::Nothing
+        self.state = ReceiverState::Idle;
+        TakeOutcome::Nothing
     }
 
     /// What waited for a receiver that is none any more.
-    fn abandon(&mut self, state: State) -> Q {
-        if self.state != State::Closed {
+    fn abandon(&mut self, state: ReceiverState) -> Q {
+        if self.state != ReceiverState::Closed {
             self.state = state;
         }
         self.stats.away += self.waiting.len() as u64;
@@ -328,7 +331,7 @@ impl<Q: Row> Inner<Q> {
     }
 }
 
-impl<Q: Row> fmt::Debug for Handoff<Q> {
+impl<Q: Items> fmt::Debug for Handoff<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.0.lock();
         f.debug_struct("Handoff")

@@ -39,8 +39,6 @@
 pub mod adaptive_spin;
 pub mod callout;
 pub mod clock;
-#[allow(unsafe_code)] // pages of words that each CPU has its own of
-mod columns;
 pub mod condvar;
 #[allow(unsafe_code)] // the section that counts
 pub mod counter;
@@ -59,6 +57,8 @@ pub mod lock;
 #[cfg(any(loom, shuttle))]
 pub mod model;
 pub mod order;
+#[allow(unsafe_code)] // pages of words that each CPU has its own of
+mod percpu_words;
 pub mod prim;
 #[allow(unsafe_code)] // getrandom
 pub mod random;

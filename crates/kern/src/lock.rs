@@ -53,7 +53,7 @@ pub(crate) use mutex_word::OWNER;
 pub(crate) use rmlock::readers_held;
 pub(crate) use stats::json_string;
 pub(crate) use wait::Waiting;
-pub(crate) use word::Word;
+pub(crate) use word::LockWord;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -20,7 +20,7 @@ use core::panic::Location;
 use std::time::{Duration, Instant};
 
 use crate::lock::{How, LockClass, json_string};
-use crate::thread::{self, Record};
+use crate::thread::{self, ThreadRecord};
 use crate::witness;
 
 /// What all threads hold and wait for, now.
@@ -46,7 +46,7 @@ pub fn show_locks() -> ShowLocks {
 }
 
 /// What one thread does, and the token of the owner it waits for; None if it has ended.
-fn look(record: &'static Record) -> Option<(ThreadLocks, u32)> {
+fn look(record: &'static ThreadRecord) -> Option<(ThreadLocks, u32)> {
     let state = record.lock();
     let name = state.name.clone()?;
     let owner = state.waiting.map_or(0, |waiting| {

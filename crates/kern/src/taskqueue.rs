@@ -23,7 +23,7 @@
 //!   the chain of modifications, what the enqueuer wrote. A plain load there would be cheaper and
 //!   wrong: the task could run without seeing the work, and no one would queue it again.
 //! - An enqueue that finds the task running can not know how far the run has come. It leaves the
-//!   mark `RunningAgain`, and the runner, which leaves `Running` by the same kind of step, either
+//!   mark `RunningAgain`, and the runner, which leaves `RunningTask` by the same kind of step, either
 //!   finds the mark or has left before it was put, in which case the enqueuer found `Idle`.
 //! - One thread runs a task at a time, because only the one that took it off the queue does.
 //!
@@ -179,7 +179,7 @@ impl Taskqueue {
 
     fn run_one(&self, task: &Arc<Task>) {
         task.state.begin();
-        let _running = Running { queue: self, task };
+        let _running = RunningTask { queue: self, task };
         (task.run)();
     }
 
@@ -211,12 +211,12 @@ impl fmt::Debug for Taskqueue {
 
 /// A task while it runs. What comes after the run is in the destructor, so that a task that panics
 /// is not marked as running for ever: no enqueue would start it again.
-struct Running<'a> {
+struct RunningTask<'a> {
     queue: &'a Taskqueue,
     task: &'a Arc<Task>,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningTask<'_> {
     fn drop(&mut self) {
         match self.task.state.finish() {
             Finish::Idle => {}

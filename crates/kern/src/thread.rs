@@ -29,7 +29,7 @@ struct Me {
     countdown: Cell<u32>,
     /// Draws the next distance.
     draws: Cell<u32>,
-    record: Cell<Option<&'static Record>>,
+    record: Cell<Option<&'static ThreadRecord>>,
 }
 
 /// Gives the record back when the thread ends.
@@ -48,21 +48,21 @@ thread_local! {
 }
 
 /// What others may read of a thread.
-pub(crate) struct Record {
+pub(crate) struct ThreadRecord {
     pub(crate) token: u32,
-    state: Mutex<State>,
+    state: Mutex<ThreadState>,
 }
 
 /// A thread's name, what it waits for, and with WITNESS what it holds.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ThreadState {
     /// None when its thread has ended.
     pub(crate) name: Option<String>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) held: witness::HeldList,
 }
 
-static RECORDS: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+static RECORDS: Mutex<Vec<&'static ThreadRecord>> = Mutex::new(Vec::new());
 
 /// Counts that the calling thread takes a lock of `class`, perhaps, and returns its token.
 #[inline]
@@ -83,7 +83,7 @@ pub(crate) fn token() -> u32 {
 }
 
 /// The calling thread's record, for a moment; None if it has none, or none any more.
-pub(crate) fn with_record<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
+pub(crate) fn with_record<R>(act: impl FnOnce(&mut ThreadState) -> R) -> Option<R> {
     let record = ME.with(|me| me.record.get())?;
     Some(act(&mut record.lock()))
 }
@@ -94,14 +94,14 @@ pub(crate) fn waits_for(waiting: Option<Waiting>) {
 }
 
 /// The records of all threads, those that have ended too.
-pub(crate) fn records() -> Vec<&'static Record> {
+pub(crate) fn records() -> Vec<&'static ThreadRecord> {
     all().clone()
 }
 
 /// The list of records and each of them, held for a fork.
 pub(crate) struct AllHeld {
-    states: Vec<MutexGuard<'static, State>>,
-    _records: MutexGuard<'static, Vec<&'static Record>>,
+    states: Vec<MutexGuard<'static, ThreadState>>,
+    _records: MutexGuard<'static, Vec<&'static ThreadRecord>>,
 }
 
 impl AllHeld {
@@ -122,7 +122,7 @@ impl AllHeld {
     }
 }
 
-fn all() -> MutexGuard<'static, Vec<&'static Record>> {
+fn all() -> MutexGuard<'static, Vec<&'static ThreadRecord>> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -174,12 +174,12 @@ impl Me {
         let record = free.unwrap_or_else(|| {
             let count = u32::try_from(records.len()).unwrap_or(OWNER);
             assert!(count < OWNER - FIRST, "too many threads");
-            let state = State {
+            let state = ThreadState {
                 name: Some(name),
-                ..State::default()
+                ..ThreadState::default()
             };
             // Never freed: others read it without asking whether its thread still lives.
-            let record = Box::leak(Box::new(Record {
+            let record = Box::leak(Box::new(ThreadRecord {
                 token: FIRST + count,
                 state: Mutex::new(state),
             }));
@@ -196,10 +196,10 @@ impl Me {
         }
     }
 
-    fn leave(&self, record: &Record) {
+    fn leave(&self, record: &ThreadRecord) {
         self.record.set(None);
         self.token.set(LATE);
-        *record.lock() = State::default();
+        *record.lock() = ThreadState::default();
     }
 }
 
@@ -213,9 +213,9 @@ impl Drop for Leave {
     }
 }
 
-impl Record {
+impl ThreadRecord {
     /// Its state, which cannot change meanwhile.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ThreadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,8 +18,8 @@ use core::marker::PhantomData;
 
 use crate::error::{NoBufs, WriteError};
 use crate::ext::Ext;
-use crate::list::{self, Shared};
-use crate::mbuf::{Mark, Mbuf};
+use crate::list::{self, SharedRange};
+use crate::mbuf::{Mbuf, MbufPtr};
 use crate::packet::Packet;
 use crate::pool::MbufPool;
 use crate::raw::PKTHDR;
@@ -42,7 +42,7 @@ pub use condense::PINNED_PER_BYTE_MAX;
 #[doc(alias = "mchain")]
 pub struct Chain<S: Storage = Mapped> {
     head: Option<Mbuf>,
-    tail: Option<Mark>,
+    tail: Option<MbufPtr>,
     len: usize,
     pinned: usize,
     /// Where the last share ended.
@@ -53,7 +53,7 @@ pub struct Chain<S: Storage = Mapped> {
 /// An mbuf of the chain and the offset of its first byte.
 #[derive(Clone, Copy)]
 struct Hint {
-    at: Mark,
+    at: MbufPtr,
     base: usize,
 }
 
@@ -137,7 +137,7 @@ impl<S: Storage> Chain<S> {
             debug_assert!(!m.is(PKTHDR));
             chain.len += m.len();
             chain.pinned += m.pinned();
-            chain.tail = Some(Mark::of(m));
+            chain.tail = Some(MbufPtr::of(m));
         }
         chain.head = Some(head);
         chain
@@ -147,7 +147,7 @@ impl<S: Storage> Chain<S> {
     #[inline]
     fn of_one(m: Mbuf) -> Self {
         Self {
-            tail: Some(Mark::of(&m)),
+            tail: Some(MbufPtr::of(&m)),
             len: m.len(),
             pinned: m.pinned(),
             head: Some(m),
@@ -283,7 +283,7 @@ impl<S: Storage> Chain<S> {
             None => (head, 0),
         };
         let (m, at) = list::seek_mut(from, off - base);
-        let Shared { head, last, end } = list::share(m, at, len)?;
+        let SharedRange { head, last, end } = list::share(m, at, len)?;
         let base = off + len - end;
         self.hint = Some(Hint { at: last, base });
         Ok(head)
@@ -316,7 +316,7 @@ impl<S: Storage> Chain<S> {
             if !m.is_valid() || m.is(PKTHDR) {
                 return false;
             }
-            last = Some(Mark::of(m));
+            last = Some(MbufPtr::of(m));
             hint_seen |= self
                 .hint
                 .is_some_and(|h| Some(h.at) == last && h.base == len);

@@ -10,11 +10,11 @@ use core::iter;
 
 use crate::copy::copy_from_elsewhere;
 use crate::error::{NoBufs, WriteError};
-use crate::mbuf::{Mark, Mbuf};
+use crate::mbuf::{Mbuf, MbufPtr};
 
 mod unshare;
 
-pub(crate) use unshare::Copies;
+pub(crate) use unshare::MbufCopies;
 
 /// The mbuf that holds byte `off`, and the offset within it. At the very end: the last mbuf and its
 /// length. The list has at least `off` bytes.
@@ -216,9 +216,9 @@ pub(crate) fn drop_empty(list: &mut Option<Mbuf>) {
 }
 
 /// What [`share`] made, and where the range ended.
-pub(crate) struct Shared {
+pub(crate) struct SharedRange {
     pub(crate) head: Option<Mbuf>,
-    pub(crate) last: Mark,
+    pub(crate) last: MbufPtr,
     /// Bytes of `last` up to the end of the range.
     pub(crate) end: usize,
 }
@@ -226,25 +226,25 @@ pub(crate) struct Shared {
 /// Shows `len` bytes from byte `at` of `m` on in a new list. The old one has them.
 #[inline(never)]
 #[track_caller]
-pub(crate) fn share(m: &mut Mbuf, at: usize, len: usize) -> Result<Shared, NoBufs> {
-    let (mut head, mut tail) = (None, None::<Mark>);
-    let (mut last, mut end) = (Mark::of(m), at);
+pub(crate) fn share(m: &mut Mbuf, at: usize, len: usize) -> Result<SharedRange, NoBufs> {
+    let (mut head, mut tail) = (None, None::<MbufPtr>);
+    let (mut last, mut end) = (MbufPtr::of(m), at);
     let (mut m, mut at, mut left) = (Some(m), at, len);
     while let (Some(from), 1..) = (m, left) {
         let n = left.min(from.len() - at);
         if n > 0 {
             let part = from.share(at, n)?;
-            let mark = Mark::of(&part);
+            let mark = MbufPtr::of(&part);
             match &mut tail {
                 // SAFETY: the last of the new list, which nobody else has yet.
                 Some(tail) => unsafe { tail.get_mut() }.set_next(Some(part)),
                 None => head = Some(part),
             }
             tail = Some(mark);
-            (last, end) = (Mark::of(from), at + n);
+            (last, end) = (MbufPtr::of(from), at + n);
         }
         left -= n;
         (m, at) = (from.next_mut(), 0);
     }
-    Ok(Shared { head, last, end })
+    Ok(SharedRange { head, last, end })
 }

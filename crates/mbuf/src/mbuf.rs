@@ -27,9 +27,9 @@ use crate::tag::{self, Tags};
 mod bytes;
 mod free;
 mod make;
-mod mark;
+mod ptr;
 
-pub(crate) use mark::{Borrowed, Mark};
+pub(crate) use ptr::{Borrowed, MbufPtr};
 
 /// An owned mbuf, with its successors.
 #[repr(transparent)]

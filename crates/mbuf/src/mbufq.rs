@@ -7,9 +7,9 @@
 use core::fmt;
 use core::mem;
 
-use kern::handoff::Row;
+use kern::handoff::Items;
 
-use crate::mbuf::Mark;
+use crate::mbuf::MbufPtr;
 use crate::packet::Packet;
 use crate::storage::{Mapped, Storage};
 
@@ -17,7 +17,7 @@ use crate::storage::{Mapped, Storage};
 #[doc(alias = "mbufq")]
 pub struct Mbufq<S: Storage = Mapped> {
     head: Option<Packet<S>>,
-    tail: Option<Mark>,
+    tail: Option<MbufPtr>,
     len: usize,
 }
 
@@ -46,14 +46,14 @@ impl<S: Storage> Mbufq<S> {
     /// Adds a packet at the end.
     #[inline]
     pub fn enqueue(&mut self, packet: Packet<S>) {
-        let tail = Mark::of(packet.first());
+        let tail = MbufPtr::of(packet.first());
         self.link(packet, tail);
         self.len += 1;
     }
 
     /// Adds a row of packets, the last of which is at `tail`.
     #[inline]
-    fn link(&mut self, head: Packet<S>, tail: Mark) {
+    fn link(&mut self, head: Packet<S>, tail: MbufPtr) {
         match &mut self.tail {
             // SAFETY: our last packet's first mbuf, reached only through `self`, which is borrowed.
             Some(last) => unsafe { last.get_mut() }.set_nextpkt(head.into_list()),
@@ -111,7 +111,7 @@ impl<S: Storage> Iterator for Mbufq<S> {
     }
 }
 
-impl<S: Storage> Row for Mbufq<S> {
+impl<S: Storage> Items for Mbufq<S> {
     fn len(&self) -> usize {
         self.len
     }

@@ -32,13 +32,13 @@ use crate::refs::{First, Refs};
 use crate::tag::TAG_SIZE;
 
 mod cluster;
-mod given;
+mod init_once;
 mod packets;
 mod shortage;
 mod stats;
 
 pub use cluster::ClusterSize;
-use given::Given;
+use init_once::InitOnce;
 use packets::Packets;
 use shortage::ShortageLog;
 pub use shortage::{NEAR_LIMIT_PERCENT, Shortage};
@@ -86,9 +86,9 @@ pub struct Headroom {
 pub(crate) struct Zones {
     /// For frees: to be copied out, since the free of the last mbuf may end `Zones`. Given in
     /// [`MbufPool::new`], before anybody is shown the pool.
-    mbufs: Given<RawZoneRef<Zones>>,
+    mbufs: InitOnce<RawZoneRef<Zones>>,
     /// The same, for packets.
-    packets: Given<RawZoneRef<Packets>>,
+    packets: InitOnce<RawZoneRef<Packets>>,
     clusters: [RawZone; ClusterSize::ALL.len()],
     tags: RawZone,
     /// Free packets that have no cluster.
@@ -216,8 +216,8 @@ impl MbufPool {
         let tags = RawZone::builder("mbuf_tag", layout(TAG_SIZE, TAG_SIZE));
         let tags = shortages.tags.listen(tags, config.mbufs_max);
         Ok(Zones {
-            mbufs: Given::nothing(),
-            packets: Given::nothing(),
+            mbufs: InitOnce::nothing(),
+            packets: InitOnce::nothing(),
             clusters: [
                 zone(ClusterSize::K2)?,
                 zone(ClusterSize::K4)?,
@@ -249,7 +249,7 @@ impl MbufPool {
         let log = &mbufs.hooks().shortages.mbufs;
         let packets = log.listen(mbufs.secondary("packet"), config.mbufs_max);
         let packets = match planted(Bug::Unheld) {
-            false => packets.holding(&mbufs.hooks().clusters[ClusterSize::K2 as usize]),
+            false => packets.holds_items_of(&mbufs.hooks().clusters[ClusterSize::K2 as usize]),
             true => packets,
         };
         let mbufs = mbufs.clone();

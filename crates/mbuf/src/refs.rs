@@ -37,7 +37,7 @@ mod loom_tests;
 mod modelled;
 mod word;
 
-use word::Word;
+use word::CountWord;
 
 /// The storage is overwritten with zeros on its last free: a bit beside the count.
 const ZERO_ON_FREE: u32 = 1 << 31;
@@ -111,7 +111,7 @@ impl Refs {
     }
 }
 
-impl<W: Word> Refs<W> {
+impl<W: CountWord> Refs<W> {
     /// One reference.
     pub(crate) fn one() -> Self {
         Self {

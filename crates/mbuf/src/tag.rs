@@ -39,21 +39,21 @@ impl<T: Clone + Send + Sync + 'static> Tag for T {}
 #[repr(C, align(16))]
 struct RawTag {
     next: Option<Tags>,
-    kind: &'static Kind,
+    kind: &'static TagKind,
     value: [MaybeUninit<u8>; TAG_LEN],
 }
 
 const _: () = assert!(size_of::<RawTag>() == 64);
 
 /// What can be done with a value whose type is not known any more.
-struct Kind {
+struct TagKind {
     id: fn() -> TypeId,
     /// Writes a copy of the first into the second.
     clone: unsafe fn(*const u8, *mut u8),
     drop: unsafe fn(*mut u8),
 }
 
-impl Kind {
+impl TagKind {
     const fn of<T: Tag>() -> &'static Self {
         const {
             assert!(size_of::<T>() <= TAG_LEN, "a tag's value is small");
@@ -134,7 +134,7 @@ struct Unwritten<'a> {
 
 impl<'a> Unwritten<'a> {
     #[track_caller]
-    fn alloc(zones: &'a Zones, kind: &'static Kind) -> Result<Self, NoBufs> {
+    fn alloc(zones: &'a Zones, kind: &'static TagKind) -> Result<Self, NoBufs> {
         let item = zones.tags().alloc()?;
         let raw = RawTag {
             next: None,
@@ -195,7 +195,7 @@ pub(crate) fn get_mut<T: Tag>(tags: Option<&mut Tags>) -> Option<&mut T> {
 /// Puts a value before the others, which have none of its type.
 #[track_caller]
 pub(crate) fn push<T: Tag>(tags: &mut Option<Tags>, zones: &Zones, value: T) -> Result<(), NoBufs> {
-    let mut fresh = Unwritten::alloc(zones, Kind::of::<T>())?;
+    let mut fresh = Unwritten::alloc(zones, TagKind::of::<T>())?;
     // SAFETY: room for a `T`, as the kind promises.
     unsafe { fresh.value().cast::<T>().write(value) };
     let mut tag = fresh.written();
@@ -220,7 +220,7 @@ pub(crate) fn take<T: Tag>(tags: &mut Option<Tags>, zones: &Zones) -> Option<T> 
 /// A list with copies of all values. On failure, what was copied is dropped.
 #[track_caller]
 pub(crate) fn copy(tags: Option<&Tags>, zones: &Zones) -> Result<Option<Tags>, NoBufs> {
-    let (mut copies, mut next) = (Copies { tags: None, zones }, tags);
+    let (mut copies, mut next) = (TagCopies { tags: None, zones }, tags);
     while let Some(tag) = next {
         let kind = tag.raw().kind;
         let mut fresh = Unwritten::alloc(zones, kind)?;
@@ -233,19 +233,19 @@ pub(crate) fn copy(tags: Option<&Tags>, zones: &Zones) -> Result<Option<Tags>, N
 }
 
 /// Copies so far, which go if the rest can't be made.
-struct Copies<'a> {
+struct TagCopies<'a> {
     tags: Option<Tags>,
     zones: &'a Zones,
 }
 
-impl Copies<'_> {
+impl TagCopies<'_> {
     fn push(&mut self, mut tag: Tags) {
         tag.raw_mut().next = self.tags.take();
         self.tags = Some(tag);
     }
 }
 
-impl Drop for Copies<'_> {
+impl Drop for TagCopies<'_> {
     fn drop(&mut self) {
         free(&mut self.tags, self.zones);
     }

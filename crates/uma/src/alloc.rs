@@ -23,9 +23,9 @@ use crate::AllocError;
 use crate::bucket::Owned;
 use crate::caught::Caught;
 use crate::depot::Refill;
-use crate::inner::Inner;
-use crate::keg::{Last, Urgency};
+use crate::keg::{LastAttempt, Urgency};
 use crate::sample::Site;
+use crate::zone_inner::ZoneInner;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -39,7 +39,7 @@ const LOOKS_MAX: usize = 1000;
 const YIELDS_MAX: usize = 50;
 const NAP: Duration = Duration::from_micros(50);
 
-impl Inner {
+impl ZoneInner {
     /// A free item that has been through `init`.
     #[inline]
     pub(crate) fn take(
@@ -57,7 +57,7 @@ impl Inner {
         out: &mut [MaybeUninit<NonNull<u8>>],
         site: Option<Site>,
     ) -> usize {
-        let mut taken = Taken {
+        let mut taken = TakenItems {
             zone: self,
             out,
             len: 0,
@@ -203,7 +203,7 @@ impl Inner {
         let visit = {
             let mut depot = self.depot.lock();
             let visit = depot.refill(empty);
-            self.note_ways(&depot);
+            self.note_cross_cpu(&depot);
             visit
         };
         match visit {
@@ -231,7 +231,7 @@ impl Inner {
         let taken = caught.call(|| self.keg.take(bucket.spare(), Urgency::Normal));
         let taken = taken.unwrap_or(Err(AllocError::NoMemory));
         let good = taken.and_then(|taken| {
-            self.took(taken);
+            self.count_out(taken);
             // SAFETY: the keg wrote that many into the front of the spare entries.
             unsafe { bucket.added(taken) };
             self.unpoison(bucket.items());
@@ -335,9 +335,9 @@ impl Inner {
         for looks in 0..LOOKS_MAX {
             self.keg.close();
             match self.keg.take_last(urgency) {
-                Last::Item(item) => return self.taken_directly(item, caught),
-                Last::Failed(error) => return Err(error),
-                Last::Again(error) => reason = error,
+                LastAttempt::Item(item) => return self.taken_directly(item, caught),
+                LastAttempt::Failed(error) => return Err(error),
+                LastAttempt::Again(error) => reason = error,
             }
             wait(looks);
         }
@@ -350,7 +350,7 @@ impl Inner {
         item: NonNull<u8>,
         caught: &mut Caught,
     ) -> Result<NonNull<u8>, AllocError> {
-        self.took(1);
+        self.count_out(1);
         self.unpoison(&[item]);
         if self.initialise(&[item], caught) == 0 {
             self.give_to_keg(&[item], false, caught);
@@ -380,39 +380,39 @@ impl Inner {
 }
 
 /// Items taken for a caller, who never sees them where a panic ends the allocation.
-struct Taken<'a> {
-    zone: &'a Inner,
+struct TakenItems<'a> {
+    zone: &'a ZoneInner,
     out: &'a mut [MaybeUninit<NonNull<u8>>],
     /// Entries written, from the front.
     len: usize,
 }
 
-impl Taken<'_> {
+impl TakenItems<'_> {
     /// The caller has them.
     fn keep(self) -> usize {
         ManuallyDrop::new(self).len
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenItems<'_> {
     fn drop(&mut self) {
         for item in &self.out[..self.len] {
             // SAFETY: an entry that was written.
             let item = unsafe { item.assume_init() };
             // SAFETY: it was taken just now, and no caller has seen it.
-            unsafe { Inner::put_back(NonNull::from(self.zone), item) };
+            unsafe { ZoneInner::put_back(NonNull::from(self.zone), item) };
         }
     }
 }
 
 /// Proof that a thread is inside a zone.
-pub(crate) struct Inside<'a>(&'a Inner);
+pub(crate) struct Inside<'a>(&'a ZoneInner);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         // SAFETY: entered by `inside`; the borrow shows that something else keeps the zone, so
         // this does not end it.
-        unsafe { Inner::leave(NonNull::from(self.0)) };
+        unsafe { ZoneInner::leave(NonNull::from(self.0)) };
     }
 }
 

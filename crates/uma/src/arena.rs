@@ -1,6 +1,6 @@
 //! The reserved range that a keg cuts its slabs from, and the tables that run beside it.
 //!
-//! Called by: `slabs.rs` (more slabs), `purge.rs` (fewer pages), `inner.rs` (addresses).
+//! Called by: `slabs.rs` (more slabs), `reclaim/purge.rs` (fewer pages), `zone_inner.rs` (addresses).
 //! Calls: `region.rs`, `geometry.rs`.
 //!
 //! ```text
@@ -20,8 +20,8 @@
 //! lock. [`Arena::open_samples`] may be called at any time: what is open already stays so.
 
 use crate::ZoneError;
-use crate::geometry::{Geometry, Place};
-use crate::purge::{Purged, give_back_runs};
+use crate::geometry::{Geometry, ItemPlace};
+use crate::reclaim::purge::{Purged, give_back_runs};
 use crate::region::{self, PageSize, Region};
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -215,7 +215,7 @@ impl Arena {
             return how(run.start * bytes..run.end * bytes);
         }
         let slots = || 0..self.geo.per_slab();
-        let mut places = run.flat_map(|slab| slots().map(move |slot| Place { slab, slot }));
+        let mut places = run.flat_map(|slab| slots().map(move |slot| ItemPlace { slab, slot }));
         places.all(|place| {
             let start = self.geo.offset_of(place);
             how(start..start + self.geo.size())
@@ -243,7 +243,7 @@ impl Arena {
     }
 
     /// The address of an item.
-    pub(crate) fn item_at(&self, place: Place) -> NonNull<u8> {
+    pub(crate) fn item_at(&self, place: ItemPlace) -> NonNull<u8> {
         let offset = self.geo.offset_of(place);
         debug_assert!(offset < self.items.len());
         // SAFETY: callers ask only for slabs below the end of sample_range and slots below
@@ -261,7 +261,7 @@ impl Arena {
 
     /// Where an item of ours lies.
     #[inline]
-    pub(crate) fn place_of(&self, item: NonNull<u8>) -> Place {
+    pub(crate) fn place_of(&self, item: NonNull<u8>) -> ItemPlace {
         self.geo.place_of(self.offset_of(item))
     }
 

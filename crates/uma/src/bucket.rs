@@ -35,7 +35,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::alloc::Layout;
 
-pub(crate) use list::{List, Stack};
+pub(crate) use list::{BucketList, BucketStack};
 pub(crate) use owned::Owned;
 
 mod list;
@@ -173,7 +173,10 @@ impl Bucket {
     ///
     /// `bucket` must be alive.
     #[inline]
-    pub(crate) unsafe fn room_for(bucket: NonNull<Self>, item: NonNull<u8>) -> Result<u64, Pushed> {
+    pub(crate) unsafe fn room_for(
+        bucket: NonNull<Self>,
+        item: NonNull<u8>,
+    ) -> Result<u64, PushOutcome> {
         // SAFETY: alive, says the caller.
         let cap = unsafe { Self::cap(bucket) }.load(Relaxed);
         // SAFETY: alive, says the caller.
@@ -183,10 +186,10 @@ impl Bucket {
         let top = unsafe { Self::entry(bucket, len as isize - 1) }.load(Relaxed);
         // First, or the free that filled the bucket could be done twice unseen.
         if top == item.as_ptr() {
-            return Err(Pushed::Twice);
+            return Err(PushOutcome::Twice);
         }
         if len >= u64::from(cap) {
-            return Err(Pushed::Full);
+            return Err(PushOutcome::Full);
         }
         Ok(word)
     }
@@ -235,7 +238,7 @@ impl Bucket {
     ///
     /// `bucket` must be alive, and the caller its owner.
     #[inline]
-    pub(crate) unsafe fn push(bucket: NonNull<Self>, item: NonNull<u8>) -> Pushed {
+    pub(crate) unsafe fn push(bucket: NonNull<Self>, item: NonNull<u8>) -> PushOutcome {
         // SAFETY: alive, says the caller.
         let word = match unsafe { Self::room_for(bucket, item) } {
             Ok(word) => word,
@@ -245,7 +248,7 @@ impl Bucket {
         unsafe { Self::place(bucket, word, item) };
         // SAFETY: owned, and the item was just placed.
         unsafe { Self::commit(bucket, word.wrapping_add(PUSHED)) };
-        Pushed::Done
+        PushOutcome::Done
     }
 
     /// The word, and how many of the top items were copied to `out`: what a pop of many looks at.
@@ -338,7 +341,7 @@ impl Bucket {
 /// What became of an item that was to be pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Pushed {
+pub(crate) enum PushOutcome {
     /// It is in.
     Done,
     /// It is not: there is no room for it, or nobody could look.

@@ -1,17 +1,17 @@
 //! How a zone is described before it is made.
 //!
 //! Called by: users, `zone.rs`, `object.rs`. Calls: `geometry.rs`, `arena.rs`, `slabs.rs`,
-//! `keg.rs`, `inner.rs`.
+//! `keg.rs`, `zone_inner.rs`.
 
 use crate::arena::{Arena, ArenaOptions};
 use crate::geometry::Geometry;
 use crate::hooks::{Hooks, Import, NoHooks};
-use crate::inner::{Inner, NO_LIMIT, Plan};
 use crate::keg::{Keg, Store};
 use crate::percpu::{Backend, Percpu};
 use crate::sample::{SAMPLE_EVERY_DEFAULT, sample_slabs};
 use crate::slabs::Slabs;
 use crate::warning::{Warner, Warning};
+use crate::zone_inner::{NO_LIMIT, ZoneInner, ZonePlan};
 use crate::{RawZone, ZoneError};
 use core::alloc::Layout;
 use core::any::TypeId;
@@ -35,7 +35,7 @@ pub struct ZoneBuilder<H: Hooks = NoHooks> {
     bucket_items: Option<usize>,
     backend: Option<Backend>,
     master: Option<Arc<Keg>>,
-    holding: Vec<Arc<Keg>>,
+    held_kegs: Vec<Arc<Keg>>,
     sample_every: u32,
     warner: Warner,
     hooks: H,
@@ -53,14 +53,14 @@ impl ZoneBuilder {
             bucket_items: None,
             backend: None,
             master: None,
-            holding: Vec::new(),
+            held_kegs: Vec::new(),
             sample_every: SAMPLE_EVERY_DEFAULT,
             warner: Warner::default(),
             hooks: NoHooks,
         }
     }
 
-    pub(crate) fn secondary(name: &'static str, master: &Inner) -> Self {
+    pub(crate) fn secondary(name: &'static str, master: &ZoneInner) -> Self {
         Self {
             master: Some(master.keg.clone()),
             ..Self::new(name, master.layout)
@@ -187,8 +187,8 @@ impl<H: Hooks> ZoneBuilder<H> {
     /// [`alloc_near`](RawZone::alloc_near), and `fini` gives them back. Then no allocation of `zone`
     /// fails for want of those: before it does, they are taken back, and while `zone` has none this
     /// one keeps no free items.
-    pub fn holding<G: Hooks>(mut self, zone: &RawZone<G>) -> Self {
-        self.holding.push(zone.inner().keg.clone());
+    pub fn holds_items_of<G: Hooks>(mut self, zone: &RawZone<G>) -> Self {
+        self.held_kegs.push(zone.inner().keg.clone());
         self
     }
 
@@ -206,7 +206,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             bucket_items: self.bucket_items,
             backend: self.backend,
             master: self.master,
-            holding: self.holding,
+            held_kegs: self.held_kegs,
             sample_every: self.sample_every,
             warner: self.warner,
             hooks,
@@ -285,9 +285,9 @@ impl<H: Hooks> ZoneBuilder<H> {
         let size = self.layout.pad_to_align().size().max(1);
         let (items, crossing) = match self.bucket_items {
             Some(items) => (items, items),
-            None => (bucket_items_for(size), bucket_items_for_crossing(size)),
+            None => (bucket_items_for(size), bucket_items_for_cross_cpu(size)),
         };
-        let inner = Inner::make(Plan {
+        let inner = ZoneInner::make(ZonePlan {
             name: self.name,
             layout: self.layout,
             keg,
@@ -295,11 +295,11 @@ impl<H: Hooks> ZoneBuilder<H> {
             hooks,
             percpu: Percpu::new(self.backend.unwrap_or_else(Backend::choose)),
             bucket_items: items.clamp(1, BUCKET_ITEMS_MAX),
-            crossing_items: crossing.clamp(1, BUCKET_ITEMS_MAX),
+            cross_cpu_items: crossing.clamp(1, BUCKET_ITEMS_MAX),
             depot_items: depot_items_for(size),
             sample_every: self.sample_every,
             warner: self.warner,
-            holding: self.holding,
+            held_kegs: self.held_kegs,
         });
         // SAFETY: it was just made, with one handle, and with hooks of type H.
         unsafe { RawZone::from_inner(inner) }
@@ -323,7 +323,7 @@ fn bucket_items_for(size: usize) -> usize {
 /// Where items go from one CPU to another, a visit to the depot costs several fetches of lines that the other one
 /// wrote. With four times as many items to a visit, items of 2 KiB cost 6 % less where CPUs share a cache, and 17 %
 /// where they do not; TCP between two threads costs the same. More would be more than DPDK's caches hold.
-fn bucket_items_for_crossing(size: usize) -> usize {
+fn bucket_items_for_cross_cpu(size: usize) -> usize {
     4 * bucket_items_for(size)
 }
 

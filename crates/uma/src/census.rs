@@ -12,8 +12,8 @@
 //!
 //! With the feature `invariants` every live item is known, and the census is exact.
 
-use crate::inner::Inner;
 use crate::sample::Sample;
+use crate::zone_inner::ZoneInner;
 use core::fmt;
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -58,7 +58,7 @@ pub struct Holder {
 }
 
 impl Census {
-    pub(crate) fn of(inner: &Inner) -> Self {
+    pub(crate) fn of(inner: &ZoneInner) -> Self {
         let (records, exact) = inner.records();
         let live = inner.live();
         let mut census = Self {
@@ -193,7 +193,7 @@ impl fmt::Display for Holder {
     }
 }
 
-impl Inner {
+impl ZoneInner {
     /// What is known of live items, and whether that is all of them.
     #[cfg(not(feature = "invariants"))]
     fn records(&self) -> (Vec<Sample>, bool) {

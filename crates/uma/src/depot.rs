@@ -1,7 +1,7 @@
 //! The depot: where whole buckets wait between the CPU that filled them and the one that empties
 //! them.
 //!
-//! Called by: `alloc.rs`, `free.rs`, `reclaim.rs`, `stats.rs`. Calls: `bucket.rs` and its lists, `ways.rs`,
+//! Called by: `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `stats.rs`. Calls: `bucket.rs` and its lists, `ways.rs`,
 //! `percpu.rs` for the number of a CPU.
 //!
 //! When one CPU allocates and another frees, items go round through here a bucket at a time: the
@@ -12,7 +12,7 @@
 //! More could be kept back for that, a second-level cache full of fresh items: a pipe of 512 items of
 //! 2 KiB, all of it written and read, then takes 50 ns an item in the place of 118. But TCP between
 //! two threads, whose socket buffers keep enough of them on the way, loses a fifth. It was not kept.
-//! What helps, without keeping anything back, is done where an item is freed (`line.rs`), once the
+//! What helps, without keeping anything back, is done where an item is freed (`cacheline.rs`), once the
 //! depot has seen that items go that way (`ways.rs`).
 //!
 //! ```text
@@ -31,7 +31,7 @@
 //!
 //! Two CPUs that hand buckets to each other wait for every cache line that the other one has written: 33 ns
 //! each where they share a cache, 160 ns where they don't. So all that every visit writes, the count of who is
-//! inside the zone with it, is on one line, beside the lock; and buckets wait in [lists](List) that
+//! inside the zone with it, is on one line, beside the lock; and buckets wait in [lists](BucketList) that
 //! need no more than that line and the buckets themselves. What is behind it changes rarely.
 //!
 //! Invariants ([`Depot::is_valid`]): `all` names every bucket of the zone, wherever it is, and each knows
@@ -40,17 +40,17 @@
 //! Locks: `uma depot` (rank `ZONE`), inside `uma keg members`, outside `uma keg`.
 //! Source: seed 004 section 5.3 (the zone's bucket layer), Bonwick and Adams 2001 (working set).
 
-use crate::bucket::{Bucket, List, Owned, Stack, peek};
+use crate::bucket::{Bucket, BucketList, BucketStack, Owned, peek};
 use crate::percpu::current_cpu;
 #[cfg(not(any(loom, shuttle)))]
 use core::mem::offset_of;
 use core::ptr::NonNull;
+use cross_cpu::CrossCpuDetector;
 use kern::lock::LockClass;
 use kern::order;
 use kern::prim::{AtomicU64, Mutex, MutexGuard};
-use ways::Ways;
 
-mod ways;
+mod cross_cpu;
 
 static DEPOT_CLASS: LockClass = LockClass::new("uma depot", order::ZONE);
 
@@ -62,7 +62,7 @@ const VISITS_TO_GROW: u32 = 64;
 /// Where CPUs meet, on cache lines of its own.
 #[repr(C, align(128))]
 pub(crate) struct DepotSlot {
-    /// (a) What keeps the zone; see `inner.rs`. Who visits the depot writes it too.
+    /// (a) What keeps the zone; see `zone_inner.rs`. Who visits the depot writes it too.
     pub(crate) holds: AtomicU64,
     depot: Mutex<Depot>,
 }
@@ -75,15 +75,15 @@ const _: () = {
 };
 
 impl DepotSlot {
-    /// A depot without buckets, whose buckets grow up to `bucket_items`, or `crossing_items` where items
+    /// A depot without buckets, whose buckets grow up to `bucket_items`, or `cross_cpu_items` where items
     /// go from CPU to CPU, and that keeps about `items_max` items; of a zone that is kept so.
     pub(crate) fn new(
         bucket_items: usize,
-        crossing_items: usize,
+        cross_cpu_items: usize,
         items_max: usize,
         holds: u64,
     ) -> Self {
-        let depot = Depot::new(bucket_items, crossing_items, items_max);
+        let depot = Depot::new(bucket_items, cross_cpu_items, items_max);
         Self {
             holds: AtomicU64::new(holds),
             depot: Mutex::new(&DEPOT_CLASS, depot),
@@ -148,27 +148,27 @@ pub(crate) enum Room {
 /// Buckets that belong to no CPU. What every visit writes comes first.
 #[repr(C)]
 pub(crate) struct Depot {
-    filled: List,
-    empty: Stack,
+    filled: BucketList,
+    empty: BucketStack,
     /// Visits so far, modulo 2^32.
     visits: u32,
     /// The CPU that brought a full one last.
     filler: u32,
     capacity: usize,
     capacity_max: usize,
-    crossing_max: usize,
+    cross_cpu_max: usize,
     /// Items beyond which full buckets are emptied into the slabs.
     items_max: usize,
     /// The fewest filled buckets since the last trim: nobody needed those.
     filled_min: usize,
     closed: bool,
-    ways: Ways,
+    cross_cpu: CrossCpuDetector,
     /// The visits when buckets last grew, and at the last trim.
     visits_at_growth: u32,
     visits_at_trim: u32,
     pub(crate) contentions: u64,
     /// Empty ones that are too small by now. Their memory goes with the next trim.
-    outgrown: Stack,
+    outgrown: BucketStack,
     /// Every bucket of the zone: what the statistics add up.
     all: Vec<NonNull<Bucket>>,
     /// Items handed out of buckets that are gone.
@@ -185,23 +185,23 @@ pub(crate) struct Depot {
 unsafe impl Send for Depot {}
 
 impl Depot {
-    fn new(capacity_max: usize, crossing_max: usize, items_max: usize) -> Self {
+    fn new(capacity_max: usize, cross_cpu_max: usize, items_max: usize) -> Self {
         Self {
-            filled: List::new(),
-            empty: Stack::new(),
+            filled: BucketList::new(),
+            empty: BucketStack::new(),
             visits: 0,
             filler: 0,
             capacity: capacity_max.min(BUCKET_ITEMS_FIRST),
             capacity_max,
-            crossing_max,
+            cross_cpu_max,
             items_max,
             filled_min: 0,
             closed: false,
-            ways: Ways::new(),
+            cross_cpu: CrossCpuDetector::new(),
             visits_at_growth: 0,
             visits_at_trim: 0,
             contentions: 0,
-            outgrown: Stack::new(),
+            outgrown: BucketStack::new(),
             all: Vec::new(),
             popped_before: 0,
             seen: Vec::new(),
@@ -236,8 +236,8 @@ impl Depot {
     }
 
     /// Whether nearly all items that come here are freed by one CPU and allocated by another.
-    pub(crate) fn crossing(&self) -> bool {
-        self.ways.crossing()
+    pub(crate) fn is_cross_cpu(&self) -> bool {
+        self.cross_cpu.crossing()
     }
 
     /// Whether nobody came since [`excess`](Self::excess) was last asked.
@@ -303,7 +303,7 @@ impl Depot {
             false => self.filled.pop_front(),
         }?;
         self.needed();
-        self.ways.saw(!own);
+        self.cross_cpu.observe(!own);
         Some(bucket)
     }
 
@@ -325,7 +325,7 @@ impl Depot {
     /// the last time. If nobody came at all, buckets shrink.
     pub(crate) fn excess(&mut self) -> usize {
         if self.is_idle() {
-            self.ways = Ways::new();
+            self.cross_cpu = CrossCpuDetector::new();
             // They grow again where that pays, not at the first visit.
             self.visits_at_growth = self.visits;
             self.capacity = (self.capacity / 2).max(self.capacity_max.min(BUCKET_ITEMS_FIRST));
@@ -479,8 +479,8 @@ impl Depot {
     }
 
     fn grow(&mut self) {
-        let max = match self.ways.crossing() {
-            true => self.crossing_max,
+        let max = match self.cross_cpu.crossing() {
+            true => self.cross_cpu_max,
             false => self.capacity_max,
         };
         if self.capacity < max {

@@ -20,7 +20,7 @@
 //! A hook, an import or a callback must not fork and go on in the child: its own visit would be forgotten.
 //!
 //! Called by: `builder.rs` (each new keg); libc, around a fork. Calls: `keg.rs`, `depot.rs`,
-//! `percpu.rs`, `link.rs`, [`kern::fork`].
+//! `percpu.rs`, `weak.rs`, [`kern::fork`].
 //! Locks: the list of kegs, then every lock of this crate in the order of ranks, from before a fork until
 //! after it. Locks of one class are taken in no order: no other thread ever holds two.
 
@@ -34,11 +34,11 @@ static KEGS: Mutex<Vec<Weak<Keg>>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
-    static HELD: RefCell<Option<ManuallyDrop<Held>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<ManuallyDrop<AllKegsHeld>>> = const { RefCell::new(None) };
 }
 
 /// All locks of the crate. Fields in the order in which they are released.
-struct Held {
+struct AllKegsHeld {
     kegs: KegsHeld,
     _list: MutexGuard<'static, Vec<Weak<Keg>>>,
 }
@@ -59,7 +59,7 @@ fn list() -> MutexGuard<'static, Vec<Weak<Keg>>> {
 extern "C" fn prepare() {
     let list = list();
     let kegs: Vec<_> = list.iter().filter_map(Weak::upgrade).collect();
-    let held = Held {
+    let held = AllKegsHeld {
         kegs: KegsHeld::take(kegs),
         _list: list,
     };

@@ -13,16 +13,16 @@
 //! ```
 //!
 //! The item may be what keeps the zone. So the fast way touches nothing after the section that
-//! puts it down, and the slow way counts itself as inside first and leaves last: see `inner.rs`.
+//! puts it down, and the slow way counts itself as inside first and leaves last: see `zone_inner.rs`.
 
 use crate::caught::Caught;
 use crate::depot::Room;
-use crate::inner::Inner;
-use crate::percpu::Pushed;
+use crate::percpu::PushOutcome;
 use crate::planted::{Bug, planted};
+use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 
-impl Inner {
+impl ZoneInner {
     /// Puts a free item down.
     ///
     /// # Safety
@@ -49,15 +49,15 @@ impl Inner {
         let percpu = &unsafe { zone.as_ref() }.percpu;
         let pushed = match percpu.push_again(item, outcome) {
             // It was not put down: it still keeps the zone.
-            Pushed::Full if percpu.swap_for_push() => percpu.push_whole(item),
+            PushOutcome::Full if percpu.swap_for_push() => percpu.push_whole(item),
             pushed => pushed,
         };
         match pushed {
-            Pushed::Done => {}
+            PushOutcome::Done => {}
             // SAFETY: it was not put down, so it still keeps the zone.
-            Pushed::Full => unsafe { Self::put_slow(zone, item) }.resume(),
+            PushOutcome::Full => unsafe { Self::put_slow(zone, item) }.resume(),
             // SAFETY: as above.
-            Pushed::Twice => unsafe { zone.as_ref() }.freed_twice(item),
+            PushOutcome::Twice => unsafe { zone.as_ref() }.freed_twice(item),
         }
     }
 
@@ -123,9 +123,9 @@ impl Inner {
     fn put_down(&self, item: NonNull<u8>, caught: &mut Caught) {
         let full = match self.percpu.exchange_previous(None) {
             Ok(Some(mut previous)) => match previous.push(item) {
-                Pushed::Done => return self.load_with_room(previous, caught),
-                Pushed::Full => Some(previous),
-                Pushed::Twice => self.freed_twice(item),
+                PushOutcome::Done => return self.load_with_room(previous, caught),
+                PushOutcome::Full => Some(previous),
+                PushOutcome::Twice => self.freed_twice(item),
             },
             Ok(None) | Err(_) => None,
         };
@@ -142,7 +142,7 @@ impl Inner {
             }
         };
         let pushed = bucket.push(item);
-        debug_assert_eq!(pushed, Pushed::Done, "an empty bucket was asked for");
+        debug_assert_eq!(pushed, PushOutcome::Done, "an empty bucket was asked for");
         self.load_with_room(bucket, caught);
     }
 

@@ -1,6 +1,6 @@
 //! How items lie in slabs, and how an address becomes a slab and a slot.
 //!
-//! Called by: `slabs.rs`, `touched.rs`, `purge.rs`, `arena.rs`, `builder.rs`. Calls: `region.rs`
+//! Called by: `slabs.rs`, `residency.rs`, `reclaim/purge.rs`, `arena.rs`, `builder.rs`. Calls: `region.rs`
 //! for the size of a page. Immutable once made, so it is copied wherever it is needed.
 //!
 //! ```text
@@ -71,7 +71,7 @@ pub const ITEM_ALIGN_MAX: usize = SLAB_BYTES_MIN;
 
 /// Where an item lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ItemPlace {
     /// The slab, counted from the base of the reservation.
     pub(crate) slab: usize,
     /// The item within the slab.
@@ -241,11 +241,11 @@ impl Geometry {
 
     /// The place of the item that holds the byte at `offset` from the base.
     #[inline]
-    pub(crate) fn place_of(&self, offset: usize) -> Place {
+    pub(crate) fn place_of(&self, offset: usize) -> ItemPlace {
         let slab = offset >> self.slab_shift;
         // A byte before the first item wraps to the waste behind the last.
         let within = offset.wrapping_sub(self.colour_of(slab)) & (self.slab_bytes() - 1);
-        Place {
+        ItemPlace {
             slab,
             slot: self.quotient(within),
         }
@@ -253,13 +253,13 @@ impl Geometry {
 
     /// The first byte of an item, counted from the base.
     #[inline]
-    pub(crate) fn offset_of(&self, place: Place) -> usize {
+    pub(crate) fn offset_of(&self, place: ItemPlace) -> usize {
         (place.slab << self.slab_shift) + self.start_in_slab(place)
     }
 
     /// Items counted through all slabs: the index into the side tables.
     #[inline]
-    pub(crate) fn number_of(&self, place: Place) -> usize {
+    pub(crate) fn number_of(&self, place: ItemPlace) -> usize {
         place.slab * self.per_slab + place.slot
     }
 
@@ -272,7 +272,7 @@ impl Geometry {
 
     /// The units of its slab that an item lies on.
     #[inline]
-    pub(crate) fn units_of(&self, place: Place) -> Range<usize> {
+    pub(crate) fn units_of(&self, place: ItemPlace) -> Range<usize> {
         let start = self.start_in_slab(place);
         start >> self.unit_shift..((start + self.size - 1) >> self.unit_shift) + 1
     }
@@ -281,7 +281,7 @@ impl Geometry {
     pub(crate) fn slots_on(&self, slab: usize, units: Range<usize>) -> Range<usize> {
         let from = units.start << self.unit_shift;
         let to = units.end << self.unit_shift;
-        let first = self.start_in_slab(Place { slab, slot: 0 });
+        let first = self.start_in_slab(ItemPlace { slab, slot: 0 });
         let end = match to.checked_sub(first + 1) {
             Some(last) => self.per_slab.min(self.quotient(last) + 1),
             None => 0,
@@ -294,7 +294,7 @@ impl Geometry {
     }
 
     #[inline]
-    fn start_in_slab(&self, place: Place) -> usize {
+    fn start_in_slab(&self, place: ItemPlace) -> usize {
         self.colour_of(place.slab) + place.slot * self.stride + self.lead
     }
 

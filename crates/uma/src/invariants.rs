@@ -16,14 +16,14 @@
 //! The *ledger* has an entry for each item ever taken: whether it is live, since when, for whom,
 //! and where it was freed last.
 //!
-//! Called by: `raw_ref.rs`, `inner.rs`, `sample.rs`, `census.rs`. Calls: `arena.rs`.
+//! Called by: `raw_ref.rs`, `zone_inner.rs`, `sample.rs`, `census.rs`. Calls: `arena.rs`.
 //! Locks: `uma ledger` (rank `STATS`), one of several by address, inside of any other.
 //! Source: FreeBSD's `uma_dbg.c` (`trash_ctor`, `0xdeadc0de`), INVARIANTS, and redzone(9).
 
 use crate::arena::Arena;
-use crate::inner::Inner;
 use crate::region;
 use crate::sample::{Sample, Site, Where};
+use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use kern::lock::LockClass;
 use kern::order;
@@ -42,11 +42,11 @@ const REDZONE: u8 = 0xfd;
 const SHARDS: usize = 16;
 
 /// Who has which item of the zones on one keg.
-pub(crate) struct Ledger([Mutex<HashMap<usize, Entry>>; SHARDS]);
+pub(crate) struct Ledger([Mutex<HashMap<usize, LedgerEntry>>; SHARDS]);
 
 /// A ledger, held for a fork.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) struct LedgerHeld<'a>(Vec<kern::MutexGuard<'a, HashMap<usize, Entry>>>);
+pub(crate) struct LedgerHeld<'a>(Vec<kern::MutexGuard<'a, HashMap<usize, LedgerEntry>>>);
 
 #[cfg(not(any(loom, shuttle)))]
 impl LedgerHeld<'_> {
@@ -63,13 +63,13 @@ impl Ledger {
     }
 }
 
-struct Entry {
-    live: Option<Live>,
+struct LedgerEntry {
+    live: Option<LiveItem>,
     /// Where it was freed last.
     freed_at: Option<Site>,
 }
 
-struct Live {
+struct LiveItem {
     /// The address of the zone, as a name.
     zone: usize,
     zone_name: &'static str,
@@ -85,15 +85,15 @@ impl Ledger {
         }))
     }
 
-    fn shard(&self, item: NonNull<u8>) -> &Mutex<HashMap<usize, Entry>> {
+    fn shard(&self, item: NonNull<u8>) -> &Mutex<HashMap<usize, LedgerEntry>> {
         // Items are 8 bytes apart at least; the multiply mixes what the stride leaves equal.
         let mixed = (item.addr().get() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.0[(mixed >> 60) as usize % SHARDS]
     }
 
     /// An item goes to a caller.
-    fn take(&self, item: NonNull<u8>, zone: &Inner, site: Site) {
-        let live = Live {
+    fn take(&self, item: NonNull<u8>, zone: &ZoneInner, site: Site) {
+        let live = LiveItem {
             zone: NonNull::from(zone).addr().get(),
             zone_name: zone.name,
             site,
@@ -101,7 +101,7 @@ impl Ledger {
             thread: thread::current(),
         };
         let mut shard = self.shard(item).lock();
-        let entry = shard.entry(item.addr().get()).or_insert(Entry {
+        let entry = shard.entry(item.addr().get()).or_insert(LedgerEntry {
             live: None,
             freed_at: None,
         });
@@ -116,7 +116,7 @@ impl Ledger {
     }
 
     /// An item comes back; or what is wrong with that.
-    fn free(&self, item: NonNull<u8>, zone: &Inner, site: Site) {
+    fn free(&self, item: NonNull<u8>, zone: &ZoneInner, site: Site) {
         let mut shard = self.shard(item).lock();
         let Some(entry) = shard.get_mut(&item.addr().get()) else {
             drop(shard);
@@ -152,7 +152,7 @@ impl Ledger {
     }
 
     /// The live items of a zone.
-    pub(crate) fn of_zone(&self, zone: NonNull<Inner>) -> Vec<Sample> {
+    pub(crate) fn of_zone(&self, zone: NonNull<ZoneInner>) -> Vec<Sample> {
         let mut records = Vec::new();
         for shard in &self.0 {
             let shard = shard.lock();
@@ -169,7 +169,7 @@ impl Ledger {
     }
 }
 
-impl Inner {
+impl ZoneInner {
     /// An item goes to a caller: the ledger says so, and it gets its redzone.
     pub(crate) fn note_taken(&self, item: NonNull<u8>, site: Site) {
         self.keg.ledger.take(item, self, site);

@@ -1,7 +1,7 @@
 //! The keg: where the items of its zones come from, and how many may be out.
 //!
-//! Called by: `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`, `sample.rs`, `raw.rs`. Calls:
-//! `slabs.rs`, `inner.rs`, imports. What it counts is in `keg/state.rs`; what happens when there are
+//! Called by: `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `reclaim/purge.rs`, `sample.rs`, `raw.rs`. Calls:
+//! `slabs.rs`, `zone_inner.rs`, imports. What it counts is in `keg/state.rs`; what happens when there are
 //! no more items, in `keg/closed.rs`.
 //!
 //! A zone has a keg; secondary zones share their master's. The limit counts the items that are
@@ -15,7 +15,7 @@
 //! to look again, or it would fail, or sleep, below the limit.
 //!
 //! Invariant: whatever brings items back says so under the lock that it brings them under
-//! ([`Keg::tell`]).
+//! ([`Keg::note_refill`]).
 //! Locks: `uma keg members` (rank `KEG_MEMBERS`), then depots, then `uma keg` (rank `KEG`). An
 //! import is called without any.
 //! Sources: seed 004 section 5.4.
@@ -24,11 +24,11 @@ use crate::AllocError;
 use crate::arena::Arena;
 use crate::caught::Caught;
 use crate::hooks::{Hooks, Import, Imported};
-use crate::inner::{Inner, NO_LIMIT};
 use crate::planted::{Bug, planted};
-use crate::purge::Purge;
+use crate::reclaim::purge::Purge;
 use crate::sample::Samples;
 use crate::slabs::Slabs;
+use crate::zone_inner::{NO_LIMIT, ZoneInner};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -37,10 +37,10 @@ use kern::order;
 use kern::prim::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 
-pub(crate) use closed::Last;
+pub(crate) use closed::LastAttempt;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use held::KegsHeld;
-pub(crate) use state::{Callback, State, Urgency};
+pub(crate) use state::{Callback, KegState, Urgency};
 
 mod closed;
 #[cfg(not(any(loom, shuttle)))]
@@ -75,7 +75,7 @@ pub(crate) struct Keg {
     state: StateSlot,
     /// The zones on this keg. Its lock also serialises whoever takes caches back.
     members: Mutex<Members>,
-    come_back: Condvar,
+    items_returned: Condvar,
     /// `out` of the state, to be read without its lock. Relaxed: it decides whether to warn, nothing else.
     out_seen: AtomicUsize,
     cpus: usize,
@@ -83,14 +83,14 @@ pub(crate) struct Keg {
 
 /// The keg's lock on cache lines of its own.
 #[repr(align(128))]
-struct StateSlot(Mutex<State>);
+struct StateSlot(Mutex<KegState>);
 
 #[derive(Default)]
 pub(crate) struct Members {
     /// The zones on this keg.
-    pub(crate) zones: Vec<NonNull<Inner>>,
+    pub(crate) zones: Vec<NonNull<ZoneInner>>,
     /// Zones on other kegs whose free items hold items of this one.
-    pub(crate) holders: Vec<NonNull<Inner>>,
+    pub(crate) holders: Vec<NonNull<ZoneInner>>,
 }
 
 // SAFETY: the pointers are to zones, which are Sync; a zone leaves the lists before it ends.
@@ -111,7 +111,7 @@ impl Keg {
             }
             _ => (NO_LIMIT, 0),
         };
-        let state = State::new(slabs, limit, reserve, capacity, item_bytes);
+        let state = KegState::new(slabs, limit, reserve, capacity, item_bytes);
         let samples = match &store {
             Store::Slabs(arena) => Samples::new(Some(arena)),
             Store::Import(_) => Samples::new(None),
@@ -126,7 +126,7 @@ impl Keg {
             import_point: crate::fail::Point::default(),
             state: StateSlot(Mutex::new(&KEG_CLASS, state)),
             members: Mutex::new(&MEMBERS_CLASS, Members::default()),
-            come_back: Condvar::new(),
+            items_returned: Condvar::new(),
             out_seen: AtomicUsize::new(0),
             cpus: crate::percpu::cpus().max(1),
         }
@@ -141,7 +141,7 @@ impl Keg {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, KegState> {
         self.state.0.lock()
     }
 
@@ -151,7 +151,7 @@ impl Keg {
     }
 
     /// The lock holder has changed `out`.
-    fn show_out(&self, state: &State) {
+    fn show_out(&self, state: &KegState) {
         self.out_seen.store(state.out, Ordering::Relaxed);
     }
 
@@ -180,24 +180,24 @@ impl Keg {
     }
 
     /// A new zone draws from this keg.
-    pub(crate) fn join(&self, zone: NonNull<Inner>) {
+    pub(crate) fn join(&self, zone: NonNull<ZoneInner>) {
         let mut members = self.lock_members();
         members.zones.push(zone);
         if self.lock().closed {
             // SAFETY: the zone was just made and has a handle.
-            unsafe { zone.as_ref() }.shut();
+            unsafe { zone.as_ref() }.close_caches();
         }
     }
 
     /// A zone that is about to end is not taken back from, nor opened, any more.
-    pub(crate) fn part(&self, zone: NonNull<Inner>) {
+    pub(crate) fn part(&self, zone: NonNull<ZoneInner>) {
         let mut members = self.lock_members();
         members.zones.retain(|&member| member != zone);
         members.holders.retain(|&holder| holder != zone);
     }
 
     /// The free items of a new zone on another keg hold items of this one.
-    pub(crate) fn join_holder(&self, zone: NonNull<Inner>) {
+    pub(crate) fn join_holder(&self, zone: NonNull<ZoneInner>) {
         let closed = {
             let mut members = self.lock_members();
             members.holders.push(zone);
@@ -205,7 +205,7 @@ impl Keg {
         };
         if closed {
             // SAFETY: the zone was just made and has a handle.
-            unsafe { zone.as_ref() }.pin_shut();
+            unsafe { zone.as_ref() }.pin_closed();
         }
     }
 
@@ -219,7 +219,7 @@ impl Keg {
         let mut state = self.lock();
         let want = state.share_of(out.len(), urgency, self.cpus);
         if want == 0 {
-            state.misled |= state.carrying > 0;
+            state.limit_was_overstated |= state.in_transit > 0;
             return Err(state.why_none(urgency));
         }
         let out = &mut out[..want];
@@ -236,7 +236,7 @@ impl Keg {
             Store::Import(store) => {
                 // What may be coming counts as out, and whoever finds too little waits for us.
                 state.out += want;
-                state.carrying += 1;
+                state.in_transit += 1;
                 drop(state);
                 let mut imported = Imported::new(out);
                 let mut caught = Caught::default();
@@ -247,13 +247,13 @@ impl Keg {
                 state = self.lock();
                 state.out -= want - got;
                 state.starved = false;
-                state.carrying -= 1;
-                if got < want && state.misled && !planted(Bug::SilentImport) {
-                    state.misled = false;
-                    state.gives += 1;
-                    let after = self.tell(&mut state, usize::MAX);
+                state.in_transit -= 1;
+                if got < want && state.limit_was_overstated && !planted(Bug::SilentImport) {
+                    state.limit_was_overstated = false;
+                    state.refill_generation += 1;
+                    let followup = self.note_refill(&mut state, usize::MAX);
                     drop(state);
-                    caught.call(|| self.run(after));
+                    caught.call(|| self.run_followup(followup));
                     state = self.lock();
                 }
                 if caught.is_some() {
@@ -301,15 +301,15 @@ impl Keg {
 
     /// Such an item is back.
     pub(crate) fn give_sample(&self) {
-        let after = {
+        let followup = {
             let mut state = self.lock();
             state.out -= 1;
             self.show_out(&state);
-            state.gives += 1;
+            state.refill_generation += 1;
             state.starved = false;
-            self.tell(&mut state, 1)
+            self.note_refill(&mut state, 1)
         };
-        self.run(after);
+        self.run_followup(followup);
     }
 
     /// Picks free pages beyond `keep` bytes and takes their items out of use while the system
@@ -322,18 +322,18 @@ impl Keg {
 
     /// The pages are gone; their items may be had again, on new ones.
     pub(crate) fn end_purge(&self, purge: Purge) {
-        let after = {
+        let followup = {
             let mut state = self.lock();
             if let Some(slabs) = state.slabs.as_mut() {
                 slabs.purge_end(purge);
                 slabs.forget_tail();
             }
-            state.gives += 1;
+            state.refill_generation += 1;
             // Whoever looked meanwhile did not see these.
             state.starved = false;
-            self.tell(&mut state, usize::MAX)
+            self.note_refill(&mut state, usize::MAX)
         };
-        self.run(after);
+        self.run_followup(followup);
     }
 
     /// Gives items back that went through no `init`, or through `fini` since.
@@ -343,18 +343,18 @@ impl Keg {
             // SAFETY: they came from `import`, and are free and in the caller's hands alone.
             caught.call(|| unsafe { store.release(items) });
         }
-        let after = {
+        let followup = {
             let mut state = self.lock();
             if let (Store::Slabs(arena), Some(slabs)) = (&self.store, state.slabs.as_mut()) {
                 slabs.give(arena, items);
             }
             state.out -= items.len();
             self.show_out(&state);
-            state.gives += 1;
+            state.refill_generation += 1;
             state.starved = false;
-            self.tell(&mut state, items.len())
+            self.note_refill(&mut state, items.len())
         };
-        caught.call(|| self.run(after));
+        caught.call(|| self.run_followup(followup));
         caught.resume();
     }
 }

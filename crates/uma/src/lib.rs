@@ -42,7 +42,7 @@
 //!    again. There is nothing to undo, since only the last instruction writes.
 //! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
 //!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. What moves then is
-//!    cache lines, and what they cost depends on who has copies (`line.rs` shows how, and what to do).
+//!    cache lines, and what they cost depends on who has copies (`cacheline.rs` shows how, and what to do).
 //! 5. *Memory goes back.* What nobody needed for a while goes from buckets to slabs, and pages
 //!    without a live item to the system, even inside slabs that have live items. All that describes
 //!    slabs lies elsewhere, and nothing is written into free items, so giving back touches nothing.
@@ -111,10 +111,10 @@
 //!
 //! # Reading order
 //!
-//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`, `line.rs`; `geometry.rs`
+//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`, `cacheline.rs`; `geometry.rs`
 //! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`
-//! and what is below it; then the ways of an item, `alloc.rs`, `free.rs`, `reclaim.rs`, `purge.rs`;
-//! then `inner.rs` (what keeps a zone) and the handles: `raw_ref.rs`, `raw.rs`, `zone.rs`,
+//! and what is below it; then the ways of an item, `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `reclaim/purge.rs`;
+//! then `zone_inner.rs` (what keeps a zone) and the handles: `raw_ref.rs`, `raw.rs`, `zone.rs`,
 //! `object.rs`, `local.rs`.
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
@@ -129,6 +129,7 @@ mod asan;
 mod bitset;
 mod bucket;
 mod builder;
+mod cacheline;
 mod caught;
 mod census;
 mod depot;
@@ -140,36 +141,29 @@ mod fork;
 mod free;
 mod geometry;
 mod hooks;
-mod inner;
 #[cfg(feature = "invariants")]
 mod invariants;
 mod keg;
-mod line;
-mod link;
 mod local;
-mod loop_reclaimer;
+mod metadata;
 mod object;
 mod percpu;
 mod planted;
-mod pressure;
-mod purge;
 mod raw;
 mod raw_ref;
 mod reclaim;
-mod reclaim_set;
-mod reclaimer;
 mod region;
+mod residency;
 mod sample;
 #[cfg(all(test, any(loom, shuttle)))]
 mod schedules;
 mod slab;
 mod slabs;
 mod stats;
-mod tail;
-mod touched;
-mod wake;
 mod warning;
+mod weak;
 mod zone;
+mod zone_inner;
 
 pub use builder::{BUCKET_ITEMS_MAX, RESERVE_BYTES_DEFAULT, ZoneBuilder};
 pub use census::{Census, Holder};
@@ -178,9 +172,7 @@ pub use error::{AllocError, HookFailed, ZoneError};
 pub use fail::{FailPlan, FailPoint};
 pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX};
 pub use hooks::{Hooks, Import, Imported, NoHooks};
-pub use inner::leaked_zones;
 pub use local::LocalCache;
-pub use loop_reclaimer::{LoopReclaimer, Pace};
 pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
 pub use percpu::Backend;
 #[cfg(any(loom, shuttle))]
@@ -189,12 +181,14 @@ pub use percpu::run_on;
 #[cfg(feature = "stretched")]
 #[doc(hidden)]
 pub use percpu::{ARMED, STRETCH};
-pub use pressure::PressureSource;
-pub use purge::Purged;
 pub use raw::RawZone;
 pub use raw_ref::RawZoneRef;
-pub use reclaim_set::{ReclaimSet, Tick};
-pub use reclaimer::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
+pub use reclaim::event_loop::{LoopReclaimer, Pace};
+pub use reclaim::pressure::PressureSource;
+pub use reclaim::purge::Purged;
+pub use reclaim::set::{ReclaimSet, Tick};
+pub use reclaim::thread::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
 pub use stats::ZoneStats;
 pub use warning::{Warning, WarningKind};
 pub use zone::{Zone, ZoneBox};
+pub use zone_inner::leaked_zones;

@@ -46,7 +46,7 @@
 //! `percpu/loom_tests.rs` checks the sections and `schedules/exchange.rs` the ways between CPUs, in
 //! every order of two threads.
 //!
-//! Called by: the allocation and free paths, `reclaim.rs`, `stats.rs`.
+//! Called by: the allocation and free paths, `reclaim/trim.rs`, `stats.rs`.
 //! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, `percpu/slot.rs`, `percpu/locked.rs`, and one of
 //! `percpu/x86_64.rs`, `percpu/aarch64.rs`, `percpu/model.rs`. How buckets are taken from a CPU
 //! that is busy is in `percpu/drain.rs`.
@@ -62,11 +62,11 @@ use core::ptr::NonNull;
 #[cfg(feature = "stretched")]
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-pub(crate) use crate::bucket::Pushed;
+pub(crate) use crate::bucket::PushOutcome;
 use core::mem::offset_of;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use locked::SlotsHeld;
-use slot::{LOADED, PREVIOUS, Place, Slot};
+use slot::{CpuSlot, LOADED, OffsetSlot, PREVIOUS};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use kern::cpu::count as cpus;
@@ -170,7 +170,7 @@ impl fmt::Display for Backend {
 /// The slots of all CPUs.
 pub(crate) struct Percpu {
     /// The first of them, in the first of its places, which are a box that this owns.
-    slots: NonNull<Slot>,
+    slots: NonNull<CpuSlot>,
     /// How many: one for each configured CPU.
     cpus: usize,
     /// Where a thread's rseq area is, from the thread pointer; 0: slots are locked. (At 0 itself
@@ -187,12 +187,12 @@ impl Percpu {
     /// Slots without buckets. Where sections are asked for and do not work, the slots are locked,
     /// and [`backend`](Self::backend) says so.
     pub(crate) fn new(backend: Backend) -> Self {
-        let places: Box<[Place]> = (0..cpus()).map(|_| Place::new()).collect();
+        let places: Box<[OffsetSlot]> = (0..cpus()).map(|_| OffsetSlot::new()).collect();
         let cpus = places.len();
-        let places = NonNull::from(Box::leak(places)).cast::<Place>();
+        let places = NonNull::from(Box::leak(places)).cast::<OffsetSlot>();
         Self {
             // SAFETY: there is at least one CPU, so a first place, and its slot is inside of it.
-            slots: unsafe { places.byte_add(offset_of!(Place, slot)) }.cast(),
+            slots: unsafe { places.byte_add(offset_of!(OffsetSlot, slot)) }.cast(),
             cpus,
             area: match backend {
                 Backend::Rseq if fence_available() => area_offset().unwrap_or(0),
@@ -217,13 +217,13 @@ impl Percpu {
     }
 
     /// The box that `new` leaked.
-    fn leaked(&self) -> NonNull<[Place]> {
+    fn leaked(&self) -> NonNull<[OffsetSlot]> {
         // SAFETY: `new` came from there by the same distance.
-        let first = unsafe { self.slots.byte_sub(offset_of!(Place, slot)) };
+        let first = unsafe { self.slots.byte_sub(offset_of!(OffsetSlot, slot)) };
         NonNull::slice_from_raw_parts(first.cast(), self.cpus)
     }
 
-    fn places(&self) -> &[Place] {
+    fn places(&self) -> &[OffsetSlot] {
         // SAFETY: it is owned by `self`.
         unsafe { self.leaked().as_ref() }
     }
@@ -291,7 +291,7 @@ impl Percpu {
     }
 
     /// Goes on where [`push`](Self::push) gave up with `outcome`.
-    pub(crate) fn push_again(&self, item: NonNull<u8>, outcome: isize) -> Pushed {
+    pub(crate) fn push_again(&self, item: NonNull<u8>, outcome: isize) -> PushOutcome {
         if outcome != ABORTED {
             return pushed(outcome);
         }
@@ -307,9 +307,9 @@ impl Percpu {
     }
 
     /// [`push`](Self::push) and what comes after it.
-    pub(crate) fn push_whole(&self, item: NonNull<u8>) -> Pushed {
+    pub(crate) fn push_whole(&self, item: NonNull<u8>) -> PushOutcome {
         match self.push(item) {
-            Ok(()) => Pushed::Done,
+            Ok(()) => PushOutcome::Done,
             Err(outcome) => self.push_again(item, outcome),
         }
     }
@@ -504,7 +504,7 @@ impl Drop for Percpu {
     fn drop(&mut self) {
         debug_assert!(
             std::thread::panicking()
-                || self.places().iter().all(|Place { slot, .. }| {
+                || self.places().iter().all(|OffsetSlot { slot, .. }| {
                     slot.loaded() == Bucket::sentinel() && slot.previous() == Bucket::sentinel()
                 }),
             "buckets would leak: drain first"
@@ -528,11 +528,11 @@ fn restart<T: Copy>(tries: usize, mut section: impl FnMut() -> T, word: impl Fn(
 }
 
 /// What the number means that a push returned. Aborted too often: as if full.
-fn pushed(got: isize) -> Pushed {
+fn pushed(got: isize) -> PushOutcome {
     match got {
-        0.. => Pushed::Done,
-        TWICE => Pushed::Twice,
-        _ => Pushed::Full,
+        0.. => PushOutcome::Done,
+        TWICE => PushOutcome::Twice,
+        _ => PushOutcome::Full,
     }
 }
 

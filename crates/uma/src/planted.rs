@@ -6,10 +6,10 @@
 //! run every scenario once more with the mistake, and must fail. In every other build the answer
 //! is a constant, and [`Life`] is nothing.
 //!
-//! Called by: the places named in [`Bug`], `inner.rs`, `schedules.rs`. Calls: loom in its models.
+//! Called by: the places named in [`Bug`], `zone_inner.rs`, `schedules.rs`. Calls: loom in its models.
 //! Invariant: a zone that has ended is never used again ([`Life`]). Locks: none.
 
-use crate::inner::Inner;
+use crate::zone_inner::ZoneInner;
 use core::alloc::Layout;
 #[cfg(all(test, any(loom, shuttle)))]
 use core::cell::{Cell, RefCell};
@@ -25,12 +25,12 @@ pub(crate) enum Bug {
     SecondFence,
     /// Threads with items in their hands are not waited for: `keg/closed.rs`, `take_last`.
     Transit,
-    /// Nor where `init` refuses: `reclaim.rs`, `gather_built`.
+    /// Nor where `init` refuses: `reclaim/trim.rs`, `gather_built`.
     Refusal,
     /// Nor those with free items of another zone that hold some of ours: there too.
     Holder,
     /// A sleeper does not ask whether something came since it looked: `keg/closed.rs`, `sleep`.
-    Gives,
+    StaleGeneration,
     /// A keg opens over the heads of its sleepers: `keg/closed.rs`, `may_reopen`.
     Sleepers,
     /// A new limit wakes nobody: `keg/closed.rs`, `set_limit`.
@@ -41,11 +41,11 @@ pub(crate) enum Bug {
     Entry,
     /// A bulk free goes round once more after its last item: `free.rs`, `put_bulk`.
     LookBack,
-    /// Who leaves looks whether it was the last only afterwards: `inner.rs`, `leave`.
-    LateLook,
-    /// The end of the last handle is not counted as a thread inside: `inner.rs`, `retire`.
+    /// Who leaves looks whether it was the last only afterwards: `zone_inner.rs`, `leave`.
+    LateCheck,
+    /// The end of the last handle is not counted as a thread inside: `zone_inner.rs`, `retire`.
     Retire,
-    /// A visitor does not count as inside: `link.rs`.
+    /// A visitor does not count as inside: `weak.rs`.
     Visit,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
 std::thread_local! {
     // All threads of a model are coroutines on one thread of the system, which is the test's.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static GRAVES: RefCell<Vec<ManuallyDrop<Box<Inner>>>> = const { RefCell::new(Vec::new()) };
+    static ENDED_ZONES: RefCell<Vec<ManuallyDrop<Box<ZoneInner>>>> = const { RefCell::new(Vec::new()) };
     static BUCKETS: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -74,20 +74,20 @@ std::thread_local! {
 pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
     // What a model that has failed left behind belongs to a machine that is gone.
-    GRAVES.take();
+    ENDED_ZONES.take();
     BUCKETS.take();
 }
 
 /// The zones that ended since this was last asked. Called at the end of a model's run.
 #[cfg(all(test, any(loom, shuttle)))]
 #[expect(clippy::vec_box, reason = "others may still know where they are")]
-pub(crate) fn graves() -> Vec<Box<Inner>> {
+pub(crate) fn ended_zones() -> Vec<Box<ZoneInner>> {
     for (bucket, layout) in BUCKETS.take() {
         // SAFETY: given up to `dealloc`; and no thread is left that would make a mistake.
         unsafe { std::alloc::dealloc(bucket, layout) };
     }
-    let graves = GRAVES.take().into_iter();
-    graves.map(ManuallyDrop::into_inner).collect()
+    let ended_zones = ENDED_ZONES.take().into_iter();
+    ended_zones.map(ManuallyDrop::into_inner).collect()
 }
 
 /// Frees a bucket's memory; in a model only at its end, so that a mistake does not spoil the heap
@@ -106,9 +106,9 @@ pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
 }
 
 /// Frees the memory of a zone; in a model only later, so that a use after the end is seen.
-pub(crate) fn bury(zone: Box<Inner>) {
+pub(crate) fn free_zone(zone: Box<ZoneInner>) {
     #[cfg(all(test, any(loom, shuttle)))]
-    GRAVES.with_borrow_mut(|graves| graves.push(ManuallyDrop::new(zone)));
+    ENDED_ZONES.with_borrow_mut(|ended_zones| ended_zones.push(ManuallyDrop::new(zone)));
     #[cfg(not(all(test, any(loom, shuttle))))]
     drop(zone);
 }

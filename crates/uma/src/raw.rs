@@ -1,16 +1,16 @@
 //! The handle of a zone of raw items: it counts, and keeps the zone.
 //!
 //! Called by: users, `zone.rs`, `object.rs`. Calls: `raw_ref.rs` for what an item's way begins and
-//! ends with, `inner.rs`, the ways of an item, and each layer for what it tells or is told.
+//! ends with, `zone_inner.rs`, the ways of an item, and each layer for what it tells or is told.
 //!
 //! When the last [`RawZone`] of a zone goes, so does the zone, as soon as no item of it is live.
 //! The handle carries the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 //! Locks: none of its own.
 
 use crate::hooks::{Hooks, NoHooks};
-use crate::inner::{Inner, NO_LIMIT};
 use crate::keg::Urgency;
-use crate::percpu::Pushed;
+use crate::percpu::PushOutcome;
+use crate::zone_inner::{NO_LIMIT, ZoneInner};
 use crate::{AllocError, Census, LocalCache, Purged, RawZoneRef, ZoneBuilder, ZoneStats};
 use core::alloc::Layout;
 use core::fmt;
@@ -56,7 +56,7 @@ impl RawZone {
 impl<H: Hooks> RawZone<H> {
     /// # Safety
     /// `inner` is a new zone whose one handle is this, made with hooks of type `H`.
-    pub(crate) unsafe fn from_inner(inner: NonNull<Inner>) -> Self {
+    pub(crate) unsafe fn from_inner(inner: NonNull<ZoneInner>) -> Self {
         Self {
             // SAFETY: says the caller.
             zone: unsafe { RawZoneRef::from_inner(inner) },
@@ -64,7 +64,7 @@ impl<H: Hooks> RawZone<H> {
     }
 
     #[inline]
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &ZoneInner {
         // SAFETY: made by from_inner, and the zone does not end before its last handle.
         unsafe { self.zone.inner().as_ref() }
     }
@@ -98,7 +98,7 @@ impl<H: Hooks> RawZone<H> {
 
     /// As [`alloc`](Self::alloc), but takes nothing back from other CPUs and waits for nobody: may
     /// fail while items are free. For an `init` that builds on another zone's items
-    /// ([`ZoneBuilder::holding`]), whose thread others wait for.
+    /// ([`ZoneBuilder::holds_items_of`]), whose thread others wait for.
     ///
     /// # Errors
     /// As there, and where what is free is with others.
@@ -205,7 +205,7 @@ impl<H: Hooks> RawZone<H> {
         self.inner().mark_freed(item, Location::caller());
         self.inner().poison_item(item);
         let percpu = &self.inner().percpu;
-        let again = |outcome| percpu.push_again(item, outcome) == Pushed::Done;
+        let again = |outcome| percpu.push_again(item, outcome) == PushOutcome::Done;
         let is_down = percpu.push(item).map_or_else(again, |()| true);
         if !is_down {
             self.inner().unpoison_item(item);
@@ -405,7 +405,7 @@ impl<H: Hooks> Drop for RawZone<H> {
             fence(Ordering::Acquire);
             // SAFETY: from_inner got it from `make`; this was the last handle, and without one no
             // other can be made.
-            unsafe { Inner::retire(self.zone.inner()) };
+            unsafe { ZoneInner::retire(self.zone.inner()) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A zone in eight bytes, and what every item goes through on its way out and back: the check that
 //! it is ours, `ctor`, `dtor`, and the notes of builds that check more.
 //!
-//! Called by: users, `raw.rs`, `local.rs`. Calls: `inner.rs`, `alloc.rs`, `free.rs`, `sample.rs`.
+//! Called by: users, `raw.rs`, `local.rs`. Calls: `zone_inner.rs`, `alloc.rs`, `free.rs`, `sample.rs`.
 //!
 //! Invariant: a [`RawZoneRef<H>`](RawZoneRef) is of a zone with hooks of type `H`. It keeps
 //! nothing: its holder knows that a handle or a live item does. Locks: none.
@@ -9,12 +9,12 @@
 use crate::AllocError;
 #[cfg(feature = "invariants")]
 use crate::builder::has_hooks;
+use crate::cacheline;
 use crate::caught::Caught;
 use crate::hooks::{Hooks, NoHooks};
-use crate::inner::Inner;
 use crate::keg::Urgency;
-use crate::line;
 use crate::sample::Site;
+use crate::zone_inner::ZoneInner;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -28,7 +28,7 @@ use core::sync::atomic::AtomicU32;
 /// zone: while one is live the zone does not end, even if the last handle goes. So whoever holds
 /// an item may free it through this.
 pub struct RawZoneRef<H: Hooks = NoHooks> {
-    inner: NonNull<Inner>,
+    inner: NonNull<ZoneInner>,
     hooks: PhantomData<fn() -> H>,
 }
 
@@ -64,7 +64,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// `inner` is a zone made with hooks of type `H`.
     #[inline]
-    pub(crate) unsafe fn from_inner(inner: NonNull<Inner>) -> Self {
+    pub(crate) unsafe fn from_inner(inner: NonNull<ZoneInner>) -> Self {
         Self {
             inner,
             hooks: PhantomData,
@@ -73,7 +73,7 @@ impl<H: Hooks> RawZoneRef<H> {
 
     /// What it points to.
     #[inline]
-    pub(crate) fn inner(self) -> NonNull<Inner> {
+    pub(crate) fn inner(self) -> NonNull<ZoneInner> {
         self.inner
     }
 
@@ -109,7 +109,7 @@ impl<H: Hooks> RawZoneRef<H> {
             return;
         }
         // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
-        unsafe { Inner::put(self.inner, item) }
+        unsafe { ZoneInner::put(self.inner, item) }
     }
 
     /// As [`RawZone::alloc_bulk`](crate::RawZone::alloc_bulk).
@@ -175,7 +175,7 @@ impl<H: Hooks> RawZoneRef<H> {
         }
         core::mem::forget(freeing);
         // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
-        unsafe { Inner::put_bulk(self.inner, items) }
+        unsafe { ZoneInner::put_bulk(self.inner, items) }
     }
 
     /// [`free_bulk`](Self::free_bulk) of items among which are samples, or somebody else's.
@@ -201,7 +201,7 @@ impl<H: Hooks> RawZoneRef<H> {
         // SAFETY: the item is live and ours: it keeps the zone.
         if unsafe { self.destruct(item, site) } == Destructed::Here {
             // SAFETY: given up by its owner, and through `dtor`, so as `init` left it.
-            unsafe { Inner::put(self.inner, item) }
+            unsafe { ZoneInner::put(self.inner, item) }
         }
     }
 
@@ -232,7 +232,7 @@ impl<H: Hooks> RawZoneRef<H> {
     #[must_use]
     pub unsafe fn counts<'a>(self, item: NonNull<u8>) -> &'a [AtomicU32; 2] {
         // SAFETY: the live item keeps the zone.
-        let inner: &'a Inner = unsafe { self.inner.as_ref() };
+        let inner: &'a ZoneInner = unsafe { self.inner.as_ref() };
         let Some(arena) = inner.keg.arena() else {
             panic!("refcount() on a cache-only zone, whose items are not its own")
         };
@@ -332,7 +332,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// The item was taken, no caller has seen it, and it is as `init` left it.
     unsafe fn put_back(self, item: NonNull<u8>) {
         // SAFETY: so says the caller, and the item keeps the zone.
-        unsafe { Inner::put_back(self.inner, item) };
+        unsafe { ZoneInner::put_back(self.inner, item) };
     }
 
     /// Checks an item that comes back, and runs `dtor`.
@@ -356,7 +356,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// Runs `dtor` over an item that comes back and is no sample.
     ///
     /// # Safety
-    /// As for [`destruct`](Self::destruct), and [`Inner::may_own`] says yes.
+    /// As for [`destruct`](Self::destruct), and [`ZoneInner::may_own`] says yes.
     #[inline]
     unsafe fn destruct_owned(self, item: NonNull<u8>, site: Site) {
         // SAFETY: the item keeps the zone.
@@ -372,7 +372,7 @@ impl<H: Hooks> RawZoneRef<H> {
         if inner.hands_over() {
             // SAFETY: it is live and its caller gave it up; zones that say so are of memory, and have room for a
             // word in each item.
-            unsafe { line::own(item) };
+            unsafe { cacheline::claim_exclusive(item) };
         }
         inner.poison_item(item);
     }
@@ -399,7 +399,7 @@ impl<H: Hooks> RawZoneRef<H> {
         caught.call(|| unsafe { hooks.dtor(item) });
         inner.trash_plain(item);
         // SAFETY: it keeps the zone until the call.
-        caught.call(|| unsafe { Inner::end_free_sample(self.inner, item) });
+        caught.call(|| unsafe { ZoneInner::end_free_sample(self.inner, item) });
         caught.resume();
     }
 
@@ -433,7 +433,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// As for [`free_bulk`](Self::free_bulk).
     pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
         // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { Inner::put_bulk(self.inner, items) }
+        unsafe { ZoneInner::put_bulk(self.inner, items) }
     }
 }
 
@@ -473,11 +473,11 @@ impl<H: Hooks> Drop for Hooked<H> {
         }
         if inner.may_own(item) {
             // SAFETY: it is in our hands alone: no caller has had it yet, or its caller gave it up.
-            unsafe { Inner::discard(zone, item) };
+            unsafe { ZoneInner::discard(zone, item) };
         } else {
             inner.begin_free_sample(item, None);
             // SAFETY: as above; it keeps the zone until the call.
-            unsafe { Inner::end_free_sample(zone, item) };
+            unsafe { ZoneInner::end_free_sample(zone, item) };
         }
     }
 }
@@ -532,7 +532,7 @@ impl<H: Hooks> Drop for Freeing<'_, H> {
         let (done, rest) = self.items.split_at(self.at);
         let mut caught = Caught::default();
         // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
-        caught.call(|| unsafe { Inner::put_bulk(self.zone.inner, done) });
+        caught.call(|| unsafe { ZoneInner::put_bulk(self.zone.inner, done) });
         // The one whose `dtor` panicked has gone by itself.
         for &item in &rest[1..] {
             // SAFETY: live and ours.

@@ -35,7 +35,7 @@
 //!   sample.rs   an item's way    sample/turn.rs   when it is a zone's turn    sample/table.rs   what is known of each
 //! ```
 //!
-//! Called by: `alloc.rs`, `raw_ref.rs`, `local.rs`, `reclaim.rs`, `census.rs`. Calls: `arena.rs`,
+//! Called by: `alloc.rs`, `raw_ref.rs`, `local.rs`, `reclaim/trim.rs`, `census.rs`. Calls: `arena.rs`,
 //! `keg.rs`, hooks.
 //! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the
 //! keg and `holds` of its zone like any other; a record is live exactly as long as its item is.
@@ -48,13 +48,13 @@ use crate::asan;
 use crate::caught::Caught;
 use crate::depot::Room;
 use crate::geometry::Geometry;
-use crate::inner::Inner;
+use crate::zone_inner::ZoneInner;
 use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
-use table::{Misuse, NO_SLOTS, Record, State};
+use table::{Misuse, NO_SLOTS, SlotRecord, SlotState};
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use table::TableHeld;
@@ -88,7 +88,7 @@ pub(crate) fn sample_slabs(geo: &Geometry) -> usize {
 /// a second.
 const OLD: Duration = Duration::from_millis(100);
 
-impl Inner {
+impl ZoneInner {
     /// An item of the sample range, if it is this zone's turn, one is free there, and the limit
     /// allows it; been through `init` like any other.
     pub(crate) fn sample(&self, site: Option<Site>) -> Option<NonNull<u8>> {
@@ -123,8 +123,8 @@ impl Inner {
             thread: thread::current(),
             weight,
         };
-        let record = Record {
-            state: State::Live,
+        let record = SlotRecord {
+            state: SlotState::Live,
             zone: NonNull::from(self).addr().get(),
             sample: Some(sample),
             freed_at: None,
@@ -134,7 +134,7 @@ impl Inner {
             self.keg.give_sample();
             return None;
         };
-        self.took(1);
+        self.count_out(1);
         asan::unpoison(item, self.layout.size());
         self.check_trash(item);
         let mut caught = Caught::default();
@@ -205,7 +205,7 @@ impl Inner {
         asan::poison(item, self.layout.size());
         let sample = self.keg.samples.end_free(arena, item);
         caught.call(|| self.keg.give_sample());
-        self.gave(1);
+        self.count_returned(1);
         sample
     }
 

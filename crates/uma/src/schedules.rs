@@ -21,7 +21,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
-use crate::planted::{Bug, graves, plant};
+use crate::planted::{Bug, ended_zones, plant};
 use crate::{AllocError, RawZone, RawZoneRef};
 use core::alloc::Layout;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -235,9 +235,9 @@ impl World {
 
 /// So many zones have ended since this was last asked, and lost no buckets.
 fn assert_ended(zones: usize) {
-    let graves = graves();
-    assert_eq!(graves.len(), zones, "a zone did not end");
-    assert!(graves.iter().all(|zone| zone.depot.lock().has_all()));
+    let ended_zones = ended_zones();
+    assert_eq!(ended_zones.len(), zones, "a zone did not end");
+    assert!(ended_zones.iter().all(|zone| zone.depot.lock().has_all()));
 }
 
 impl Live {

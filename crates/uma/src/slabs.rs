@@ -1,7 +1,7 @@
 //! All slabs of one layout, and which of their items are free.
 //!
-//! Called by: `keg.rs`. Calls: `arena.rs` (more slabs), `touched.rs`. Giving pages back is in
-//! `purge.rs`.
+//! Called by: `keg.rs`. Calls: `arena.rs` (more slabs), `residency.rs`. Giving pages back is in
+//! `reclaim/purge.rs`.
 //!
 //! Items are taken from the fullest slab first, and of equally full ones (in sixteenths) from
 //! the lowest: so slabs that are nearly empty get the time to become empty, and live items
@@ -21,11 +21,11 @@
 
 use crate::arena::Arena;
 use crate::bitset::Bitset;
-use crate::geometry::{Geometry, Place};
-use crate::purge::Purge;
+use crate::geometry::{Geometry, ItemPlace};
+use crate::metadata::make_room;
+use crate::reclaim::purge::Purge;
+use crate::residency::Residency;
 use crate::slab::{Fullness, SHELVES, Shelf, Slab};
-use crate::tail::make_room;
-use crate::touched::Touched;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -41,7 +41,7 @@ pub(crate) struct Slabs {
     pub(crate) bits: Vec<u64>,
     /// The same for the items that a purge holds.
     pub(crate) held: Vec<u64>,
-    pub(crate) touched: Touched,
+    pub(crate) touched: Residency,
     pub(crate) shelves: [Bitset; SHELVES],
     /// Which shelves are not bare.
     occupied: u32,
@@ -73,7 +73,7 @@ impl Slabs {
             slabs: Vec::new(),
             bits: Vec::new(),
             held: Vec::new(),
-            touched: Touched::new(geo),
+            touched: Residency::new(geo),
             shelves: Default::default(),
             occupied: 0,
             open: 0,
@@ -290,7 +290,7 @@ impl Slabs {
             }
             let slot = word * 64 + bits.trailing_zeros() as usize;
             *bits &= *bits - 1;
-            let place = Place { slab: n, slot };
+            let place = ItemPlace { slab: n, slot };
             room.write(arena.item_at(place));
             units += self.touched.mark(place);
             taken += 1;
@@ -311,7 +311,7 @@ impl Slabs {
         if !unsafe { arena.populate(n..n + 1) } {
             return false;
         }
-        let places = (0..self.geo.per_slab()).map(|slot| Place { slab: n, slot });
+        let places = (0..self.geo.per_slab()).map(|slot| ItemPlace { slab: n, slot });
         let units: u32 = places.map(|place| self.touched.mark(place)).sum();
         self.change(n, |slab| {
             slab.units += units;

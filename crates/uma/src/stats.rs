@@ -12,8 +12,8 @@
 //!   frees    = requests - used
 //! ```
 
-use crate::inner::{Inner, NO_LIMIT};
 use crate::percpu::Backend;
+use crate::zone_inner::{NO_LIMIT, ZoneInner};
 use core::fmt;
 
 /// Numbers of one zone. `Display` gives a row under [`ZoneStats::header`],
@@ -66,7 +66,7 @@ pub struct ZoneStats {
 }
 
 impl ZoneStats {
-    pub(crate) fn of(inner: &Inner) -> Self {
+    pub(crate) fn of(inner: &ZoneInner) -> Self {
         // The items first: a pop seen here only makes the zone look busier, not less than empty.
         let out = inner.out();
         let depot = inner.depot.lock();

@@ -1,11 +1,11 @@
 //! Warnings: a zone calls its owner when it fills up, is exhausted, or is left with items live.
 //!
-//! Called by: `alloc.rs` (its slow path), `inner.rs` (the end of the last handle). Calls: the
+//! Called by: `alloc.rs` (its slow path), `zone_inner.rs` (the end of the last handle). Calls: the
 //! owner's code, never with a lock of this crate held, at most once a second a kind and zone.
 //!
 //! Locks: none. Source: FreeBSD's `uma_zone_set_warning` and `uma_zone_set_maxaction`.
 
-use crate::inner::Inner;
+use crate::zone_inner::ZoneInner;
 use crate::{AllocError, Census, ZoneStats};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -124,7 +124,7 @@ impl Warner {
     }
 }
 
-impl Inner {
+impl ZoneInner {
     /// Warns when the items out of the keg have passed the mark since they last were below it.
     pub(crate) fn warn_if_high(&self) {
         let warner = &self.warner;

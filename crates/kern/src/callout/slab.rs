@@ -35,14 +35,14 @@ impl<T> Timer<T> {
 }
 
 /// The timers, by index.
-pub(super) struct Slab<T> {
-    places: Vec<Place<T>>,
+pub(super) struct TimerSlab<T> {
+    places: Vec<TimerSlot<T>>,
     /// The first free place, which names the second, and so on.
     free: u32,
     len: usize,
 }
 
-struct Place<T> {
+struct TimerSlot<T> {
     generation: u32,
     content: Content<T>,
 }
@@ -52,7 +52,7 @@ enum Content<T> {
     Free { next: u32 },
 }
 
-impl<T> Slab<T> {
+impl<T> TimerSlab<T> {
     pub(super) fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -113,7 +113,7 @@ impl<T> Slab<T> {
         let index = u32::try_from(self.places.len()).unwrap_or(NONE);
         assert_ne!(index, NONE, "too many timers");
         let generation = 0;
-        self.places.push(Place {
+        self.places.push(TimerSlot {
             generation,
             content,
         });
@@ -121,7 +121,7 @@ impl<T> Slab<T> {
     }
 }
 
-impl<T> Index<u32> for Slab<T> {
+impl<T> Index<u32> for TimerSlab<T> {
     type Output = Timer<T>;
 
     fn index(&self, index: u32) -> &Timer<T> {
@@ -129,7 +129,7 @@ impl<T> Index<u32> for Slab<T> {
     }
 }
 
-impl<T> IndexMut<u32> for Slab<T> {
+impl<T> IndexMut<u32> for TimerSlab<T> {
     fn index_mut(&mut self, index: u32) -> &mut Timer<T> {
         match &mut self.places[index as usize].content {
             Content::Live(timer) => timer,

@@ -6,18 +6,18 @@
 //! or its number is older than the notification. It would take 2^32 notifications between a
 //! sleeper's look and its sleep to fool it.
 //!
-//! Called by: `condvar.rs`, the loom models of `lock`. Calls: [`Word`]. Locks: none; its caller's.
+//! Called by: `condvar.rs`, the loom models of `lock`. Calls: [`LockWord`]. Locks: none; its caller's.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
-use crate::lock::Word;
+use crate::lock::LockWord;
 
 /// A number to sleep on.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence<W>(W);
 
-impl<W: Word> Sequence<W> {
+impl<W: LockWord> Sequence<W> {
     /// A sequence in `word`.
     pub(crate) const fn new(word: W) -> Self {
         Self(word)

@@ -17,7 +17,7 @@ mod sys {
     use core::arch::asm;
     use core::sync::atomic::AtomicU64;
 
-    use crate::columns::STRIDE_SHIFT;
+    use crate::percpu_words::STRIDE_SHIFT;
     use crate::{cpu, rseq};
 
     /// `struct rseq`: the CPU that this thread runs on, and the address of the armed descriptor.

@@ -1,13 +1,13 @@
 //! The numbers of counters: a column each, with one for every CPU.
 //!
-//! Called by: `counter.rs`. Calls: [`columns`](crate::columns), `rseq.rs`. Locks: the free list's.
+//! Called by: `counter.rs`. Calls: [`columns`](crate::percpu_words), `rseq.rs`. Locks: the free list's.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::columns::{Column, Columns, FreeHeld};
+use crate::percpu_words::{Column, FreeHeld, PercpuWords};
 use crate::rseq::{self, Percpu};
 
-static NUMBERS: Columns<AtomicU64> = Columns::new();
+static NUMBERS: PercpuWords<AtomicU64> = PercpuWords::new();
 
 /// A column of zeros, where sections can be used.
 pub(super) fn take() -> Option<*mut AtomicU64> {

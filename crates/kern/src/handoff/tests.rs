@@ -10,7 +10,7 @@ use crate::order;
 
 static CLASS: LockClass = LockClass::new("handoff under test", order::IFQUEUE);
 
-impl Row for Vec<u32> {
+impl Items for Vec<u32> {
     fn len(&self) -> usize {
         self.len()
     }
@@ -51,14 +51,14 @@ fn put(queue: &Handoff<Vec<u32>>, row: &mut Vec<u32>) -> &'static str {
     let put = queue.put(row);
     assert!(queue.is_valid());
     match put {
-        Put::Queued => "queued",
-        Put::QueuedAndWake(waker) => {
+        PutOutcome::Queued => "queued",
+        PutOutcome::QueuedAndWake(waker) => {
             waker.wake();
             "wake"
         }
-        Put::Full => "full",
-        Put::Away => "away",
-        Put::Closed => "closed",
+        PutOutcome::Full => "full",
+        PutOutcome::Away => "away",
+        PutOutcome::Closed => "closed",
     }
 }
 
@@ -68,10 +68,10 @@ fn wakes_only_a_sleeper() {
     let (queue, receiver, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     assert_eq!(put(&queue, &mut vec![2]), "queued");
-    assert_eq!(queue.take(receiver), Taken::Row(vec![1, 2]));
+    assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![1, 2]));
     assert_eq!(put(&queue, &mut vec![3]), "queued", "it will look again");
-    assert_eq!(queue.take(receiver), Taken::Row(vec![3]));
-    assert_eq!(queue.take(receiver), Taken::Nothing);
+    assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![3]));
+    assert_eq!(queue.take(receiver), TakeOutcome::Nothing);
     assert_eq!(put(&queue, &mut vec![]), "queued", "nothing is no reason");
     assert_eq!(put(&queue, &mut vec![4]), "wake");
     assert_eq!(count.get(), 2);
@@ -88,7 +88,7 @@ fn a_full_queue_leaves_the_rest() {
     assert_eq!(row, [5, 6]);
     assert_eq!(put(&queue, &mut row), "full");
     assert_eq!(row, [5, 6]);
-    assert_eq!(queue.take(receiver), Taken::Row(vec![1, 2, 3, 4]));
+    assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![1, 2, 3, 4]));
     assert_eq!(put(&queue, &mut row), "queued");
     assert_eq!(queue.waiting(), 2);
     let stats = queue.stats();
@@ -102,7 +102,7 @@ fn a_receiver_that_left_takes_nothing() {
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     let (new, left) = queue.open();
     assert_eq!(left, [1], "it was for the one before");
-    assert_eq!(queue.take(old), Taken::Void);
+    assert_eq!(queue.take(old), TakeOutcome::Void);
     assert!(queue.leave(old).is_empty());
     queue.set_waker(old, Arc::clone(&count).into());
     let mut row = vec![2];
@@ -110,7 +110,7 @@ fn a_receiver_that_left_takes_nothing() {
     let woken = Arc::new(Count::default());
     queue.set_waker(new, Arc::clone(&woken).into());
     assert_eq!((woken.get(), count.get()), (1, 1), "told at once");
-    assert_eq!(queue.take(new), Taken::Row(vec![2]));
+    assert_eq!(queue.take(new), TakeOutcome::Items(vec![2]));
     assert!(queue.leave(new).is_empty());
     assert_eq!(Arc::strong_count(&woken), 1, "nobody keeps its waker");
     let mut row = vec![3];
@@ -127,8 +127,8 @@ fn what_was_sent_before_the_end_arrives() {
     assert_eq!(count.get(), 2);
     let mut row = vec![2];
     assert_eq!((put(&queue, &mut row), row), ("closed", vec![2]));
-    assert_eq!(queue.take(receiver), Taken::Row(vec![1]));
-    assert_eq!(queue.take(receiver), Taken::Closed);
+    assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![1]));
+    assert_eq!(queue.take(receiver), TakeOutcome::Closed);
     let (again, _) = queue.open();
     assert_eq!(put(&queue, &mut vec![3]), "closed", "for ever");
     let told = Arc::new(Count::default());

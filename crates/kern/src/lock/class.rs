@@ -29,13 +29,13 @@ pub struct LockClass {
     /// Its place in [`order`]: a thread takes greater ranks later. [`order::UNRANKED`] leaves the
     /// place to be learnt.
     pub rank: u16,
-    pub(super) counters: Counters,
+    pub(super) counters: ClassCounters,
     /// Its place in the registry, plus one; 0 until it is there.
     registered: AtomicU32,
 }
 
 /// What happened to the locks of a class. All relaxed: the numbers order nothing.
-pub(super) struct Counters {
+pub(super) struct ClassCounters {
     /// How often one was taken or tried, by estimate where it is sampled.
     pub(super) acquisitions: Counter,
     /// How often one was not free.
@@ -59,7 +59,7 @@ impl LockClass {
         Self {
             name,
             rank,
-            counters: Counters {
+            counters: ClassCounters {
                 acquisitions: Counter::new(),
                 contended: AtomicU64::new(0),
                 sleeps: AtomicU64::new(0),

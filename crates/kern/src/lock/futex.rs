@@ -1,6 +1,6 @@
 //! The word that real threads sleep on: Linux's futex.
 //!
-//! Called by: the protocols, through [`Word`]. Calls: libc (futex), `spin.rs`.
+//! Called by: the protocols, through [`LockWord`]. Calls: libc (futex), `spin.rs`.
 //! Invariant: a wake uses the address only, never what is there, so it may come after the lock is
 //! gone; at worst it wakes an unrelated thread, which looks again.
 //! Locks: the kernel's hash bucket. Source: `futex(2)`, section on FUTEX_WAIT.
@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;
 
 use super::spin;
-use super::word::Word;
+use super::word::LockWord;
 
-impl Word for AtomicU32 {
+impl LockWord for AtomicU32 {
     // Four hand-overs to a running thread for each switch that fairness costs.
     const PATIENCE: u32 = 4;
 

@@ -20,7 +20,7 @@ use loom::thread;
 use super::mutex_word::MutexWord;
 use super::rmlock_word::RmLockWord;
 use super::rwlock_word::{RwLockWord, Write};
-use super::word::{Waiter, Word};
+use super::word::{LockWord, Waiter};
 use crate::condvar::Sequence;
 
 /// What can be got wrong, as the word would see it.
@@ -124,7 +124,7 @@ impl<B: Bug> Model<B> {
     }
 }
 
-impl<B: Bug> Word for Model<B> {
+impl<B: Bug> LockWord for Model<B> {
     const PATIENCE: u32 = B::PATIENCE;
 
     fn load(&self, order: Ordering) -> u32 {

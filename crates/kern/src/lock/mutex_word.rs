@@ -19,18 +19,18 @@
 //!
 //! **No thread starves.** The first thread that tries takes a free lock. Usually it is a running
 //! thread, because waking a sleeper takes thousands of times longer than taking a lock. A sleeper that has been
-//! overtaken [`Word::PATIENCE`] times sets HANDOFF. From then on a release does not free the word,
+//! overtaken [`LockWord::PATIENCE`] times sets HANDOFF. From then on a release does not free the word,
 //! and newcomers go to the end of the kernel's queue, which is first in, first out: threads that
 //! slept before the overtaken sleeper get the lock before it, later threads do not. The sleeper
 //! clears HANDOFF when it has the lock.
 //!
 //! Called by: `raw.rs`, `rwlock_word.rs` (writers among themselves), `loom_tests.rs`. Calls:
-//! [`Word`]. Locks: it is one.
+//! [`LockWord`]. Locks: it is one.
 //! Sources: Drepper, "Futexes are tricky", mutex 3; seed 002 on adaptive mutexes.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::word::{Waiter, Word, spin};
+use super::word::{LockWord, Waiter, spin};
 
 /// The owner's token; 0 if the mutex has no owner.
 pub(crate) const OWNER: u32 = (1 << 29) - 1;
@@ -42,7 +42,7 @@ const HANDOFF: u32 = 1 << 30;
 /// A mutex around nothing.
 pub(crate) struct MutexWord<W>(W);
 
-impl<W: Word> MutexWord<W> {
+impl<W: LockWord> MutexWord<W> {
     /// A mutex in `word`, which holds 0.
     pub(crate) const fn new(word: W) -> Self {
         Self(word)

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::class::LockClass;
 use super::mutex_word::{MutexWord, OWNER};
-use super::wait::{How, Wait};
+use super::wait::{How, LockWait};
 use crate::thread;
 
 /// A mutex around nothing. Who wants data inside, and the order checked, takes
@@ -61,7 +61,7 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn lock_slow(&self, me: u32, class: &'static LockClass, site: &'static Location<'static>) {
-        let mut wait = Wait::begin(class, How::Lock, site, self.0.word());
+        let mut wait = LockWait::begin(class, How::Lock, site, self.0.word());
         self.0.lock_slow(me, &mut wait);
     }
 }

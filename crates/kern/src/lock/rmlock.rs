@@ -2,7 +2,7 @@
 //! anybody writes.
 //!
 //! Called by: every crate that shares what the packet path looks at. Calls: `rmlock_word.rs`, `wait.rs`,
-//! [`columns`](crate::columns), [`witness`](crate::witness).
+//! [`columns`](crate::percpu_words), [`witness`](crate::witness).
 //! Invariant: the value is written only by the one write guard's thread while no read guard is out, or
 //! through `&mut`.
 //! Locks: it is one. Readers are not named in its words: only WITNESS knows who reads.
@@ -17,13 +17,13 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::class::LockClass;
 use super::rmlock_word::RmLockWord;
 use super::rwlock_word::Write;
-use super::wait::{How, Wait};
-use crate::columns::{Column, Columns, FreeHeld};
+use super::wait::{How, LockWait};
+use crate::percpu_words::{Column, FreeHeld, PercpuWords};
 use crate::witness::Held;
 use crate::{cpu, thread};
 
 /// Each CPU's readers, lock by lock.
-static READERS: Columns<AtomicU32> = Columns::new();
+static READERS: PercpuWords<AtomicU32> = PercpuWords::new();
 
 /// Holds the list of free columns, for a fork.
 pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
@@ -145,14 +145,14 @@ impl<T: ?Sized> RmLock<T> {
     #[cold]
     #[inline(never)]
     fn read_behind(&self, site: &'static Location<'static>) {
-        let mut wait = Wait::begin(self.class, How::Read, site, self.raw.writer());
+        let mut wait = LockWait::begin(self.class, How::Read, site, self.raw.writer());
         self.raw.read_behind(&mut wait);
     }
 
     #[cold]
     #[inline(never)]
     fn write_slow(&self, me: u32, came: Write, site: &'static Location<'static>) {
-        let mut wait = Wait::begin(self.class, How::Write, site, self.raw.writer());
+        let mut wait = LockWait::begin(self.class, How::Write, site, self.raw.writer());
         self.raw.write_slow(me, came, self.slots.each(), &mut wait);
     }
 

@@ -29,13 +29,13 @@
 //! third of its four nanoseconds, and costs a write three hundred times its ten, and every busy CPU an
 //! interrupt; connects and closes write. `cargo run --release -p kern --example locks` measures both.
 //!
-//! Called by: `rmlock.rs`, `loom_tests.rs`. Calls: `rwlock_word.rs`, [`Word`]. Locks: it is one.
+//! Called by: `rmlock.rs`, `loom_tests.rs`. Calls: `rwlock_word.rs`, [`LockWord`]. Locks: it is one.
 //! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.
 
 use core::sync::atomic::Ordering::SeqCst;
 
 use super::rwlock_word::{RwLockWord, Write};
-use super::word::{Waiter, Word, spin};
+use super::word::{LockWord, Waiter, spin};
 
 /// Set in a slot that counts too many readers: guards that were forgotten stay counted, and a count that
 /// wrapped to 0 would let a writer in beside them. The sign bit costs no more to test than the sum does.
@@ -46,7 +46,7 @@ pub(crate) struct RmLockWord<W> {
     behind: RwLockWord<W>,
 }
 
-impl<W: Word> RmLockWord<W> {
+impl<W: LockWord> RmLockWord<W> {
     /// A lock in three words, which hold 0; so do its slots.
     pub(crate) const fn new(writers: W, state: W, draining: W) -> Self {
         let behind = RwLockWord::new(writers, state, draining);

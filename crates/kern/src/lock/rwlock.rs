@@ -15,7 +15,7 @@ use core::sync::atomic::AtomicU32;
 
 use super::class::LockClass;
 use super::rwlock_word::{Counted, RwLockWord, Write};
-use super::wait::{How, Wait};
+use super::wait::{How, LockWait};
 use crate::thread;
 use crate::witness::Held;
 
@@ -151,7 +151,7 @@ impl<T: ?Sized> RwLock<T> {
     #[cold]
     #[inline(never)]
     fn read_slow(&self, counted: Counted, site: &'static Location<'static>) {
-        let mut wait = Wait::begin(self.class, How::Read, site, self.raw.writer());
+        let mut wait = LockWait::begin(self.class, How::Read, site, self.raw.writer());
         self.raw.read_slow(counted, &mut wait);
     }
 
@@ -168,7 +168,7 @@ impl<T: ?Sized> RwLock<T> {
     #[cold]
     #[inline(never)]
     fn write_slow(&self, me: u32, waits: Write, site: &'static Location<'static>) {
-        let mut wait = Wait::begin(self.class, How::Write, site, self.raw.writer());
+        let mut wait = LockWait::begin(self.class, How::Write, site, self.raw.writer());
         match waits {
             Write::Alone => {}
             Write::Behind => self.raw.write_slow(me, &mut wait),

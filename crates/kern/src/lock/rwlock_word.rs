@@ -25,14 +25,14 @@
 //! Writing costs twice the atomic operations that a lock in one word would need. What is read for
 //! each packet and written when something is configured is what these locks are for.
 //!
-//! Called by: `rwlock.rs`, `rmlock_word.rs`, `loom_tests.rs`. Calls: [`Word`], `mutex_word.rs`. Locks: it is one.
+//! Called by: `rwlock.rs`, `rmlock_word.rs`, `loom_tests.rs`. Calls: [`LockWord`], `mutex_word.rs`. Locks: it is one.
 //! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
 //! real-time systems", 2010, on phase-fair locks.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use super::mutex_word::MutexWord;
-use super::word::{Waiter, Word, spin};
+use super::word::{LockWord, Waiter, spin};
 
 /// A writer has the lock or waits for readers to leave. Adding it sets it; adding it again clears
 /// it and changes PHASE.
@@ -53,7 +53,7 @@ pub(crate) struct RwLockWord<W> {
 #[must_use = "it must wait"]
 pub(crate) struct Counted(u32);
 
-impl<W: Word> RwLockWord<W> {
+impl<W: LockWord> RwLockWord<W> {
     /// A lock in three words, which hold 0.
     pub(crate) const fn new(writers: W, state: W, draining: W) -> Self {
         Self {

@@ -146,8 +146,8 @@ struct Contested {
 /// The token of whoever overtakes.
 const GREEDY: u32 = 9;
 
-impl Word for &Contested {
-    const PATIENCE: u32 = <AtomicU32 as Word>::PATIENCE;
+impl LockWord for &Contested {
+    const PATIENCE: u32 = <AtomicU32 as LockWord>::PATIENCE;
 
     fn load(&self, order: Ordering) -> u32 {
         self.word.load(order)
@@ -222,7 +222,7 @@ fn who_was_overtaken_often_enough_has_the_lock_handed_over() {
     assert!(mutex.try_lock(GREEDY));
     let mut told = Told::default();
     mutex.lock_slow(1, &mut told);
-    let patience = <AtomicU32 as Word>::PATIENCE;
+    let patience = <AtomicU32 as LockWord>::PATIENCE;
     assert_eq!(contested.overtaken.get(), patience);
     assert_eq!((told.sleeps, told.handed), (patience + 1, true));
     assert_eq!(contested.word.load(Relaxed) & OWNER, 1);

@@ -84,7 +84,7 @@ impl Waiting {
 }
 
 /// A wait under way; it ends when this is dropped, with the lock taken.
-pub(super) struct Wait<'a> {
+pub(super) struct LockWait<'a> {
     class: &'static LockClass,
     how: How,
     site: &'static Location<'static>,
@@ -94,7 +94,7 @@ pub(super) struct Wait<'a> {
     handed: bool,
 }
 
-impl<'a> Wait<'a> {
+impl<'a> LockWait<'a> {
     /// A wait begins for a lock whose owner is named in `owner`.
     pub(super) fn begin(
         class: &'static LockClass,
@@ -115,7 +115,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-impl Waiter for Wait<'_> {
+impl Waiter for LockWait<'_> {
     fn sleeps(&mut self) {
         if self.sleeps == 0 {
             thread::waits_for(Some(Waiting {
@@ -134,7 +134,7 @@ impl Waiter for Wait<'_> {
     }
 }
 
-impl Drop for Wait<'_> {
+impl Drop for LockWait<'_> {
     fn drop(&mut self) {
         if self.sleeps > 0 {
             thread::waits_for(None);

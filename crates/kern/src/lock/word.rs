@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 /// An atomic word with a queue of sleepers, first come, first woken.
-pub(crate) trait Word {
+pub(crate) trait LockWord {
     /// How often a waiter lets itself be overtaken before it has the lock handed to it.
     const PATIENCE: u32;
 
@@ -61,7 +61,7 @@ const PAUSES_MAX: u32 = 16;
 
 /// Looks again and again, less and less often, until `done` with what the word holds or out of
 /// patience. The last look is the result.
-pub(crate) fn spin<W: Word>(word: &W, done: impl Fn(u32) -> bool) -> u32 {
+pub(crate) fn spin<W: LockWord>(word: &W, done: impl Fn(u32) -> bool) -> u32 {
     let (mut left, mut pauses) = (W::spins(), 1);
     loop {
         let now = word.load(Ordering::Acquire);

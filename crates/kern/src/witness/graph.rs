@@ -52,7 +52,7 @@ impl OrdersHeld {
 }
 
 /// One order on a way through the graph.
-pub(super) struct Step {
+pub(super) struct OrderStep {
     pub(super) outer: &'static LockClass,
     pub(super) inner: &'static LockClass,
     /// None if it is declared by rank, and was not seen.
@@ -65,7 +65,7 @@ pub(super) fn learn(
     outer: &Acquisition,
     inner: &Acquisition,
     thread: &str,
-) -> Result<(), Vec<Step>> {
+) -> Result<(), Vec<OrderStep>> {
     let (from, to) = (outer.class.index(), inner.class.index());
     assert!(
         from.max(to) < CLASSES_MAX,
@@ -90,7 +90,7 @@ pub(super) fn learn(
 }
 
 /// How it is known that `inner` comes somewhere after `outer`.
-pub(super) fn path(outer: &'static LockClass, inner: &'static LockClass) -> Option<Vec<Step>> {
+pub(super) fn path(outer: &'static LockClass, inner: &'static LockClass) -> Option<Vec<OrderStep>> {
     search(&lock(), outer, inner)
 }
 
@@ -113,7 +113,7 @@ fn search(
     orders: &BTreeMap<(usize, usize), Seen>,
     outer: &'static LockClass,
     inner: &'static LockClass,
-) -> Option<Vec<Step>> {
+) -> Option<Vec<OrderStep>> {
     let (start, end) = (outer.index(), inner.index());
     let classes = Registry::classes();
     let mut came_from = vec![None; classes.len()];
@@ -135,7 +135,7 @@ fn search(
     let mut at = end;
     while at != start {
         let before = came_from[at]?;
-        path.push(Step {
+        path.push(OrderStep {
             outer: classes[before],
             inner: classes[at],
             seen: orders.get(&(before, at)).cloned(),

@@ -9,7 +9,7 @@
 
 use core::fmt;
 
-use super::graph::Step;
+use super::graph::OrderStep;
 use super::held::Acquisition;
 use crate::lock::How;
 
@@ -30,7 +30,7 @@ pub(super) enum Fault<'a> {
     Reversal {
         wanted: Acquisition,
         taken: Acquisition,
-        path: Vec<Step>,
+        path: Vec<OrderStep>,
     },
     /// Something that must have no locks held around it.
     Over {
@@ -93,7 +93,7 @@ impl fmt::Display for Acquisition {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for OrderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (outer, inner) = (self.outer.name, self.inner.name);
         match &self.seen {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use kern::handoff::{Handoff, Put, Receiver, Row, Taken};
+use kern::handoff::{Handoff, Items, PutOutcome, Receiver, TakeOutcome};
 use kern::model::Model;
 use kern::prim::{AtomicBool, Mutex, Ordering};
 use kern::{LockClass, order};
@@ -25,7 +25,7 @@ static CLASS: LockClass = LockClass::new("modelled", order::IFQUEUE);
 #[derive(Debug, Default)]
 struct Numbers(Vec<u32>);
 
-impl Row for Numbers {
+impl Items for Numbers {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -65,9 +65,9 @@ impl Queue for Handoff<Numbers> {
     fn put(&self, number: u32) -> u32 {
         let mut row = Numbers(vec![number]);
         match self.put(&mut row) {
-            Put::QueuedAndWake(waker) => waker.wake(),
-            Put::Queued | Put::Away | Put::Closed => {}
-            Put::Full => panic!("there is room"),
+            PutOutcome::QueuedAndWake(waker) => waker.wake(),
+            PutOutcome::Queued | PutOutcome::Away | PutOutcome::Closed => {}
+            PutOutcome::Full => panic!("there is room"),
         }
         assert!(self.is_valid(), "something waits and nobody was told");
         sum(&row)
@@ -75,8 +75,8 @@ impl Queue for Handoff<Numbers> {
 
     fn take(&self, receiver: Receiver) -> Option<u32> {
         match self.take(receiver) {
-            Taken::Row(row) => Some(sum(&row)),
-            Taken::Nothing | Taken::Closed | Taken::Void => None,
+            TakeOutcome::Items(row) => Some(sum(&row)),
+            TakeOutcome::Nothing | TakeOutcome::Closed | TakeOutcome::Void => None,
         }
     }
 
@@ -115,8 +115,8 @@ impl Queue for Resting {
     /// One that took something does not come back until it is woken.
     fn take(&self, receiver: Receiver) -> Option<u32> {
         match self.0.take_and_rest(receiver) {
-            Taken::Row(row) => Some(sum(&row)),
-            Taken::Nothing | Taken::Closed | Taken::Void => None,
+            TakeOutcome::Items(row) => Some(sum(&row)),
+            TakeOutcome::Nothing | TakeOutcome::Closed | TakeOutcome::Void => None,
         }
     }
 

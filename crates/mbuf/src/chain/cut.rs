@@ -7,7 +7,7 @@ use core::mem;
 use super::{Chain, Hint};
 use crate::error::NoBufs;
 use crate::list;
-use crate::mbuf::{Mark, Mbuf};
+use crate::mbuf::{Mbuf, MbufPtr};
 use crate::storage::Storage;
 
 impl<S: Storage> Chain<S> {
@@ -112,7 +112,7 @@ impl<S: Storage> Chain<S> {
         if let Some(second) = self.head.as_ref().filter(|_| inside) {
             self.pinned += second.pinned();
             if front.tail == self.tail {
-                self.tail = Some(Mark::of(second));
+                self.tail = Some(MbufPtr::of(second));
             }
         }
         self.len -= n;

@@ -7,7 +7,7 @@ use core::mem;
 
 use super::Chain;
 use crate::error::NoBufs;
-use crate::list::Copies;
+use crate::list::MbufCopies;
 use crate::pool::MbufPool;
 
 impl Chain {
@@ -23,7 +23,7 @@ impl Chain {
         let Some(head) = &self.head else {
             return Ok(());
         };
-        let copies = Copies::of(pool, head, 0, self.len)?;
+        let copies = MbufCopies::of(pool, head, 0, self.len)?;
         if !copies.is_empty() {
             *self = copies.put_into(mem::take(self).into_list());
         }

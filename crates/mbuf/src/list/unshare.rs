@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 use super::{gather, in_range};
 use crate::chain::Chain;
 use crate::error::NoBufs;
-use crate::mbuf::{Mark, Mbuf};
+use crate::mbuf::{Mbuf, MbufPtr};
 use crate::pool::MbufPool;
 
 /// Copies in the order of what they are copies of.
 #[derive(Default)]
-pub(crate) struct Copies(VecDeque<(Mark, Chain)>);
+pub(crate) struct MbufCopies(VecDeque<(MbufPtr, Chain)>);
 
-impl Copies {
+impl MbufCopies {
     /// Copies every mbuf that holds a byte of `off..off + len` and may not be written, whole.
     #[track_caller]
     pub(crate) fn of(pool: &MbufPool, list: &Mbuf, off: usize, len: usize) -> Result<Self, NoBufs> {
@@ -31,7 +31,7 @@ impl Copies {
                 gather(&mut fresh, m, copy.len(), n);
                 copy.append(Chain::from_list(fresh));
             }
-            copies.0.push_back((Mark::of(m), copy));
+            copies.0.push_back((MbufPtr::of(m), copy));
         }
         Ok(copies)
     }
@@ -45,7 +45,7 @@ impl Copies {
         let mut out = Chain::new();
         while let Some(mut m) = list {
             list = m.take_next();
-            match self.0.pop_front_if(|(of, _)| *of == Mark::of(&m)) {
+            match self.0.pop_front_if(|(of, _)| *of == MbufPtr::of(&m)) {
                 Some((_, copy)) => out.append(copy),
                 None => out.append(Chain::from_list(m)),
             }

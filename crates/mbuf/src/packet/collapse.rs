@@ -18,7 +18,7 @@ use crate::pool::MbufPool;
 
 mod plan;
 
-use plan::{Group, Plan};
+use plan::{CollapsePlan, Group};
 
 impl Packet {
     /// Joins segments until there are `max` or fewer, and returns how many bytes it copied.
@@ -38,7 +38,7 @@ impl Packet {
             return Ok(0);
         }
         let groups = self.0.iter().filter(|m| m.len() > 0).map(Group::of);
-        match Plan::new(groups).joined(max) {
+        match CollapsePlan::new(groups).joined(max) {
             Some(groups) => Ok(self.join(pool, &groups)?),
             None if fewest(self.len()) <= max => Ok(self.defrag(pool)?),
             None => Err(CollapseError::TooManyBytes),

@@ -8,7 +8,7 @@ use core::mem;
 use super::Packet;
 use crate::chain::Chain;
 use crate::error::NoBufs;
-use crate::list::{self, Copies};
+use crate::list::{self, MbufCopies};
 use crate::mbuf::Mbuf;
 use crate::pool::{ClusterSize, MbufPool};
 
@@ -33,11 +33,11 @@ impl Packet {
     #[track_caller]
     pub fn make_writable(&mut self, pool: &MbufPool, off: usize, len: usize) -> Result<(), NoBufs> {
         let here = self.0.len();
-        let mut rest = Copies::default();
+        let mut rest = MbufCopies::default();
         if let Some(next) = self.0.next() {
             // What of the range is behind the first mbuf.
             let in_first = here.saturating_sub(off).min(len);
-            rest = Copies::of(pool, next, off.saturating_sub(here), len - in_first)?;
+            rest = MbufCopies::of(pool, next, off.saturating_sub(here), len - in_first)?;
         }
         if off < here && len > 0 && !self.0.is_writable() {
             let first = self.copy_first(pool)?;

@@ -11,7 +11,7 @@
 //! to be done but the mbuf's own head. Where somebody else still shows the cluster it stays with
 //! them: the mbuf goes back bare, and gets another when it is taken next.
 //!
-//! Free packets hold clusters, and the zone says so ([`uma::ZoneBuilder::holding`]): when there are no
+//! Free packets hold clusters, and the zone says so ([`uma::ZoneBuilder::holds_items_of`]): when there are no
 //! more, those come back, and until there are again this zone keeps none.
 //!
 //! The pool is a handle of this zone, which keeps the mbuf zone through its hooks.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use kern::prim;
 use loom::cell::UnsafeCell;
 
-use super::word::Word;
+use super::word::CountWord;
 use super::{Refs, Release};
 
 /// What can be got wrong.
@@ -92,7 +92,7 @@ impl<B: Bug> Modelled<B> {
     }
 }
 
-impl<B: Bug> Word for Modelled<B> {
+impl<B: Bug> CountWord for Modelled<B> {
     fn new(value: u32) -> Self {
         Self {
             word: prim::AtomicU32::new(value),

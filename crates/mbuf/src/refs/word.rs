@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::planted::{Bug, planted, point};
 
 /// A number with the operations that [`Refs`](super::Refs) needs; they mean what std's do.
-pub(crate) trait Word {
+pub(crate) trait CountWord {
     fn new(value: u32) -> Self;
     fn load(&self, order: Ordering) -> u32;
     fn store(&self, value: u32, order: Ordering);
@@ -23,7 +23,7 @@ pub(crate) trait Word {
     fn fence(&self, order: Ordering);
 }
 
-impl Word for AtomicU32 {
+impl CountWord for AtomicU32 {
     #[inline]
     fn new(value: u32) -> Self {
         Self::new(value)

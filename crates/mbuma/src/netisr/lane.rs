@@ -19,7 +19,7 @@
 //!
 //! Invariant: `active` is how many works are not idle. Locks: those of [`Work`].
 
-use kern::handoff::Row;
+use kern::handoff::Items;
 use kern::prim::{AtomicU8, AtomicUsize, Ordering};
 
 use super::outbox::Outbox;
@@ -50,7 +50,7 @@ pub(super) enum Way {
     Queue(usize),
 }
 
-impl<Q: Row> Lane<Q> {
+impl<Q: Items> Lane<Q> {
     pub(super) fn new(protocol: Protocol, cpus: usize, policy: Dispatch, queue_max: usize) -> Self {
         Self {
             protocol,

@@ -10,7 +10,7 @@
 
 use std::mem;
 
-use kern::handoff::Row;
+use kern::handoff::Items;
 
 use super::config::{PROTOCOLS, Protocol};
 use super::lane::Lane;
@@ -53,7 +53,7 @@ impl<Q> Default for Outbox<Q> {
     }
 }
 
-impl<Q: Row> Outbox<Q> {
+impl<Q: Items> Outbox<Q> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -132,7 +132,7 @@ impl<Q: Row> Outbox<Q> {
     }
 }
 
-impl<Q: Row> Entry<Q> {
+impl<Q: Items> Entry<Q> {
     /// Says whether it owns packets to ourselves; anything else is done with.
     fn hand_over(&mut self, lanes: &[Lane<Q>], me: usize, tell: &mut impl FnMut(Told<Q>)) -> bool {
         let (lane, cpu) = (&lanes[self.protocol as usize], self.cpu);

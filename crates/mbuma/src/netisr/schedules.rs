@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kern::handoff::Row;
+use kern::handoff::Items;
 use kern::prim::{AtomicU64, Condvar, Mutex, Ordering};
 use kern::{LockClass, order};
 use shuttle::rand::{Rng, thread_rng};
@@ -62,7 +62,7 @@ type Packet = (usize, u64);
 #[derive(Default)]
 struct Packets(VecDeque<Packet>);
 
-impl Row for Packets {
+impl Items for Packets {
     fn len(&self) -> usize {
         self.0.len()
     }

@@ -37,7 +37,7 @@
 
 use core::mem;
 
-use kern::handoff::Row;
+use kern::handoff::Items;
 use kern::prim::{AtomicU8, AtomicUsize, Mutex, Ordering};
 use kern::{LockClass, order};
 
@@ -111,7 +111,7 @@ pub(super) enum Left {
     Some,
 }
 
-impl<Q: Row> Work<Q> {
+impl<Q: Items> Work<Q> {
     pub(super) fn new() -> Self {
         let queue = Queue {
             row: Q::default(),
@@ -257,7 +257,7 @@ impl<Q: Row> Work<Q> {
     }
 }
 
-impl<Q: Row> Queue<Q> {
+impl<Q: Items> Queue<Q> {
     /// Queues as much of `row` as there is room for; says how much.
     fn add(&mut self, row: &mut Q, max: usize, moved: bool) -> usize {
         let room = max.saturating_sub(self.row.len() + self.in_hand);

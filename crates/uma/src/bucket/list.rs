@@ -17,7 +17,7 @@ use super::{Bucket, Owned};
 use core::ptr::NonNull;
 
 /// Buckets in a row.
-pub(crate) struct List {
+pub(crate) struct BucketList {
     /// These two only mean something where there are buckets.
     first: Option<NonNull<Bucket>>,
     last: Option<NonNull<Bucket>>,
@@ -26,7 +26,7 @@ pub(crate) struct List {
     items: u32,
 }
 
-impl List {
+impl BucketList {
     pub(crate) const fn new() -> Self {
         Self {
             first: None,
@@ -101,11 +101,11 @@ impl List {
 }
 
 /// Buckets of which the last one comes first.
-pub(crate) struct Stack {
+pub(crate) struct BucketStack {
     top: Option<NonNull<Bucket>>,
 }
 
-impl Stack {
+impl BucketStack {
     pub(crate) const fn new() -> Self {
         Self { top: None }
     }

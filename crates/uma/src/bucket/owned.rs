@@ -3,8 +3,8 @@
 //! Called by: `percpu.rs`, `depot.rs`, the allocation and free paths. Calls: `bucket.rs`, the heap.
 //! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it. Locks: none.
 
-use super::{Bucket, ENTRIES, LEN_BITS, LEN_MASK, PUSHED, Pushed, ROOM_MAX};
-use crate::line;
+use super::{Bucket, ENTRIES, LEN_BITS, LEN_MASK, PUSHED, PushOutcome, ROOM_MAX};
+use crate::cacheline;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -130,9 +130,9 @@ impl Owned {
         unsafe { Bucket::pop(self.0) }
     }
 
-    /// Puts an item on top, unless there is no room, or it lies there already: see [`Pushed`].
+    /// Puts an item on top, unless there is no room, or it lies there already: see [`PushOutcome`].
     #[inline]
-    pub(crate) fn push(&mut self, item: NonNull<u8>) -> Pushed {
+    pub(crate) fn push(&mut self, item: NonNull<u8>) -> PushOutcome {
         // SAFETY: owned.
         unsafe { Bucket::push(self.0, item) }
     }
@@ -233,7 +233,7 @@ impl Owned {
             .iter()
             .rev()
             .copied()
-            .for_each(line::fetch_to_write);
+            .for_each(cacheline::fetch_to_write);
     }
 
     fn entries(&self) -> NonNull<NonNull<u8>> {

@@ -4,7 +4,7 @@
 
 use super::{Depot, Owned, Room, VISITS_TO_GROW};
 use crate::RawZone;
-use crate::bucket::Pushed;
+use crate::bucket::PushOutcome;
 use crate::percpu::cpus;
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,7 +17,7 @@ fn item(n: usize) -> NonNull<u8> {
 
 fn bucket_of(n: usize, depot: &mut Depot) -> Owned {
     let mut bucket = depot.make().expect("memory");
-    assert_eq!(bucket.push(item(n)), Pushed::Done);
+    assert_eq!(bucket.push(item(n)), PushOutcome::Done);
     bucket
 }
 
@@ -101,7 +101,7 @@ fn buckets_are_larger_where_items_cross() {
     let mut depot = Depot::new(32, 64, 1000);
     let visit = |depot: &mut Depot, crossing: bool, times| {
         for _ in 0..times {
-            depot.ways.saw(crossing);
+            depot.cross_cpu.observe(crossing);
             depot.visited();
         }
         depot.bucket_items()

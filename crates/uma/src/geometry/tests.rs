@@ -80,7 +80,7 @@ fn addresses_and_places_agree() {
                 .step_by(step)
                 .chain([geo.per_slab() - 1])
             {
-                let place = Place { slab, slot };
+                let place = ItemPlace { slab, slot };
                 let offset = geo.offset_of(place);
                 assert!(offset.is_multiple_of(layout.align()), "{layout:?} {geo:?}");
                 assert!(offset >= end || slot == geo.per_slab() - 1);
@@ -102,7 +102,7 @@ fn the_waste_holds_no_item() {
     for (_, geo) in all() {
         for slab in [0, 1, 5] {
             let start = slab * geo.slab_bytes();
-            let first = geo.offset_of(Place { slab, slot: 0 }) - geo.lead;
+            let first = geo.offset_of(ItemPlace { slab, slot: 0 }) - geo.lead;
             let end = first + geo.per_slab() * geo.stride();
             for byte in (start..first)
                 .chain(end..start + geo.slab_bytes())
@@ -123,7 +123,7 @@ fn units_and_slots_agree() {
             let step = (geo.units_per_slab() / 64).max(1);
             for unit in (0..geo.units_per_slab()).step_by(step) {
                 let slots = geo.slots_on(slab, unit..unit + 1);
-                let lies_on = |slot| geo.units_of(Place { slab, slot }).contains(&unit);
+                let lies_on = |slot| geo.units_of(ItemPlace { slab, slot }).contains(&unit);
                 assert!(
                     slots.clone().all(lies_on),
                     "{layout:?} {unit} {slots:?} {geo:?}"

@@ -1,6 +1,6 @@
 //! A keg without items: closed, so that what is missing is live; sleepers; open again.
 //!
-//! Called by: `alloc.rs`, `raw.rs`, `keg.rs`. Calls: `reclaim.rs` (a zone's caches), `inner.rs`.
+//! Called by: `alloc.rs`, `raw.rs`, `keg.rs`. Calls: `reclaim/trim.rs` (a zone's caches), `zone_inner.rs`.
 //!
 //! An allocation that finds nothing anywhere near, and nothing here, **closes** the keg: every
 //! CPU's buckets and every depot of every zone on the keg go back into the slabs ([`Keg::close`]),
@@ -9,7 +9,7 @@
 //! limit is reached. When enough has come back the keg **opens** again ([`Keg::reopen`]).
 //!
 //! Free items of a zone on another keg may hold items of this one (an mbuf with its cluster:
-//! [`ZoneBuilder::holding`](crate::ZoneBuilder::holding)). Such a **holder** is shut for as long as
+//! [`ZoneBuilder::holds_items_of`](crate::ZoneBuilder::holds_items_of)). Such a **holder** is shut for as long as
 //! this keg is closed: what it had free comes back through its `fini`, and what is freed to it too.
 //! So there is one moment at which nothing of ours is free there either, nor in anybody's hands.
 //!
@@ -29,14 +29,14 @@
 //! Locks: as in `keg.rs`; sleepers wait on the keg's.
 //! Sources: Bonwick and Adams 2001; FreeBSD's `uz_sleepers`.
 
-use super::{Callback, Keg, Members, State, Urgency};
+use super::{Callback, Keg, KegState, Members, Urgency};
 use crate::AllocError;
 use crate::bucket::Owned;
 use crate::caught::Caught;
-use crate::inner::Inner;
-use crate::link::Link;
 use crate::planted::{Bug, planted};
 use crate::slabs::Slabs;
+use crate::weak::WeakZone;
+use crate::zone_inner::ZoneInner;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -50,7 +50,7 @@ const REOPEN_ITEMS_PER_CPU: usize = 256;
 
 /// What a closed keg says to an allocation.
 #[must_use]
-pub(crate) enum Last {
+pub(crate) enum LastAttempt {
     Item(NonNull<u8>),
     /// Other threads carry free items, or the keg has opened: look again.
     Again(AllocError),
@@ -59,17 +59,17 @@ pub(crate) enum Last {
 
 /// What is to be done, without a lock, after items came back.
 #[must_use]
-pub(super) struct After {
+pub(super) struct Followup {
     callbacks: Vec<Callback>,
     reopen: bool,
 }
 
 impl Members {
     /// Ways to those holders that have a handle still. One that has none is shut for good.
-    fn holder_links(&self) -> Vec<Arc<Link>> {
-        let link = |zone: &NonNull<Inner>| {
+    fn weak_holders(&self) -> Vec<Arc<WeakZone>> {
+        let link = |zone: &NonNull<ZoneInner>| {
             // SAFETY: a zone leaves the list, which is locked, before it ends.
-            unsafe { zone.as_ref() }.link.clone()
+            unsafe { zone.as_ref() }.weak.clone()
         };
         self.holders.iter().map(link).collect()
     }
@@ -88,28 +88,28 @@ impl Keg {
                 }
                 state.closed = true;
                 state.closings += 1;
-                state.carrying += 1;
+                state.in_transit += 1;
             }
             for zone in &members.zones {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-                unsafe { zone.as_ref() }.shut();
+                unsafe { zone.as_ref() }.close_caches();
             }
-            members.holder_links()
+            members.weak_holders()
         };
-        // Each takes the lock of its own keg's members, so ours is given up first. `carrying` keeps
+        // Each takes the lock of its own keg's members, so ours is given up first. `in_transit` keeps
         // us from opening meanwhile.
         let mut caught = Caught::default();
         for holder in holders {
-            caught.call(|| holder.visit(Inner::pin_shut));
+            caught.call(|| holder.with_zone(ZoneInner::pin_closed));
         }
         self.gather(&mut caught);
-        let after = {
+        let followup = {
             let mut state = self.lock();
-            state.carrying -= 1;
-            state.gives += 1;
-            self.tell(&mut state, 0)
+            state.in_transit -= 1;
+            state.refill_generation += 1;
+            self.note_refill(&mut state, 0)
         };
-        caught.call(|| self.run(after));
+        caught.call(|| self.run_followup(followup));
         caught.resume();
     }
 
@@ -119,11 +119,11 @@ impl Keg {
             // SAFETY: next_filled entered the zone, so it does not end before we leave.
             unsafe { zone.as_ref() }.empty_into_keg(bucket, caught);
             // SAFETY: entered once, left once, and not used after.
-            caught.call(|| unsafe { Inner::leave(zone) });
+            caught.call(|| unsafe { ZoneInner::leave(zone) });
         }
     }
 
-    fn next_filled(&self) -> Option<(NonNull<Inner>, Owned)> {
+    fn next_filled(&self) -> Option<(NonNull<ZoneInner>, Owned)> {
         let members = self.lock_members();
         members.zones.iter().find_map(|&zone| {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
@@ -147,37 +147,37 @@ impl Keg {
             }
             for zone in &members.zones {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-                unsafe { zone.as_ref() }.unshut();
+                unsafe { zone.as_ref() }.open_caches();
             }
-            members.holder_links()
+            members.weak_holders()
         };
-        // Who closes us again meanwhile has them shut once more, and counts: see `pin_shut`.
+        // Who closes us again meanwhile has them shut once more, and counts: see `pin_closed`.
         let mut caught = Caught::default();
         for holder in holders {
-            caught.call(|| holder.visit(Inner::unpin));
+            caught.call(|| holder.with_zone(ZoneInner::unpin_closed));
         }
         caught.resume();
     }
 
-    fn may_reopen(&self, state: &State) -> bool {
+    fn may_reopen(&self, state: &KegState) -> bool {
         let bound = state.bound(Urgency::Normal);
         let enough = (bound / 4)
             .clamp(REOPEN_ITEMS_MIN, REOPEN_ITEMS_PER_CPU * self.cpus)
             .min(bound);
         state.closed
-            && state.carrying == 0
+            && state.in_transit == 0
             && (state.sleepers == 0 || planted(Bug::Sleepers))
             && state.callbacks.is_empty()
             && state.available() >= enough.max(1)
     }
 
     /// One item from a keg that was just closed, or why there is none.
-    pub(crate) fn take_last(&self, urgency: Urgency) -> Last {
-        let gives = self.lock().gives;
+    pub(crate) fn take_last(&self, urgency: Urgency) -> LastAttempt {
+        let refill_generation = self.lock().refill_generation;
         let mut one = [MaybeUninit::uninit()];
         let error = match self.take(&mut one, urgency) {
             // SAFETY: `take` wrote as many as it says.
-            Ok(_) => return Last::Item(unsafe { one[0].assume_init() }),
+            Ok(_) => return LastAttempt::Item(unsafe { one[0].assume_init() }),
             Err(error) => error,
         };
         let members = self.lock_members();
@@ -191,17 +191,17 @@ impl Keg {
         // With these locks held nobody enters or leaves with items unseen: who takes some from a
         // cache is in transit before, who brings some here is until after, and has counted it.
         let held = state.slabs.as_ref().map_or(0, Slabs::held);
-        let in_hands = state.carrying > 0
+        let in_hands = state.in_transit > 0
             || held_elsewhere
             || (held > 0 && error == AllocError::NoMemory)
             || members.zones.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
                 unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Transit)
             });
-        if in_hands || state.gives != gives || !state.closed {
-            Last::Again(error)
+        if in_hands || state.refill_generation != refill_generation || !state.closed {
+            LastAttempt::Again(error)
         } else {
-            Last::Failed(error)
+            LastAttempt::Failed(error)
         }
     }
 
@@ -220,7 +220,7 @@ impl Keg {
         caught.call(|| self.close());
         state = self.lock();
         let taken = loop {
-            let gives = state.gives;
+            let refill_generation = state.refill_generation;
             drop(state);
             let mut one = [MaybeUninit::uninit()];
             let taken = caught.call(|| self.take(&mut one, urgency));
@@ -234,19 +234,19 @@ impl Keg {
             if caught.is_some() {
                 break Err(error);
             }
-            if state.gives != gives && !planted(Bug::Gives) {
+            if state.refill_generation != refill_generation && !planted(Bug::StaleGeneration) {
                 continue;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 break Err(error);
             }
-            state = self.come_back.wait(state, left);
+            state = self.items_returned.wait(state, left);
         };
         state.sleepers -= 1;
-        let after = self.tell(&mut state, 0);
+        let followup = self.note_refill(&mut state, 0);
         drop(state);
-        caught.call(|| self.run(after));
+        caught.call(|| self.run_followup(followup));
         if let (true, Ok(item)) = (caught.is_some(), taken) {
             caught.call(|| self.give(&[item]));
             caught.resume();
@@ -263,14 +263,14 @@ impl Keg {
             self.close();
             let mut state = self.lock();
             if state.available() > 0 {
-                let after = self.tell(&mut state, 0);
+                let followup = self.note_refill(&mut state, 0);
                 drop(state);
-                self.run(after);
+                self.run_followup(followup);
                 return false;
             }
             // Else it has opened and run dry meanwhile.
             if state.closed {
-                state.misled |= state.carrying > 0;
+                state.limit_was_overstated |= state.in_transit > 0;
                 state.callbacks.push(callback);
                 return true;
             }
@@ -279,53 +279,53 @@ impl Keg {
 
     /// Changes the limit.
     pub(crate) fn set_limit(&self, limit: usize) {
-        let (over, after) = {
+        let (over, followup) = {
             let mut state = self.lock();
             state.limit = limit;
-            state.gives += 1;
+            state.refill_generation += 1;
             let items = if planted(Bug::SilentLimit) {
                 0
             } else {
                 usize::MAX
             };
-            let after = self.tell(&mut state, items);
-            (state.out > limit, after)
+            let followup = self.note_refill(&mut state, items);
+            (state.out > limit, followup)
         };
         let mut caught = Caught::default();
-        caught.call(|| self.run(after));
+        caught.call(|| self.run_followup(followup));
         if over {
             caught.call(|| self.close());
         }
         caught.resume();
     }
 
-    /// Wakes as many sleepers as `items` came back; the rest is for [`run`](Self::run).
-    pub(super) fn tell(&self, state: &mut State, items: usize) -> After {
+    /// Wakes as many sleepers as `items` came back; the rest is for [`run_followup`](Self::run_followup).
+    pub(super) fn note_refill(&self, state: &mut KegState, items: usize) -> Followup {
         if state.sleepers > 0 && items > 0 {
             // Woken one by one, a sleeper that may not take the reserve could swallow the
             // wakeup of one that may.
             if items == 1 && state.reserve == 0 {
-                self.come_back.notify_one();
+                self.items_returned.notify_one();
             } else {
-                self.come_back.notify_all();
+                self.items_returned.notify_all();
             }
         }
         let callbacks = match items {
             0 => Vec::new(),
             _ => core::mem::take(&mut state.callbacks),
         };
-        After {
+        Followup {
             reopen: self.may_reopen(state),
             callbacks,
         }
     }
 
-    pub(super) fn run(&self, after: After) {
+    pub(super) fn run_followup(&self, followup: Followup) {
         let mut caught = Caught::default();
-        if after.reopen {
+        if followup.reopen {
             caught.call(|| self.reopen());
         }
-        for callback in after.callbacks {
+        for callback in followup.callbacks {
             caught.call(callback);
         }
         caught.resume();

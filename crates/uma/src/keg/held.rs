@@ -1,29 +1,29 @@
 //! A keg with all locks of its zones held, for the time of a fork.
 //!
-//! Called by: `fork.rs`. Calls: `depot.rs`, `percpu.rs`, `link.rs`, `sample.rs`, `inner.rs`.
+//! Called by: `fork.rs`. Calls: `depot.rs`, `percpu.rs`, `weak.rs`, `sample.rs`, `zone_inner.rs`.
 //! Invariant: no zone of a held keg ends: it would have to leave the list of members first.
 //! Locks: as in `keg.rs`, then samples, links and slots; of all kegs, class by class.
 
-use super::{Keg, Members, State};
+use super::{Keg, KegState, Members};
 use crate::depot::Depot;
-use crate::inner::Inner;
-use crate::link::LinkHeld;
 use crate::percpu::SlotsHeld;
 use crate::sample::TableHeld;
+use crate::weak::WeakHeld;
+use crate::zone_inner::ZoneInner;
 use kern::prim::MutexGuard;
 use std::sync::Arc;
 
 /// The locks of some kegs, held by the thread that forks. They are released in the order of the fields.
 pub(crate) struct KegsHeld {
     _slots: Vec<SlotsHeld<'static>>,
-    links: Vec<LinkHeld<'static>>,
+    weaks: Vec<WeakHeld<'static>>,
     tables: Vec<TableHeld<'static>>,
     #[cfg(feature = "invariants")]
     ledgers: Vec<crate::invariants::LedgerHeld<'static>>,
-    states: Vec<MutexGuard<'static, State>>,
+    states: Vec<MutexGuard<'static, KegState>>,
     depots: Vec<MutexGuard<'static, Depot>>,
     members: Vec<MutexGuard<'static, Members>>,
-    zones: Vec<&'static Inner>,
+    zones: Vec<&'static ZoneInner>,
     /// Last: they keep what the others lock.
     _kegs: Vec<Arc<Keg>>,
 }
@@ -36,7 +36,7 @@ impl KegsHeld {
         let members: Vec<_> = each()
             .map(|keg: &'static Keg| keg.members.lock_for_fork())
             .collect();
-        let zones: Vec<&'static Inner> = (members.iter().flat_map(|members| &members.zones))
+        let zones: Vec<&'static ZoneInner> = (members.iter().flat_map(|members| &members.zones))
             // SAFETY: a zone leaves the list, which is locked, before it ends.
             .map(|zone| unsafe { zone.as_ref() })
             .collect();
@@ -46,7 +46,7 @@ impl KegsHeld {
             tables: each().map(|keg| keg.samples.hold()).collect(),
             #[cfg(feature = "invariants")]
             ledgers: each().map(|keg| keg.ledger.hold()).collect(),
-            links: zones.iter().map(|zone| zone.link.hold()).collect(),
+            weaks: zones.iter().map(|zone| zone.weak.hold()).collect(),
             _slots: zones.iter().map(|zone| zone.percpu.hold()).collect(),
             members,
             zones,
@@ -62,10 +62,10 @@ impl KegsHeld {
         self.tables.iter_mut().for_each(TableHeld::forget_others);
         #[cfg(feature = "invariants")]
         (self.ledgers.iter()).for_each(crate::invariants::LedgerHeld::forget_others);
-        self.links.iter().for_each(LinkHeld::forget_others);
+        self.weaks.iter().for_each(WeakHeld::forget_others);
         self.zones.iter().for_each(|zone| zone.forget_others());
         for state in &mut self.states {
-            (state.carrying, state.sleepers) = (0, 0);
+            (state.in_transit, state.sleepers) = (0, 0);
             if let Some(slabs) = &mut state.slabs {
                 slabs.forget_purge();
             }

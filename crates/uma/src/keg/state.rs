@@ -1,6 +1,6 @@
 //! What a keg counts, and what it may give out by that.
 //!
-//! Called by: `keg.rs`, `keg/closed.rs`, `stats.rs`, `reclaim.rs`. Calls: `slabs.rs`.
+//! Called by: `keg.rs`, `keg/closed.rs`, `stats.rs`, `reclaim/trim.rs`. Calls: `slabs.rs`.
 //! Invariant: `out` never exceeds the bound in force when it grew. Locks: the keg's, around all of it.
 
 use crate::AllocError;
@@ -10,13 +10,13 @@ use crate::slabs::Slabs;
 pub(crate) type Callback = Box<dyn FnOnce() + Send>;
 
 /// (k) What the keg's lock protects.
-pub(crate) struct State {
+pub(crate) struct KegState {
     /// Absent in a cache-only zone.
     pub(crate) slabs: Option<Slabs>,
     /// Items out: live, or cached by a CPU or a depot.
     pub(crate) out: usize,
     pub(crate) out_peak: usize,
-    /// The most that may be out, or [`NO_LIMIT`](crate::inner::NO_LIMIT).
+    /// The most that may be out, or [`NO_LIMIT`](crate::zone_inner::NO_LIMIT).
     pub(crate) limit: usize,
     /// How many of those are for [`urgent`](Urgency::Urgent) allocations alone.
     pub(crate) reserve: usize,
@@ -27,11 +27,11 @@ pub(crate) struct State {
     pub(super) starved: bool,
     pub(super) closed: bool,
     /// Threads that hold items of the keg's, or its store's, and will put them down here.
-    pub(super) carrying: usize,
+    pub(super) in_transit: usize,
     /// Somebody was refused while that was so: perhaps for items that an import will not bring.
-    pub(super) misled: bool,
+    pub(super) limit_was_overstated: bool,
     /// Times that items came back: whoever looked in vain before looks again.
-    pub(super) gives: u64,
+    pub(super) refill_generation: u64,
     pub(super) sleepers: usize,
     pub(super) callbacks: Vec<Callback>,
     /// The fewest free items since the last trim.
@@ -48,7 +48,7 @@ pub(crate) enum Urgency {
     Urgent,
 }
 
-impl State {
+impl KegState {
     /// Nothing out yet.
     pub(super) fn new(
         slabs: Option<Slabs>,
@@ -67,9 +67,9 @@ impl State {
             item_bytes,
             starved: false,
             closed: false,
-            carrying: 0,
-            misled: false,
-            gives: 0,
+            in_transit: 0,
+            limit_was_overstated: false,
+            refill_generation: 0,
             free_min: 0,
             sleepers: 0,
             callbacks: Vec::new(),

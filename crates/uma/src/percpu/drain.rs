@@ -13,14 +13,14 @@
 //! One fence is not enough: an exchange could bring a bucket that the drainer has taken already,
 //! and a pop take what the drainer has given on (`schedules/exchange.rs` finds the missing fence).
 //!
-//! Called by: `reclaim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
+//! Called by: `reclaim/trim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
 
 #[cfg(not(any(loom, shuttle)))]
 use super::SlotsHeld;
 #[cfg(any(loom, shuttle))]
 use super::section;
-use super::{Owned, Percpu, Slot, fence, locked};
+use super::{CpuSlot, Owned, Percpu, fence, locked};
 use crate::bucket::Bucket;
 use crate::planted::{Bug, planted};
 use core::ptr::NonNull;
@@ -116,7 +116,7 @@ impl Percpu {
         locked::hold(self)
     }
 
-    fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Slot)> {
+    fn chosen(&self, cpus: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &CpuSlot)> {
         let slots = self.places().iter().map(|place| &place.slot).enumerate();
         slots.filter(move |&(cpu, _)| cpus(cpu))
     }

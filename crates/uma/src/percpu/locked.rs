@@ -12,19 +12,19 @@
 //! Locks: a slot's, one at a time; only [`fence`] waits. An operation inside a signal handler
 //! finds the slot busy that its thread holds, and goes on to the next.
 
-use super::{Percpu, Pushed, Slot, current_cpu};
+use super::{CpuSlot, Percpu, PushOutcome, current_cpu};
 use crate::bucket::Bucket;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The lock of a slot, held.
-struct Held<'a>(&'a Slot);
+struct SlotGuard<'a>(&'a CpuSlot);
 
-impl<'a> Held<'a> {
+impl<'a> SlotGuard<'a> {
     /// Looks before it writes: a busy slot's line stays with its holder.
     #[inline]
-    fn try_on(slot: &'a Slot) -> Option<Self> {
+    fn try_on(slot: &'a CpuSlot) -> Option<Self> {
         let free = slot.lock.load(Relaxed) == 0 && slot.lock.swap(1, Acquire) == 0;
         free.then(|| Self(slot))
     }
@@ -39,7 +39,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for SlotGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if cfg!(loom) {
@@ -52,14 +52,14 @@ impl Drop for Held<'_> {
 }
 
 pub(super) fn pop(percpu: &Percpu) -> Option<NonNull<u8>> {
-    let held = Held::any_of(percpu)?;
+    let held = SlotGuard::any_of(percpu)?;
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
     unsafe { Bucket::pop(held.0.loaded()) }
 }
 
-pub(super) fn push(percpu: &Percpu, item: NonNull<u8>) -> Pushed {
-    let Some(held) = Held::any_of(percpu) else {
-        return Pushed::Full;
+pub(super) fn push(percpu: &Percpu, item: NonNull<u8>) -> PushOutcome {
+    let Some(held) = SlotGuard::any_of(percpu) else {
+        return PushOutcome::Full;
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
     unsafe { Bucket::push(held.0.loaded(), item) }
@@ -69,7 +69,7 @@ pub(super) fn pop_bulk<const FIELD: usize>(
     percpu: &Percpu,
     out: &mut [MaybeUninit<NonNull<u8>>],
 ) -> usize {
-    let Some(held) = Held::any_of(percpu) else {
+    let Some(held) = SlotGuard::any_of(percpu) else {
         return 0;
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
@@ -77,7 +77,7 @@ pub(super) fn pop_bulk<const FIELD: usize>(
 }
 
 pub(super) fn push_bulk<const FIELD: usize>(percpu: &Percpu, items: &[NonNull<u8>]) -> usize {
-    let Some(held) = Held::any_of(percpu) else {
+    let Some(held) = SlotGuard::any_of(percpu) else {
         return 0;
     };
     // SAFETY: the holder of the lock owns the slot's buckets, which are alive.
@@ -88,7 +88,7 @@ pub(super) fn exchange_previous(
     percpu: &Percpu,
     bucket: NonNull<Bucket>,
 ) -> Option<NonNull<Bucket>> {
-    let held = Held::any_of(percpu).filter(|held| !held.0.is_stopped())?;
+    let held = SlotGuard::any_of(percpu).filter(|held| !held.0.is_stopped())?;
     let old = held.0.previous();
     held.0.previous.store(bucket.as_ptr(), Release);
     Some(old)
@@ -114,7 +114,7 @@ fn replace(
     bucket: NonNull<Bucket>,
     ready: impl Fn(NonNull<Bucket>) -> bool,
 ) -> Option<NonNull<Bucket>> {
-    let held = Held::any_of(percpu).filter(|held| !held.0.is_stopped())?;
+    let held = SlotGuard::any_of(percpu).filter(|held| !held.0.is_stopped())?;
     let old = held.0.loaded();
     if !ready(old) {
         return None;
@@ -137,7 +137,7 @@ pub(super) fn swap_for_push(percpu: &Percpu) -> bool {
 }
 
 fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> bool {
-    let Some(held) = Held::any_of(percpu).filter(|held| !held.0.is_stopped()) else {
+    let Some(held) = SlotGuard::any_of(percpu).filter(|held| !held.0.is_stopped()) else {
         return false;
     };
     let (loaded, previous) = (held.0.loaded(), held.0.previous());
@@ -151,7 +151,7 @@ fn swap(percpu: &Percpu, used_up: impl Fn(NonNull<Bucket>) -> bool) -> bool {
 /// All slots of a zone, held for a fork.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) struct SlotsHeld<'a> {
-    _held: Vec<Held<'a>>,
+    _held: Vec<SlotGuard<'a>>,
 }
 
 /// Waits for each slot.
@@ -159,7 +159,7 @@ pub(crate) struct SlotsHeld<'a> {
 pub(super) fn hold(percpu: &Percpu) -> SlotsHeld<'_> {
     let wait_for = |slot| {
         loop {
-            match Held::try_on(slot) {
+            match SlotGuard::try_on(slot) {
                 Some(held) => return held,
                 None => kern::prim::thread::yield_now(),
             }
@@ -175,7 +175,7 @@ pub(super) fn hold(percpu: &Percpu) -> SlotsHeld<'_> {
 /// next sees all that the caller wrote.
 pub(super) fn fence(percpu: &Percpu) {
     for place in percpu.places() {
-        while Held::try_on(&place.slot).is_none() {
+        while SlotGuard::try_on(&place.slot).is_none() {
             kern::prim::thread::yield_now();
         }
     }

@@ -39,14 +39,14 @@ fn number(item: NonNull<u8>) -> usize {
 /// An own bucket with one item.
 fn with(n: usize) -> Owned {
     let mut bucket = Owned::alloc(2, 2).unwrap();
-    assert_eq!(bucket.push(item(n)), Pushed::Done);
+    assert_eq!(bucket.push(item(n)), PushOutcome::Done);
     bucket
 }
 
 /// An own bucket for one item, with it.
 fn full_with(n: usize) -> Owned {
     let mut bucket = Owned::alloc(1, 1).unwrap();
-    assert_eq!(bucket.push(item(n)), Pushed::Done);
+    assert_eq!(bucket.push(item(n)), PushOutcome::Done);
     bucket
 }
 
@@ -63,7 +63,7 @@ impl World {
     /// Loads a bucket for four with some items on the CPU where this thread runs.
     fn load(&self, items: core::ops::Range<usize>) {
         let mut bucket = Owned::alloc(4, 4).unwrap();
-        items.for_each(|n| assert_eq!(bucket.push(item(n)), Pushed::Done));
+        items.for_each(|n| assert_eq!(bucket.push(item(n)), PushOutcome::Done));
         assert!(self.percpu.replace_empty(bucket).unwrap().is_none());
     }
 
@@ -108,9 +108,9 @@ impl World {
     fn free(&self, me: u32, item: NonNull<u8>) {
         self.pass(item, me, 0);
         match self.percpu.push_whole(item) {
-            Pushed::Done => {}
-            Pushed::Full => self.loose.lock().unwrap().push(number(item)),
-            Pushed::Twice => panic!("{item:?} was accused"),
+            PushOutcome::Done => {}
+            PushOutcome::Full => self.loose.lock().unwrap().push(number(item)),
+            PushOutcome::Twice => panic!("{item:?} was accused"),
         }
     }
 

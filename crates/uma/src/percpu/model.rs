@@ -14,8 +14,8 @@
 //! touches the same object of its own.
 
 use super::slot::{LOADED, PREVIOUS};
-use super::{ABORTED, FULL, Percpu, REFUSED, Slot, TWICE};
-use crate::bucket::{Bucket, POPPED, PUSHED, Pushed, peek};
+use super::{ABORTED, CpuSlot, FULL, Percpu, REFUSED, TWICE};
+use crate::bucket::{Bucket, POPPED, PUSHED, PushOutcome, peek};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -45,18 +45,18 @@ lazy_static! {
 
 /// Where a thread runs.
 #[derive(Clone, Copy)]
-struct Place {
+struct OffsetSlot {
     cpu: usize,
     /// After how many points it is moved, and where to.
     migration: Option<(usize, usize)>,
 }
 
 thread_local! {
-    static PLACE: Cell<Place> = Cell::new(Place { cpu: 0, migration: None });
+    static PLACE: Cell<OffsetSlot> = Cell::new(OffsetSlot { cpu: 0, migration: None });
 }
 
 /// Changes where the calling thread runs; says on which CPU it is then.
-fn change_place(change: impl FnOnce(&mut Place)) -> usize {
+fn change_place(change: impl FnOnce(&mut OffsetSlot)) -> usize {
     PLACE.with(|cell| {
         let mut place = cell.get();
         change(&mut place);
@@ -136,7 +136,7 @@ enum Stop {
 struct Section<'a> {
     /// Looked up once: a checker asks a map where its statics are.
     machine: &'a Machine,
-    slot: &'a Slot,
+    slot: &'a CpuSlot,
     cpu: usize,
     epoch: usize,
 }
@@ -231,7 +231,7 @@ pub(super) unsafe fn push(percpu: &Percpu, item: NonNull<u8>) -> isize {
         // SAFETY: buckets of slots are alive.
         let word = match unsafe { Bucket::room_for(bucket, item) } {
             Ok(word) => word,
-            Err(Pushed::Twice) => return Ok(TWICE),
+            Err(PushOutcome::Twice) => return Ok(TWICE),
             Err(_) => return Err(Stop::Refused),
         };
         section.step()?;

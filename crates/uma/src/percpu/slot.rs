@@ -12,19 +12,19 @@ use kern::prim::AtomicU32;
 
 /// Where a slot is: on lines that no neighbour writes, two of 64 B, as prefetchers fetch pairs.
 ///
-/// It lies on the second of them, as a zone's own fields do ([`Inner`](crate::inner::Inner)). Items begin at multiples
+/// It lies on the second of them, as a zone's own fields do ([`ZoneInner`](crate::zone_inner::ZoneInner)). Items begin at multiples
 /// of 128 mostly, and their owners write to their beginnings. A processor compares the lower 12 bits of
 /// addresses to tell whether a load must wait for a store before it: where a slot was at the same place in its page as
 /// the item, a free and an allocation took 8 ns and not 3.
 #[repr(C, align(128))]
-pub(super) struct Place {
+pub(super) struct OffsetSlot {
     beside: [u64; 8],
-    pub(super) slot: Slot,
+    pub(super) slot: CpuSlot,
 }
 
 /// What one CPU holds.
 #[repr(C)]
-pub(super) struct Slot {
+pub(super) struct CpuSlot {
     /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
     /// the drainer between its fences. Released, as statistics follow the pointer.
     pub(super) loaded: AtomicPtr<Bucket>,
@@ -41,20 +41,20 @@ pub(super) struct Slot {
 
 /// Where the sections find things.
 #[cfg(not(any(loom, shuttle)))]
-pub(super) const SLOT_SHIFT: u32 = size_of::<Place>().trailing_zeros();
-pub(super) const LOADED: usize = offset_of!(Slot, loaded);
-pub(super) const PREVIOUS: usize = offset_of!(Slot, previous);
-pub(super) const STOP: usize = offset_of!(Slot, stop);
+pub(super) const SLOT_SHIFT: u32 = size_of::<OffsetSlot>().trailing_zeros();
+pub(super) const LOADED: usize = offset_of!(CpuSlot, loaded);
+pub(super) const PREVIOUS: usize = offset_of!(CpuSlot, previous);
+pub(super) const STOP: usize = offset_of!(CpuSlot, stop);
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Place>() == 128 && offset_of!(Place, slot) == 64);
+const _: () = assert!(size_of::<OffsetSlot>() == 128 && offset_of!(OffsetSlot, slot) == 64);
 const _: () = assert!(LOADED == 0 && PREVIOUS == 8 && STOP == 16);
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(offset_of!(Slot, lock) == 24);
+const _: () = assert!(offset_of!(CpuSlot, lock) == 24);
 
-impl Place {
+impl OffsetSlot {
     pub(super) fn new() -> Self {
-        let slot = Slot {
+        let slot = CpuSlot {
             loaded: AtomicPtr::new(Bucket::sentinel().as_ptr()),
             previous: AtomicPtr::new(Bucket::sentinel().as_ptr()),
             stop: AtomicU64::new(0),
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-impl Slot {
+impl CpuSlot {
     pub(super) fn loaded(&self) -> NonNull<Bucket> {
         NonNull::new(self.loaded.load(Acquire)).expect("a slot is never null")
     }

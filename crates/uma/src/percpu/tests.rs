@@ -59,7 +59,7 @@ fn free_all(percpu: &Percpu) -> Vec<NonNull<u8>> {
 fn bucket(cap: usize, items: core::ops::Range<usize>) -> Owned {
     let mut bucket = Owned::alloc(cap, cap).unwrap();
     for n in items {
-        assert_eq!(bucket.push(item(n)), Pushed::Done);
+        assert_eq!(bucket.push(item(n)), PushOutcome::Done);
     }
     bucket
 }
@@ -92,7 +92,7 @@ fn nothing_loaded_is_empty_and_full() {
     // Breaks if the sentinel can be popped from, pushed to, or given away as a bucket.
     on_each(|percpu| {
         assert_eq!(percpu.pop(), None);
-        assert_eq!(percpu.push_whole(item(0)), Pushed::Full);
+        assert_eq!(percpu.push_whole(item(0)), PushOutcome::Full);
         assert_eq!(percpu.pop_bulk(&mut [MaybeUninit::uninit(); 5]), 0);
         assert_eq!(percpu.push_bulk(&[item(0), item(1)]), 0);
         assert!(percpu.exchange_previous(None).unwrap().is_none());
@@ -110,14 +110,14 @@ fn items_come_back_last_in_first_out_and_pops_are_counted() {
         load(percpu, bucket(4, 0..0));
         assert_eq!(percpu.pop(), None);
         for n in 0..4 {
-            assert_eq!(percpu.push_whole(item(n)), Pushed::Done);
+            assert_eq!(percpu.push_whole(item(n)), PushOutcome::Done);
         }
-        assert_eq!(percpu.push_whole(item(4)), Pushed::Full);
+        assert_eq!(percpu.push_whole(item(4)), PushOutcome::Full);
         for n in (0..4).rev() {
             assert_eq!(percpu.pop(), Some(item(n)));
         }
         assert_eq!(percpu.pop(), None);
-        assert_eq!(percpu.push_whole(item(9)), Pushed::Done);
+        assert_eq!(percpu.push_whole(item(9)), PushOutcome::Done);
         unload(percpu, 1, 4);
     });
 }
@@ -127,18 +127,18 @@ fn an_item_pushed_twice_in_a_row_is_refused() {
     // Breaks if a double free right after the free goes unseen, or an innocent item is accused.
     on_each(|percpu| {
         load(percpu, bucket(4, 0..0));
-        assert_eq!(percpu.push_whole(item(1)), Pushed::Done);
-        assert_eq!(percpu.push_whole(item(1)), Pushed::Twice);
-        assert_eq!(percpu.push_whole(item(2)), Pushed::Done);
-        assert_eq!(percpu.push_whole(item(2)), Pushed::Twice);
+        assert_eq!(percpu.push_whole(item(1)), PushOutcome::Done);
+        assert_eq!(percpu.push_whole(item(1)), PushOutcome::Twice);
+        assert_eq!(percpu.push_whole(item(2)), PushOutcome::Done);
+        assert_eq!(percpu.push_whole(item(2)), PushOutcome::Twice);
         assert_eq!(percpu.pop(), Some(item(2)));
-        assert_eq!(percpu.push_whole(item(2)), Pushed::Done);
+        assert_eq!(percpu.push_whole(item(2)), PushOutcome::Done);
         unload(percpu, 2, 1);
         // One that filled the bucket, too.
         load(percpu, bucket(2, 0..1));
-        assert_eq!(percpu.push_whole(item(5)), Pushed::Done);
-        assert_eq!(percpu.push_whole(item(5)), Pushed::Twice);
-        assert_eq!(percpu.push_whole(item(6)), Pushed::Full);
+        assert_eq!(percpu.push_whole(item(5)), PushOutcome::Done);
+        assert_eq!(percpu.push_whole(item(5)), PushOutcome::Twice);
+        assert_eq!(percpu.push_whole(item(6)), PushOutcome::Full);
         unload(percpu, 2, 0);
     });
 }
@@ -256,7 +256,7 @@ fn loaded_is_replaced_only_when_it_is_used_up() {
         load(percpu, bucket(2, 0..1));
         let refused = percpu.replace_empty(bucket(2, 0..0)).unwrap_err();
         let refused = percpu.replace_full(refused).unwrap_err();
-        assert_eq!(percpu.push_whole(item(5)), Pushed::Done);
+        assert_eq!(percpu.push_whole(item(5)), PushOutcome::Done);
         let mut full = percpu.replace_full(refused).unwrap().unwrap();
         assert_eq!(full.items(), [item(0), item(5)]);
         assert_eq!(full.pop(), Some(item(5)));
@@ -303,7 +303,7 @@ fn the_two_change_places_only_where_that_helps() {
         assert!(percpu.swap_for_push());
         assert_eq!(lens(percpu), (2, 2));
         assert!(!percpu.swap_for_push(), "there is room in the loaded one");
-        assert_eq!(percpu.push_whole(item(4)), Pushed::Done);
+        assert_eq!(percpu.push_whole(item(4)), PushOutcome::Done);
         assert!(!percpu.swap_for_push(), "both are full");
         assert_eq!(percpu.pop_loaded(&mut [MaybeUninit::uninit(); 3]), 3);
         percpu.stop_cpus(|_| true);
@@ -324,7 +324,7 @@ fn a_lowered_capacity_is_full() {
         let mut shrunk = bucket(8, 0..6);
         shrunk.set_cap(4);
         load(percpu, shrunk);
-        assert_eq!(percpu.push_whole(item(7)), Pushed::Full);
+        assert_eq!(percpu.push_whole(item(7)), PushOutcome::Full);
         assert_eq!(percpu.push_bulk(&[item(7), item(8)]), 0);
         assert_eq!(percpu.pop(), Some(item(5)));
         let old = percpu.replace_full(bucket(1, 0..0)).unwrap().unwrap();
@@ -455,9 +455,9 @@ impl Storm {
     fn free(&self, me: u32, item: NonNull<u8>) {
         self.pass(item, me, FREE);
         match self.percpu.push_whole(item) {
-            Pushed::Done => {}
-            Pushed::Full => self.make_room(item),
-            Pushed::Twice => panic!("{item:?} was accused"),
+            PushOutcome::Done => {}
+            PushOutcome::Full => self.make_room(item),
+            PushOutcome::Twice => panic!("{item:?} was accused"),
         }
     }
 
@@ -487,7 +487,7 @@ impl Storm {
             while !bucket.is_full()
                 && let Some(item) = depot.items.pop()
             {
-                assert_eq!(bucket.push(item), Pushed::Done);
+                assert_eq!(bucket.push(item), PushOutcome::Done);
             }
             bucket.pop()
         };
@@ -504,7 +504,7 @@ impl Storm {
 
     fn make_room(&self, item: NonNull<u8>) {
         let mut bucket = self.empty_bucket();
-        assert_eq!(bucket.push(item), Pushed::Done);
+        assert_eq!(bucket.push(item), PushOutcome::Done);
         let full = match self.percpu.replace_full(bucket) {
             Ok(Some(full)) => full,
             Ok(None) => return,

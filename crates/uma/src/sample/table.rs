@@ -1,14 +1,14 @@
 //! The samples of the zones on one keg: which slots of the sample slabs are taken, by whom, since when.
 //!
-//! Called by: `sample.rs`; `census.rs`, `reclaim.rs`. Calls: `arena.rs`.
+//! Called by: `sample.rs`; `census.rs`, `reclaim/trim.rs`. Calls: `arena.rs`.
 //! Invariants: a record is live exactly as long as its item is; a slot that is being given back is not taken.
 //! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
 
 use super::Site;
 use crate::arena::Arena;
 use crate::bitset::Bitset;
-use crate::geometry::Place;
-use crate::purge::Purged;
+use crate::geometry::ItemPlace;
+use crate::reclaim::purge::Purged;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kern::lock::LockClass;
@@ -24,15 +24,15 @@ pub(crate) struct Samples {
     pub(super) slots: usize,
     /// How often the free slots have halved; [`NO_SLOTS`]: there are none. Written under the lock.
     pub(super) shift: AtomicU32,
-    table: Mutex<Table>,
+    table: Mutex<SampleTable>,
 }
 
 pub(super) const NO_SLOTS: u32 = u32::MAX;
 
 #[derive(Default)]
-struct Table {
+struct SampleTable {
     /// One for each slot, once the slabs are open.
-    records: Vec<Record>,
+    records: Vec<SlotRecord>,
     free: Bitset,
     /// Slots whose memory may be resident: those below.
     touched: usize,
@@ -44,8 +44,8 @@ struct Table {
 
 /// What is known of one slot.
 #[derive(Clone, Default)]
-pub(super) struct Record {
-    pub(super) state: State,
+pub(super) struct SlotRecord {
+    pub(super) state: SlotState,
     /// The address of the zone, as a name.
     pub(super) zone: usize,
     pub(super) sample: Option<Sample>,
@@ -55,7 +55,7 @@ pub(super) struct Record {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SlotState {
     #[default]
     Free,
     Live,
@@ -89,7 +89,7 @@ impl Samples {
         Self {
             slots,
             shift: AtomicU32::new(if slots == 0 { NO_SLOTS } else { 0 }),
-            table: Mutex::new(&SAMPLES_CLASS, Table::default()),
+            table: Mutex::new(&SAMPLES_CLASS, SampleTable::default()),
         }
     }
 
@@ -99,7 +99,7 @@ impl Samples {
     }
 
     /// The lowest free slot.
-    pub(super) fn take(&self, arena: &Arena, record: Record) -> Option<NonNull<u8>> {
+    pub(super) fn take(&self, arena: &Arena, record: SlotRecord) -> Option<NonNull<u8>> {
         let mut table = self.table.lock();
         if table.records.is_empty() && !table.open(arena, self.slots) {
             // Where the system has no memory for samples it is not asked again.
@@ -111,7 +111,7 @@ impl Samples {
         table.touched = table.touched.max(slot + 1);
         table.used = true;
         let freed_at = table.records[slot].freed_at;
-        table.records[slot] = Record { freed_at, ..record };
+        table.records[slot] = SlotRecord { freed_at, ..record };
         self.shift.store(self.shift_of(table.free.len()), Relaxed);
         Some(arena.item_at(place_of(arena, slot)))
     }
@@ -134,13 +134,13 @@ impl Samples {
         let slot = slot_of(arena, item);
         let mut table = self.table.lock();
         let record = table.records.get_mut(slot).ok_or(Misuse::NotAnItem)?;
-        if record.state != State::Live {
+        if record.state != SlotState::Live {
             return Err(Misuse::Twice(record.freed_at));
         }
         if record.zone != zone {
             return Err(Misuse::OtherZone(record.sample.as_ref().map(|s| s.site)));
         }
-        record.state = State::Ending;
+        record.state = SlotState::Ending;
         record.freed_at = freed_at;
         Ok(())
     }
@@ -152,19 +152,19 @@ impl Samples {
         table.free.insert(slot);
         self.shift.store(self.shift_of(table.free.len()), Relaxed);
         let record = &mut table.records[slot];
-        record.state = State::Free;
+        record.state = SlotState::Free;
         let sample = record.sample.take()?;
         Some((sample, record.may_hand_on))
     }
 
     /// The live samples of a zone.
     #[cfg(not(feature = "invariants"))]
-    pub(crate) fn of_zone(&self, zone: NonNull<crate::inner::Inner>) -> Vec<Sample> {
+    pub(crate) fn of_zone(&self, zone: NonNull<crate::zone_inner::ZoneInner>) -> Vec<Sample> {
         let table = self.table.lock();
         let live = table
             .records
             .iter()
-            .filter(|record| record.state == State::Live && record.zone == zone.addr().get());
+            .filter(|record| record.state == SlotState::Live && record.zone == zone.addr().get());
         live.filter_map(|record| record.sample.clone()).collect()
     }
 
@@ -188,7 +188,10 @@ impl Samples {
         let per_slab = arena.geometry().per_slab();
         let (keep, touched) = {
             let mut table = self.table.lock();
-            let used = table.records.iter().rposition(|r| r.state != State::Free);
+            let used = table
+                .records
+                .iter()
+                .rposition(|r| r.state != SlotState::Free);
             let keep = used.map_or(0, |slot| slot / per_slab + 1);
             if table.purging || table.touched <= keep * per_slab {
                 return Purged::default();
@@ -210,7 +213,7 @@ impl Samples {
 
 /// The table of a keg, held for a fork.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) struct TableHeld<'a>(kern::MutexGuard<'a, Table>);
+pub(crate) struct TableHeld<'a>(kern::MutexGuard<'a, SampleTable>);
 
 #[cfg(not(any(loom, shuttle)))]
 impl TableHeld<'_> {
@@ -229,7 +232,7 @@ impl Samples {
     }
 }
 
-impl Table {
+impl SampleTable {
     /// Gets the slabs and the records; says whether there was memory for both.
     fn open(&mut self, arena: &Arena, slots: usize) -> bool {
         let slabs = arena.sample_range().len();
@@ -239,15 +242,15 @@ impl Table {
         {
             return false;
         }
-        self.records.resize(slots, Record::default());
+        self.records.resize(slots, SlotRecord::default());
         (0..slots).for_each(|slot| self.free.insert(slot));
         true
     }
 }
 
-fn place_of(arena: &Arena, slot: usize) -> Place {
+fn place_of(arena: &Arena, slot: usize) -> ItemPlace {
     let per_slab = arena.geometry().per_slab();
-    Place {
+    ItemPlace {
         slab: arena.sample_range().start + slot / per_slab,
         slot: slot % per_slab,
     }

@@ -36,8 +36,8 @@ impl Hands<'_> {
                 inner.drain_caches();
             }
             9 => {
-                let link = Arc::clone(&world.zone.inner().link);
-                link.visit(|zone| zone.trim_caches(usize::MAX));
+                let weak = Arc::clone(&world.zone.inner().weak);
+                weak.with_zone(|zone| zone.trim_caches(usize::MAX));
             }
             _ => world
                 .zone

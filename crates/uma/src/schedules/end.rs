@@ -48,7 +48,7 @@ fn finds_a_free_that_is_not_inside() {
 #[should_panic]
 fn finds_a_look_that_comes_late() {
     // Breaks if the scenario is blind to two threads that both think they are the last.
-    finds(Bug::LateLook, 2, || {
+    finds(Bug::LateCheck, 2, || {
         last_handle_and_items(Backend::Locked, 1)
     });
 }
@@ -107,10 +107,10 @@ fn the_last_of_two_handles_ends_a_zone() {
 fn a_visitor(backend: Backend) {
     let world = World::new(backend, 1, 4);
     world.warm(1);
-    let link = Arc::clone(&world.zone.inner().link);
+    let weak = Arc::clone(&world.zone.inner().weak);
     beside(
         1,
-        move || _ = link.visit(|zone| zone.trim_caches(usize::MAX)),
+        move || _ = weak.with_zone(|zone| zone.trim_caches(usize::MAX)),
         || drop(world),
     );
     assert_ended(1);

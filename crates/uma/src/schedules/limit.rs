@@ -132,7 +132,7 @@ fn holder_in(world: &World, backend: Backend) -> Arc<ManuallyDrop<RawZone<Holds>
         .reserve_bytes(RESERVE_BYTES)
         .bucket_items(1)
         .backend(backend)
-        .holding(&world.zone)
+        .holds_items_of(&world.zone)
         .hooks(Holds(world.zone.clone()))
         .build();
     Arc::new(ManuallyDrop::new(holder.expect("room for a slab")))

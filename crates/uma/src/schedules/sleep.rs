@@ -38,7 +38,7 @@ fn a_free_wakes_a_sleeper() {
 #[should_panic(expected = "deadlock")]
 fn finds_a_sleeper_that_does_not_look_again() {
     // Breaks if the scenario is blind to a free between the look and the sleep.
-    finds(Bug::Gives, 2, || a_free_wakes(Backend::Rseq));
+    finds(Bug::StaleGeneration, 2, || a_free_wakes(Backend::Rseq));
 }
 
 #[test]

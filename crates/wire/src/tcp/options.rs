@@ -122,7 +122,7 @@ impl TcpOptions {
     /// If `out` is shorter than [`TcpOptions::emitted_len`].
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let mut cursor = Cursor { out, len: 0 };
+        let mut cursor = OptionWriter { out, len: 0 };
         if let Some(mss) = self.mss {
             let [a, b] = mss.to_be_bytes();
             cursor.put(&[MSS, 4, a, b]);
@@ -145,7 +145,7 @@ impl TcpOptions {
         cursor.len
     }
 
-    fn emit_sack_permitted_and_timestamps(&self, cursor: &mut Cursor<'_>) {
+    fn emit_sack_permitted_and_timestamps(&self, cursor: &mut OptionWriter<'_>) {
         let lead = if self.sack_permitted {
             [SACK_PERMITTED, 2]
         } else {
@@ -162,7 +162,7 @@ impl TcpOptions {
         }
     }
 
-    fn emit_sack(&self, cursor: &mut Cursor<'_>) {
+    fn emit_sack(&self, cursor: &mut OptionWriter<'_>) {
         let count = self.sack_count_emitted(cursor.len);
         if count == 0 {
             return;
@@ -202,12 +202,12 @@ impl TcpOptions {
 pub(super) struct Malformed;
 
 /// Where the next option goes.
-struct Cursor<'a> {
+struct OptionWriter<'a> {
     out: &'a mut [u8],
     len: usize,
 }
 
-impl Cursor<'_> {
+impl OptionWriter<'_> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let (_, rest) = self.out.split_at_mut(self.len);

@@ -3,7 +3,7 @@
 //! Called by: the cases, the models. Calls: [`kern::handoff`].
 
 use crate::epair::scheme::{Scheme, Sent};
-use kern::handoff::{Handoff, Put, Receiver, Row, Taken};
+use kern::handoff::{Handoff, Items, PutOutcome, Receiver, TakeOutcome};
 use kern::{LockClass, order};
 use std::mem;
 use std::task::Waker;
@@ -12,20 +12,20 @@ static CLASS: LockClass = LockClass::new("lab epair queue", order::IFQUEUE);
 
 /// The product's hand-off, around rows of anything.
 pub(crate) struct MutexState<T> {
-    handoff: Handoff<Items<T>>,
+    handoff: Handoff<Things<T>>,
     receiver: Receiver,
 }
 
 /// Items in a row.
-struct Items<T>(Vec<T>);
+struct Things<T>(Vec<T>);
 
-impl<T> Default for Items<T> {
+impl<T> Default for Things<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Row for Items<T> {
+impl<T> Items for Things<T> {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -51,11 +51,11 @@ impl<T: Send + 'static> Scheme<T> for MutexState<T> {
     }
 
     fn send(&self, item: T) -> Sent<T> {
-        let mut row = Items(vec![item]);
+        let mut row = Things(vec![item]);
         match self.handoff.put(&mut row) {
-            Put::Queued => Sent::Queued,
-            Put::QueuedAndWake(_) => Sent::Schedule,
-            Put::Full | Put::Away | Put::Closed => match row.0.pop() {
+            PutOutcome::Queued => Sent::Queued,
+            PutOutcome::QueuedAndWake(_) => Sent::Schedule,
+            PutOutcome::Full | PutOutcome::Away | PutOutcome::Closed => match row.0.pop() {
                 Some(item) => Sent::Full(item),
                 None => Sent::Queued,
             },
@@ -64,11 +64,11 @@ impl<T: Send + 'static> Scheme<T> for MutexState<T> {
 
     fn run(&self, input: &mut dyn FnMut(T)) -> bool {
         match self.handoff.take(self.receiver) {
-            Taken::Row(row) => {
+            TakeOutcome::Items(row) => {
                 row.0.into_iter().for_each(input);
                 true
             }
-            Taken::Nothing | Taken::Closed | Taken::Void => false,
+            TakeOutcome::Nothing | TakeOutcome::Closed | TakeOutcome::Void => false,
         }
     }
 }

@@ -52,14 +52,14 @@ impl Group {
 }
 
 /// Groups on their way to be fewer.
-pub(super) struct Plan {
+pub(super) struct CollapsePlan {
     /// By the place of the first mbuf.
     groups: BTreeMap<usize, Group>,
     /// What it costs to join a group with the next, and its place.
     costs: BTreeSet<(usize, usize)>,
 }
 
-impl Plan {
+impl CollapsePlan {
     pub(super) fn new(groups: impl Iterator<Item = Group>) -> Self {
         let mut plan = Self {
             groups: groups.enumerate().collect(),

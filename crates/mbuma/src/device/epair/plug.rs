@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
-use kern::handoff::{Handoff, Put, Receiver, Taken};
+use kern::handoff::{Handoff, PutOutcome, Receiver, TakeOutcome};
 use kern::prim::{AtomicBool, Mutex, Ordering};
 use kern::{LockClass, order};
 use mbuf::Mbufq;
@@ -81,10 +81,10 @@ impl Plug {
             false => self.inward().take(self.receiver),
         };
         match taken {
-            Taken::Row(row) => Ok((row, !self.rests)),
-            Taken::Nothing => Ok((Mbufq::new(), false)),
-            Taken::Closed => Err(io::ErrorKind::BrokenPipe.into()),
-            Taken::Void => Err(io::ErrorKind::NotConnected.into()),
+            TakeOutcome::Items(row) => Ok((row, !self.rests)),
+            TakeOutcome::Nothing => Ok((Mbufq::new(), false)),
+            TakeOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            TakeOutcome::Void => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -143,14 +143,14 @@ impl Device for Plug {
             row.enqueue(packet);
         }
         let result = match self.cable.outward(self.side).put(&mut row) {
-            Put::Queued | Put::Full => Ok(0),
-            Put::QueuedAndWake(waker) => {
+            PutOutcome::Queued | PutOutcome::Full => Ok(0),
+            PutOutcome::QueuedAndWake(waker) => {
                 waker.wake();
                 Ok(0)
             }
             // Nobody is at the other end: as a cable that hangs in the air.
-            Put::Away => Ok(row.take_all().len()),
-            Put::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            PutOutcome::Away => Ok(row.take_all().len()),
+            PutOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         };
         tx.append(&mut row);
         result

@@ -4,7 +4,7 @@ use super::*;
 #[derive(Debug, Default, PartialEq)]
 struct Numbers(Vec<u32>);
 
-impl Row for Numbers {
+impl Items for Numbers {
     fn len(&self) -> usize {
         self.0.len()
     }

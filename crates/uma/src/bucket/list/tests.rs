@@ -1,7 +1,7 @@
 //! The lists against the standard library's, over the same random orders.
 
-use super::{List, Stack};
-use crate::bucket::{Owned, Pushed};
+use super::{BucketList, BucketStack};
+use crate::bucket::{Owned, PushOutcome};
 use core::ptr::NonNull;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ fn bucket_of(items: usize) -> Owned {
     let mut bucket = Owned::alloc(4, 4).expect("memory");
     for n in 1..=items {
         let item = NonNull::without_provenance((64 * n).try_into().expect("not 0"));
-        assert_eq!(bucket.push(item), Pushed::Done);
+        assert_eq!(bucket.push(item), PushOutcome::Done);
     }
     bucket
 }
@@ -44,7 +44,7 @@ proptest! {
     /// Fails if a bucket is lost, or comes at another time than its turn, or is counted wrong.
     #[test]
     fn a_list_is_a_deque(steps in prop::collection::vec(step(), 0..60)) {
-        let (mut list, mut model) = (List::new(), VecDeque::new());
+        let (mut list, mut model) = (BucketList::new(), VecDeque::new());
         for step in steps {
             match step {
                 Step::Push(items) => {
@@ -68,7 +68,7 @@ proptest! {
     /// As above.
     #[test]
     fn a_stack_is_a_vec(steps in prop::collection::vec(step(), 0..60)) {
-        let (mut stack, mut model) = (Stack::new(), Vec::new());
+        let (mut stack, mut model) = (BucketStack::new(), Vec::new());
         for step in steps {
             match step {
                 Step::Push(items) => {

@@ -1,7 +1,7 @@
 //! Zones whose spare memory is given back a piece at a time, by whoever calls.
 //!
-//! Called by: `reclaimer.rs`, and programs with a loop of their own. Calls: `link.rs`,
-//! `reclaim.rs`.
+//! Called by: `reclaim/thread.rs`, and programs with a loop of their own. Calls: `weak.rs`,
+//! `reclaim/trim.rs`.
 //!
 //! ```text
 //!   ticks     |    |    |    |    |    |    |    |    |        one an interval while there is
@@ -27,7 +27,7 @@
 
 use crate::hooks::Hooks;
 use crate::keg::Keg;
-use crate::link::Link;
+use crate::weak::WeakZone;
 use crate::{Purged, RawZone};
 use core::fmt;
 use core::time::Duration;
@@ -83,7 +83,7 @@ pub struct ReclaimSet {
 }
 
 struct Watched {
-    link: Arc<Link>,
+    weak: Arc<WeakZone>,
     /// Buckets of the depot that the last window did not need, and that are not moved yet.
     excess: usize,
     /// Bytes of free items that the last window needed; none, when no more than that is left.
@@ -142,14 +142,14 @@ impl ReclaimSet {
 
     /// Looks after a zone until its last handle is gone. Twice is the same as once.
     pub fn watch<H: Hooks>(&mut self, zone: &RawZone<H>) {
-        self.add(zone.inner().link.clone());
+        self.add(zone.inner().weak.clone());
     }
 
-    pub(crate) fn add(&mut self, link: Arc<Link>) {
-        let known = |watched: &Watched| Arc::ptr_eq(&watched.link, &link);
+    pub(crate) fn add(&mut self, weak: Arc<WeakZone>) {
+        let known = |watched: &Watched| Arc::ptr_eq(&watched.weak, &weak);
         if !self.zones.iter().any(known) {
             let (excess, keep) = (0, None);
-            self.zones.push(Watched { link, excess, keep });
+            self.zones.push(Watched { weak, excess, keep });
             // The first window of the first zone begins with the next tick.
             self.next = self.next.min(self.window_ends);
         }
@@ -255,7 +255,7 @@ impl ReclaimSet {
         let mut kegs = Vec::with_capacity(self.zones.len());
         self.zones.retain_mut(|watched| {
             watched.excess = 0;
-            let keg = watched.link.visit(|zone| {
+            let keg = watched.weak.with_zone(|zone| {
                 zone.drain_caches();
                 zone.keg.clone()
             });
@@ -272,7 +272,7 @@ impl Watched {
     /// Says whether the zone was used. Pages are given back by the keg alone: a zone's allocations wait for threads
     /// that are inside it.
     fn visit(&mut self, measure: bool, items_max: usize) -> Option<(Arc<Keg>, bool)> {
-        self.link.visit(|zone| {
+        self.weak.with_zone(|zone| {
             let mut was_used = self.excess > 0;
             if measure {
                 let trimmed = zone.trim_caches(items_max);

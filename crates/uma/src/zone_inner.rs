@@ -1,9 +1,9 @@
 //! What all handles of a zone point to, and what keeps it.
 //!
 //! Called by: `raw.rs`, `raw_ref.rs`, `builder.rs`, `keg.rs`. Calls: everything below. The ways of an item are
-//! in `alloc.rs`, `free.rs` and `reclaim.rs`; here is what they share.
+//! in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; here is what they share.
 //!
-//! Locking key of [`Inner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
+//! Locking key of [`ZoneInner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
 //! lock, (a) atomic. Never is a hook called, nor are pages given back, with a lock held.
 //!
 //! # What keeps a zone
@@ -16,7 +16,7 @@
 //!
 //! `schedules/end.rs` checks that a zone ends once, and that every use of it comes before.
 //!
-//! When the last handle goes, the zone is shut for good ([`Inner::retire`]): its caches are
+//! When the last handle goes, the zone is shut for good ([`ZoneInner::retire`]): its caches are
 //! emptied, frees of the items still live go straight to the keg, and the last one of them ends
 //! the zone. Until then it stays a member of its keg, so that whoever looks for free items sees
 //! those that are in its threads' hands.
@@ -27,11 +27,11 @@ use crate::caught::Caught;
 use crate::depot::{Depot, DepotSlot};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
-use crate::link::Link;
 use crate::percpu::Percpu;
-use crate::planted::{Bug, Life, bury, planted};
+use crate::planted::{Bug, Life, free_zone, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
+use crate::weak::WeakZone;
 use core::alloc::Layout;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -57,7 +57,7 @@ pub fn leaked_zones() -> usize {
 /// A zone's state. What an allocation and a free read stands in one line, which is the second: at the place of
 /// the first one in its page items begin that are written to meanwhile (`percpu/slot.rs` says what that costs).
 #[repr(C, align(128))]
-pub(crate) struct Inner {
+pub(crate) struct ZoneInner {
     /// (c)
     pub(crate) keg: Arc<Keg>,
     /// (c)
@@ -87,15 +87,15 @@ pub(crate) struct Inner {
     /// (a) Whether [`LEAKED`] counts this zone.
     leaked: AtomicBool,
     /// The way here for those who watch the zone and do not keep it.
-    pub(crate) link: Arc<Link>,
+    pub(crate) weak: Arc<WeakZone>,
     /// (c) Kegs whose items free items of this zone hold.
-    holding: Vec<Arc<Keg>>,
+    held_kegs: Vec<Arc<Keg>>,
     /// (a) How many of these are closed, which keeps this zone shut; below 0 for a moment where one
     /// opens before its closing came here. Written and read with the keg's members locked.
     pub(crate) pins: AtomicIsize,
     /// (a) Whether it is shut for good. Written and read with the keg's members locked.
     pub(crate) retired: AtomicBool,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ZoneCounts,
     /// For the models.
     pub(crate) life: Life,
     /// (a) Whose allocation is remembered.
@@ -109,13 +109,13 @@ pub(crate) struct Inner {
 
 /// What the fast paths read is on one line, and not on a first one.
 const _: () = {
-    assert!(offset_of!(Inner, percpu) == 64);
-    assert!(offset_of!(Inner, handing_over) < 128);
+    assert!(offset_of!(ZoneInner, percpu) == 64);
+    assert!(offset_of!(ZoneInner, handing_over) < 128);
 };
 
 /// (a) Events off the fast path.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct ZoneCounts {
     /// Items given out and taken back past the buckets, while the keg was closed.
     pub(crate) direct: Counter,
     /// Allocations whose constructor refused: given out by a bucket, never seen by a caller.
@@ -147,7 +147,7 @@ impl PaddedCount {
 }
 
 /// What a builder decided.
-pub(crate) struct Plan {
+pub(crate) struct ZonePlan {
     pub(crate) name: &'static str,
     pub(crate) layout: Layout,
     pub(crate) keg: Arc<Keg>,
@@ -155,16 +155,16 @@ pub(crate) struct Plan {
     pub(crate) own_init: bool,
     pub(crate) percpu: Percpu,
     pub(crate) bucket_items: usize,
-    pub(crate) crossing_items: usize,
+    pub(crate) cross_cpu_items: usize,
     pub(crate) depot_items: usize,
     pub(crate) sample_every: u32,
     pub(crate) warner: Warner,
-    pub(crate) holding: Vec<Arc<Keg>>,
+    pub(crate) held_kegs: Vec<Arc<Keg>>,
 }
 
-impl Inner {
+impl ZoneInner {
     /// A zone with one handle and nothing in it, on the list of its keg.
-    pub(crate) fn make(plan: Plan) -> NonNull<Self> {
+    pub(crate) fn make(plan: ZonePlan) -> NonNull<Self> {
         let (base, len) = plan.keg.arena().map_or((0, usize::MAX), |arena| {
             (arena.base().addr().get(), arena.normal_len())
         });
@@ -187,17 +187,17 @@ impl Inner {
             bucket_items_max: plan.bucket_items,
             depot: DepotSlot::new(
                 plan.bucket_items,
-                plan.crossing_items,
+                plan.cross_cpu_items,
                 plan.depot_items,
                 HANDLES,
             ),
             handles: PaddedCount::new(1),
             leaked: AtomicBool::new(false),
-            link: Link::new(),
-            holding: plan.holding,
+            weak: WeakZone::new(),
+            held_kegs: plan.held_kegs,
             pins: AtomicIsize::new(0),
             retired: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: ZoneCounts::default(),
             life: Life::new(),
             sampler: Sampler::new(sample_every),
             warner: plan.warner,
@@ -205,12 +205,12 @@ impl Inner {
             fails: crate::fail::FailPoints::of_environment(plan.name),
         })));
         // SAFETY: made just now, and kept by the handle that it counts.
-        let link = unsafe { &inner.as_ref().link };
+        let weak = unsafe { &inner.as_ref().weak };
         // SAFETY: it has its first handle, and `retire` cuts the link.
-        unsafe { link.tie(inner) };
+        unsafe { weak.attach(inner) };
         keg.join(inner);
         // SAFETY: made just now, and kept by its handle.
-        for held in unsafe { &inner.as_ref().holding } {
+        for held in unsafe { &inner.as_ref().held_kegs } {
             held.join_holder(inner);
         }
         inner
@@ -232,7 +232,7 @@ impl Inner {
         item.addr().get().wrapping_sub(self.base) < self.len
     }
 
-    /// Whether who frees an item should make it ready for another CPU ([`line::own`](crate::line::own)). Only of
+    /// Whether who frees an item should make it ready for another CPU ([`cacheline::claim_exclusive`](crate::cacheline::own)). Only of
     /// zones whose items are memory.
     #[inline]
     pub(crate) fn hands_over(&self) -> bool {
@@ -241,8 +241,8 @@ impl Inner {
     }
 
     /// Notes what the depot saw, which is locked so that the last one to see is the last one to write.
-    pub(crate) fn note_ways(&self, depot: &Depot) {
-        let crossing = depot.crossing() && self.keg.arena().is_some();
+    pub(crate) fn note_cross_cpu(&self, depot: &Depot) {
+        let crossing = depot.is_cross_cpu() && self.keg.arena().is_some();
         // The line is every CPU's.
         if crossing != self.hands_over() {
             self.handing_over.store(crossing, Ordering::Relaxed);
@@ -346,7 +346,7 @@ impl Inner {
         // SAFETY: as above; and the reference ends with this call, after which another thread may
         // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
         let mut before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
-        if planted(Bug::LateLook) {
+        if planted(Bug::LateCheck) {
             // SAFETY: none; that is the mistake.
             before = unsafe { &*holds }.load(Ordering::Relaxed) + TRANSIT;
         }
@@ -378,7 +378,7 @@ impl Inner {
     }
 
     /// Counts items as out. The caller is inside or has a handle.
-    pub(crate) fn took(&self, items: usize) {
+    pub(crate) fn count_out(&self, items: usize) {
         self.life.touch();
         self.depot.holds.fetch_add(items as u64, Ordering::Relaxed);
     }
@@ -399,11 +399,11 @@ impl Inner {
         items.iter().for_each(|&item| self.fill_trash(item));
         items.iter().for_each(|&item| self.poison_item(item));
         caught.call(|| self.keg.give(items));
-        self.gave(items.len());
+        self.count_returned(items.len());
     }
 
     /// Counts items as back in the keg. The caller is inside or has a handle.
-    pub(crate) fn gave(&self, items: usize) {
+    pub(crate) fn count_returned(&self, items: usize) {
         self.life.touch();
         self.depot.holds.fetch_sub(items as u64, Ordering::Release);
     }
@@ -485,7 +485,7 @@ impl Inner {
     pub(crate) unsafe fn retire(inner: NonNull<Self>) {
         // SAFETY: what the handles held is given up only below.
         let zone = unsafe { inner.as_ref() };
-        zone.link.cut();
+        zone.weak.detach();
         // From handle to visitor: what the caches hold is in transit, so that an allocation from
         // another zone of the keg waits for it; and one place decides about the end.
         if !planted(Bug::Retire) {
@@ -493,7 +493,7 @@ impl Inner {
                 .holds
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
         }
-        zone.shut_for_good();
+        zone.close_caches_for_good();
         let mut caught = Caught::default();
         zone.empty_depot(&mut caught);
         kern::invariant!(zone.is_valid(), "zone '{}' is not sound", zone.name);
@@ -537,7 +537,7 @@ impl Inner {
         let keg = unsafe { inner.as_ref() }.keg.clone();
         keg.part(inner);
         // SAFETY: as above.
-        for held in unsafe { &inner.as_ref().holding } {
+        for held in unsafe { &inner.as_ref().held_kegs } {
             held.part(inner);
         }
         // SAFETY: as above.
@@ -547,7 +547,7 @@ impl Inner {
         if zone.leaked.load(Ordering::Relaxed) {
             LEAKED.fetch_sub(1, Ordering::Relaxed);
         }
-        bury(zone);
+        free_zone(zone);
     }
 
     /// Whether all layers are sound. Locks one after the other, so that it may run at any time.

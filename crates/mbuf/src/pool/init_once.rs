@@ -10,13 +10,13 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
 /// See the module.
-pub(super) struct Given<T: Copy>(UnsafeCell<MaybeUninit<T>>);
+pub(super) struct InitOnce<T: Copy>(UnsafeCell<MaybeUninit<T>>);
 
 // SAFETY: it is written once, by `give`, whose caller says that nobody reads before or meanwhile; from
 // then on it is only read, and a copy of a T may be used by any thread.
-unsafe impl<T: Copy + Send> Sync for Given<T> {}
+unsafe impl<T: Copy + Send> Sync for InitOnce<T> {}
 
-impl<T: Copy> Given<T> {
+impl<T: Copy> InitOnce<T> {
     pub(super) const fn nothing() -> Self {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }

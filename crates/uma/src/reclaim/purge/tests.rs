@@ -298,7 +298,7 @@ fn samples_are_apart() {
     assert_eq!(rig.arena.open_samples(2), 2);
     let sample = rig
         .arena
-        .item_at(crate::geometry::Place { slab: 5, slot: 255 });
+        .item_at(crate::geometry::ItemPlace { slab: 5, slot: 255 });
     assert!(rig.arena.is_item(sample) && rig.arena.owns(sample));
     rig.write(sample, 7);
     assert!(rig.is_unharmed());

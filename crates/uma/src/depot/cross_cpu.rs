@@ -13,13 +13,13 @@ const SURE: u8 = 16;
 const OWN: u8 = 8;
 
 /// What the last visits were like.
-pub(crate) struct Ways {
+pub(crate) struct CrossCpuDetector {
     /// From 0, where all were of one CPU's own items, to [`SURE`].
     crossed: u8,
     crossing: bool,
 }
 
-impl Ways {
+impl CrossCpuDetector {
     pub(crate) const fn new() -> Self {
         Self {
             crossed: 0,
@@ -34,7 +34,7 @@ impl Ways {
 
     /// A CPU got items that another one had freed, or its own. Where that is no news nothing is written: it is
     /// said at every visit, and the line is every CPU's.
-    pub(crate) fn saw(&mut self, crossed: bool) {
+    pub(crate) fn observe(&mut self, crossed: bool) {
         match crossed {
             true if self.crossed < SURE => self.crossed += 1,
             false if self.crossed > 0 => self.crossed = self.crossed.saturating_sub(OWN),
@@ -50,31 +50,31 @@ impl Ways {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{OWN, SURE, Ways};
+    use super::{CrossCpuDetector, OWN, SURE};
 
     /// Fails if a thread that was moved once is taken for two, or many that are moved for a producer and a consumer; or
     /// if these are not seen, or given up for a rare exception.
     #[test]
     fn nearly_all_must_cross() {
-        let mut ways = Ways::new();
+        let mut cross_cpu = CrossCpuDetector::new();
         for _ in 1..SURE {
-            ways.saw(true);
-            assert!(!ways.crossing());
+            cross_cpu.observe(true);
+            assert!(!cross_cpu.crossing());
         }
         for turn in 0..100 {
-            ways.saw(turn % 5 != 0);
-            assert!(!ways.crossing());
+            cross_cpu.observe(turn % 5 != 0);
+            assert!(!cross_cpu.crossing());
         }
         for _ in 0..SURE {
-            ways.saw(true);
+            cross_cpu.observe(true);
         }
         for turn in 0..100 {
-            ways.saw(turn % 20 != 0);
-            assert!(ways.crossing());
+            cross_cpu.observe(turn % 20 != 0);
+            assert!(cross_cpu.crossing());
         }
         for _ in 0..SURE.div_ceil(OWN) {
-            ways.saw(false);
+            cross_cpu.observe(false);
         }
-        assert!(!ways.crossing());
+        assert!(!cross_cpu.crossing());
     }
 }

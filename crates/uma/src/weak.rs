@@ -1,6 +1,6 @@
 //! The way from a watcher to a zone that it does not keep.
 //!
-//! Called by: `reclaim_set.rs` (visits), `inner.rs` (the end of a zone). Calls: `inner.rs`.
+//! Called by: `reclaim/set.rs` (visits), `zone_inner.rs` (the end of a zone). Calls: `zone_inner.rs`.
 //!
 //! A handle would keep the zone, and a bare pointer would outlive it. A link is neither: the zone
 //! cuts it before it ends, and a visitor counts as a thread inside, which the end waits for. So
@@ -9,98 +9,98 @@
 //!
 //! `schedules/end.rs` checks a visit while the last handle goes.
 //!
-//! Locks: `uma zone link`, held for a few instructions and never around anything else.
+//! Locks: `uma weak zone`, held for a few instructions and never around anything else.
 
-use crate::inner::Inner;
 use crate::planted::{Bug, planted};
+use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use kern::lock::LockClass;
 use kern::order;
 use kern::prim::Mutex;
 use std::sync::Arc;
 
-static LINK_CLASS: LockClass = LockClass::new("uma zone link", order::STATS);
+static WEAK_CLASS: LockClass = LockClass::new("uma weak zone", order::STATS);
 
 /// A zone as long as it has handles, and nothing after.
-pub(crate) struct Link(Mutex<Option<Target>>);
+pub(crate) struct WeakZone(Mutex<Option<ZonePtr>>);
 
 #[derive(Clone, Copy)]
-struct Target(NonNull<Inner>);
+struct ZonePtr(NonNull<ZoneInner>);
 
 // SAFETY: the address of a zone, which is Sync, and is followed only by whoever has entered it.
-unsafe impl Send for Target {}
+unsafe impl Send for ZonePtr {}
 
-impl Link {
+impl WeakZone {
     /// A link to nothing yet.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(&LINK_CLASS, None)))
+        Arc::new(Self(Mutex::new(&WEAK_CLASS, None)))
     }
 
     /// Leads to a zone from now on.
     ///
     /// # Safety
-    /// The zone has a handle, came from [`Inner::make`], and [cuts](Self::cut) this before it
+    /// The zone has a handle, came from [`ZoneInner::make`], and [cuts](Self::detach) this before it
     /// gives up what its handles hold.
-    pub(crate) unsafe fn tie(&self, zone: NonNull<Inner>) {
-        *self.0.lock() = Some(Target(zone));
+    pub(crate) unsafe fn attach(&self, zone: NonNull<ZoneInner>) {
+        *self.0.lock() = Some(ZonePtr(zone));
     }
 
     /// Lets nobody in any more. Called by the end of the last handle, before it gives up what
     /// the handles held.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn detach(&self) {
         *self.0.lock() = None;
     }
 
     /// Does something with the zone, which does not end meanwhile; nothing when it is gone.
-    pub(crate) fn visit<T>(&self, how: impl FnOnce(&Inner) -> T) -> Option<T> {
+    pub(crate) fn with_zone<T>(&self, how: impl FnOnce(&ZoneInner) -> T) -> Option<T> {
         let visit = self.enter()?;
         // SAFETY: entered, and left only when `visit` is dropped.
         Some(how(unsafe { visit.0.as_ref() }))
     }
 
-    fn enter(&self) -> Option<Visit> {
+    fn enter(&self) -> Option<ZoneVisit> {
         let target = self.0.lock();
-        let Target(zone) = (*target)?;
-        // SAFETY: `tie` was promised that the zone cuts this first, and it cannot while this is
+        let ZonePtr(zone) = (*target)?;
+        // SAFETY: `attach` was promised that the zone cuts this first, and it cannot while this is
         // locked: the zone still has what its handles hold.
         unsafe { zone.as_ref() }.enter();
         if planted(Bug::Visit) {
             // SAFETY: entered just now.
-            unsafe { Inner::leave(zone) };
+            unsafe { ZoneInner::leave(zone) };
         }
-        Some(Visit(zone))
+        Some(ZoneVisit(zone))
     }
 }
 
 /// A link, held for a fork.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) struct LinkHeld<'a>(kern::MutexGuard<'a, Option<Target>>);
+pub(crate) struct WeakHeld<'a>(kern::MutexGuard<'a, Option<ZonePtr>>);
 
 #[cfg(not(any(loom, shuttle)))]
-impl LinkHeld<'_> {
+impl WeakHeld<'_> {
     pub(crate) fn forget_others(&self) {
         kern::MutexGuard::forget_waiters(&self.0);
     }
 }
 
 #[cfg(not(any(loom, shuttle)))]
-impl Link {
+impl WeakZone {
     /// Locks it beside those of other zones, for a fork.
-    pub(crate) fn hold(&self) -> LinkHeld<'_> {
-        LinkHeld(self.0.lock_for_fork())
+    pub(crate) fn hold(&self) -> WeakHeld<'_> {
+        WeakHeld(self.0.lock_for_fork())
     }
 }
 
 /// A thread inside a zone that nothing else may keep.
-struct Visit(NonNull<Inner>);
+struct ZoneVisit(NonNull<ZoneInner>);
 
-impl Drop for Visit {
+impl Drop for ZoneVisit {
     fn drop(&mut self) {
         if planted(Bug::Visit) {
             // SAFETY: none; that is the mistake.
             return unsafe { self.0.as_ref() }.life.touch();
         }
         // SAFETY: entered by `enter`, once; the zone is not used after.
-        unsafe { Inner::leave(self.0) };
+        unsafe { ZoneInner::leave(self.0) };
     }
 }

@@ -1,6 +1,6 @@
 //! Gives memory of zones back from within a program's own event loop: no thread, and a bounded time per call.
 //!
-//! Called by: programs with an event loop. Calls: `reclaim_set.rs` (what is given back), `pressure.rs` (when to give
+//! Called by: programs with an event loop. Calls: `reclaim/set.rs` (what is given back), `reclaim/pressure.rs` (when to give
 //! back all of it).
 //!
 //! The loop has two duties. It calls [`tick`](LoopReclaimer::tick) when [`deadline`](LoopReclaimer::deadline) has
@@ -15,7 +15,7 @@
 //! Locks: none of its own.
 
 use crate::hooks::Hooks;
-use crate::pressure::{Pressure, PressureSource};
+use crate::reclaim::pressure::{Pressure, PressureSource};
 use crate::{RawZone, ReclaimSet, ReclaimStats};
 use core::time::Duration;
 use kern::{Clock, MonotonicClock, Time};

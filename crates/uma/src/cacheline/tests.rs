@@ -1,6 +1,6 @@
 //! That an item's line is taken where it should be, and that nobody can see it in the item.
 
-use super::own;
+use super::claim_exclusive;
 use crate::percpu::tests::pin_to;
 use crate::{HookFailed, Hooks, RawZone};
 use core::alloc::Layout;
@@ -38,7 +38,7 @@ fn owning_changes_nothing() {
         // SAFETY: within the array.
         let item = unsafe { first.byte_add(at) };
         // SAFETY: there is a word, which is within the array, and nobody else has that.
-        unsafe { own(item) };
+        unsafe { claim_exclusive(item) };
         // SAFETY: as above.
         assert_eq!(unsafe { first.cast::<[u64; 3]>().read() }, [1, 2, 3]);
     }

@@ -16,11 +16,11 @@
 //!   CPU 0 fetches               the line      -            many at a time, ahead of their use
 //! ```
 //!
-//! So who frees an item that will be wanted elsewhere [owns](own) its line first, by a store of what is there
+//! So who frees an item that will be wanted elsewhere [owns](claim_exclusive) its line first, by a store of what is there
 //! already. What that is worth to the least pool there is, whose items are written by one CPU of an AMD EPYC and read
 //! by another (`ring-back-ctor` and `ring-back-own` of `mbuma lab alloc --case prodcons --size 2048`): 13 and 7 ns an
 //! item where the two share a cache, 54 and 20 where they do not. Where one CPU both allocates and frees it would cost up
-//! to a fifth, of many items at once, and gain nothing: the depot looks which way items go (`depot/ways.rs`).
+//! to a fifth, of many items at once, and gain nothing: the depot looks which way items go (`depot/cross_cpu.rs`).
 //!
 //! Only the first line: what is beyond it has a reader who may have left it alone, and to own all 32 lines of a cluster
 //! costs TCP between two threads a tenth.
@@ -54,7 +54,7 @@ pub(crate) fn fetch_to_write(item: NonNull<u8>) {
 /// # Safety
 /// The item is memory, of at least a word, and in the caller's hands alone.
 #[inline]
-pub(crate) unsafe fn own(item: NonNull<u8>) {
+pub(crate) unsafe fn claim_exclusive(item: NonNull<u8>) {
     let word = item.cast::<MaybeUninit<u64>>();
     if word.is_aligned() {
         // SAFETY: the caller says that it is memory and nobody else's; it is aligned, and any bits will do.

@@ -1,6 +1,6 @@
 //! What is known about slabs costs memory too: how its lists grow, and shrink after a spike.
 //!
-//! Called by: `slabs.rs` and `touched.rs` (growing), `keg.rs` (after a purge). Calls: the heap.
+//! Called by: `slabs.rs` and `residency.rs` (growing), `keg.rs` (after a purge). Calls: the heap.
 //!
 //! A slab of 64 KiB has some 50 bytes of entries in lists. They begin small; from some KiB on
 //! they grow by steps so big that the heap maps each list by itself. So a list grows where it is

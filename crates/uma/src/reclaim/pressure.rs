@@ -1,6 +1,6 @@
 //! How we learn that the system, or the part of it that we may use, is short of memory.
 //!
-//! Called by: `reclaimer.rs`. Calls: files of the kernel's.
+//! Called by: `reclaim/thread.rs`. Calls: files of the kernel's.
 //!
 //! The first of these that works:
 //!

@@ -1,6 +1,6 @@
 //! Which pages may be resident, of the items and of the reference counts beside them.
 //!
-//! Called by: `slabs.rs` (an item was taken), `purge.rs` (pages go). Calls: `geometry.rs`.
+//! Called by: `slabs.rs` (an item was taken), `reclaim/purge.rs` (pages go). Calls: `geometry.rs`.
 //!
 //! A page becomes resident when somebody writes to it, which nobody tells us; but he must have
 //! taken an item there before. So the marks err to one side: a page without a mark has no memory,
@@ -9,15 +9,15 @@
 //! Locks: the keg's, as all of [`Slabs`](crate::slabs::Slabs).
 
 use crate::arena::COUNT_BYTES;
-use crate::geometry::{Geometry, Place};
+use crate::geometry::{Geometry, ItemPlace};
+use crate::metadata::{cut, make_room};
 use crate::region;
-use crate::tail::{cut, make_room};
 use core::ops::Range;
 use std::collections::TryReserveError;
 
 /// A mark for each unit of each slab, and for each page of counts.
 #[derive(Debug)]
-pub(crate) struct Touched {
+pub(crate) struct Residency {
     geo: Geometry,
     /// `words` a slab.
     units: Vec<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Touched {
     counts_per_page: usize,
 }
 
-impl Touched {
+impl Residency {
     /// Marks for slabs of this geometry.
     pub(crate) fn new(geo: Geometry) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Touched {
 
     /// Marks what an item lies on; says how many units are new.
     #[inline]
-    pub(crate) fn mark(&mut self, place: Place) -> u32 {
+    pub(crate) fn mark(&mut self, place: ItemPlace) -> u32 {
         let mut new = 0;
         for unit in self.geo.units_of(place) {
             let word = &mut self.units[place.slab * self.words + unit / 64];

@@ -13,14 +13,14 @@ use crate::raw::RawMbuf;
 ///
 /// Using it is unsafe, and says what must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(NonNull<RawMbuf>);
+pub(crate) struct MbufPtr(NonNull<RawMbuf>);
 
 // SAFETY: an address; whoever uses it says why that may be.
-unsafe impl Send for Mark {}
+unsafe impl Send for MbufPtr {}
 // SAFETY: as above.
-unsafe impl Sync for Mark {}
+unsafe impl Sync for MbufPtr {}
 
-impl Mark {
+impl MbufPtr {
     #[inline]
     pub(crate) fn of(m: &Mbuf) -> Self {
         Self(m.0)

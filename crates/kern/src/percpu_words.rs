@@ -23,7 +23,7 @@ pub(crate) const STRIDE_SHIFT: u32 = 12;
 const LINES: usize = 128;
 
 /// The columns of one type of word, and those that nobody has. `T` is an atomic, at 0 by default.
-pub(crate) struct Columns<T: 'static>(Mutex<Vec<Column<T>>>);
+pub(crate) struct PercpuWords<T: 'static>(Mutex<Vec<Column<T>>>);
 
 /// A free list, held.
 pub(crate) struct FreeHeld<T: 'static> {
@@ -46,7 +46,7 @@ unsafe impl<T: Sync> Send for Column<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Column<T> {}
 
-impl<T: Default + Sync> Columns<T> {
+impl<T: Default + Sync> PercpuWords<T> {
     /// No columns yet.
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))

@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 #[cfg(not(miri))]
 use kern::sys::EventFd;
 
-/// Ends the present [wait](Wake::wait), or the next one.
+/// Ends the present [wait](PollWaker::wait), or the next one.
 #[derive(Debug)]
 #[cfg(not(miri))]
-pub(crate) struct Wake(EventFd);
+pub(crate) struct PollWaker(EventFd);
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Woken {
 }
 
 #[cfg(not(miri))]
-impl Wake {
+impl PollWaker {
     pub(crate) fn new() -> io::Result<Self> {
         EventFd::new().map(Self)
     }
@@ -73,10 +73,10 @@ fn poll_for(fd: i32, events: i16) -> libc::pollfd {
 
 #[derive(Debug)]
 #[cfg(miri)]
-pub(crate) struct Wake(core::sync::atomic::AtomicBool);
+pub(crate) struct PollWaker(core::sync::atomic::AtomicBool);
 
 #[cfg(miri)]
-impl Wake {
+impl PollWaker {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(core::sync::atomic::AtomicBool::new(false)))
     }

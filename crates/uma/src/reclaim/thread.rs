@@ -1,11 +1,11 @@
 //! A thread that gives the memory back that zones have not needed lately.
 //!
-//! Called by: users. Calls: `reclaim_set.rs` (what is given back, and when), `pressure.rs` (when
-//! to give back all of it), `wake.rs`.
+//! Called by: users. Calls: `reclaim/set.rs` (what is given back, and when), `reclaim/pressure.rs` (when
+//! to give back all of it), `reclaim/waker.rs`.
 //!
 //! The thread sleeps most of the time: it wakes once in four intervals to see what each zone
 //! needed, once an interval while pages are on their way out, and at once when the system says
-//! that it is short of memory. It keeps no zone: see `link.rs`.
+//! that it is short of memory. It keeps no zone: see `weak.rs`.
 //!
 //! Hooks (`fini`) run on it, and the memory of a zone whose last handle goes during a visit is
 //! freed by it.
@@ -13,9 +13,9 @@
 //! Locks: `uma reclaimer`, for messages to and from the thread; never while it works.
 
 use crate::hooks::Hooks;
-use crate::link::Link;
-use crate::pressure::{Pressure, PressureSource};
-use crate::wake::Wake;
+use crate::reclaim::pressure::{Pressure, PressureSource};
+use crate::reclaim::waker::PollWaker;
+use crate::weak::WeakZone;
 use crate::{Purged, RawZone, ReclaimSet};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug)]
 pub struct Reclaimer {
-    shared: Arc<Shared>,
+    shared: Arc<ThreadShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -71,15 +71,15 @@ pub struct ReclaimStats {
     pub longest: Duration,
 }
 
-struct Shared {
-    wake: Wake,
+struct ThreadShared {
+    wake: PollWaker,
     stop: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ThreadState>,
 }
 
-struct State {
+struct ThreadState {
     /// Zones that the thread does not know yet.
-    new: Vec<Arc<Link>>,
+    new: Vec<Arc<WeakZone>>,
     source: PressureSource,
     stats: ReclaimStats,
 }
@@ -95,17 +95,17 @@ impl Reclaimer {
     }
 
     fn start_with(interval: Duration, pressure: Pressure) -> io::Result<Self> {
-        let state = State {
+        let state = ThreadState {
             new: Vec::new(),
             source: pressure.source(),
             stats: ReclaimStats::default(),
         };
-        let shared = Arc::new(Shared {
-            wake: Wake::new()?,
+        let shared = Arc::new(ThreadShared {
+            wake: PollWaker::new()?,
             stop: AtomicBool::new(false),
             state: Mutex::new(&SHARED_CLASS, state),
         });
-        let worker = Worker {
+        let worker = ReclaimThread {
             shared: shared.clone(),
             set: ReclaimSet::new(interval),
             pressure,
@@ -123,8 +123,8 @@ impl Reclaimer {
 
     /// Looks after a zone until its last handle is gone. Twice is the same as once.
     pub fn watch<H: Hooks>(&self, zone: &RawZone<H>) {
-        let link = zone.inner().link.clone();
-        self.shared.state.lock().new.push(link);
+        let weak = zone.inner().weak.clone();
+        self.shared.state.lock().new.push(weak);
         self.shared.wake.wake();
     }
 
@@ -157,8 +157,8 @@ impl Drop for Reclaimer {
 }
 
 /// The thread's own things.
-struct Worker {
-    shared: Arc<Shared>,
+struct ReclaimThread {
+    shared: Arc<ThreadShared>,
     set: ReclaimSet,
     pressure: Pressure,
     clock: MonotonicClock,
@@ -166,11 +166,11 @@ struct Worker {
     next_drain: Time,
 }
 
-impl Worker {
+impl ReclaimThread {
     fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
             let new = core::mem::take(&mut self.shared.state.lock().new);
-            new.into_iter().for_each(|link| self.set.add(link));
+            new.into_iter().for_each(|weak| self.set.add(weak));
             let next = self.tick();
             let sleep = (next != Time::MAX).then(|| next - self.clock.now());
             let woken = self.shared.wake.wait(self.pressure.event(), sleep);
@@ -211,10 +211,10 @@ impl Worker {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ThreadShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("Shared")
+        f.debug_struct("ThreadShared")
             .field("source", &state.source)
             .field("stats", &state.stats)
             .finish_non_exhaustive()

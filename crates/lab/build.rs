@@ -1,7 +1,6 @@
 //! Names the build: the version, and the commit if it was built in a repository.
 //!
-//! Called by: cargo. Calls: git. `cargo lab all` writes it into its report: a figure without the code that it is of is
-//! worth little.
+//! `cargo lab all` writes it into its report: a figure without the code that it is of is worth little.
 
 use std::env;
 use std::path::Path;

@@ -11,7 +11,7 @@
 //! Instructions are counted by valgrind, in which restartable sequences do not work: the per-CPU caches are under
 //! their fallback locks there, on both sides alike.
 //!
-//! Calls: cargo, git, valgrind. Prints ratios; fails if a bound is exceeded.
+//! Prints ratios; fails if a bound is exceeded.
 
 use std::env;
 use std::io;

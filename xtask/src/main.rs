@@ -1,6 +1,4 @@
 //! The one door: `cargo xtask ci` checks everything that a change must pass.
-//!
-//! Called by: people, and `.ci/run`. Calls: cargo, and the checks in [`tidy`].
 
 mod compare;
 mod programs;

@@ -2,8 +2,6 @@
 //!
 //! To cargo, a crate's tests alone are another build than the same tests in the workspace: what its dependencies are
 //! built with depends on who else is there. That is a minute for nothing.
-//!
-//! Called by: `steps.rs`. Calls: cargo, for the programs' names.
 
 use std::env;
 use std::path::Path;

@@ -3,8 +3,6 @@
 //! The example `witness_cost` of kern has two functions that do the same, one through a mutex that
 //! WITNESS knows and one without. Their assembly must be the same, but for the names of labels.
 //! With the feature `witness` it must differ, or the comparison sees nothing.
-//!
-//! Called by: `steps.rs`. Calls: cargo, in a target directory of its own.
 
 use std::env;
 use std::fs;

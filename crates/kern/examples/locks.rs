@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p kern --example locks`
 //!
-//! Calls: kern's locks, std's locks. Below 1.00 ours is faster. Figures of different runs, or of a
-//! machine that does other things meanwhile, cannot be compared.
+//! Below 1.00 ours is faster. Figures of different runs, or of a machine that does other things meanwhile, cannot be
+//! compared.
 
 use std::hint::black_box;
 use std::sync::Barrier;

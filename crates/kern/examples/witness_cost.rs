@@ -1,8 +1,5 @@
 //! The two functions that `cargo xtask witness-cost` compares, instruction by instruction: taking a
 //! mutex that WITNESS knows, and taking one that it does not.
-//!
-//! Called by: xtask, which reads the assembly; `main` only shows that both do the same. Calls:
-//! [`Mutex`], [`RawMutex`].
 
 use std::cell::Cell;
 use std::hint::black_box;

@@ -1,9 +1,5 @@
 //! Timers: a hierarchical timing wheel.
 //!
-//! Called by the stack (retransmission, delayed acknowledgement, reassembly, ARP) and by the
-//! simulator; the owner locks it, puts it to sleep until [`Callout::next_deadline`], and handles
-//! the tokens that [`Callout::advance`] gives back. Calls nothing: no callback runs in here.
-//!
 //! # How it works
 //!
 //! Time is cut into ticks of 1 ms. A timer's tick, a 48-bit number, is read as 8 digits of 6 bits.

@@ -1,9 +1,6 @@
 //! Where instants come from: the machine's monotonic clock, or one that a test or the simulator
 //! turns by hand.
 //!
-//! Called by the owner of a stack; the stack itself is handed instants or a `Clock` and never asks
-//! the machine. Calls libc (CLOCK_MONOTONIC).
-//!
 //! Invariants: a clock never goes back. Locks: none.
 
 use core::fmt::Debug;

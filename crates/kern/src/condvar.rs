@@ -1,7 +1,5 @@
 //! Waiting under a [`Mutex`](crate::Mutex) for what another thread does under it.
 //!
-//! Called by `uma` (allocations that wait at a limit). Calls `sequence.rs`.
-//!
 //! Invariant: the thread that changes the awaited condition holds the mutex while changing it, and notifies
 //! while holding it or after: so no wakeup falls between a look and the sleep that follows.
 //! A wait may end without a notification; look again.

@@ -9,8 +9,7 @@
 //! Where the machine offers no sections the number is one atomic. Either way no event is lost; a
 //! reader may see a total that existed at no single instant.
 //!
-//! Called by every layer. Calls `rseq.rs`. Locks: none to count; `slots.rs` has one for the first
-//! event of a counter and its end.
+//! Locks: none to count; `slots.rs` has one for the first event of a counter and its end.
 
 use core::fmt;
 use core::ptr;

@@ -1,6 +1,6 @@
 //! Which CPU this thread runs on, and how many CPUs the machine has: the index into per-CPU caches.
 //!
-//! Called by `uma` and by per-CPU statistics. Calls `rseq.rs`, libc. Invariant: `current() < count()`.
+//! Invariant: `current() < count()`.
 //! Locks: none.
 
 use std::sync::OnceLock;

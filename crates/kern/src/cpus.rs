@@ -6,8 +6,9 @@
 //! several on one thread says whose turn it is ([`VirtualCpus`]), and a stack that one thread drives
 //! has one ([`OneCpu`]).
 //!
-//! Called by: the stack, at each entry; runtimes and simulators. Calls: [`cpu`].
-//! Invariant: the index of a [`Cpu`] is below the count. Locks: none. Source: seed 002 (netisr), RSS.
+//! Invariant: the index of a [`Cpu`] is below the count.
+//! Locks: none.
+//! Source: seed 002 (netisr), RSS.
 
 use core::cell::Cell;
 use core::fmt;

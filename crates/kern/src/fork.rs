@@ -13,11 +13,10 @@
 //! A fork that bypasses libc (`vfork`, a bare `clone`, `posix_spawn`) runs none of this; their children
 //! only exec.
 //!
-//! Called by: `thread.rs` (each thread's first lock), `uma`. Calls: libc (`pthread_atfork`).
-//! Locks: all of this crate's static ones, from before a fork until after it, in the order in which
-//! threads nest them.
-//! Sources: pthread_atfork(3); glibc and jemalloc take the locks of all their arenas in the same way.
-//! mimalloc needs none, as each thread has a heap of its own; our slow paths meet in a depot and a keg.
+//! Locks: all of this crate's static ones, from before a fork until after it, in the order in which threads nest
+//! them.
+//! Sources: pthread_atfork(3); glibc and jemalloc take the locks of all their arenas in the same way. mimalloc needs
+//! none, as each thread has a heap of its own; our slow paths meet in a depot and a keg.
 
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;

@@ -19,9 +19,9 @@
 //! outwards ([`Giant::without`]). So a component that needs Giant and calls into a stack lets
 //! others run meanwhile, as one that sleeps does.
 //!
-//! Called by: code that enters a stack, or calls a component of it. Calls: `lock/raw.rs`,
-//! [`witness`]. Invariant: `inner` is touched only by the thread that has `raw`.
-//! Locks: Giant, rank 0. Source: seed 002, debug.mpsafenet.
+//! Invariant: `inner` is touched only by the thread that has `raw`.
+//! Locks: Giant, rank 0.
+//! Source: seed 002, debug.mpsafenet.
 
 use core::cell::UnsafeCell;
 use core::fmt;

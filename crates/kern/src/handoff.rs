@@ -1,8 +1,5 @@
 //! A queue from many transmitters to one receiver, which wakes the receiver only when it must.
 //!
-//! Called by devices that hand packets from one stack to another. Calls nothing: the waker is
-//! returned to the transmitter, which wakes the receiver when it holds no lock.
-//!
 //! # The protocol
 //!
 //! The queued items wait under a mutex, together with the state of their receiver:

@@ -14,8 +14,8 @@
 //! asks itself whether it is whole, as a connection after each segment; `debug_assert!` for what only a
 //! mistake in the very same function could break.
 //!
-//! Called by: code that has a structure with an `is_valid()`. Calls: nothing.
-//! Locks: none. Sources: seed 002 (INVARIANTS), style(9) and KASSERT(9).
+//! Locks: none.
+//! Sources: seed 002 (INVARIANTS), style(9) and KASSERT(9).
 
 /// Whether [`invariant!`](crate::invariant!) checks anything in this build.
 ///

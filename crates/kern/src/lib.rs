@@ -32,8 +32,6 @@
 //! | [`taskqueue`] | work handed from one thread to another without a lost wakeup |
 //! | [`prim`] | atomics and a mutex that the schedule checker can take over |
 //! | `model` | in its builds: a scenario in many orders, counted |
-//!
-//! Called by every crate of the workspace. Calls std, libc, and the crates named in Cargo.toml.
 #![deny(unsafe_code)]
 
 pub mod adaptive_spin;

@@ -17,8 +17,6 @@
 //! no thread sleeps yet, and then sleeps in the kernel. The word holds the owner, so a report can
 //! name the thread that a waiter waits for.
 //!
-//! Called by every crate that shares state. Calls [`witness`](crate::witness), `thread.rs`.
-//!
 //! Invariants: the order is the one of [`order`](crate::order). A panic while a lock is held does
 //! not poison it: what the panic left behind is for the owner of the data to judge, and release
 //! builds abort anyway. No path that finds its lock free writes to memory that it shares with

@@ -7,8 +7,6 @@
 //! ten times as long. Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure
 //! prints it and its schedule. The number of orders is counted, and written to standard error past the test harness,
 //! which keeps what tests print to itself: so a run of all models shows what it is worth.
-//!
-//! Called by the models: `schedules.rs` in several crates, and `tests/models`. Calls loom or shuttle.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -6,11 +6,10 @@
 //!
 //! So a word costs its own size a CPU and not a cache line, and no line is written by two CPUs.
 //!
-//! Called by: `counter/slots.rs` (numbers), `lock/rmlock.rs` (readers). Calls: [`cpu`].
-//! Invariants: chunks live for ever: words are few, and their columns come and go. A column that
-//! nobody has is all zero.
-//! Locks: the free list's, innermost of all, and with nothing called under it; a std mutex, because
-//! locks of this crate come here too.
+//! Invariants: chunks live for ever: words are few, and their columns come and go. A column that nobody has is all
+//! zero.
+//! Locks: the free list's, innermost of all, and with nothing called under it; a std mutex, because locks of this
+//! crate come here too.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};

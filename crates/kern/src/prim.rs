@@ -1,10 +1,7 @@
 //! The primitives of lock-free and wakeup protocols, which a schedule checker can take over.
 //!
-//! Called by every file that has such a protocol, instead of std: `--cfg loom` then builds the
-//! same code on loom's atomics, and its model walks through every interleaving and every value
-//! that the orderings allow. `--cfg shuttle` builds it on shuttle's, which tries random
-//! interleavings of larger models, by a seed, and takes every ordering for the strongest. Calls
-//! std and [`lock`](crate::lock), or loom, or shuttle.
+//! `--cfg shuttle` builds it on shuttle's, which tries random interleavings of larger models, by a seed, and takes
+//! every ordering for the strongest.
 //!
 //! Code that must be const, or that has no protocol (a counter), uses std itself.
 

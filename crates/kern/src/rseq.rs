@@ -16,9 +16,8 @@
 //!
 //! This file finds the area and the fence; the sections are in the crate that owns the data.
 //!
-//! Called by: `uma`, `cpu.rs`, `counter`. Calls: libc (dlsym, membarrier).
-//! Invariant: only the area that libc registered is used, never one of our own: a second
-//! registration is refused, and an area must outlive the last instruction of its thread.
+//! Invariant: only the area that libc registered is used, never one of our own: a second registration is refused, and
+//! an area must outlive the last instruction of its thread.
 //! Locks: none.
 //! Sources: `rseq(2)`, `membarrier(2)`, the manual of glibc 2.35 ("Restartable Sequences").
 

@@ -10,8 +10,6 @@
 //! sleeps for: the sleep is slow, so it can be recorded, and the owner stands in the lock. Only
 //! WITNESS knows the readers of a read-write lock.
 //!
-//! Called by: code that shows statistics, or reacts to a signal (not in its handler: this allocates
-//! and locks); a watchdog. Calls: `thread.rs`, [`witness`].
 //! Invariant: each thread is shown as it was at one instant, but not all at the same.
 //! Locks: the list of threads, then each record in turn; innermost, so it may be asked anywhere.
 

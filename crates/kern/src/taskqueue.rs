@@ -1,8 +1,6 @@
 //! Work handed from one thread to another without a lost wakeup, and without a thread of its own.
 //!
-//! Called by whatever has work for later: a device that received, a queue that filled. The owner's
-//! threads call [`Taskqueue::run`]. Calls the tasks, and the owner's wakeup; neither with a lock
-//! held.
+//! The owner's threads call [`Taskqueue::run`].
 //!
 //! # The protocol
 //!

@@ -4,9 +4,8 @@
 //! A thread gets them with the first lock it takes, and gives them back when it ends; records are
 //! used again, and so are tokens. What its last destructors lock then is held by [`LATE`].
 //!
-//! Called by: `lock/`, `witness/`, `show.rs`. Calls: `fork.rs`.
-//! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have
-//! the same one. Only its own thread changes a record, so it reads it as it left it.
+//! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have the same one. Only
+//! its own thread changes a record, so it reads it as it left it.
 //! Locks: the list of records, then one record; both innermost, both of std, since ours come here.
 
 use core::cell::Cell;

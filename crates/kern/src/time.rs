@@ -1,7 +1,5 @@
 //! An instant, in nanoseconds since the epoch of the clock that gave it.
 //!
-//! Called by everything that keeps a deadline. Calls nothing.
-//!
 //! Invariants: arithmetic saturates at both ends and never wraps or panics, because deadlines are
 //! made from numbers that peers send. 2^64 ns are 584 years.
 

@@ -1,9 +1,6 @@
 //! WITNESS: checks the order of locks as they are taken, and reports a reversal with both places
 //! before anything hangs.
 //!
-//! Called by [`lock`](crate::lock) around every acquisition, and by code that calls out of the stack
-//! ([`assert_none`]). Calls nothing.
-//!
 //! It is there in builds with debug assertions and with the feature `witness`. In other builds its
 //! types have no size and its functions no instructions.
 //!

@@ -1,6 +1,4 @@
 //! Why an experiment did not run.
-//!
-//! Called by: the experiments, and the tool that shows it. Calls: nothing.
 
 use std::fmt;
 use std::io;

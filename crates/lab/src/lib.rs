@@ -1,7 +1,5 @@
 //! The laboratory: each system of the seed documents, honestly rebuilt, beside what this project has in its place.
 //!
-//! Called by: `cargo lab`. Calls: the crates that are measured, and in each `designs` what they are measured against.
-//!
 //! ```text
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures

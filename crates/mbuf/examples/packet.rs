@@ -1,8 +1,6 @@
 //! A packet's life: built, shared with a send buffer, split, freed; and what the pool says meanwhile.
 //!
 //! `cargo run -p mbuf --example packet`
-//!
-//! Called by: a reader; `cargo test -p mbuf --examples`. Calls: mbuf.
 
 use mbuf::{Chain, Csum, Live, MbufPool, NoBufs, Packet, PoolConfig, PoolStats};
 

@@ -4,10 +4,9 @@
 //! Appending and taking from the front are O(1) an mbuf; [`Chain::share`] remembers where it was,
 //! so that TCP, which sends one range after the other, never walks the whole buffer.
 //!
-//! Here is what it is and shows; joining and filling are in `append.rs`, dropping and cutting in
-//! `cut.rs`, copying what pins too much in `condense.rs`, and what is shared in `unshare.rs`; other
-//! crates' ways to bytes are in `read.rs` and `bytes.rs`. Called by: sockets, protocols. Calls:
-//! [`Mbuf`], `list.rs`.
+//! Here is what it is and shows; joining and filling are in `append.rs`, dropping and cutting in `cut.rs`, copying
+//! what pins too much in `condense.rs`, and what is shared in `unshare.rs`; other crates' ways to bytes are in
+//! `read.rs` and `bytes.rs`.
 //!
 //! Invariants ([`Chain::is_valid`]): `len` and `pinned` are the sums over the list; `tail` is the
 //! last mbuf; the hint is an mbuf of the list and the offset of its first byte; no mbuf has a

@@ -4,8 +4,6 @@
 //! [`std::io::Read`], wherever mbufs end, and copy nothing else. A [`CursorMut`] writes over what is
 //! there. Neither starts from the front again, as offsets would.
 //!
-//! Called by: parsers. Calls: `list.rs`, [`Mbuf`].
-//!
 //! Invariant: `pos` is the offset of byte `at` of `m`; at the end `m` is the last mbuf, if any.
 
 use std::io::{self, BufRead, IoSlice, Read, Seek, SeekFrom, Write};

@@ -17,7 +17,6 @@
 //! The tests in `refs/loom_tests.rs` check the counting, those in `schedules/` references to real
 //! clusters under random and under all orders of threads, `tests/threads.rs` real threads.
 //!
-//! Called by: `mbuf.rs`. Calls: `refs.rs`, the pool's cluster zones.
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
 
 use core::mem::offset_of;

@@ -26,9 +26,8 @@
 //! [`segments`](Chain::segments), and which code that must look [maps](Chain::map) first. It never
 //! begins a packet.
 //!
-//! Here is how one is made; `source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are
-//! such), `pieces.rs` walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of
-//! them. Called by: whoever sends files and records. Calls: [`Mbuf`].
+//! Here is how one is made; `source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such), `pieces.rs`
+//! walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of them.
 //!
 //! Invariants: [`PgHdr::is_valid`]; the pages between the first and the last are used whole; the
 //! mbuf's reference is to the source that knows the page numbers. Locks: none.

@@ -1,7 +1,7 @@
 //! How large packets are: the picture that the sizes of mbufs and clusters were chosen by (seed 004,
 //! figure 2).
 //!
-//! Called by: interfaces, `mbuma lab sizes`. Calls: `kern`. Locks: none; each CPU counts for itself.
+//! Locks: none; each CPU counts for itself.
 
 use core::fmt;
 

@@ -3,8 +3,6 @@
 //! Offsets are counted from the first byte of the list. A boundary between two mbufs is a place in
 //! the right one for reading ([`seek`]), and in the left one for cutting ([`seek_left`]), so that a
 //! cut leaves no mbuf behind that shows nothing. Empty mbufs may be anywhere.
-//!
-//! Called by: [`Packet`](crate::Packet), [`Chain`]. Calls: [`Mbuf`].
 
 use core::iter;
 

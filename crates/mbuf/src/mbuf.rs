@@ -10,8 +10,6 @@
 //! Invariants: the address is that of a live mbuf of its zone, reached through no other owner;
 //! `data..data + len` lies in the storage; with [`EXT`] `ext` holds a reference, with [`PKTHDR`]
 //! `pkt` is true, with [`PGS`] `pg` and `body` are. A live mbuf keeps its zones (see `pool.rs`).
-//!
-//! Called by: every handle type. Calls: the pool's zones, `ext.rs`.
 
 use core::fmt;
 use core::iter;

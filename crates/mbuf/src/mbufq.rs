@@ -1,8 +1,7 @@
 //! A queue of packets, linked through the packets themselves: nothing is allocated to queue one,
 //! and the whole queue changes hands in O(1) (seed 003).
 //!
-//! Invariants: `tail` is the last packet's first mbuf; `len` counts the packets. Called by: devices,
-//! netisr. Calls: [`Packet`].
+//! Invariants: `tail` is the last packet's first mbuf; `len` counts the packets.
 
 use core::fmt;
 use core::mem;

@@ -6,8 +6,6 @@
 //! at its end in `back.rs`; bytes brought together where they are in `pulldown.rs`, in fewer mbufs
 //! in `collapse.rs` and `defrag.rs`; copies in `copy.rs`, and in place in `unshare.rs`.
 //!
-//! Called by: every layer of the stack. Calls: [`Mbuf`], `list.rs`.
-//!
 //! Invariants ([`Packet::is_valid`]): the first mbuf has a packet header and no other has; the
 //! header's length is the sum over the list, and below 4 GiB.
 

@@ -6,7 +6,6 @@
 //! every scenario once more with the mistake, and must fail. In every other build the answer is a
 //! constant, and a [`point`] is nothing.
 //!
-//! Called by: the places named in [`Bug`], `schedules.rs`. Calls: the checker, in its builds.
 //! Locks: none.
 
 #[cfg(all(test, any(loom, shuttle)))]

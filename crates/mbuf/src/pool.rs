@@ -14,8 +14,6 @@
 //! the pool's last handle goes before: the zones belong to the mbuf zone, which ends with its last
 //! item. ([`uma::leaked_zones`] counts such zones meanwhile.)
 //!
-//! Called by: `mbuf.rs`, `ext.rs`, users. Calls: `uma`.
-//!
 //! Locks: those of `uma`. Source: seed 004, sections 2 and 5.4.
 
 use core::alloc::Layout;

@@ -27,8 +27,6 @@
 //! would promise a valid [`Ext`] where there are somebody's bytes, and forbid the data pointer to
 //! write them. References are made to [`Head`], and to the other parts where the bits say that
 //! they are there.
-//!
-//! Called by: [`Mbuf`], which alone looks inside. Calls nothing.
 
 use core::mem::{offset_of, size_of};
 use core::ptr::NonNull;

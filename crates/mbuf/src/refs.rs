@@ -22,8 +22,8 @@
 //! with every value that the orderings allow, and once more with each of the mistakes that could
 //! be made, which they must find. `schedules.rs` does the same to whole packets.
 //!
-//! Called by: `ext.rs`, which has the storage; `pool.rs`, where a cluster's count begins. Calls
-//! nothing. Invariant: the count is the number of references. Locks: none.
+//! Invariant: the count is the number of references.
+//! Locks: none.
 //! Sources: seed 000 (shared clusters), seed 004 section 5.4 (counts beside clusters).
 
 use core::ptr::NonNull;

@@ -5,8 +5,7 @@
 //! first few; [`Scatter::take`] hands those over as a chain and the rest wait for the next read. A
 //! short frame costs one 2 KiB cluster, a long one a few of 16 KiB.
 //!
-//! Invariant: the row is what is left of the plan's end. Called by: devices, the host side of
-//! sockets. Calls: [`Chain`].
+//! Invariant: the row is what is left of the plan's end.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

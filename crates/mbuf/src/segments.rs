@@ -1,6 +1,4 @@
 //! Walking a chain: its pieces as slices, for checksums and for gathering system calls.
-//!
-//! Called by: checksums, devices, sockets. Calls: [`Mbuf`].
 
 use std::io::IoSlice;
 

@@ -1,7 +1,5 @@
 //! What a list of mbufs may hold, as a type: only bytes in memory, or pages that need not be mapped
 //! as well.
-//!
-//! Called by: [`Chain`](crate::Chain), [`Packet`](crate::Packet). Calls nothing.
 
 /// What the mbufs of a list may be: [`Mapped`] or [`Mixed`].
 pub trait Storage: sealed::Sealed + Send + Sync + 'static {}

@@ -9,8 +9,6 @@
 //! one of a type at most. Tags go with the packet header: moved with it, copied when it is copied,
 //! dropped with the packet or when the header is taken off.
 //!
-//! Called by: `mbuf.rs`, [`Packet`](crate::Packet). Calls: the pool's tag zone.
-//!
 //! Invariants: `value` holds a value of the type that `kind` is of; a list has a kind once.
 //! Source: seed 004, section 6 (tags of their own zone), mbuf_tags(9).
 

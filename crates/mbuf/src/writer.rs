@@ -8,8 +8,6 @@
 //! [`bytes::BufMut`] may not fail, so it writes into what was [reserved](ChainWriter::reserve), and
 //! panics beyond as it does for a slice.
 //!
-//! Called by: serializers. Calls: the chain's own operations.
-//!
 //! Invariant: the chains in `reserved` are one empty mbuf each, with room.
 
 use core::fmt;

@@ -3,7 +3,7 @@
 //! On purpose written over plain bytes and independent of the stack's own software path, so that each
 //! is a check of the other.
 //!
-//! Called by: port. Calls: wire. Sources: RFC 1071, RFC 9293; RFC 3168 6.1.2 for CWR.
+//! Sources: RFC 1071, RFC 9293; RFC 3168 6.1.2 for CWR.
 
 use std::collections::VecDeque;
 

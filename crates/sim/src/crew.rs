@@ -5,9 +5,8 @@
 //! interrupt, by a task, by its timer; and it stays awake after whatever it ran, because what it
 //! queued for itself wakes nobody.
 //!
-//! Called by: the net. Calls: stacks, to look what waits.
-//! Invariants: a CPU that sleeps has nothing to do, or somebody was to wake it and did not: see
-//! [`Crew::overslept`]. Locks: none; the flags are atomics because wakers may be called from anywhere.
+//! Invariants: a CPU that sleeps has nothing to do, or somebody was to wake it and did not: see [`Crew::overslept`].
+//! Locks: none; the flags are atomics because wakers may be called from anywhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

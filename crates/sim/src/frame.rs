@@ -1,7 +1,5 @@
 //! A frame on its way: its bytes, and what is left to do about them.
 //!
-//! Called by: port, wire, peer. Calls: mbuf.
-//!
 //! Frames between stacks are copies: what one stack does to its mbufs can't show in another, and no
 //! mbuf of a pool lives outside of its stack.
 

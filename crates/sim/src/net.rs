@@ -6,8 +6,6 @@
 //!   turn      events that are due happen, stacks whose timers are due are polled
 //! ```
 //!
-//! Called by: scenarios and tests. Calls: stacks, wires, peers, apps.
-//!
 //! Stacks that have virtual CPUs are driven otherwise: `turns` draws who runs next.
 //!
 //! Invariants: events of one instant happen in the order in which they were planned, and everything

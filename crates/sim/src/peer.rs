@@ -1,6 +1,4 @@
 //! A station that is driven by hand: it answers ARP, notes what it sees, and says what it is told.
-//!
-//! Called by: the net (frames that arrive), tests (what to say). Calls: wire.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};

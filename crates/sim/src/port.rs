@@ -3,7 +3,6 @@
 //! It claims the offloads that it is told to claim. What the wire can't take as it is, the port
 //! finishes, as a network card would; a wire that is memory takes it whole.
 //!
-//! Called by: the stack (as a [`Device`]), the net. Calls: `card`.
 //! Locks: `state` (IFQUEUE); nothing is called with it but zones.
 
 use std::collections::VecDeque;

@@ -1,6 +1,4 @@
 //! What went over the wires: a running hash that proves two runs equal, lines for people, a capture.
-//!
-//! Called by: the net, for every frame as its sender sent it.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher};

@@ -1,7 +1,5 @@
 //! The way out: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
 //!
-//! Called by: `raw_ref.rs`, `raw.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `init` hooks.
-//!
 //! ```text
 //!   take             the top of this CPU's loaded bucket: nearly always the end of the story
 //!   take_bulk        so many from the tops of the loaded and the previous one

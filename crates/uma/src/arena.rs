@@ -1,8 +1,5 @@
 //! The reserved range that a keg cuts its slabs from, and the tables that run beside it.
 //!
-//! Called by: `slabs.rs` (more slabs), `reclaim/purge.rs` (fewer pages), `zone_inner.rs` (addresses).
-//! Calls: `region.rs`, `geometry.rs`.
-//!
 //! ```text
 //!           |<------- normal_len ------->|<- samples ->|
 //!   items   | slab 0 | slab 1 | ...      | slab n | ...     at multiples of the slab size

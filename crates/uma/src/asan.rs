@@ -1,7 +1,5 @@
 //! Tells AddressSanitizer which items nobody holds.
 //!
-//! Called by: where items change hands. Calls: the sanitizer's run-time library.
-//!
 //! AddressSanitizer knows the system's heap and not our slabs. Built with `--cfg uma_asan` (and
 //! the sanitizer itself, which stable Rust cannot ask the compiler about), a free item is poison,
 //! so that every later touch of it is reported at the touch. Otherwise nothing is left of this.

@@ -1,7 +1,5 @@
 //! A set of slab numbers that gives its lowest member, or the next one, in a few loads.
 //!
-//! Called by: `slabs.rs`, `reclaim/purge.rs`. Calls: nothing.
-//!
 //! ```text
 //!   level 2   1 bit for each word of level 1 that is not zero      1 word     for 262,144 slabs
 //!   level 1   1 bit for each word of level 0 that is not zero     64 words

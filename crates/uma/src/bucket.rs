@@ -19,9 +19,6 @@
 //! compares an item with the top entry needs no branch for the empty bucket. The first real one is
 //! aligned to 16 bytes: bulk operations copy in such pieces.
 //!
-//! Called by: `percpu.rs` and its sections, `depot.rs`, the allocation and free paths.
-//! Calls: the heap.
-//!
 //! Invariants: items <= room <= 65,535, and cap <= room. A bucket has one owner at a time: the
 //! holder of an [`Owned`], or a slot of `percpu.rs`, whose sections then are the owner. Others may
 //! only [`peek`] at the word. The [sentinel](Bucket::sentinel) is never written and never freed.

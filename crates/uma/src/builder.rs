@@ -1,7 +1,4 @@
 //! How a zone is described before it is made.
-//!
-//! Called by: users, `zone.rs`, `object.rs`. Calls: `geometry.rs`, `arena.rs`, `slabs.rs`,
-//! `keg.rs`, `zone_inner.rs`.
 
 use crate::arena::{Arena, ArenaOptions};
 use crate::geometry::Geometry;

@@ -1,6 +1,5 @@
 //! The first cache line of an item, on its way from the CPU that frees it to the one that allocates it.
 //!
-//! Called by: `raw_ref.rs` (a free), `bucket/owned.rs` (a bucket that came from another CPU). Calls: nothing.
 //! Locks: none.
 //!
 //! A CPU that writes to a line must be the only one that has it. An item that one CPU wrote and another one read is

@@ -7,7 +7,7 @@
 //!
 //! The fast paths, where such a call would cost, have guards: `raw_ref.rs`.
 //!
-//! Called by: all that calls hooks, imports and callbacks. Calls: std. Locks: none.
+//! Locks: none.
 
 use std::any::Any;
 #[cfg(not(any(loom, shuttle)))]

@@ -1,8 +1,5 @@
 //! A census: who holds the items of a zone, and since when.
 //!
-//! Called by: users (when a limit is reached, or a page of statistics is drawn), `warning.rs`.
-//! Calls: `sample.rs`, `invariants.rs`.
-//!
 //! It is made from the samples that are live (see `sample.rs`): each stands for the items that
 //! refills brought since the sample before it, so the estimate for a site is the sum of the weights
 //! of its samples. Where these sums exceed what is live (some of what they stood for has been freed

@@ -1,9 +1,6 @@
 //! The depot: where whole buckets wait between the CPU that filled them and the one that empties
 //! them.
 //!
-//! Called by: `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `stats.rs`. Calls: `bucket.rs` and its lists, `ways.rs`,
-//! `percpu.rs` for the number of a CPU.
-//!
 //! When one CPU allocates and another frees, items go round through here a bucket at a time: the
 //! lock is taken once for as many items as a bucket holds. A CPU whose own buckets wait here gets
 //! the last of them, which is as warm as can be. What another CPU freed is warm there, and each

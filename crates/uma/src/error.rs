@@ -1,6 +1,6 @@
 //! What can go wrong: when a zone is made, when an item is asked for, when a hook refuses.
 //!
-//! Called by: every module here and every user. Calls: nothing. One small enum per operation.
+//! One small enum per operation.
 
 use std::error::Error;
 use std::fmt;

@@ -22,8 +22,8 @@
 //! A program is made to fail from outside by the environment variable `UMA_FAIL`: a comma-separated
 //! list of `ZONE:N`, the N-th allocation of that zone, or `ZONE:N+`, that one and all after it.
 //!
-//! Called by: `raw.rs`, `raw_ref.rs`, `zone_inner.rs`, `keg.rs`, `slabs.rs`, `depot.rs`. Calls: nothing.
-//! Locks: none. Source: FreeBSD's `uma_dbg_nowait` fail point and `vm.uma` fault injection.
+//! Locks: none.
+//! Source: FreeBSD's `uma_dbg_nowait` fail point and `vm.uma` fault injection.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;

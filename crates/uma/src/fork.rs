@@ -19,10 +19,8 @@
 //!
 //! A hook, an import or a callback must not fork and go on in the child: its own visit would be forgotten.
 //!
-//! Called by: `builder.rs` (each new keg); libc, around a fork. Calls: `keg.rs`, `depot.rs`,
-//! `percpu.rs`, `weak.rs`, [`kern::fork`].
-//! Locks: the list of kegs, then every lock of this crate in the order of ranks, from before a fork until
-//! after it. Locks of one class are taken in no order: no other thread ever holds two.
+//! Locks: the list of kegs, then every lock of this crate in the order of ranks, from before a fork until after it.
+//! Locks of one class are taken in no order: no other thread ever holds two.
 
 use crate::keg::{Keg, KegsHeld};
 use core::mem::ManuallyDrop;

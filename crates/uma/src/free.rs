@@ -1,7 +1,5 @@
 //! The way back: to this CPU's bucket, a full bucket to the depot, what is too much to the slabs.
 //!
-//! Called by: `raw_ref.rs`. Calls: `percpu.rs`, `depot.rs`, `keg.rs`, `fini` hooks.
-//!
 //! ```text
 //!   put           onto this CPU's loaded bucket: nearly always the end of the story
 //!   put_bulk      as many as fit onto the loaded one, then onto the previous one

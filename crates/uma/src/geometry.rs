@@ -1,7 +1,6 @@
 //! How items lie in slabs, and how an address becomes a slab and a slot.
 //!
-//! Called by: `slabs.rs`, `residency.rs`, `reclaim/purge.rs`, `arena.rs`, `builder.rs`. Calls: `region.rs`
-//! for the size of a page. Immutable once made, so it is copied wherever it is needed.
+//! Immutable once made, so it is copied wherever it is needed.
 //!
 //! ```text
 //!  base                        base + slab_bytes             base + 2 * slab_bytes

@@ -1,7 +1,5 @@
 //! The two pairs of functions that a zone's owner may hang on the way of an item.
 //!
-//! Called by: `raw_ref.rs` (ctor, dtor), `keg.rs` and `zone_inner.rs` (init, fini).
-//! Calls: the owner's code, never with a lock of this crate held.
 //! Source: seed 004 sections 5.3 and 5.4 (hooks may fail, and then the allocation fails cleanly).
 
 use crate::HookFailed;

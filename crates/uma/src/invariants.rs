@@ -16,7 +16,6 @@
 //! The *ledger* has an entry for each item ever taken: whether it is live, since when, for whom,
 //! and where it was freed last.
 //!
-//! Called by: `raw_ref.rs`, `zone_inner.rs`, `sample.rs`, `census.rs`. Calls: `arena.rs`.
 //! Locks: `uma ledger` (rank `STATS`), one of several by address, inside of any other.
 //! Source: FreeBSD's `uma_dbg.c` (`trash_ctor`, `0xdeadc0de`), INVARIANTS, and redzone(9).
 

@@ -1,8 +1,6 @@
 //! The keg: where the items of its zones come from, and how many may be out.
 //!
-//! Called by: `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `reclaim/purge.rs`, `sample.rs`, `raw.rs`. Calls:
-//! `slabs.rs`, `zone_inner.rs`, imports. What it counts is in `keg/state.rs`; what happens when there are
-//! no more items, in `keg/closed.rs`.
+//! What it counts is in `keg/state.rs`; what happens when there are no more items, in `keg/closed.rs`.
 //!
 //! A zone has a keg; secondary zones share their master's. The limit counts the items that are
 //! *out* of the keg, live or cached, so nothing is counted per allocation:

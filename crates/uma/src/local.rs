@@ -1,8 +1,5 @@
 //! A cache that one worker has for itself.
 //!
-//! Called by: users with a thread pinned to its CPU, and code that handles items in runs.
-//! Calls: `raw_ref.rs`.
-//!
 //! Nothing is shared, so nothing is synchronised: an item comes from a list in a struct behind
 //! `&mut`. The zone sees only the batches. What the cache holds counts as live: nobody can take
 //! it back, which is why it is small and why it is for those who ask for it.

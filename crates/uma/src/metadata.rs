@@ -1,7 +1,5 @@
 //! What is known about slabs costs memory too: how its lists grow, and shrink after a spike.
 //!
-//! Called by: `slabs.rs` and `residency.rs` (growing), `keg.rs` (after a purge). Calls: the heap.
-//!
 //! A slab of 64 KiB has some 50 bytes of entries in lists. They begin small; from some KiB on
 //! they grow by steps so big that the heap maps each list by itself. So a list grows where it is
 //! instead of leaving smaller copies of itself behind in the heap, what lies beyond its length is

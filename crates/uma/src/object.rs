@@ -1,8 +1,6 @@
 //! Objects that stay built while they are free: Bonwick's object cache, without `unsafe` for its
 //! user.
 //!
-//! Called by: users. Calls: `raw.rs`.
-//!
 //! ```text
 //!   slab --T::init--> [ caches: free, but built ] --T::ctor--> ObjectBox<T>
 //!   slab <---drop---- [                         ] <--T::dtor-- dropped

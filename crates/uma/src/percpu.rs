@@ -46,14 +46,11 @@
 //! `percpu/loom_tests.rs` checks the sections and `schedules/exchange.rs` the ways between CPUs, in
 //! every order of two threads.
 //!
-//! Called by: the allocation and free paths, `reclaim/trim.rs`, `stats.rs`.
-//! Calls: `bucket.rs`, `kern::rseq`, `kern::cpu`, `percpu/slot.rs`, `percpu/locked.rs`, and one of
-//! `percpu/x86_64.rs`, `percpu/aarch64.rs`, `percpu/model.rs`. How buckets are taken from a CPU
-//! that is busy is in `percpu/drain.rs`.
-//! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in
-//! one slot once. Locks: none that wait, but for a drain of the locked backend.
-//! Sources: Bonwick and Adams, *Magazines and Vmem* (2001), for loaded and previous; seed 004
-//! sections 5.3 and 5.6 (the question whether a critical section beats a lock for each CPU).
+//! How buckets are taken from a CPU that is busy is in `percpu/drain.rs`.
+//! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in one slot once.
+//! Locks: none that wait, but for a drain of the locked backend.
+//! Sources: Bonwick and Adams, *Magazines and Vmem* (2001), for loaded and previous; seed 004 sections 5.3 and 5.6
+//! (the question whether a critical section beats a lock for each CPU).
 
 use crate::bucket::{Bucket, Owned};
 use core::fmt;

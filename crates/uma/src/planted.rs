@@ -6,8 +6,8 @@
 //! run every scenario once more with the mistake, and must fail. In every other build the answer
 //! is a constant, and [`Life`] is nothing.
 //!
-//! Called by: the places named in [`Bug`], `zone_inner.rs`, `schedules.rs`. Calls: loom in its models.
-//! Invariant: a zone that has ended is never used again ([`Life`]). Locks: none.
+//! Invariant: a zone that has ended is never used again ([`Life`]).
+//! Locks: none.
 
 use crate::zone_inner::ZoneInner;
 use core::alloc::Layout;

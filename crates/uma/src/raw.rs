@@ -1,8 +1,5 @@
 //! The handle of a zone of raw items: it counts, and keeps the zone.
 //!
-//! Called by: users, `zone.rs`, `object.rs`. Calls: `raw_ref.rs` for what an item's way begins and
-//! ends with, `zone_inner.rs`, the ways of an item, and each layer for what it tells or is told.
-//!
 //! When the last [`RawZone`] of a zone goes, so does the zone, as soon as no item of it is live.
 //! The handle carries the type of the zone's hooks, so that `ctor` and `dtor` are called directly.
 //! Locks: none of its own.

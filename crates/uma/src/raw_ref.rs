@@ -1,8 +1,6 @@
 //! A zone in eight bytes, and what every item goes through on its way out and back: the check that
 //! it is ours, `ctor`, `dtor`, and the notes of builds that check more.
 //!
-//! Called by: users, `raw.rs`, `local.rs`. Calls: `zone_inner.rs`, `alloc.rs`, `free.rs`, `sample.rs`.
-//!
 //! Invariant: a [`RawZoneRef<H>`](RawZoneRef) is of a zone with hooks of type `H`. It keeps
 //! nothing: its holder knows that a handle or a live item does. Locks: none.
 

@@ -1,7 +1,5 @@
 //! A range of address space: reserved whole, made accessible in steps, its pages given back.
 //!
-//! Called by: `arena.rs`. Calls: mmap, mprotect, madvise, process_madvise, munmap.
-//!
 //! A reservation costs no memory: it is `PROT_NONE` and `MAP_NORESERVE`, so neither the commit
 //! limit nor the resident size sees it. Pages come with the first touch after [`Region::open`],
 //! or with [`Region::populate`], and go with [`Region::give_back`]; the range stays open, so

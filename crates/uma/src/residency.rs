@@ -1,7 +1,5 @@
 //! Which pages may be resident, of the items and of the reference counts beside them.
 //!
-//! Called by: `slabs.rs` (an item was taken), `reclaim/purge.rs` (pages go). Calls: `geometry.rs`.
-//!
 //! A page becomes resident when somebody writes to it, which nobody tells us; but he must have
 //! taken an item there before. So the marks err to one side: a page without a mark has no memory,
 //! one with a mark probably has. Out of line, so that looking at the marks touches no page.

@@ -35,13 +35,11 @@
 //!   sample.rs   an item's way    sample/turn.rs   when it is a zone's turn    sample/table.rs   what is known of each
 //! ```
 //!
-//! Called by: `alloc.rs`, `raw_ref.rs`, `local.rs`, `reclaim/trim.rs`, `census.rs`. Calls: `arena.rs`,
-//! `keg.rs`, hooks.
-//! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the
-//! keg and `holds` of its zone like any other; a record is live exactly as long as its item is.
+//! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the keg and `holds` of
+//! its zone like any other; a record is live exactly as long as its item is.
 //! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
-//! Sources: tcmalloc's sampled page heap and GWP-ASan, for the range that tells a sample; seed 004
-//! section 5.4 (limits are reached, and somebody must find out by whom).
+//! Sources: tcmalloc's sampled page heap and GWP-ASan, for the range that tells a sample; seed 004 section 5.4
+//! (limits are reached, and somebody must find out by whom).
 
 use crate::arena::Arena;
 use crate::asan;

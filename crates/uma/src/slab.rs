@@ -1,7 +1,5 @@
 //! A slab: a run of pages cut into items, described out of line.
 //!
-//! Called by: `slabs.rs`, `reclaim/purge.rs`. Calls: nothing.
-//!
 //! The free items of slab n are the ones in the bitmap of [`Slabs`](crate::slabs::Slabs); here
 //! is only what decides which slab is taken from next. Nothing is ever written into a free item,
 //! so pages go back to the system, and come again, without this noticing.

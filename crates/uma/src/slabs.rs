@@ -1,7 +1,6 @@
 //! All slabs of one layout, and which of their items are free.
 //!
-//! Called by: `keg.rs`. Calls: `arena.rs` (more slabs), `residency.rs`. Giving pages back is in
-//! `reclaim/purge.rs`.
+//! Giving pages back is in `reclaim/purge.rs`.
 //!
 //! Items are taken from the fullest slab first, and of equally full ones (in sixteenths) from
 //! the lowest: so slabs that are nearly empty get the time to become empty, and live items

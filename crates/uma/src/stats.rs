@@ -1,7 +1,6 @@
 //! What a zone holds and has done, as `vmstat -z` would show it.
 //!
-//! Called by: `raw.rs`. Calls: every layer, for its number. The layers are locked one after the
-//! other, so numbers of a busy zone are of slightly different moments.
+//! The layers are locked one after the other, so numbers of a busy zone are of slightly different moments.
 //!
 //! Nothing here is counted per allocation. The store that takes an item out of a bucket also
 //! counts it, in the upper part of the same word (`bucket.rs`); the rest is arithmetic:

@@ -1,9 +1,8 @@
 //! Warnings: a zone calls its owner when it fills up, is exhausted, or is left with items live.
 //!
-//! Called by: `alloc.rs` (its slow path), `zone_inner.rs` (the end of the last handle). Calls: the
-//! owner's code, never with a lock of this crate held, at most once a second a kind and zone.
+//! The zone calls its owner without any lock of this crate, at most once a second for each kind of warning.
 //!
-//! Locks: none. Source: FreeBSD's `uma_zone_set_warning` and `uma_zone_set_maxaction`.
+//! Source: FreeBSD's `uma_zone_set_warning` and `uma_zone_set_maxaction`.
 
 use crate::zone_inner::ZoneInner;
 use crate::{AllocError, Census, ZoneStats};

@@ -1,7 +1,5 @@
 //! The way from a watcher to a zone that it does not keep.
 //!
-//! Called by: `reclaim/set.rs` (visits), `zone_inner.rs` (the end of a zone). Calls: `zone_inner.rs`.
-//!
 //! A handle would keep the zone, and a bare pointer would outlive it. A link is neither: the zone
 //! cuts it before it ends, and a visitor counts as a thread inside, which the end waits for. So
 //! neither the last handle nor a visit ever waits for the other: whichever is later frees the

@@ -1,7 +1,5 @@
 //! Zones of a type: items are made and dropped by Rust's rules.
 //!
-//! Called by: users. Calls: `raw.rs`.
-//!
 //! Invariant: every [`ZoneBox`] owns one live item that holds a valid `T`.
 
 use crate::{AllocError, RawZone, RawZoneRef, ZoneBuilder, ZoneError, ZoneStats};

@@ -1,7 +1,6 @@
 //! What all handles of a zone point to, and what keeps it.
 //!
-//! Called by: `raw.rs`, `raw_ref.rs`, `builder.rs`, `keg.rs`. Calls: everything below. The ways of an item are
-//! in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; here is what they share.
+//! The ways of an item are in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; here is what they share.
 //!
 //! Locking key of [`ZoneInner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
 //! lock, (a) atomic. Never is a hook called, nor are pages given back, with a lock held.

@@ -1,8 +1,8 @@
 //! The ARP packet that binds an IPv4 address to an Ethernet address.
 //!
-//! Called by: the neighbour code of the stack. Calls: [`MacAddr`].
-//! Invariants: only Ethernet and IPv4; a parsed packet is a request or a reply and nothing else.
-//! Bytes behind the 28 are Ethernet padding and are ignored. Locks: none.
+//! Invariants: only Ethernet and IPv4; a parsed packet is a request or a reply and nothing else. Bytes behind the 28
+//! are Ethernet padding and are ignored.
+//! Locks: none.
 //! Sources: RFC 826, RFC 5227 (announcements).
 //!
 //! ```text

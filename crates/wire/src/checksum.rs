@@ -1,8 +1,8 @@
 //! The Internet checksum, summed piece by piece.
 //!
-//! Called by: IPv4, ICMP, UDP and TCP on both paths, software offload. Calls: nothing.
-//! Invariants: any cutting of the same bytes gives the same value; a sum is zero only if every byte
-//! was. Locks: none. Sources: RFC 1071, RFC 1141, RFC 768 (zero means "none").
+//! Invariants: any cutting of the same bytes gives the same value; a sum is zero only if every byte was.
+//! Locks: none.
+//! Sources: RFC 1071, RFC 1141, RFC 768 (zero means "none").
 //!
 //! The sum is arithmetic modulo 2^16 - 1, and RFC 1071 section 2 gives three freedoms that this file
 //! lives on. It may be taken in wider words and folded later, since 2^64 is 1 modulo 2^16 - 1. It may

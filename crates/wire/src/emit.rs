@@ -1,9 +1,9 @@
 //! The one place where header bytes are put into the caller's buffer.
 //!
-//! Called by: every `emit` of this crate. Calls: nothing.
-//! Invariants: the length of the buffer is the emitting code's own choice and never depends on
-//! received bytes, so a buffer that is too short is a bug of the caller and is asserted, as
-//! `copy_from_slice` does. Locks: none. Sources: none.
+//! Invariants: the length of the buffer is the emitting code's own choice and never depends on received bytes, so a
+//! buffer that is too short is a bug of the caller and is asserted, as `copy_from_slice` does.
+//! Locks: none.
+//! Sources: none.
 
 /// Copies `bytes` to the front of `out` and returns how many bytes that was.
 ///

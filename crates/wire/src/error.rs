@@ -1,8 +1,8 @@
 //! Why bytes from a wire are not the header they claim to be.
 //!
-//! Called by: every parser of this crate. Calls: nothing.
-//! Invariants: one small `Copy` value, so that a caller maps it to a counted drop reason without
-//! formatting anything. Locks: none. Sources: the checks RFC 1122 section 3.2.1 and 4 ask of a host.
+//! Invariants: one small `Copy` value, so that a caller maps it to a counted drop reason without formatting anything.
+//! Locks: none.
+//! Sources: the checks RFC 1122 section 3.2.1 and 4 ask of a host.
 
 use core::fmt;
 

@@ -1,8 +1,8 @@
 //! The header of an Ethernet II frame.
 //!
-//! Called by: ether/input and ether/output of the stack, devices. Calls: [`MacAddr`].
-//! Invariants: 14 bytes, alignment 1. Frames with an 802.3 length instead of a type parse too: their
-//! [`EtherType`] is below 0x600 and nobody claims it. Locks: none.
+//! Invariants: 14 bytes, alignment 1. Frames with an 802.3 length instead of a type parse too: their [`EtherType`] is
+//! below 0x600 and nobody claims it.
+//! Locks: none.
 //! Sources: RFC 894, IEEE 802.3 clause 3.2, RFC 7042 appendix B (types).
 //!
 //! ```text

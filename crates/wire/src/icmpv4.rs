@@ -1,8 +1,8 @@
 //! ICMP messages for IPv4.
 //!
-//! Called by: icmp/input and icmp/output of the stack, ping forwarding. Calls: [`Checksum`].
-//! Invariants: every type and code has a value, so parsing fails only for too few bytes; the checksum
-//! covers the payload and is checked by the caller over its chain. Locks: none.
+//! Invariants: every type and code has a value, so parsing fails only for too few bytes; the checksum covers the
+//! payload and is checked by the caller over its chain.
+//! Locks: none.
 //! Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1191 section 4 (MTU), RFC 1812 section 5.2.7.
 //!
 //! ```text

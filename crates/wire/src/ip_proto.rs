@@ -1,7 +1,8 @@
 //! The number that says what an IP packet carries.
 //!
-//! Called by: [`Ipv4Header`](crate::Ipv4Header), the pseudo header, the stack's demultiplexing. Calls:
-//! nothing. Invariants: any byte is a value. Locks: none. Sources: IANA protocol numbers, RFC 791.
+//! Invariants: any byte is a value.
+//! Locks: none.
+//! Sources: IANA protocol numbers, RFC 791.
 
 use core::fmt;
 

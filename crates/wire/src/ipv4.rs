@@ -1,12 +1,10 @@
 //! The IPv4 header.
 //!
-//! Called by: ip/input, ip/output, fragmentation, reassembly and ICMP of the stack. Calls:
-//! [`Checksum`].
-//! Invariants of an [`Ipv4View`]: version 4, `20 <= header_len <= 60`, all header bytes present,
-//! `total_len >= header_len`. Whether the packet has `total_len` bytes the caller checks, who owns
-//! the chain; so it does with the checksum, which a device may have checked already. Locks: none.
-//! Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.7 (martians), RFC 3168 (ECN),
-//! RFC 6864 (id).
+//! Invariants of an [`Ipv4View`]: version 4, `20 <= header_len <= 60`, all header bytes present, `total_len >=
+//! header_len`. Whether the packet has `total_len` bytes the caller checks, who owns the chain; so it does with the
+//! checksum, which a device may have checked already.
+//! Locks: none.
+//! Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.7 (martians), RFC 3168 (ECN), RFC 6864 (id).
 //!
 //! ```text
 //!   0   1   2       4       6       8   9   10      12      16      20 ..60

@@ -30,8 +30,6 @@
 //! gives a view that dereferences to the fixed part. Going out, a value of the fields is written by
 //! `emit(&mut bytes)`, which returns the length written.
 //!
-//! Called by: the stack, devices, tests and tools above it. Calls: nothing of this workspace.
-//!
 //! Invariants: no received byte can make this crate panic, which the lints below hold; only the caller's
 //! own choice of an output buffer that is too short is asserted. Header bytes are contiguous in
 //! the slice: the caller pulls them up first. What depends on the length of the whole packet is

@@ -1,8 +1,7 @@
 //! The six-byte address of an Ethernet interface.
 //!
-//! Called by: [`EtherHeader`](crate::EtherHeader), [`ArpPacket`](crate::ArpPacket), devices and the
-//! neighbour table of the stack. Calls: nothing.
-//! Invariants: bytes are in the order of the wire. Locks: none.
+//! Invariants: bytes are in the order of the wire.
+//! Locks: none.
 //! Sources: IEEE 802-2014 section 8, RFC 1112 section 6.4 (groups), RFC 7042 section 2.1.
 
 use core::fmt;

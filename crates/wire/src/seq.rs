@@ -1,9 +1,9 @@
 //! A TCP sequence number: a point on a circle of 2^32 points.
 //!
-//! Called by: [`TcpHeader`](crate::TcpHeader) and all of TCP. Calls: nothing.
-//! Invariants: no `Ord`, because a circle has none: `before` is not transitive over more than half of
-//! it. Two points exactly 2^31 apart are each before the other, as in BSD's `SEQ_LT`; no window is
-//! that large (RFC 7323 2.3 keeps windows below 2^30), so honest peers never come there. Locks: none.
+//! Invariants: no `Ord`, because a circle has none: `before` is not transitive over more than half of it. Two points
+//! exactly 2^31 apart are each before the other, as in BSD's `SEQ_LT`; no window is that large (RFC 7323 2.3 keeps
+//! windows below 2^30), so honest peers never come there.
+//! Locks: none.
 //! Sources: RFC 9293 section 3.4, RFC 1982.
 
 use core::fmt;

@@ -1,10 +1,9 @@
 //! The TCP header.
 //!
-//! Called by: tcp/input and tcp/output of the stack, segmentation offload. Calls: [`SeqNum`],
-//! [`TcpOptions`].
-//! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The checksum
-//! covers the payload and is the caller's, who owns the chain and knows what the device checked.
-//! Locks: none. Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 6093 (urgent).
+//! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The checksum covers the
+//! payload and is the caller's, who owns the chain and knows what the device checked.
+//! Locks: none.
+//! Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 6093 (urgent).
 //!
 //! ```text
 //!   0       2       4           8           12  13  14      16      18      20 ..60

@@ -1,8 +1,9 @@
 //! The UDP header.
 //!
-//! Called by: udp/input and udp/output of the stack, software checksumming. Calls: nothing.
-//! Invariants: a parsed header's length field is at least 8; whether the packet has that many bytes
-//! the caller checks, who owns the chain. Locks: none. Sources: RFC 768, RFC 1122 section 4.1.3.
+//! Invariants: a parsed header's length field is at least 8; whether the packet has that many bytes the caller
+//! checks, who owns the chain.
+//! Locks: none.
+//! Sources: RFC 768, RFC 1122 section 4.1.3.
 //!
 //! ```text
 //!   0       2       4       6       8

@@ -1,7 +1,7 @@
 //! Where the timers of a wheel are kept: a vector whose places are used again.
 //!
-//! Called by [`callout`](super). Calls nothing. Invariant: a place's generation changes whenever
-//! the place is given back, so that an old id finds nothing. Locks: none.
+//! Invariant: a place's generation changes whenever the place is given back, so that an old id finds nothing.
+//! Locks: none.
 
 use core::ops::{Index, IndexMut};
 

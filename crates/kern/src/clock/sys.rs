@@ -1,6 +1,7 @@
 //! The machine's monotonic clock, read once and without detours: every entry into a stack reads it.
 //!
-//! Called by: `clock.rs`. Calls: libc. Locks: none. Source: clock_gettime(2).
+//! Locks: none.
+//! Source: clock_gettime(2).
 
 /// Nanoseconds since some moment before the process began.
 #[inline]

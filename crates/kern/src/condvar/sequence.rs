@@ -6,7 +6,7 @@
 //! or its number is older than the notification. It would take 2^32 notifications between a
 //! sleeper's look and its sleep to fool it.
 //!
-//! Called by: `condvar.rs`, the loom models of `lock`. Calls: [`LockWord`]. Locks: none; its caller's.
+//! Locks: none; its caller's.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;

@@ -3,7 +3,7 @@
 //! The shape is that of the allocator's sections (`uma`, `percpu/x86_64.rs`, with a drawing): arm,
 //! label 4, which CPU, one store, label 5; an interruption between the labels goes to 6.
 //!
-//! Called by: `counter.rs`. Calls nothing. Locks: none.
+//! Locks: none.
 //! Source: `rseq(2)`.
 
 #[cfg(all(

@@ -1,6 +1,6 @@
 //! The numbers of counters: a column each, with one for every CPU.
 //!
-//! Called by: `counter.rs`. Calls: [`columns`](crate::percpu_words), `rseq.rs`. Locks: the free list's.
+//! Locks: the free list's.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

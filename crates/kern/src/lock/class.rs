@@ -1,7 +1,5 @@
 //! What a lock protects: its name for people, its place in the order, its counters.
 //!
-//! Called by: code that makes a lock; `thread.rs` and `wait.rs`, which count; `stats.rs`, which
-//! reads. Calls: nothing.
 //! Invariant: a class that was ever counted is in the registry, at [`LockClass::index`], for good.
 //! Locks: the registry's own, innermost, and not one of ours: it is taken once a class.
 

@@ -1,9 +1,9 @@
 //! The word that real threads sleep on: Linux's futex.
 //!
-//! Called by: the protocols, through [`LockWord`]. Calls: libc (futex), `spin.rs`.
-//! Invariant: a wake uses the address only, never what is there, so it may come after the lock is
-//! gone; at worst it wakes an unrelated thread, which looks again.
-//! Locks: the kernel's hash bucket. Source: `futex(2)`, section on FUTEX_WAIT.
+//! Invariant: a wake uses the address only, never what is there, so it may come after the lock is gone; at worst it
+//! wakes an unrelated thread, which looks again.
+//! Locks: the kernel's hash bucket.
+//! Source: `futex(2)`, section on FUTEX_WAIT.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;

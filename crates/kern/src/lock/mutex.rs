@@ -1,6 +1,5 @@
 //! Mutual exclusion around a value.
 //!
-//! Called by: every crate that shares state. Calls: `raw.rs`, [`witness`](crate::witness).
 //! Invariant: the value is touched only by the guard's thread, or through `&mut`.
 //! Locks: it is one.
 

@@ -24,8 +24,7 @@
 //! slept before the overtaken sleeper get the lock before it, later threads do not. The sleeper
 //! clears HANDOFF when it has the lock.
 //!
-//! Called by: `raw.rs`, `rwlock_word.rs` (writers among themselves), `loom_tests.rs`. Calls:
-//! [`LockWord`]. Locks: it is one.
+//! Locks: it is one.
 //! Sources: Drepper, "Futexes are tricky", mutex 3; seed 002 on adaptive mutexes.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

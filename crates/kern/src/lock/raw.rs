@@ -1,8 +1,6 @@
 //! A mutex around nothing: it excludes, counts and knows its owner, but has no data, no guard and
 //! no WITNESS.
 //!
-//! Called by: `mutex.rs`, `giant.rs`; the bench and the check that WITNESS costs nothing, as what
-//! [`Mutex`](crate::Mutex) is compared with. Calls: `mutex_word.rs`, `wait.rs`, [`thread`].
 //! Locks: it is one.
 
 use core::panic::Location;

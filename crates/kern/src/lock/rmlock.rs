@@ -1,10 +1,8 @@
 //! Many readers, who do not meet, or one writer around a value: for what every packet reads and hardly
 //! anybody writes.
 //!
-//! Called by: every crate that shares what the packet path looks at. Calls: `rmlock_word.rs`, `wait.rs`,
-//! [`columns`](crate::percpu_words), [`witness`](crate::witness).
-//! Invariant: the value is written only by the one write guard's thread while no read guard is out, or
-//! through `&mut`.
+//! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
+//! `&mut`.
 //! Locks: it is one. Readers are not named in its words: only WITNESS knows who reads.
 
 use core::cell::UnsafeCell;

@@ -29,7 +29,7 @@
 //! third of its four nanoseconds, and costs a write three hundred times its ten, and every busy CPU an
 //! interrupt; connects and closes write. `cargo run --release -p kern --example locks` measures both.
 //!
-//! Called by: `rmlock.rs`, `loom_tests.rs`. Calls: `rwlock_word.rs`, [`LockWord`]. Locks: it is one.
+//! Locks: it is one.
 //! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.
 
 use core::sync::atomic::Ordering::SeqCst;

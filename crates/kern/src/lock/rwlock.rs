@@ -1,9 +1,7 @@
 //! Many readers or one writer around a value.
 //!
-//! Called by: every crate that shares what is read more often than written. Calls:
-//! `rwlock_word.rs`, `wait.rs`, [`witness`](crate::witness).
-//! Invariant: the value is written only by the one write guard's thread while no read guard is
-//! out, or through `&mut`.
+//! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
+//! `&mut`.
 //! Locks: it is one. Readers are not named in its word: only WITNESS knows who reads.
 
 use core::cell::UnsafeCell;

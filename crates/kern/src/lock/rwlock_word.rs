@@ -25,9 +25,9 @@
 //! Writing costs twice the atomic operations that a lock in one word would need. What is read for
 //! each packet and written when something is configured is what these locks are for.
 //!
-//! Called by: `rwlock.rs`, `rmlock_word.rs`, `loom_tests.rs`. Calls: [`LockWord`], `mutex_word.rs`. Locks: it is one.
-//! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor
-//! real-time systems", 2010, on phase-fair locks.
+//! Locks: it is one.
+//! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
+//! 2010, on phase-fair locks.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 

@@ -5,8 +5,8 @@
 //! once. A kernel spins while the owner runs; a program cannot see that, so it spins for a bounded
 //! time, and not at all when there is no second CPU on which the owner could run.
 //!
-//! Called by: `futex.rs`. Calls: the clock, once, and [`cpu::usable`].
-//! Locks: none. Source: Karlin et al., "Empirical studies of competitive spinning", SOSP 1991.
+//! Locks: none.
+//! Source: Karlin et al., "Empirical studies of competitive spinning", SOSP 1991.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;

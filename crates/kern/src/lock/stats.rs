@@ -10,7 +10,6 @@
 //! each time: a path that takes its locks always in the same order would otherwise show always the
 //! same one. Builds with WITNESS count all.
 //!
-//! Called by: whoever shows statistics. Calls: [`Registry`], [`show_locks`].
 //! Locks: those of the registries, one after the other.
 
 use core::fmt;

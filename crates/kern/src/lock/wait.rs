@@ -3,9 +3,8 @@
 //!
 //! Made only where a lock was not free, so it may cost something: two looks at the clock.
 //!
-//! Called by: `raw.rs`, `rwlock.rs`. Calls: [`thread`], the clock.
-//! Invariant: a wait that the registry of threads shows is on a lock that exists: the waiter has a
-//! reference to the lock, and takes its wait back before it goes on.
+//! Invariant: a wait that the registry of threads shows is on a lock that exists: the waiter has a reference to the
+//! lock, and takes its wait back before it goes on.
 //! Locks: the thread's record, innermost.
 
 use core::fmt;

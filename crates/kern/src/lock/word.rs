@@ -1,8 +1,9 @@
 //! Thirty-two bits that threads change with atomic operations and can sleep on.
 //!
-//! Called by: the protocols, `mutex_word.rs`, `rwlock_word.rs`, `rmlock_word.rs`, `condvar/sequence.rs`, which are
-//! written over this trait so that the very same code runs on a futex (`futex.rs`) and, in its
-//! models, on loom's atomics (`loom_tests.rs`). Locks: none.
+//! The protocols are written over this trait, so that the same code runs on a futex (`futex.rs`) and, in its models,
+//! on loom's atomics (`loom_tests.rs`).
+//!
+//! Locks: none.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! The state of a task, and its three transitions. The protocol is told in [`taskqueue`](super).
 //!
-//! Called by [`taskqueue`](super). Calls nothing. Invariant: every transition is one
-//! read-modify-write with acquire and release, whatever it finds. Locks: none.
+//! Invariant: every transition is one read-modify-write with acquire and release, whatever it finds.
+//! Locks: none.
 
 use core::fmt;
 

@@ -8,9 +8,8 @@
 //!   alpha ----------> beta ----------> gamma - - - - - - - - - - > alpha      a circle: report
 //! ```
 //!
-//! Called by: `held.rs`. Calls: [`Registry`].
-//! Invariant: a bit in `KNOWN` stands for an order in `ORDERS`; there is one bit load for each
-//! held lock where nothing is new.
+//! Invariant: a bit in `KNOWN` stands for an order in `ORDERS`; there is one bit load for each held lock where
+//! nothing is new.
 //! Locks: `ORDERS`, innermost, when something is new.
 
 use core::panic::Location;

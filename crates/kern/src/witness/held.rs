@@ -1,8 +1,7 @@
 //! WITNESS where it is built in: the lists of held locks, and the checks against them.
 //!
-//! Called by: `witness.rs`. Calls: [`thread`], which keeps the lists, `graph.rs`, `report.rs`.
-//! Invariant: a lock is on its thread's list from when it was taken until it is released; a thread
-//! in its last destructors has no list, and nothing of it is checked.
+//! Invariant: a lock is on its thread's list from when it was taken until it is released; a thread in its last
+//! destructors has no list, and nothing of it is checked.
 //! Locks: the thread's record.
 
 use core::marker::PhantomData;

@@ -5,7 +5,7 @@
 //!   alpha, then beta, was seen: at src/a.rs:3:24, then src/a.rs:4:23, by thread "worker 1"
 //! ```
 //!
-//! Called by: `held.rs`. Calls: nothing. Locks: none.
+//! Locks: none.
 
 use core::fmt;
 

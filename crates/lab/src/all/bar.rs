@@ -1,7 +1,5 @@
 //! How far all experiments are: a bar on a terminal, two lines for each experiment in a pipe.
 //!
-//! Called by: `mod.rs`. Calls: indicatif, standard error.
-//!
 //! The bar's length is in seconds: about so long each experiment takes on a machine of two cores
 //! ([`Experiment::seconds`]). What is left is put right by how long those that have ended really took.
 

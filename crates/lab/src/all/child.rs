@@ -1,8 +1,6 @@
 //! An experiment in a process of its own: what it crashes with, and the memory that it leaves behind, is not the
 //! next one's.
 //!
-//! Called by: `mod.rs`. Calls: this program.
-//!
 //! The child is in our process group, so that Ctrl-C ends both. One that takes too long is killed; what it started
 //! itself ends when its pipes do, or with its work.
 

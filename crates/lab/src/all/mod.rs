@@ -1,7 +1,5 @@
 //! `cargo lab all`: every experiment, each in a process of its own, and one report of it all.
 //!
-//! Called by: the tool. Calls: the registry, this program (`child.rs`), the page.
-//!
 //! ```text
 //!   options.rs  what to run        child.rs  one experiment, and what it says
 //!   bar.rs      how far it is      mod.rs    results.jsonl, line by line, and the page from it

@@ -1,6 +1,4 @@
 //! What the user asked for, and which experiments that are.
-//!
-//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: the registry.
 
 use crate::Error;
 use crate::report::registry::experiments;

@@ -1,6 +1,4 @@
 //! A block of a case that is timed: one size, over all the designs that take part.
-//!
-//! Called by: `mod.rs`. Calls: the harness, and the designs as [`Subject`]s.
 
 use super::cases::Case;
 use super::catalog::Entry;

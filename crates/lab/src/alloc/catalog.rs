@@ -1,6 +1,4 @@
 //! The list of designs: what there is, in which cases each takes part, and what to know about it.
-//!
-//! Called by: `mod.rs`, tests. Calls: the designs.
 
 use super::cases::Case;
 use super::design::{Absent, Design};

@@ -1,7 +1,5 @@
 //! Jobs that are run in a process of their own, so that what one design leaves behind is not another one's.
 //!
-//! Called by: the blocks that follow memory, and the tool when it is such a process. Calls: the cases; this program.
-//!
 //! A job is one line of words, and its result one line of JSON on standard output. Invariant: a job that is written
 //! down and read again is the same job.
 

@@ -1,8 +1,5 @@
 //! What an allocator looks like here, whoever made it.
 //!
-//! Called by: `cases`, which are generic over it, so that each design is inlined as in a program that uses it alone.
-//! Calls: the designs.
-//!
 //! Invariant: an item is freed once, by the design that gave it out.
 
 pub(crate) use crate::harness::choice::Absent;

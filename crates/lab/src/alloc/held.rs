@@ -1,7 +1,5 @@
 //! The case `held`: items that a design takes from its slabs to serve 2, then 32, then 256 threads.
 //!
-//! Called by: `mod.rs`. Calls: the designs as [`Subject`]s.
-//!
 //! Caches of threads grow with the threads, caches of CPUs do not: that is the point of the latter, and this its proof.
 
 use super::cases::Case;

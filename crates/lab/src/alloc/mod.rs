@@ -1,7 +1,5 @@
 //! `cargo lab alloc`: the allocators of the seed documents, ours, and those that programs use today, in one run.
 //!
-//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
-//!
 //! ```text
 //!   design.rs     what an allocator looks like        designs/   one file each
 //!   cases/        what is done with it and timed      catalog.rs which designs take part in which cases

@@ -1,6 +1,4 @@
 //! The case `purge-dip`: each design that can be told to give memory back, in a process of its own.
-//!
-//! Called by: `mod.rs`. Calls: `child.rs`, and by way of it `cases/purge.rs`.
 
 use super::cases::Case;
 use super::cases::purge::Purge;

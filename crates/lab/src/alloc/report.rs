@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: seed 004.
+//! Source: seed 004.
 
 use super::cases::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};

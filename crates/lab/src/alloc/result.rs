@@ -1,6 +1,4 @@
 //! Records of this experiment, from what was measured.
-//!
-//! Called by: the blocks. Calls: nothing.
 
 use super::cases::Case;
 use super::catalog::{Entry, Kind};

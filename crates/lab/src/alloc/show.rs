@@ -1,6 +1,4 @@
 //! Blocks for people and for programs.
-//!
-//! Called by: `mod.rs`. Calls: the harness's tables; the cases that have tables of their own.
 
 use super::cases::Case;
 use super::options::Effort;

@@ -1,6 +1,4 @@
 //! The case `spike`: each design in a process of its own, with nothing and with 1 % left over.
-//!
-//! Called by: `mod.rs`. Calls: `child.rs`, and by way of it `cases/spike.rs`.
 
 use super::cases::Case;
 use super::cases::spike::{MOMENTS_S, Sample};

@@ -1,6 +1,4 @@
 //! A design behind a vtable: one call for a whole run, so that what is inside stays inlined.
-//!
-//! Called by: `mod.rs`. Calls: the cases.
 
 use super::cases::purge::{self, Purge};
 use super::cases::spike::{self, Sample};

@@ -1,7 +1,5 @@
 //! A scheme as a device: packets go from one stack to another by way of it, as in an epair.
 //!
-//! Called by: `joined.rs`. Calls: the scheme; the taskqueue of the other end.
-//!
 //! Invariant: the task of an end polls its interface, and is queued again where the scheme says so.
 
 use super::scheme::{Scheme, Sent};

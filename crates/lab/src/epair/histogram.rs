@@ -1,6 +1,4 @@
 //! Times counted by powers of two of nanoseconds, and shown as seed 003 shows them.
-//!
-//! Called by: the cases. Calls: nothing.
 
 /// Counts by powers of two, and the greatest.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! A client that connects, asks for a short page, reads it and closes, over and over: the loop that seed 003 found its
 //! stalls with, between two stacks in one process.
 //!
-//! Called by: `mod.rs`. Calls: the joined stacks' sockets. Locks: none.
+//! Locks: none.
 
 use super::Design;
 use super::histogram::Histogram;

@@ -1,7 +1,5 @@
 //! Two stacks joined by a scheme, or by the product's epair, each with a thread that takes in what arrives.
 //!
-//! Called by: `http.rs`, `stream.rs`. Calls: [`Stack`], [`EpairEnd`], the schemes' devices.
-//!
 //! Invariants: the stacks hold their devices, and the devices' tasks the other stack, until [`Joined`] is dropped.
 
 use super::Design;

@@ -1,8 +1,6 @@
 //! `cargo lab epair`: the hand-offs of seed 003, side by side: two rings with an index, before and after their first fix,
 //! and a queue with a mutex and a state, which is ours.
 //!
-//! Called by: the tool. Calls: the schemes, the product's stacks and epair, the harness.
-//!
 //! ```text
 //!   scheme.rs   what a hand-off looks like          schemes/      one file each
 //!   waits.rs    how long packets wait in it         histogram.rs  as the seed shows it

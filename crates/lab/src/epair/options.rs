@@ -1,6 +1,4 @@
 //! What the user asked for, and what of it can be done.
-//!
-//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: nothing.
 
 use super::{Case, Design};
 use crate::harness::compare;

@@ -1,9 +1,6 @@
 //! A real web server and a real client, each in a network namespace of its own behind a TAP, with an epair between the
 //! TAPs: the kernel's TCP at both ends, and only the hand-off in the middle is ours.
 //!
-//! Called by: `mod.rs`, which starts another process for it; the tool, in that process. Calls: unshare, nsenter, ip,
-//! nginx or python3, curl.
-//!
 //! ```text
 //!   namespace 1                      a process in a namespace of its own                    namespace 2
 //!   nginx -- tap1 ==== thread --> [plug a] == epair == [plug b] --> task ==== tap2 -- curl

@@ -1,6 +1,4 @@
 //! Records and histograms of this experiment, and how they are shown.
-//!
-//! Called by: `mod.rs`, `programs.rs`. Calls: the harness's tables.
 
 use super::histogram::Histogram;
 use super::{Case, Design};

@@ -1,6 +1,7 @@
 //! A thread that runs a taskqueue, and sleeps when there is nothing to run.
 //!
-//! Called by: the cases. Calls: [`Taskqueue`]. Invariants: it ends with its owner. Locks: none.
+//! Invariants: it ends with its owner.
+//! Locks: none.
 
 use kern::Taskqueue;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The schemes under shuttle, in random orders: the two-ring schemes strand a packet, ours and the control do not.
 //!
-//! Called by: the test runner. Calls: the schemes, on the product's taskqueue. Locks: the checker's.
+//! Locks: the checker's.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p lab --lib epair::schedules`
 

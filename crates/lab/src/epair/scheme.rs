@@ -1,8 +1,6 @@
 //! What a hand-off from transmitters to one task looks like, whoever made it; and the line that it makes
 //! with a taskqueue.
 //!
-//! Called by: the cases, the models. Calls: the schemes, [`kern::taskqueue`].
-//!
 //! Invariant: whoever is told to schedule the task does so; a run that says that it goes again is queued again.
 
 use kern::{Task, Taskqueue};

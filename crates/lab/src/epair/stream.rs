@@ -1,6 +1,6 @@
 //! One TCP stream from stack to stack, as fast as it goes: that a hand-off that stalls less costs no throughput.
 //!
-//! Called by: `mod.rs`. Calls: the joined stacks' sockets. Locks: none.
+//! Locks: none.
 
 use super::Design;
 use super::joined::{ANY, Joined, SERVER, unpark, wait};

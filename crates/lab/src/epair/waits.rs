@@ -1,8 +1,6 @@
 //! How long packets wait in a hand-off when transmitters send a few and then wait for them to arrive, as in a request
 //! and its answer.
 //!
-//! Called by: `mod.rs`. Calls: the schemes, a taskqueue's thread.
-//!
 //! Two transmitters send a burst at the same time and then nothing until all of it arrived. What is stranded because
 //! a wakeup was lost therefore stays so until the next burst, which begins after [`GIVE_UP`]. Whether it was a wakeup
 //! that was lost, or only the scheduler that had no CPU for the task, is seen from the task's thread: if it sleeps

@@ -1,6 +1,4 @@
 //! Which designs and which cases there are.
-//!
-//! Called by: `mod.rs`, `options.rs`. Calls: the designs.
 
 use super::designs::bare::{Bare, Inline, Separate};
 use super::designs::clusters::Clusters;

@@ -1,7 +1,4 @@
 //! What a way of describing a record in pages looks like here.
-//!
-//! Called by: `phases.rs`, which is generic over it, so that each is inlined as in a program that uses it alone. Calls:
-//! the designs.
 
 /// Bytes of a record's payload: TLS's most.
 pub(crate) const RECORD: usize = 16 << 10;

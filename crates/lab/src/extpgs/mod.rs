@@ -1,8 +1,6 @@
 //! `cargo lab extpgs`: records of 16 KiB in pages that nobody maps, described by a list in the mbuf itself, by one in a
 //! record beside it, and by clusters instead, in one run.
 //!
-//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
-//!
 //! ```text
 //!   design.rs     what describing a record looks like   designs/     one file each, two in bare.rs
 //!   phases.rs     what is done with it and timed        catalog.rs   which designs and cases there are

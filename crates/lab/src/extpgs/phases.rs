@@ -7,8 +7,8 @@
 //!   free    row by row                                as an acknowledgement does
 //! ```
 //!
-//! Called by: `mod.rs`. Calls: the designs. Invariant: before each phase the caches hold [`Cold`]'s lines and not the
-//! design's; the clock is the thread's own, which stands still while another program has the CPU.
+//! Invariant: before each phase the caches hold [`Cold`]'s lines and not the design's; the clock is the thread's own,
+//! which stands still while another program has the CPU.
 //!
 //! The phases are functions of their own, so that callgrind can be told to count in one of them alone.
 

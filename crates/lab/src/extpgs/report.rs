@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: seed 001.
+//! Source: seed 001.
 
 use super::catalog::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Rows, Shape};

@@ -1,7 +1,5 @@
 //! What locks and the scheduler did while a program ran.
 //!
-//! Called by: `rounds.rs`. Calls: [`kern::lock_stats`], the system.
-//!
 //! Locks are counted for the process, so nothing else of it may run meanwhile. Locks that were not waited for are not
 //! counted here: they cost next to nothing, and counting them would. Locks: none.
 

@@ -1,6 +1,6 @@
 //! The system's own sockets, beside ours.
 //!
-//! Called by: `world.rs`. Calls: std. Locks: the system's.
+//! Locks: the system's.
 
 use super::load::{PATIENCE, Pair, Talk};
 use std::io::{self, Read, Write};

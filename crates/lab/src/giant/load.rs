@@ -1,7 +1,5 @@
 //! The programs: what clients and servers say to each other, whatever lies between.
 //!
-//! Called by: `rounds.rs`. Calls: the sockets of a design, by way of [`Talk`].
-//!
 //! Invariants: a program ends, also if the other side does not answer: sockets wait for [`PATIENCE`] at most. A client's
 //! time is taken from when all its threads are there to when the last client has its last answer.
 //! Locks: none. Sources: netperf; super-smack, as seed 002 used it.

@@ -1,7 +1,5 @@
 //! `cargo lab giant`: a stack under one lock and the same stack without, on one CPU and on two (seed 002).
 //!
-//! Called by: the tool. Calls: the product's stacks, the kernel's sockets, the harness.
-//!
 //! ```text
 //!   load.rs    the programs: a stream, requests, queries    world.rs   where they find their sockets
 //!   ours.rs    sockets of a stack                           kernel.rs  those of the system, beside it

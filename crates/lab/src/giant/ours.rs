@@ -1,6 +1,6 @@
 //! Sockets of a stack, as the programs use them.
 //!
-//! Called by: `world.rs`. Calls: the stack. Locks: the stack's.
+//! Locks: the stack's.
 
 use super::load::{PATIENCE, Pair, Talk};
 use mbuf::Chain;

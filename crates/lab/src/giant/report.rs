@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: seed 002.
+//! Source: seed 002.
 
 use super::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows};

@@ -1,7 +1,5 @@
 //! One run of a program in a design, and rounds that go over all designs.
 //!
-//! Called by: `mod.rs`. Calls: `world.rs`, `load.rs`, `around.rs`.
-//!
 //! A run has a world of its own, on a thread that is bound to the CPUs that the run may have; threads that it starts
 //! inherit that. Before the rounds, each row finds how long its runs must be so that its start does not show
 //! ([`warmup`]).

@@ -1,6 +1,4 @@
 //! Readings as records, as tables, and as the seed's ratios.
-//!
-//! Called by: `mod.rs`. Calls: the harness's tables.
 
 use super::rounds::{Measured, Row, micros};
 use super::{Case, Design};

@@ -1,7 +1,5 @@
 //! Where the programs find their sockets: a stack with all that it needs, or the system.
 //!
-//! Called by: `rounds.rs`. Calls: [`Stack`], `ours.rs`, `kernel.rs`.
-//!
 //! Packets to ourselves never come to a device, so the stack's interface has one that swallows. Each of its CPUs has a
 //! thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as netisr does.
 //!

@@ -1,6 +1,4 @@
 //! What an experiment has to choose from: whose a design is, why one does not take part, things by their names.
-//!
-//! Called by: the catalogs and options of the experiments. Calls: nothing.
 
 use crate::Error;
 use std::fmt;

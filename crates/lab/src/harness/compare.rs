@@ -1,6 +1,4 @@
 //! A comparison: what is asked of it, what that chooses, and case after case of it.
-//!
-//! Called by: the experiments, and the tool, which fills in [`Comparison`]. Calls: [`Progress`], [`plot`].
 
 use super::choice::chosen;
 use super::effort::Effort;

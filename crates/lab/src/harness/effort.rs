@@ -1,6 +1,4 @@
 //! How hard to measure, and where: what every experiment asks.
-//!
-//! Called by: the options of the experiments. Calls: [`sys`].
 
 use super::sys;
 use crate::Error;

@@ -1,6 +1,6 @@
 //! How much memory this process has, by those who say.
 //!
-//! Called by: the cases that follow memory. Calls: /proc and /sys. Sources: proc(5), the kernel's cgroup-v1 and -v2.
+//! Sources: proc(5), the kernel's cgroup-v1 and -v2.
 //!
 //! Resident size alone can lie in both directions: pages given up with MADV_FREE count until the system takes them,
 //! and pieces of huge pages given up with MADV_DONTNEED do not count although nobody else gets them. So what the

@@ -1,7 +1,5 @@
 //! How anything is measured here; the experiments bring only what is measured.
 //!
-//! Called by: the experiments. Calls: the system, by way of [`sys`].
-//!
 //! A measurement is a number of *rounds*; each round runs every contestant once ([`rounds`]), pinned
 //! ([`sys::pin`]), with the latency between the two CPUs sampled right before where data crosses them ([`xcore`]).
 //! The readings become [`record::Record`]s, and those a table, JSON lines, or pictures.

@@ -1,7 +1,5 @@
 //! Network namespaces for programs: how one may be had, and what is said to the system to furnish it.
 //!
-//! Called by: the experiments that run programs in namespaces. Calls: unshare, ip; /proc/sys.
-//!
 //! Invariant: nothing here touches a namespace that the caller did not make, but for the probe, whose namespace ends
 //! with it.
 

@@ -1,6 +1,4 @@
 //! Threads that are pinned, each to its CPU, and how long they took together.
-//!
-//! Called by: the cases. Calls: [`sys`].
 
 use super::rounds::Took;
 use super::sys;

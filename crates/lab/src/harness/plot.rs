@@ -1,6 +1,4 @@
 //! Records as pictures: bars for each case, lines where something is followed over time.
-//!
-//! Called by: the experiments. Calls: plotters, which writes SVG.
 
 mod bars;
 mod lines;

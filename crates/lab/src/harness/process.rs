@@ -1,7 +1,5 @@
 //! Processes that end with whoever started them, and what of the CPUs they took.
 //!
-//! Called by: the experiments that start programs. Calls: prctl(2), kill(2), /proc.
-//!
 //! Invariants: a [`Kept`] process is gone when its owner is dropped, and is told to end when the thread that started it
 //! ends without a word, as when somebody kills that. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
 

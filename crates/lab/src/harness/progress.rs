@@ -1,7 +1,5 @@
 //! One line on a terminal that says what is being measured; nothing in a pipe, but where `cargo lab all` listens.
 //!
-//! Called by: the experiments. Calls: standard error.
-//!
 //! `cargo lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on standard
 //! error that begins with [`TOLD`], and the bar over all experiments shows it.
 

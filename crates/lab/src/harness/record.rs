@@ -1,6 +1,4 @@
 //! One result: what a line of JSON, a row of a table and a bar of a picture are made from.
-//!
-//! Called by: the experiments, which make them, and the three ways of showing them. Calls: serde.
 
 use super::rounds::{Grouped, Reading, by_mode};
 use super::summary::Summary;

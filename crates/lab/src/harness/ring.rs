@@ -1,7 +1,5 @@
 //! A ring between one producer and one consumer, which share a line only once per batch.
 //!
-//! Called by: the cases in which one CPU hands items to another. Calls: nothing.
-//!
 //! ```text
 //!   slots   [ ][ ][x][x][x][x][ ][ ]       head: the consumer's, published when a batch was taken
 //!                  ^head       ^tail       tail: the producer's, published when a batch was put in

@@ -1,7 +1,5 @@
 //! Rounds over all contestants of a case, so that what disturbs the machine disturbs all of them alike.
 //!
-//! Called by: the experiments. Calls: the contestants, [`xcore`].
-//!
 //! Each contestant is first *calibrated*: it runs longer and longer until one run takes what a reading shall take. Then it
 //! is *warmed up*: it runs until two runs agree ([`warmup`]). Then each round gives each contestant a short run, which brings its data back into the
 //! caches that the others used meanwhile, and a run that counts.

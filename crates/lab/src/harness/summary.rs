@@ -1,6 +1,4 @@
 //! The median and the quartiles of some readings.
-//!
-//! Called by: whoever has readings. Calls: nothing.
 
 /// What is said about readings: where their middle is and how far they spread.
 #[derive(Clone, Copy, Debug, PartialEq)]

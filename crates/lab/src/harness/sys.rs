@@ -1,9 +1,7 @@
 //! What only the system can do: keep a thread on a CPU, and say how long it had one.
 //!
-//! Called by: the harness and the cases. Calls: libc.
 //! Invariants: no function here changes anything but the calling thread.
-//! Sources: proc(5), sched_setaffinity(2), gettid(2),
-//! getrusage(2), unshare(2).
+//! Sources: proc(5), sched_setaffinity(2), gettid(2), getrusage(2), unshare(2).
 
 use std::fs;
 use std::io;

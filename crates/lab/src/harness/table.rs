@@ -1,6 +1,4 @@
 //! Records as a table for people, at most 100 columns wide.
-//!
-//! Called by: the experiments. Calls: nothing.
 
 use super::record::Record;
 use std::fmt::Write;

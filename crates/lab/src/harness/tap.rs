@@ -1,6 +1,5 @@
 //! Making a TAP device, which no crate does without a system call of one's own.
 //!
-//! Called by: `epair/programs.rs`. Calls: open(2) of /dev/net/tun, its ioctl (linux/if_tun.h).
 //! Invariant: the device belongs to the network namespace of the caller until it is moved, and lives as long as the
 //! descriptor.
 

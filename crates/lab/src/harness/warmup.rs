@@ -10,7 +10,7 @@
 //!
 //! Both are bounded, because some contestants never agree with themselves: those are as warm as they get.
 //!
-//! Called by: [`rounds`](super::rounds), and experiments with rounds of their own. Calls: nothing. Locks: none.
+//! Locks: none.
 
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! How long a cache line takes from one CPU to the other, sampled beside each run that depends on it.
 //!
-//! Called by: `rounds.rs`. Calls: [`sys::pin`].
-//!
 //! Virtual CPUs are moved about by their host: the same two are sometimes on neighbouring cores and sometimes on far
 //! ones, and whatever crosses them then costs two or three times as much. A comparison that does not know in which
 //! of the two modes each of its runs was measured takes that for a difference between contestants.

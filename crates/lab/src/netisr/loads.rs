@@ -1,6 +1,6 @@
 //! What two programs, each a thread on a CPU of its own, do with each other.
 //!
-//! Called by: `mod.rs`. Calls: the sockets' blocking calls. Locks: none.
+//! Locks: none.
 
 use super::world::{ANY, SERVER, World};
 use crate::harness::sys;

@@ -1,7 +1,5 @@
 //! `cargo lab netisr`: when and where a stack handles its packets: at once, at once on the flow's CPU only, or later.
 //!
-//! Called by: the tool. Calls: the product's stacks, the harness.
-//!
 //! ```text
 //!   world.rs   stacks with workers, joined          loads.rs   what programs do with them
 //! ```

@@ -1,7 +1,5 @@
 //! Stacks with workers: one stack that talks to itself, or two with an epair between.
 //!
-//! Called by: the loads. Calls: [`Stack`], [`EpairEnd`], [`Workers`].
-//!
 //! A worker is a thread, pinned, which looks after one CPU of each stack: what waits for it and its timers. The
 //! programs that talk are other threads.
 //!

@@ -1,7 +1,7 @@
 //! A block: one case over all the designs that take part.
 //!
-//! Called by: `mod.rs`. Calls: the harness, and the designs as [`Subject`]s. Invariant: a block ends with all that was
-//! taken out of zones back in them; a design that is fast because it loses something is found out.
+//! Invariant: a block ends with all that was taken out of zones back in them; a design that is fast because it loses
+//! something is found out.
 
 use super::cases::Case;
 use super::catalog::Entry;

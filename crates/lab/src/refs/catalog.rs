@@ -1,6 +1,4 @@
 //! The list of designs: what there is, and what to know about it.
-//!
-//! Called by: `mod.rs`, tests. Calls: the designs.
 
 use super::design::{Absent, Design, Shape};
 use super::designs::{

@@ -1,8 +1,5 @@
 //! What sharing storage looks like here, whoever made it.
 //!
-//! Called by: `cases`, which are generic over it, so that each design is inlined as in a program that uses it alone.
-//! Calls: the designs.
-//!
 //! Invariant: a view is released once, by the design that made it; its bytes stay as they are until then.
 
 pub(crate) use crate::harness::choice::Absent;

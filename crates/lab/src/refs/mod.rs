@@ -1,8 +1,6 @@
 //! `cargo lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those that
 //! programs use today, in one run.
 //!
-//! Called by: the tool. Calls: the harness, the designs by way of `catalog`.
-//!
 //! ```text
 //!   design.rs     what sharing looks like             designs/   one file each
 //!   cases/        what is done with it and timed      catalog.rs which designs there are

@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: seed 000.
+//! Source: seed 000.
 
 use super::cases::Case;
 use crate::report::{Claim, Experiment, Finding, Pace, Rows};

@@ -1,6 +1,4 @@
 //! A design behind a vtable: one call for a whole run, so that what is inside stays inlined.
-//!
-//! Called by: `block.rs`. Calls: the cases.
 
 use super::cases::{one, splice, two};
 use super::design::{Design, Live, Shape};

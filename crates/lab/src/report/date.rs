@@ -1,6 +1,6 @@
 //! A moment as people write it.
 //!
-//! Called by: the page. Calls: nothing. Source: the Gregorian calendar, in eras of 400 years that begin in March.
+//! Source: the Gregorian calendar, in eras of 400 years that begin in March.
 
 /// "2026-11-22 13:05 UTC", of seconds since 1970.
 pub(crate) fn utc(seconds: u64) -> String {

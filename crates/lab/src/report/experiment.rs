@@ -1,7 +1,5 @@
 //! What an experiment tells the report about itself.
 //!
-//! Called by: the page, [`crate::all`]. Calls: the experiments, each in its `report.rs`.
-//!
 //! An experiment is run as `cargo lab NAME --json ARGUMENTS` in a process of its own, and judged by the records that
 //! this prints: so whatever the report says can be said again from the saved records, and the command that repeats a
 //! section is the one that made it.

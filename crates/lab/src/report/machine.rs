@@ -1,6 +1,5 @@
 //! Where and when it was measured: what a reader needs to know before a figure means anything.
 //!
-//! Called by: [`crate::all`], which has it written; the page, which shows it. Calls: /proc, the harness.
 //! Sources: proc(5).
 
 use crate::harness::effort::Effort;

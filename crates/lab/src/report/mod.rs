@@ -1,8 +1,6 @@
 //! What every experiment of the laboratory tells the report, and the report: one page that holds what each seed claims
 //! beside what was measured here.
 //!
-//! Called by: [`crate::all`], the tool's tests. Calls: the experiments.
-//!
 //! ```text
 //!   experiment.rs  what an experiment says about itself     registry.rs  which there are
 //!   rows.rs        records that were read from JSON         results.rs   results.jsonl, written and read

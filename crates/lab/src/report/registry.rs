@@ -1,6 +1,5 @@
 //! The list of experiments: what `cargo lab all` runs, and what the report has a section for.
 //!
-//! Called by: [`crate::all`], the page, the tool's tests. Calls: nothing.
 //! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;

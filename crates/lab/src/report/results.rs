@@ -1,7 +1,5 @@
 //! `results.jsonl`: all that a report is made from, written line by line while it is measured.
 //!
-//! Called by: [`crate::all`]. Calls: serde.
-//!
 //! ```text
 //!   {"report": Head}               one, the first: which run, and where
 //!   {"experiment": "refs", ...}    records, as `cargo lab refs --json` prints them

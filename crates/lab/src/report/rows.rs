@@ -1,7 +1,5 @@
 //! Records as they come back from a line of JSON, and questions to them.
 //!
-//! Called by: the page, and the claims of the experiments. Calls: serde.
-//!
 //! Invariant: a row is what [`Record::to_json`](crate::Record::to_json) wrote.
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,5 @@
 //! One stream of bytes: who sends, who receives, and when is counted.
 //!
-//! Called by: `client.rs`, `server.rs`. Calls: std.
-//!
 //! ```text
 //!   |-- warm --|------------- counted -------------|- more -|   the sender sends
 //!              |  what the receiver reads is counted |        |- what is on its way -| end of the stream

@@ -1,6 +1,4 @@
 //! What the guest's programs do.
-//!
-//! Called by: everything here. Calls: nothing.
 
 use super::bulk::Way;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! The guest's programs: threads with sockets that wait, as most programs have.
-//!
-//! Called by: `guest.rs`. Calls: `bulk.rs`; the servers, through whatever lies between.
 
 use super::bulk::{self, Got, Span, Way};
 use super::case::Job;

@@ -1,7 +1,5 @@
 //! The list of contestants, and how each is started: what an engine of containers tells it.
 //!
-//! Called by: `host.rs`, in the host's namespace; `mod.rs`. Calls: the tools; ip.
-//!
 //! Each is told to give the guest's namespace an interface tap0 and to let 10.0.2.2 lead to the host's loopback. The
 //! tools' options are those under which podman starts them.
 

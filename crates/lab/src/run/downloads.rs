@@ -1,7 +1,5 @@
 //! Many downloads at once: what all of them move, and whether each moves its share.
 //!
-//! Called by: `client.rs`, `server.rs`. Calls: epoll(7).
-//!
 //! ```text
 //!   |- connecting -|-- warm --|-- period --|-- period --|     one thread on either side serves all streams
 //!                             |  what each stream brings is counted, period by period  |

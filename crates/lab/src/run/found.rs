@@ -1,6 +1,4 @@
 //! What a reading found.
-//!
-//! Called by: `client.rs`, which makes it, `mod.rs`, which makes records of it. Calls: serde, for its way between.
 
 use super::bulk::{Got, Span};
 use super::downloads::Shares;

@@ -1,6 +1,4 @@
 //! The process in the guest's namespace, whose only way out is what is measured: it does what it is told.
-//!
-//! Called by: `mod.rs`, in that process. Calls: `client.rs`.
 
 use super::case::Case;
 use super::client::Servers;

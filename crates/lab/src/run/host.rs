@@ -8,8 +8,6 @@
 //!                                     the tool  ========================== tap0
 //! ```
 //!
-//! Called by: `mod.rs`, in that process. Calls: `designs.rs`, `server.rs`, the guest by way of [`Peer`].
-//!
 //! Invariants: tool and guest end with this process, however it ends; namespaces end with their last process, and
 //! interfaces with their namespace. Nothing is done in any other namespace.
 

@@ -1,8 +1,6 @@
 //! `cargo lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give theirs,
 //! and what the kernel does between the same namespaces.
 //!
-//! Called by: the tool; by itself, in other processes ([`child`]). Calls: the tools, the harness.
-//!
 //! ```text
 //!   case.rs    what is done             designs.rs   who lies between       found.rs   what a reading says
 //!   host.rs    the host's side          server.rs    who answers there      peer.rs    questions and answers

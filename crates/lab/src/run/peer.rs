@@ -1,7 +1,5 @@
 //! This program, started again for a part of the experiment: a line for each question, a line for each answer.
 //!
-//! Called by: `mod.rs`, for the process on the host's side; `host.rs`, for the guest's. Calls: [`Kept`], serde.
-//!
 //! Invariants: the first line is said before anything is asked. Who has nobody left to answer to ends.
 
 use super::found::Found;

@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: issue 2, its targets.
+//! Source: issue 2, its targets.
 
 use super::case::{Case, Job};
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows, Shape};

@@ -1,6 +1,4 @@
 //! What is shown of readings: records, and tables of them.
-//!
-//! Called by: `mod.rs`. Calls: the harness.
 
 use super::case::{Case, Job};
 use super::designs::Entry;

@@ -1,7 +1,7 @@
 //! The servers on the host's loopback: one that sends, receives or echoes, as its client says, one that gives pages, and
 //! one that sends to many clients at once.
 //!
-//! Called by: `host.rs`. Calls: `bulk.rs`, `downloads.rs`. They are threads that wait in calls, and end with their process.
+//! They are threads that wait in calls, and end with their process.
 //!
 //! What a client of the first says is [`Order`]: one byte for what, and when is counted. A stream that came up is
 //! answered with how many bytes came.

@@ -1,9 +1,7 @@
 //! Which calls of the buffer API a trace makes on its way through a host, and how many pullups copy: seed 004's figure 3.
 //!
-//! Called by: `mod.rs`. Calls: mbuf.
-//!
 //! Calls are counted where they are made ([`Api`]). Those that other calls make inside (a share takes an mbuf for each
-//! piece, a prepend one where there is no room) are seen in the zones: whatever mbufs were popped and not asked for.
+//! piece, a prepend one where there is no room) are seen in the zones: mbufs that were popped and not asked for.
 //! A cluster always comes together with its mbuf here, so every cluster is an `m_getcl`; there is no `m_clget`.
 //!
 //! Invariant: a path frees all that it took.

@@ -1,6 +1,4 @@
 //! The list of designs: what each is called, and how it keeps a packet.
-//!
-//! Called by: `mod.rs`, tests. Calls: [`super::ours`] and [`super::models`].
 
 use super::models::{self, Footprint};
 use super::ours;

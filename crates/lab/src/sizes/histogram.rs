@@ -1,7 +1,5 @@
 //! How many packets have which size: seed 004's figure 2.
 //!
-//! Called by: `mod.rs`, and what shows it. Calls: nothing.
-//!
 //! Invariant: a packet is in exactly one bin, so the bins of a trace sum to its packets.
 
 /// Packets whose sizes are from `from` up to and including `to`.

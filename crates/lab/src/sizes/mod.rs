@@ -1,7 +1,5 @@
 //! `cargo lab sizes`: what packets of real sizes take in mbufs and clusters, and in the buffers of others.
 //!
-//! Called by: the tool. Calls: the harness; mbuf, which is measured.
-//!
 //! ```text
 //!   trace.rs    generated, or read by capture.rs       histogram.rs  which sizes there are (figure 2)
 //!   designs.rs  the list: ours.rs is made and measured, models.rs is worked out

@@ -1,7 +1,5 @@
 //! What a packet takes in buffers of others, worked out from how they are laid out.
 //!
-//! Called by: the list of designs ([`super::designs`]). Calls: nothing.
-//!
 //! ```text
 //!   skb        sk_buff 256 | kmalloc( headroom 64 | data, to 64 | skb_shared_info 320 )
 //!   pktmbuf    header 128 | headroom 128 | data room 2048                      chained

@@ -1,7 +1,5 @@
 //! Packets in this project's mbufs, really allocated: the seed's way, the way before clusters, and clusters for all.
 //!
-//! Called by: the list of designs ([`super::designs`]). Calls: mbuf.
-//!
 //! What a packet takes is what [`Packet::pinned`] says: whole mbufs and whole clusters.
 
 use mbuf::{Chain, ClusterSize, MHLEN, MLEN, MbufPool, NoBufs, Packet};

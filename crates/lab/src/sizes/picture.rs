@@ -1,6 +1,4 @@
 //! The histogram of packet sizes as a picture: seed 004's figure 2.
-//!
-//! Called by: `mod.rs`. Calls: plotters, by way of the harness.
 
 use super::histogram::{Bin, Bins};
 use super::{Findings, trace::Trace};

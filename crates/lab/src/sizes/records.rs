@@ -1,6 +1,4 @@
 //! Records of this experiment, for `--json` and for pictures.
-//!
-//! Called by: `mod.rs`. Calls: nothing.
 
 use super::Findings;
 use super::calls::Calls;

@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the list of ways. Source: seed 004 sections 4 and 5.6.
+//! Source: seed 004 sections 4 and 5.6.
 
 use super::calls::PATHS;
 use crate::report::{Claim, Experiment, Finding, Pace, Row, Rows, Shape};

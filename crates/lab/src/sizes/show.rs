@@ -1,6 +1,4 @@
 //! What was found as tables for people, and beside each what the seed said.
-//!
-//! Called by: `mod.rs`. Calls: the harness's tables.
 
 use super::Findings;
 use super::calls::PATHS;

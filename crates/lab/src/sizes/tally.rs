@@ -1,7 +1,5 @@
 //! A trace kept by a design: the memory that takes, all together, at the peak of a queue, and by the packets' sizes.
 //!
-//! Called by: `mod.rs`. Calls: the designs.
-//!
 //! Packets go through a queue of a fixed length, as through a socket buffer or a device's ring: each is made, kept until
 //! that many came after it, and freed. So a trace of any length is measured in the memory of one queue, and the peak is
 //! the most that any run of so many packets takes.

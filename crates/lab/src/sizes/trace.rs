@@ -1,7 +1,5 @@
 //! A packet trace as this experiment needs it: how long each frame is, and how much of that is its link header.
 //!
-//! Called by: `mod.rs`, which gets one generated or read ([`super::capture`]). Calls: kern's seeded randomness.
-//!
 //! The generated one is made up, in the shape that the seed describes and draws in figure 2: most frames are either
 //! small (acknowledgements, requests) or full segments, and few are between. It is no measurement of any network;
 //! `--trace` takes one that is.

@@ -1,6 +1,4 @@
 //! What is done with a design: how much of what, in which frames, by how many threads.
-//!
-//! Called by: everything here. Calls: nothing.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
 //! The list of contestants: what there is, and what to know about it.
-//!
-//! Called by: `mod.rs`. Calls: the ends, the programs.
 
 use super::case::{Job, Mode};
 use super::figures::Figures;

@@ -1,6 +1,4 @@
 //! What a run says: as the programs of `peers` print it, and as they are read.
-//!
-//! Called by: the flows, `peer.rs`, `mod.rs`. Calls: serde.
 
 use serde_json::Value;
 use std::time::Duration;

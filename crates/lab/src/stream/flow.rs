@@ -1,7 +1,5 @@
 //! What is measured, whoever carries it: a stream one way, and round trips.
 //!
-//! Called by: `designs.rs`. Calls: the ends, which the loops are compiled for.
-//!
 //! The same loops as `smoltcp_bench` has, one for each number of threads. Threads are not pinned: neither are those
 //! of the programs that these are compared with.
 

@@ -1,8 +1,6 @@
 //! The kernel's TCP, over its loopback or between two namespaces with a veth pair between: the same loops over system
 //! calls.
 //!
-//! Called by: `designs.rs`. Calls: the system; `ip`, for the veth pair, in a namespace of our own.
-//!
 //! Two threads use calls that wait, as programs with a thread for a socket do; one thread cannot, and asks again.
 
 use super::case::Job;

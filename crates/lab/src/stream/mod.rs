@@ -1,8 +1,6 @@
 //! `cargo lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one thread
 //! and on two, beside smoltcp, lwIP, gVisor's netstack and the kernel.
 //!
-//! Called by: the tool. Calls: the product's stacks and epair, the peers' programs, the harness.
-//!
 //! ```text
 //!   case.rs      what is done              designs.rs   who does it
 //!   flow.rs      the loops, for any end    ours.rs      two stacks and an epair     sums.rs   one that sums

@@ -1,6 +1,4 @@
 //! What the user asked for.
-//!
-//! Called by: the tool, which fills in [`Options`]; `mod.rs`. Calls: [`programs`], for where they are.
 
 use super::designs::Outside;
 use super::programs;

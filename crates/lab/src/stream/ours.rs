@@ -1,7 +1,5 @@
 //! Two of our stacks in this process, joined by an epair, and a connection between them.
 //!
-//! Called by: `designs.rs`. Calls: [`Stack`], [`EpairEnd`].
-//!
 //! ```text
 //!   Direct   who sends takes the packets in at the other end as well; its thread does all but the reading
 //!   Polled   each end's thread takes in what arrives there, when a mark says that something did

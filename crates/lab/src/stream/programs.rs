@@ -1,7 +1,5 @@
 //! Contestants that are programs: those of `peers`, and this one in a namespace of its own.
 //!
-//! Called by: `designs.rs`. Calls: the programs, and reads the line that they print.
-//!
 //! A program is run anew for each reading, with its start and its handshake before the clock starts. Invariants: who
 //! can't take part is told from who failed.
 

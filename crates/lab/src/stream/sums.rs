@@ -1,8 +1,6 @@
 //! An end of an epair that does not hand packets over as they are, but does what a wire asks for: sums every byte, and
 //! cuts segments into frames.
 //!
-//! Called by: the stack, as its device. Calls: the plug, `wire`.
-//!
 //! The receiving stack verifies what it gets from here, as if it came from a wire. Locks: none of its own.
 
 use mbuf::{Csum, Mbufq, Packet};

@@ -1,6 +1,4 @@
 //! What is done with pairs of sockets, and where their threads run.
-//!
-//! Called by: everything here. Calls: nothing.
 
 use crate::harness::effort::Effort;
 use std::fmt;

@@ -1,8 +1,6 @@
 //! `cargo lab unix`: UNIX-domain sockets between threads of one process: ours, copying and by reference, beside the
 //! kernel's.
 //!
-//! Called by: the tool. Calls: the product's sockets, the kernel's, the harness.
-//!
 //! ```text
 //!   case.rs   what is done, and where     socket.rs   a pair of sockets     programs.rs   what is done with it
 //! ```

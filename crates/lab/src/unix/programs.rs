@@ -1,6 +1,6 @@
 //! The two programs, over any sockets: ping-pong, and one way.
 //!
-//! Called by: `mod.rs`. Calls: the sockets, which each is compiled for. As `peers/src/nbench.c` has them.
+//! As `peers/src/nbench.c` has them.
 
 use super::case::{Place, Work};
 use super::socket::Socket;

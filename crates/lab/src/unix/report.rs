@@ -1,6 +1,6 @@
 //! What this experiment tells the report.
 //!
-//! Called by: the report. Calls: the cases, for what they are about. Source: issue 5, its targets.
+//! Source: issue 5, its targets.
 
 use super::CASES;
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};

@@ -1,7 +1,5 @@
 //! A connected pair of sockets, whoever makes it: the kernel's, and ours, copying and by reference.
 //!
-//! Called by: `programs.rs`, which is compiled for each. Calls: std; the product.
-//!
 //! All calls wait. Invariant: what one side sends the other receives, in order; after the end of one side the other's
 //! calls fail or say so.
 

@@ -1,6 +1,4 @@
 //! A chain's end: joining chains, copying bytes to it, filling the room behind it.
-//!
-//! Called by: sockets, protocols, [`Scatter`](crate::Scatter). Calls: [`Mbuf`].
 
 use super::Chain;
 use crate::error::NoBufs;

@@ -3,8 +3,6 @@
 //! Inward, a vector or `Bytes` is lent to an mbuf, and outward an mbuf is lent to `Bytes`: nothing is
 //! copied. Except where a few bytes would keep much memory from being reused ([`PINNED_PER_BYTE_MAX`]):
 //! those are copied, which costs less than what waits for them.
-//!
-//! Called by: programs with an HTTP library or an asynchronous runtime. Calls: `ext.rs`.
 
 use bytes::Bytes;
 

@@ -10,7 +10,6 @@
 //! shows. What breaks it is copied, into the room behind the byte before it, or into fresh storage
 //! that keeps it: mbufs for less than a quarter of the smallest cluster, a cluster for more.
 //!
-//! Called by: socket buffers, reassembly. Calls: `list.rs`.
 //! Source: sbcompress and m_compress of the BSDs, which look at free room only.
 
 use super::Chain;

@@ -1,6 +1,4 @@
 //! A chain made shorter: its front dropped or taken, its end dropped.
-//!
-//! Called by: sockets, protocols. Calls: `list.rs`.
 
 use core::mem;
 

@@ -1,6 +1,4 @@
 //! A chain as a source of bytes that are used up: what is read leaves its front.
-//!
-//! Called by: code written for [`std::io`] or the `bytes` crate. Calls: the chain's own operations.
 
 use std::io::{self, BufRead, IoSlice, Read};
 

@@ -1,7 +1,4 @@
 //! A chain made writable: what is shared or lent is copied, and nothing else.
-//!
-//! Called by: whoever changes bytes that others may see: encryption in place. Calls:
-//! `list/unshare.rs`.
 
 use core::mem;
 

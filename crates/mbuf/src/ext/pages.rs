@@ -3,7 +3,6 @@
 //! The source lies behind a header that begins as that of any lent storage does, so counting and
 //! dropping are the same; who wants its pages finds it through one pointer more.
 //!
-//! Called by: [`Pages`](crate::Pages), `mbuf/make.rs`, `ext_pgs/`. Calls: the source.
 //! Invariant: [`Shows::Pages`] stands in the header of a [`LentPages`] and of nothing else.
 
 use core::ptr::NonNull;

@@ -1,6 +1,4 @@
 //! The ways in which making a page list can fail.
-//!
-//! Called by: `ext_pgs.rs`, `owned.rs`. Calls nothing.
 
 use core::fmt;
 use std::error::Error;

@@ -1,6 +1,4 @@
 //! Pages of a file, which is never mapped: what sendfile shows.
-//!
-//! Called by: users. Calls: `pread`.
 
 use std::fs::File;
 use std::io;

@@ -9,7 +9,6 @@
 //!   Mapped   | bytes |-->|header|-->| ext ------> |-->| trailer |-->|header|-->| cluster |
 //! ```
 //!
-//! Called by: whoever has to look. Calls: `pieces.rs`, the source.
 //! Invariant: what is mapped is a list of its own; the one that it shows stays as it was.
 
 use core::fmt;

@@ -1,7 +1,7 @@
 //! Pages of a sealed memfd, mapped once and for all: no read copies them, and nobody can change
 //! them under whoever looks.
 //!
-//! Called by: users. Calls: `fcntl`, `fstat`, `mmap`. Source: memfd_create(2), fcntl(2) on seals.
+//! Source: memfd_create(2), fcntl(2) on seals.
 
 use core::ptr::{self, NonNull};
 use core::slice;

@@ -1,6 +1,4 @@
 //! Pages of the pool's own, written before they are shown: what a record is encrypted into.
-//!
-//! Called by: users. Calls: `ext.rs`, the pool's zone of 4 KiB clusters.
 
 use core::fmt;
 use core::slice;

@@ -5,8 +5,6 @@
 //!   | bytes |   | header | ..7777|88888888|12121.. | trailer |   | bytes |
 //!     Bytes       Bytes    Pages(7, 8)      Pages(12)  Bytes       Bytes
 //! ```
-//!
-//! Called by: `map.rs`, devices that can gather from pages themselves. Calls: `mbuf.rs`.
 
 use core::fmt;
 use std::io;

@@ -1,6 +1,4 @@
 //! A page list as the record that it was built as: for those who encrypt or frame it.
-//!
-//! Called by: users. Calls: `mbuf.rs`, `pieces.rs`.
 
 use core::fmt;
 

@@ -1,6 +1,4 @@
 //! What has pages: the trait of all sources, and the counted reference to one.
-//!
-//! Called by: whoever shows pages in mbufs. Calls: `ext/pages.rs`.
 
 use core::fmt;
 use std::io;

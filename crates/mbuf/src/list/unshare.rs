@@ -2,8 +2,6 @@
 //!
 //! Whether an mbuf may be written is looked at once: another thread that drops its share meanwhile
 //! makes one writable that was not. So each copy says for which mbuf it is.
-//!
-//! Called by: [`Packet`](crate::Packet), [`Chain`]. Calls: [`Mbuf`].
 
 use std::collections::VecDeque;
 

@@ -5,8 +5,7 @@
 //!                  grow_front <-|-> advance     cut <-|-> grow, push
 //! ```
 //!
-//! Room is space that may be written: shared storage has none. Called by: every handle type. Calls:
-//! `ext.rs`.
+//! Room is space that may be written: shared storage has none.
 
 use core::{ptr, slice};
 

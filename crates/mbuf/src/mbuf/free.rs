@@ -1,6 +1,4 @@
 //! How an mbuf goes: its successors one after the other, its reference, then itself.
-//!
-//! Called by: whoever drops an mbuf. Calls: `ext.rs`, the pool's zones.
 
 use core::mem::{ManuallyDrop, offset_of};
 use core::ptr;

@@ -1,6 +1,4 @@
 //! Making an mbuf: empty with its room where it is wanted, or showing what exists already.
-//!
-//! Called by: every handle type. Calls: the pool's zones, `ext.rs`.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};

@@ -1,6 +1,4 @@
 //! Where an mbuf is: the tail and the hint that a list remembers beside owning its mbufs.
-//!
-//! Called by: [`Chain`](crate::Chain), [`Mbufq`](crate::Mbufq). Calls nothing.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

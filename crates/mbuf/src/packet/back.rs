@@ -1,6 +1,4 @@
 //! A packet's end: bytes and chains put behind it, cut off, written past it.
-//!
-//! Called by: every protocol. Calls: `list.rs`.
 
 use super::Packet;
 use crate::chain::Chain;

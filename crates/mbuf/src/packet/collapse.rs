@@ -6,8 +6,6 @@
 //! ```
 //!
 //! First it is planned (`plan.rs`), then all is allocated; only then the packet changes.
-//!
-//! Called by: devices that take few segments. Calls: `list.rs`, `defrag.rs`.
 
 use super::Packet;
 use super::defrag::fewest;

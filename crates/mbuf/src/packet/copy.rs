@@ -1,6 +1,4 @@
 //! Copies of a packet: of a range or of the whole, sharing its storage or not.
-//!
-//! Called by: every protocol. Calls: `list.rs`.
 
 use super::Packet;
 use crate::chain::Chain;

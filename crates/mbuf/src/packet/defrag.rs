@@ -1,6 +1,4 @@
 //! A packet in as few mbufs as its bytes need.
-//!
-//! Called by: devices that take few segments. Calls: `list.rs`.
 
 use super::Packet;
 use crate::chain::Chain;

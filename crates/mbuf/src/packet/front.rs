@@ -1,8 +1,6 @@
 //! A packet's front: headers made contiguous, put before it, taken off.
 //!
 //! The common cases touch the first mbuf and nothing else.
-//!
-//! Called by: every protocol. Calls: `list.rs`.
 
 use core::mem;
 

@@ -1,6 +1,4 @@
 //! The room around a packet's bytes: how much there is, and where it is in an empty one.
-//!
-//! Called by: devices, protocols. Calls: [`Mbuf`].
 
 use super::Packet;
 use crate::list;

@@ -1,6 +1,4 @@
 //! What is noted about a packet beside its bytes.
-//!
-//! Called by: whoever has something to say about packets to code further on. Calls: `tag.rs`.
 
 use super::Packet;
 use crate::error::NoBufs;

@@ -1,4 +1,4 @@
-//! The sizes of clusters. Called by: everyone. Calls nothing.
+//! The sizes of clusters.
 
 /// The cluster sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,8 @@
 //! The way of every mbuf back to its zone leads over one: there, the question whether a value is set is
 //! a load, a comparison and a branch for something that is always true.
 //!
-//! Called by: the pool. Calls: nothing. Invariant: given before anybody but the maker can read it, and
-//! never again. Locks: none.
+//! Invariant: given before anybody but the maker can read it, and never again.
+//! Locks: none.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;

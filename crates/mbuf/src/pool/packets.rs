@@ -16,7 +16,7 @@
 //!
 //! The pool is a handle of this zone, which keeps the mbuf zone through its hooks.
 //!
-//! Called by: `uma` (the hooks), `make.rs`. Calls: `ext.rs`. Source: seed 004, section 5.4.
+//! Source: seed 004, section 5.4.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};

@@ -3,8 +3,8 @@
 //! A zone warns on the thread whose allocation met the condition, which may hold any lock of the stack: a warning is
 //! only counted here. The pool's owner compares the counts now and then.
 //!
-//! Called by: `uma` (warnings of zones), [`MbufPool`](crate::MbufPool). Calls: nothing.
-//! Invariants: a count never shrinks. Locks: none.
+//! Invariants: a count never shrinks.
+//! Locks: none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,5 @@
 //! A pool's figures: what is in use, and what the buffer operations did.
 //!
-//! Called by: [`MbufPool`](crate::MbufPool). Calls: the zones' statistics.
-//!
 //! Allocations are counted by the zones, which get them for nothing; the rest in [`Stats`], off the
 //! paths that every packet takes, or where it must be on one in a CPU's own counter.
 

@@ -4,7 +4,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib loom_tests`
 //!
-//! Called by: the test runner. Calls: `refs/modelled.rs`, loom. Locks: none.
+//! Locks: none.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! is a write, since the next owner writes there. The mistakes are in the count's word, below the
 //! code that is checked.
 //!
-//! Called by: `refs/loom_tests.rs`. Calls: loom. Locks: none.
+//! Locks: none.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};

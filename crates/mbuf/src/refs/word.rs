@@ -4,8 +4,6 @@
 //! [`Refs`](super::Refs) is written over a trait: the models of `refs/loom_tests.rs` give it
 //! loom's atomic, which has weak orderings. Whole packets (`schedules.rs`) count in the side table
 //! itself, and there let other threads run before each step.
-//!
-//! Called by: `refs.rs`. Calls: `planted.rs`.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 

@@ -2,8 +2,7 @@
 //! pullup, append, prepend, trim, wish for zeros, hand over, free. Each knows the bytes that its
 //! packets must show, looks at all of them after each step, and writes where it is alone.
 //!
-//! Called by: the test runner, under shuttle only: there are too many orders to try them all.
-//! Calls: `schedules.rs`, shuttle's seeded randomness. Locks: none.
+//! Locks: none.
 
 use super::*;
 use shuttle::rand::{Rng, thread_rng};

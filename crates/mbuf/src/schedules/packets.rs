@@ -1,7 +1,7 @@
 //! The packet zone: its free items hold clusters, which others may still show when a packet is
 //! freed, or want when there are no more.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! A real cluster that two threads show: the storage is written by who is alone with it, goes back
 //! once, and is zeros by then if anybody wished so.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 

@@ -1,7 +1,5 @@
 //! What changes one item where it is: its ends and its bytes. How the bytes of a packet lie is changed in
 //! `reshape.rs`.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use std::io::{BufRead, Read, Write};
 

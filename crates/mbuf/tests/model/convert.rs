@@ -1,6 +1,4 @@
 //! One type to another: packet and chain, mapped and not, and what other programs keep bytes in.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use bytes::{Buf, Bytes};
 use mbuf::{Chain, Packet};

@@ -4,7 +4,7 @@
 //! ends the process, and what the test had printed is lost with it. So the last word goes straight to
 //! the standard error.
 //!
-//! Called by: `run.rs`. Calls: `sigaction`, `write`. Source: signal-safety(7).
+//! Source: signal-safety(7).
 
 use std::ffi::c_int;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! Random numbers of a seed, lengths near those where something changes, and bytes.
 //!
-//! Called by: `ops.rs`, `make.rs`. Source: splitmix64 (Steele, Lea, Flood 2014), which is all that a
-//! test needs: neighbouring seeds have nothing in common, and the same seed always gives the same.
+//! Source: splitmix64 (Steele, Lea, Flood 2014), which is all that a test needs: neighbouring seeds have nothing in
+//! common, and the same seed always gives the same.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,4 @@
 //! What is known of a packet beside its bytes.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use mbuf::{Packet, Storage};
 

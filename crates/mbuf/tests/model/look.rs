@@ -1,6 +1,4 @@
 //! Ways of looking at bytes from any place on, which change nothing.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use std::io::{BufRead, IoSlice, Read, Seek, SeekFrom};
 

@@ -1,7 +1,5 @@
 //! Items of every shape: bytes inside, in clusters of every size, lent, in pages that may be mapped
 //! or not; with room before them and without.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use std::sync::Arc;
 

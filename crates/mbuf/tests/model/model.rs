@@ -1,6 +1,4 @@
 //! One item, what it must be like, and whether it is.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! What takes several items or makes another: joined, shared, split, copied, queued, scattered into.
-//!
-//! Called by: `world.rs`. Calls: the crate.
 
 use std::io::IoSliceMut;
 

@@ -3,8 +3,6 @@
 //! An operation says where as [`At`], which is made a number only when it is known what it is done
 //! to: most places are then in the bytes, and many at the end of an mbuf, where things go wrong. So a
 //! sequence also means something without some of its operations, and can be made shorter.
-//!
-//! Called by: `run.rs`. Calls: `draw.rs`.
 
 use crate::draw::Draw;
 

@@ -1,7 +1,5 @@
 //! What moves a packet's bytes about, or fills its room: brought together, copied where others see them,
 //! into fewer mbufs.
-//!
-//! Called by: `change.rs`. Calls: the crate.
 
 use mbuf::{CollapseError, MbufPool, Packet, PullupError};
 

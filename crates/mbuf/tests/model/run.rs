@@ -6,8 +6,6 @@
 //! What fails says its seed at once, before anything is dropped: a list that is broken may end the
 //! process when it is freed. So a failed sequence's items are never freed. Then it is run without
 //! some of its operations, as long as it fails without them, and what is left is shown.
-//!
-//! Called by: `main.rs`. Calls: `ops.rs`, `world.rs`, `crash.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -6,8 +6,6 @@
 //! (nothing changes). Here is what holds for all: after every step every item is compared, so that
 //! a write into shared storage is found at once; what found no buffers has changed nothing, and took
 //! none; where there are enough it does not fail.
-//!
-//! Called by: `run.rs`. Calls: `model.rs`.
 
 use std::collections::VecDeque;
 use std::fmt;

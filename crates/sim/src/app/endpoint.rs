@@ -1,6 +1,6 @@
 //! One side of a connection.
 //!
-//! Called by: the net. Calls: [`TcpStream`]. Every received byte is compared with the pattern.
+//! Every received byte is compared with the pattern.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Numbered datagrams of one flow, which must arrive in order where no wire changes it.
 //!
-//! Called by: the net. Calls: [`UdpSocket`]. Some may be lost on the way; none may overtake another, come
-//! twice, or have a wrong byte.
+//! Some may be lost on the way; none may overtake another, come twice, or have a wrong byte.
 
 use std::cell::RefCell;
 use std::net::SocketAddrV4;

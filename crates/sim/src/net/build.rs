@@ -1,6 +1,4 @@
 //! Putting a network together: stacks, wires, plugs, stations; and what stations say.
-//!
-//! Called by: scenarios and tests. Calls: stacks (to make and attach), wires, peers.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

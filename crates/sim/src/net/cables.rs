@@ -1,7 +1,6 @@
 //! Epairs between stacks of a net: made, plugged in, pulled out while everything runs.
 //!
-//! Called by: scenarios and tests. Calls: [`EpairEnd`]. What arrives at an end is taken in by a task on one
-//! of its stack's CPUs, or polled by one; which, is drawn.
+//! What arrives at an end is taken in by a task on one of its stack's CPUs, or polled by one; which, is drawn.
 
 use std::sync::Arc;
 

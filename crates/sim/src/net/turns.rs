@@ -5,7 +5,6 @@
 //! anywhere; what others can do in between, they may do. Now and then a CPU is taken off the machine for a
 //! while, as a preempted thread is: the others go on without it, and queues fill behind it.
 //!
-//! Called by: [`Net`], instead of its plain loop, once a stack has CPUs. Calls: stacks, apps.
 //! Invariant: nothing here draws from the stream that nets without CPUs draw from.
 
 use std::time::Duration;

@@ -2,8 +2,6 @@
 //! epair instead of wires, an end of it that is moved, numbered datagrams.
 //!
 //! Drawn from a stream of its own, over a scenario that is drawn as ever.
-//!
-//! Called by: [`Scenario`]. Calls: the net, to build and to disturb.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A device that notes where the bytes lie that go through it, and loses frames by chance.
 //!
-//! Called by: stacks. Calls: another device. Locks: none held over a call, but `landing` over its pool's.
+//! Locks: none held over a call, but `landing` over its pool's.
 //!
 //! ```text
 //!   transmit   is each payload byte in a known cluster?  ->  lost, or into the device

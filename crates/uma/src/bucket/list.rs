@@ -9,9 +9,9 @@
 //!   Stack                    [ ] <-- [ ] <-- top          in and out at the top
 //! ```
 //!
-//! Called by: `depot.rs`. Calls: `bucket.rs`. Locks: none; the depot's guards both.
-//! Invariants: a list owns its buckets, of which each is in one list. What lies beyond an end is not
-//! looked at: the names that a bucket had in another list may still be there.
+//! Locks: none; the depot's guards both.
+//! Invariants: a list owns its buckets, of which each is in one list. What lies beyond an end is not looked at: the
+//! names that a bucket had in another list may still be there.
 
 use super::{Bucket, Owned};
 use core::ptr::NonNull;

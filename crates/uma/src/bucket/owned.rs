@@ -1,7 +1,7 @@
 //! A bucket in the hands of one thread.
 //!
-//! Called by: `percpu.rs`, `depot.rs`, the allocation and free paths. Calls: `bucket.rs`, the heap.
-//! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it. Locks: none.
+//! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it.
+//! Locks: none.
 
 use super::{Bucket, ENTRIES, LEN_BITS, LEN_MASK, PUSHED, PushOutcome, ROOM_MAX};
 use crate::cacheline;

@@ -1,6 +1,6 @@
 //! Which way items go: round one CPU, or from the one that frees them to another that allocates them.
 //!
-//! Called by: `depot.rs`. Calls: nothing. Locks: none; the depot's guards it.
+//! Locks: none; the depot's guards it.
 //!
 //! Items that come back to where they were freed pay for what is done for the others, so the others must be most by
 //! far: a visit of the one kind undoes [`OWN`] of the other. Threads that share two CPUs leave items behind when the

@@ -1,7 +1,5 @@
 //! A keg without items: closed, so that what is missing is live; sleepers; open again.
 //!
-//! Called by: `alloc.rs`, `raw.rs`, `keg.rs`. Calls: `reclaim/trim.rs` (a zone's caches), `zone_inner.rs`.
-//!
 //! An allocation that finds nothing anywhere near, and nothing here, **closes** the keg: every
 //! CPU's buckets and every depot of every zone on the keg go back into the slabs ([`Keg::close`]),
 //! and from then on all allocations and frees of these zones come here, one by one, under this

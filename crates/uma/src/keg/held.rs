@@ -1,6 +1,5 @@
 //! A keg with all locks of its zones held, for the time of a fork.
 //!
-//! Called by: `fork.rs`. Calls: `depot.rs`, `percpu.rs`, `weak.rs`, `sample.rs`, `zone_inner.rs`.
 //! Invariant: no zone of a held keg ends: it would have to leave the list of members first.
 //! Locks: as in `keg.rs`, then samples, links and slots; of all kegs, class by class.
 

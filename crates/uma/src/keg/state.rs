@@ -1,7 +1,7 @@
 //! What a keg counts, and what it may give out by that.
 //!
-//! Called by: `keg.rs`, `keg/closed.rs`, `stats.rs`, `reclaim/trim.rs`. Calls: `slabs.rs`.
-//! Invariant: `out` never exceeds the bound in force when it grew. Locks: the keg's, around all of it.
+//! Invariant: `out` never exceeds the bound in force when it grew.
+//! Locks: the keg's, around all of it.
 
 use crate::AllocError;
 use crate::slabs::Slabs;

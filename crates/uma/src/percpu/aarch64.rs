@@ -27,9 +27,9 @@
 //! A word is committed by a plain store: its next reader is on this CPU, or behind a fence. A
 //! bucket's pointer is committed by a store with release, since statistics on other CPUs follow it.
 //!
-//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
-//! Invariants: inputs are never written (what follows an abort may use them again); between the
-//! label 4 and the commit nothing is written that another thread could look at.
+//! Locks: none.
+//! Invariants: inputs are never written (what follows an abort may use them again); between the label 4 and the
+//! commit nothing is written that another thread could look at.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};

@@ -13,7 +13,6 @@
 //! One fence is not enough: an exchange could bring a bucket that the drainer has taken already,
 //! and a pop take what the drainer has given on (`schedules/exchange.rs` finds the missing fence).
 //!
-//! Called by: `reclaim/trim.rs`, `stats.rs`. Calls: `percpu/slot.rs`, `percpu/locked.rs`, `kern::rseq`.
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
 
 #[cfg(not(any(loom, shuttle)))]

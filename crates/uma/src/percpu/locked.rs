@@ -5,12 +5,11 @@
 //! and the caller goes the slow way. Never a queue of waiters: one that has lost its CPU would
 //! stop all behind it.
 //!
-//! Called by: `percpu.rs`. Calls: `bucket.rs`, `kern::cpu`.
-//! Invariant: a slot's buckets are touched only by the holder of its lock. The drainer's stores
-//! come between two [`fence`]s and with the slot stopped; each fence waits for the holder of the
-//! moment, and later holders see the store.
-//! Locks: a slot's, one at a time; only [`fence`] waits. An operation inside a signal handler
-//! finds the slot busy that its thread holds, and goes on to the next.
+//! Invariant: a slot's buckets are touched only by the holder of its lock. The drainer's stores come between two
+//! [`fence`]s and with the slot stopped; each fence waits for the holder of the moment, and later holders see the
+//! store.
+//! Locks: a slot's, one at a time; only [`fence`] waits. An operation inside a signal handler finds the slot busy
+//! that its thread holds, and goes on to the next.
 
 use super::{CpuSlot, Percpu, PushOutcome, current_cpu};
 use crate::bucket::Bucket;

@@ -9,9 +9,9 @@
 //! What is checked is the order of events, which is what the protocol of `percpu.rs` is about. The
 //! model has no weak memory: on one CPU there is none, and the fence orders the rest.
 //!
-//! Called by: `percpu.rs` under `--cfg loom`. Calls: loom, `bucket.rs`. Locks: none.
-//! Invariant: all that happens between two [`point`]s is one step for the checker, as every point
-//! touches the same object of its own.
+//! Locks: none.
+//! Invariant: all that happens between two [`point`]s is one step for the checker, as every point touches the same
+//! object of its own.
 
 use super::slot::{LOADED, PREVIOUS};
 use super::{ABORTED, CpuSlot, FULL, Percpu, REFUSED, TWICE};

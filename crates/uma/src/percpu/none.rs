@@ -1,7 +1,7 @@
 //! Where there are no sections for this system or processor: no area is found, so that slots are
 //! locked, and nothing here is ever asked to work.
 //!
-//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
+//! Locks: none.
 
 use super::{FULL, Percpu};
 use crate::bucket::Bucket;

@@ -1,6 +1,6 @@
 //! What one CPU holds, as the sections find it.
 //!
-//! Called by: `percpu.rs` and its parts. Calls: nothing. Locks: none.
+//! Locks: none.
 //! Invariant: `loaded` and `previous` are never null and point to live buckets.
 
 use crate::bucket::Bucket;

@@ -27,9 +27,9 @@
 //! be one store too, but two reads of what was stored a moment ago: a pair of pop and push then
 //! takes 5.5 ns instead of 2.
 //!
-//! Called by: `percpu.rs`. Calls: nothing. Locks: none.
-//! Invariants: inputs are never written (what follows an abort may use them again); between the
-//! label 4 and the commit nothing is written that another thread could look at.
+//! Locks: none.
+//! Invariants: inputs are never written (what follows an abort may use them again); between the label 4 and the
+//! commit nothing is written that another thread could look at.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};

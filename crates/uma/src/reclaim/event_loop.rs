@@ -1,8 +1,5 @@
 //! Gives memory of zones back from within a program's own event loop: no thread, and a bounded time per call.
 //!
-//! Called by: programs with an event loop. Calls: `reclaim/set.rs` (what is given back), `reclaim/pressure.rs` (when to give
-//! back all of it).
-//!
 //! The loop has two duties. It calls [`tick`](LoopReclaimer::tick) when [`deadline`](LoopReclaimer::deadline) has
 //! come, and [`press`](LoopReclaimer::press) when [`event`](LoopReclaimer::event) has priority data (`EPOLLPRI`).
 //!

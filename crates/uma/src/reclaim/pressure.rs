@@ -1,7 +1,5 @@
 //! How we learn that the system, or the part of it that we may use, is short of memory.
 //!
-//! Called by: `reclaim/thread.rs`. Calls: files of the kernel's.
-//!
 //! The first of these that works:
 //!
 //! | source | how | says |

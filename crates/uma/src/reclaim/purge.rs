@@ -1,7 +1,5 @@
 //! Giving pages back to the system: which, and how.
 //!
-//! Called by: `reclaim/trim.rs`. Calls: `slabs.rs`, `residency.rs`, `arena.rs`.
-//!
 //! Never part of a free: giving a page back costs a hundred times what a free does. Three steps,
 //! of which the long one is without the keg's lock:
 //!

@@ -1,8 +1,5 @@
 //! Zones whose spare memory is given back a piece at a time, by whoever calls.
 //!
-//! Called by: `reclaim/thread.rs`, and programs with a loop of their own. Calls: `weak.rs`,
-//! `reclaim/trim.rs`.
-//!
 //! ```text
 //!   ticks     |    |    |    |    |    |    |    |    |        one an interval while there is
 //!   windows   |-------------------|-------------------|        something to give back, else

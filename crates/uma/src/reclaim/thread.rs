@@ -1,8 +1,5 @@
 //! A thread that gives the memory back that zones have not needed lately.
 //!
-//! Called by: users. Calls: `reclaim/set.rs` (what is given back, and when), `reclaim/pressure.rs` (when
-//! to give back all of it), `reclaim/waker.rs`.
-//!
 //! The thread sleeps most of the time: it wakes once in four intervals to see what each zone
 //! needed, once an interval while pages are on their way out, and at once when the system says
 //! that it is short of memory. It keeps no zone: see `weak.rs`.

@@ -1,8 +1,5 @@
 //! Giving memory back: caches and depot into the slabs, free pages to the system.
 //!
-//! Called by: `raw.rs`, `reclaim/set.rs`, `keg.rs`, `zone_inner.rs` (the end of a zone). Calls:
-//! `percpu.rs`, `depot.rs`, `keg.rs`, `slabs.rs`, `fini`.
-//!
 //! | level | takes back | when |
 //! |---|---|---|
 //! | trim | buckets and pages that nobody needed since the last trim, caches of CPUs that slept | on a tick |

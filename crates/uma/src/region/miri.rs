@@ -1,6 +1,4 @@
 //! A [`Region`] for Miri: a zeroed allocation whose pages never go.
-//!
-//! Called by: as `region.rs`. Calls: the heap.
 
 use super::{PageSize, Region};
 use core::alloc::Layout;

@@ -3,7 +3,6 @@
 //! A model makes and drops the zones of a whole stack in each of 100,000 runs, and a third of its time went into
 //! mapping, and more where two models in a process waited for each other's. Built for the schedule checkers only.
 //!
-//! Called by: [`Region::reserve`](super::Region::reserve) and its drop. Calls: madvise, munmap.
 //! Invariant: a spare region is nobody's, and has no pages: what is taken reads zero, as what is new does. Some of it
 //! may be accessible that a new one's user would have to open first.
 //! Locks: none; each thread, and so each model, has its own.

@@ -1,6 +1,5 @@
 //! The samples of the zones on one keg: which slots of the sample slabs are taken, by whom, since when.
 //!
-//! Called by: `sample.rs`; `census.rs`, `reclaim/trim.rs`. Calls: `arena.rs`.
 //! Invariants: a record is live exactly as long as its item is; a slot that is being given back is not taken.
 //! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
 

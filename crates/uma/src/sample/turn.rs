@@ -1,7 +1,7 @@
 //! When it is a zone's turn to give out a sample, and with what weight.
 //!
-//! Called by: `sample.rs`; `alloc.rs`, which says how much came from behind a CPU's buckets. Calls: nothing.
-//! Invariants: each item that a refill brought is in the weight of one sample at most. Locks: none.
+//! Invariants: each item that a refill brought is in the weight of one sample at most.
+//! Locks: none.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -2,8 +2,7 @@
 //! the limit, come by a link, hand items and handles to each other, on a zone and its secondary.
 //! No item is given out twice, none is lost, nobody sleeps for ever, both zones end once.
 //!
-//! Called by: the test runner, under shuttle only: there are too many orders to try them all.
-//! Calls: `schedules.rs`, shuttle's seeded randomness. Locks: none.
+//! Locks: none.
 
 use super::*;
 use shuttle::rand::{Rng, thread_rng};

@@ -1,7 +1,7 @@
 //! A zone ends once, after its last handle and its last item, whichever is later, and is not
 //! touched after that: a `Life` notes every use, and that each is ordered before the end.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Items that are allocated on one CPU and freed on another, through previous bucket and depot,
 //! and a drain at the same time. Nothing is lost, doubled, or counted wrongly.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 use crate::percpu::blind;

@@ -1,7 +1,7 @@
 //! An allocation fails only if as many items are live as may be, wherever the free ones are: in
 //! another CPU's bucket, another zone's, a thread's hands, or an import that comes to nothing.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 use crate::HookFailed;

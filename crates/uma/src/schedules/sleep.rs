@@ -2,7 +2,7 @@
 //! on the same slabs, a new limit, an import that brought less than it might have. A sleeper that
 //! is forgotten is a deadlock, which the checker reports.
 //!
-//! Called by: the test runner. Calls: `schedules.rs`. Locks: none.
+//! Locks: none.
 
 use super::*;
 

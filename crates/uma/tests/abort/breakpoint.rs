@@ -1,6 +1,6 @@
 //! Breakpoints in this program's own code, and what happens at one.
 //!
-//! Called by: `abort.rs`. Calls: the system. Only one thread may run sections meanwhile.
+//! Only one thread may run sections meanwhile.
 
 use crate::section::{Kind, Section};
 use core::ptr;

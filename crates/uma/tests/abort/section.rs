@@ -1,6 +1,4 @@
 //! The critical sections of this program: where they are and what they are.
-//!
-//! Called by: `abort.rs`. Calls: a decoder.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 

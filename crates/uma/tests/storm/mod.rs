@@ -1,8 +1,6 @@
 //! A storm over one keg: threads that bounce between the CPUs, signals whose handler allocates,
 //! drains from afar, a limit that moves, zones that come and go. Every item carries a word that
 //! says who holds it, swapped each time the item changes hands: two holders meet in it at once.
-//!
-//! Called by: `tests/storm.rs` for some seconds, `examples/storm.rs` as long as one likes.
 
 #![allow(unreachable_pub, reason = "two crates take this file in")]
 #![allow(dead_code, reason = "each uses a part of it")]

@@ -1,6 +1,4 @@
 //! The system calls of a storm: signals and CPUs.
-//!
-//! Called by: `storm/mod.rs` and those who run it in a child process.
 
 /// Has `handler` called on SIGUSR1.
 pub fn on_usr1(handler: extern "C" fn(i32)) {

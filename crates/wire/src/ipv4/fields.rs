@@ -1,7 +1,7 @@
 //! The fields of an IPv4 header that is to be sent, and how they become bytes.
 //!
-//! Called by: ip/output, fragmentation and ICMP of the stack. Calls: [`Checksum`].
-//! Invariants: what is emitted passes [`Ipv4Header::parse`] and its checksum is right. Locks: none.
+//! Invariants: what is emitted passes [`Ipv4Header::parse`] and its checksum is right.
+//! Locks: none.
 //! Sources: RFC 791 section 3.1.
 
 use core::net::Ipv4Addr;

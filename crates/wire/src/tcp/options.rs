@@ -1,10 +1,9 @@
 //! The TCP options that the stack knows, as a value.
 //!
-//! Called by: [`TcpView`](crate::TcpView), [`TcpFields`](crate::TcpFields). Calls:
-//! [`SackBlocks`].
-//! Invariants: what [`TcpOptions::emit`] writes is whole words and at most 40 bytes; every group of
-//! options is itself whole words, so that timestamps lie aligned (RFC 7323 appendix A). Unknown
-//! options are skipped; one with an impossible length ends the list. Locks: none.
+//! Invariants: what [`TcpOptions::emit`] writes is whole words and at most 40 bytes; every group of options is itself
+//! whole words, so that timestamps lie aligned (RFC 7323 appendix A). Unknown options are skipped; one with an
+//! impossible length ends the list.
+//! Locks: none.
 //! Sources: RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 6691.
 //!
 //! ```text

@@ -1,8 +1,8 @@
 //! The blocks of a selective acknowledgment.
 //!
-//! Called by: [`TcpOptions`](crate::TcpOptions), loss recovery of the stack. Calls: [`SeqNum`].
-//! Invariants: at most four blocks, in the order of the wire; whether they make sense (left before
-//! right, inside what was sent) the receiver checks, who knows what was sent. Locks: none.
+//! Invariants: at most four blocks, in the order of the wire; whether they make sense (left before right, inside what
+//! was sent) the receiver checks, who knows what was sent.
+//! Locks: none.
 //! Sources: RFC 2018 section 3, RFC 2883.
 
 use core::fmt;

@@ -1,7 +1,5 @@
 //! Not a measurement: whether a design is an allocator at all.
 //!
-//! Called by: tests, by way of `subject.rs`. Calls: the design.
-//!
 //! Threads allocate and free at random and hand items to each other; an item carries its owner's word at both ends for
 //! as long as it is owned. A design that gives an item out twice, or writes into one that is owned, is found out when
 //! the word is looked at.

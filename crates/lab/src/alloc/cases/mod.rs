@@ -1,7 +1,6 @@
 //! The cases: what is done with a design, and what of it is timed.
 //!
-//! Called by: `subject.rs`. Calls: [`Design`](super::design::Design), the harness. Each is generic, so that a design
-//! is compiled into the loop.
+//! Each is generic, so that a design is compiled into the loop.
 
 #[cfg(test)]
 pub(crate) mod check;

@@ -1,7 +1,5 @@
 //! A producer on one CPU, a ring, a consumer on another: an item is allocated here and freed there.
 //!
-//! Called by: `subject.rs`. Calls: the design, `harness/ring.rs`.
-//!
 //! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as
 //! it does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in
 //! which one of them lost its CPU for long is disturbed, since the other one then waited for nothing.

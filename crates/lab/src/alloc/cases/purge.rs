@@ -1,7 +1,5 @@
 //! What it costs others when a spike's memory goes back to the system, and what a page of it costs.
 //!
-//! Called by: `child.rs`, in a process of its own. Calls: the design, `harness/memory.rs`.
-//!
 //! One thread allocates and frees without end on one CPU and notes when it had done so many pairs. On the other CPU
 //! the spike is allocated, freed, left alone for a while, and purged: in one go where the design is told to, or by what
 //! runs beside it, which is started then. The first thread's throughput during the purge, against that before: the dip.

@@ -1,7 +1,5 @@
 //! Figure 7 of seed 004: what memory does after a spike.
 //!
-//! Called by: `child.rs`, in a process of its own. Calls: the design, `harness/memory.rs`.
-//!
 //! One thread allocates items and writes to each; another frees them in random order, but for some per cent that stay.
 //! From then on both allocate and free one item a millisecond, as a quiet network would, since some allocators give
 //! memory back only when they are called; where a design has to be told, it is told every 50 ms, and where something

@@ -1,7 +1,5 @@
 //! Many threads on few CPUs: how fast they are, and how much of the design's memory they tie up.
 //!
-//! Called by: `subject.rs`. Calls: the design.
-//!
 //! The threads take the time themselves, from the first start to the last end: a clock outside would begin when most
 //! of the work is done, since on two CPUs some threads run to their end before others have begun. What the CPUs did in
 //! that time is ours, or idle because our threads waited for each other, or another program's: much of the last, and

@@ -1,8 +1,6 @@
 //! DPDK's mempool with a cache of 512 for each thread; and its network buffers, which come from one (`dpdk/pktmbuf.rs`).
 //! In batches items are got and put 64 at once, as DPDK's users do.
 //!
-//! Called by: `catalog.rs`. Calls: `dpdk.c` beside this file, and through it librte_mempool.
-//!
 //! Getting and putting are inline functions in DPDK's headers, so they must be compiled. That happens when the design
 //! is first asked for: with `cc`, where pkg-config knows libdpdk, into a library in the temporary directory, which is
 //! loaded and then removed. So neither the build nor the program needs DPDK, and the figures are those of its own

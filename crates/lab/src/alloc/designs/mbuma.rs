@@ -1,7 +1,4 @@
 //! Ours: a raw zone, called as a user of the crate calls it, with a constructor and with its statistics.
-//!
-//! Called by: `catalog.rs`, once for each way of guarding the caches of the CPUs; and the designs that are the same zone
-//! used in another way. Calls: uma.
 
 use crate::alloc::design::{ALIGN, Absent, Attendant, Block, Design, out_of_memory};
 use crate::alloc::header;

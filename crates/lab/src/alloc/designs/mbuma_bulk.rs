@@ -1,7 +1,5 @@
 //! Ours, with coloured slabs, asked for a whole batch at once; and the same without a constructor, which shows what of
 //! it the allocator is.
-//!
-//! Called by: `catalog.rs`, in the cases that go by batches. Calls: `mbuma.rs`, uma.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};

@@ -1,6 +1,4 @@
 //! Ours, through the explicit cache of a worker: what a program that pins its threads would use.
-//!
-//! Called by: `catalog.rs`, in the cases in which a thread frees what it allocated. Calls: `mbuma.rs`, uma.
 
 use super::mbuma::{self, Construct};
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};

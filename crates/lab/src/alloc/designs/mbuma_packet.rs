@@ -1,7 +1,7 @@
 //! Ours, whole: a packet with a cluster of 2 KiB, as a device takes one to receive into, dropped after use.
 //!
-//! Called by: `catalog.rs`. Calls: mbuf. Beside the raw zone's row it says what the buffer costs on top of the memory:
-//! a packet header, and a cluster with a count, in one pop (seed 004, section 5.4).
+//! Beside the raw zone's row it says what the buffer costs on top of the memory: a packet header, and a cluster with
+//! a count, in one pop (seed 004, section 5.4).
 
 use crate::alloc::design::{Absent, Design, out_of_memory};
 use mbuf::{ClusterSize, MbufPool, Packet, PoolConfig};

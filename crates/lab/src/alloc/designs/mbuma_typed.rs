@@ -1,7 +1,7 @@
 //! Ours, typed: `Zone<T>` gives boxes that go back where they came from when they are dropped.
 //!
-//! Called by: `catalog.rs`. Calls: uma. The type is what a user would have there: a header that is moved in, as the
-//! raw design's constructor writes one, and room that nobody initialises.
+//! The type is what a user would have there: a header that is moved in, as the raw design's constructor writes one,
+//! and room that nobody initialises.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, Design, out_of_memory};

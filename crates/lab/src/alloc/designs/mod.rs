@@ -1,7 +1,6 @@
 //! The designs: ours first, then those of the seed documents, then what programs use today.
 //!
-//! Called by: `catalog.rs`. Calls: uma, and the allocators of others. Each file says what system it stands for and
-//! where that is described.
+//! Each file says what system it stands for and where that is described.
 
 pub(crate) mod freebsd4;
 pub(crate) mod mballoc;

@@ -1,7 +1,5 @@
 //! The pages that the BSD designs carve items from: one reserved range, handed out page by page.
 //!
-//! Called by: `freebsd4.rs`, `mballoc.rs`, `uma2004.rs`. Calls: mmap, madvise.
-//!
 //! It stands for the kernel's submap of network buffers (`mb_map`): an address in it is turned into a page number by
 //! arithmetic, and its size is the limit that NMBCLUSTERS was. Invariant: a page is handed out once until it is given
 //! back. Locks: none, two words; pages are taken and given with the design's lock held, or rarely.

@@ -1,7 +1,5 @@
 //! The control: a row under a mutex, and the task is scheduled for every item. It can lose no wakeup and costs the
 //! most of them; a wait that it shows is one that the scheduler made.
-//!
-//! Called by: the cases, the models. Calls: [`kern::prim`].
 
 use crate::epair::scheme::{Scheme, Sent};
 use kern::prim::Mutex;

@@ -1,6 +1,4 @@
 //! Ours: a row under a mutex with the task's state beside it ([`kern::handoff`]), as seed 003 ends up.
-//!
-//! Called by: the cases, the models. Calls: [`kern::handoff`].
 
 use crate::epair::scheme::{Scheme, Sent};
 use kern::handoff::{Handoff, Items, PutOutcome, Receiver, TakeOutcome};

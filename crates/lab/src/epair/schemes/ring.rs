@@ -1,7 +1,5 @@
 //! A bounded lock-free ring for any number of threads on both sides: what the two-ring schemes are built on.
 //!
-//! Called by: `two_rings.rs`, `two_rings_flags.rs`. Calls: [`kern::prim`], so that a checker sees each step.
-//!
 //! Each slot has a number that says whose turn it is: a producer's that counts `at`, then the consumer's that counts
 //! `at`, then the producer's one lap later. Who wins the counter has the slot to itself until it moves the number on.
 //!

@@ -7,7 +7,7 @@
 //! that ring to its end and looks at the other one; then the transmitter adds to the first. Nobody was scheduled for
 //! what is now in it, until another packet comes.
 //!
-//! Called by: the cases, the models. Calls: the ring. Source: seed 003, of the commit "if_epair: rework".
+//! Source: seed 003, of the commit "if_epair: rework".
 
 use super::ring::Ring;
 use crate::epair::scheme::{Scheme, Sent};

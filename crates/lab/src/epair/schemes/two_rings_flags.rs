@@ -6,8 +6,7 @@
 //! that something was queued and runs again: it turns the index back and drains the other ring. What was added waits
 //! for another packet.
 //!
-//! Called by: the cases, the models. Calls: the ring. Source: seed 003, of the commit "if_epair: fix race condition on
-//! multi-core systems".
+//! Source: seed 003, of the commit "if_epair: fix race condition on multi-core systems".
 
 use super::ring::Ring;
 use crate::epair::scheme::{Scheme, Sent};

@@ -10,9 +10,9 @@
 //!              | list, 40 | pages, header, trailer: 136 |
 //! ```
 //!
-//! Called by: `catalog`. Calls: `uma`. Nothing but the place of the list differs between the two: same zones' allocator,
-//! same fields, same order of writes, and the same count of the pages' source, one atomic operation to build and one to
-//! free. What our own mbufs do besides (checks, other kinds of storage) both leave out.
+//! Nothing but the place of the list differs between the two: same zones' allocator, same fields, same order of
+//! writes, and the same count of the pages' source, one atomic operation to build and one to free. What our own mbufs
+//! do besides (checks, other kinds of storage) both leave out.
 //! Invariant: an mbuf of a row was built by this design and is freed once.
 //! Source: seed 001; sys/mbuf.h of FreeBSD 12.1 and 13.
 

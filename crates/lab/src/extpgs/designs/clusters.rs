@@ -1,7 +1,5 @@
 //! The same bytes in clusters of 2 KiB, as everything was before there were lists of pages.
 //!
-//! Called by: `catalog`. Calls: `mbuf`.
-//!
 //! Filling them is not measured (a device or a `read` does that), nor is the copy that made sendfile a bad bargain
 //! before it had page lists: only the mbufs are.
 

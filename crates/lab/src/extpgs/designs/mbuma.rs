@@ -1,6 +1,4 @@
 //! Ours, through the interface that users have: [`ExtPgs`] and [`Chain<Mixed>`].
-//!
-//! Called by: `catalog`. Calls: `mbuf`.
 
 use super::super::design::{Design, Spec, of_bytes, of_pages};
 use mbuf::{Chain, ExtPgs, MbufPool, Mixed, PageSource, Pages, Piece, PoolConfig};

@@ -1,6 +1,4 @@
 //! The ways of describing a record: a list beside the mbuf, one inside of it, ours, and clusters instead of pages.
-//!
-//! Called by: `catalog`. Calls: `uma`, `mbuf`.
 
 pub(crate) mod bare;
 pub(crate) mod clusters;

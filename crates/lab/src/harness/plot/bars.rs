@@ -1,6 +1,4 @@
 //! A bar with whiskers for each record of a block.
-//!
-//! Called by: `plot.rs`. Calls: plotters.
 
 use super::{Area, stroke, title, words};
 use crate::harness::record::Record;

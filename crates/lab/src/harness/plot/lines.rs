@@ -1,7 +1,5 @@
 //! A line for each contestant of a block that follows something over time.
 //!
-//! Called by: `plot.rs`. Calls: plotters.
-//!
 //! The moments are as far from each other as they are in the list, not in time: what happens in the first tenth of a
 //! second is as much of a story as the seconds after it.
 

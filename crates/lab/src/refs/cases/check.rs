@@ -1,7 +1,5 @@
 //! Not a measurement: whether a design keeps what is shared, and gives it back once.
 //!
-//! Called by: tests, by way of `subject.rs`. Calls: the design.
-//!
 //! Views are made, shared and released in random orders. A cluster carries its own word all over, and is looked at
 //! whole before each release: one that was freed while a view was left is soon filled with another's word, since zones
 //! give out what was freed last. What is out of the zones is compared with what should be.

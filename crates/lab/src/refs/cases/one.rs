@@ -1,7 +1,5 @@
 //! One pinned thread: shares of what is shared already, and first shares.
 //!
-//! Called by: `subject.rs`. Calls: the design.
-//!
 //! A cluster that was shared once may cost less from then on (a proxy has its record), so first shares are measured on
 //! fresh clusters, [`WINDOW`] at a time: they are filled beforehand and dropped afterwards, off the clock.
 

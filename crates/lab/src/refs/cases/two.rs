@@ -1,7 +1,6 @@
 //! Two pinned threads that share and release: clusters of their own, or one.
 //!
-//! Called by: `subject.rs`. Calls: the design. With one CPU the same is done by one thread, which is what two with
-//! clusters of their own are compared with.
+//! With one CPU the same is done by one thread, which is what two with clusters of their own are compared with.
 
 use super::pairs;
 use crate::harness::pinned::{self, Meeting, Span};

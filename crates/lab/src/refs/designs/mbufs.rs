@@ -1,7 +1,5 @@
 //! The bare mbuf that all protocols of sharing are built into, so that nothing else differs between them.
 //!
-//! Called by: `catalog.rs`, with each [`Protocol`]. Calls: the protocols; uma.
-//!
 //! ```text
 //!   View -> mbuf, 256 B -> mbuf, 256 B       next
 //!             | cluster      | cluster       a zone of 2 or 16 KiB

@@ -1,7 +1,5 @@
 //! Ours: the mbuf crate, called as a user of the crate calls it.
 //!
-//! Called by: `catalog.rs`. Calls: mbuf.
-//!
 //! As chains there is beside the counting all that a chain is: its length, what it pins, where the last share ended,
 //! mbufs that know their zones. As packets a handle is an address, and what a chain keeps beside its mbufs is in the
 //! first of them: one line more to write for a share, and five words fewer to hand on.

@@ -1,7 +1,6 @@
 //! The designs: ours first, then those of the seed documents, then what programs use today.
 //!
-//! Called by: `catalog.rs`. Calls: mbuf, uma, and what others share buffers with. Each file says what it stands for and
-//! where that is described.
+//! Each file says what it stands for and where that is described.
 //!
 //! ```text
 //!   mbuma.rs                                      the mbuf crate, as its users call it

@@ -1,7 +1,7 @@
 //! Our way of counting by itself: a reference is an address, a length and where the count is. No mbuf, as `Arc` has none,
 //! so that the two protocols can be compared alone.
 //!
-//! Called by: `catalog.rs`. Calls: `counted.rs`, which says how it counts; uma. Locks: none.
+//! Locks: none.
 
 use super::counted::{one_less, one_more};
 use super::mbufs::{built, zone};

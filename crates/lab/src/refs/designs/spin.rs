@@ -1,6 +1,6 @@
 //! A mutex that spins, as a kernel's does: nobody sleeps on it.
 //!
-//! Called by: `ring.rs`. Calls: nothing. Source: OpenBSD's mutex(9).
+//! Source: OpenBSD's mutex(9).
 //!
 //! Those that wait only read, so that the line moves when there is something to get. A holder that lost its CPU to
 //! another program, which an interrupt level forbids in a kernel, is waited for without burning the other CPU too.

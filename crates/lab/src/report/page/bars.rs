@@ -1,6 +1,4 @@
 //! A table of designs, each with its bar in its line.
-//!
-//! Called by: `section.rs`. Calls: nothing.
 
 use super::figure;
 use crate::harness::summary::Summary;

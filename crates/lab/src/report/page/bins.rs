@@ -1,7 +1,5 @@
 //! Histograms: a line for each bin, a column with bars for each contestant.
 //!
-//! Called by: `section.rs`. Calls: nothing.
-//!
 //! Where counts go over more than three powers of ten the bars are logarithmic: of a million packets the one that waited
 //! for long is what the picture is for.
 

@@ -1,7 +1,5 @@
 //! Which records belong into one table, and what it is called.
 //!
-//! Called by: `section.rs`. Calls: the experiment, for its cases' shapes.
-//!
 //! Invariant: every record that the experiment shows is in exactly one block.
 
 use crate::report::experiment::Shape;

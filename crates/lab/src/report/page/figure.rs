@@ -1,6 +1,4 @@
 //! Numbers as the page writes them.
-//!
-//! Called by: the page. Calls: nothing.
 
 /// With as many digits as mean something, thousands apart.
 pub(super) fn plain(value: f64) -> String {

@@ -1,6 +1,4 @@
 //! A table of designs and columns.
-//!
-//! Called by: `section.rs`. Calls: nothing.
 
 use super::{bars, block, figure};
 use crate::report::rows::Row;

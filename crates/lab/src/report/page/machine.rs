@@ -1,6 +1,4 @@
 //! Where it was measured, as a table.
-//!
-//! Called by: the page. Calls: nothing.
 
 use super::figure;
 use crate::harness::summary::Summary;

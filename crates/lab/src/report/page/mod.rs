@@ -1,7 +1,5 @@
 //! The report as one HTML file that needs nothing else: no script, no font, no picture from anywhere.
 //!
-//! Called by: [`crate::all`]. Calls: maud, which escapes whatever is put between tags.
-//!
 //! ```text
 //!   summary.rs   each claim beside what was measured      machine.rs   where that was
 //!   section.rs   an experiment: essay, tables, caveats    block.rs     records to tables

@@ -1,6 +1,4 @@
 //! One experiment: what is compared and why, what was found, what it does not show, how to do it again.
-//!
-//! Called by: the page. Calls: the tables.
 
 use super::{bars, bins, block, figure, grid, series, summary};
 use crate::report::results::Section;

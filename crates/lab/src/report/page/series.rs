@@ -1,7 +1,5 @@
 //! What is followed over time: a line for each design, and the table beside it.
 //!
-//! Called by: `section.rs`. Calls: nothing.
-//!
 //! The moments are as far from each other as they are in the list, not in time: what happens in the first tenth of a
 //! second is as much of a story as the seconds after it.
 

@@ -1,6 +1,4 @@
 //! The table at the top: each claim of a seed and each target of ours, its figure, and what was measured.
-//!
-//! Called by: the page, and [`crate::all`] for its text. Calls: the claims' judges.
 
 use super::figure;
 use crate::report::experiment::{Claim, Finding, Verdict};

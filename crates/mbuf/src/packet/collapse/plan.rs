@@ -3,8 +3,6 @@
 //! Every joining changes what those on both sides of it cost. Groups are found by the place of their
 //! first mbuf, costs by their amount: each step is a few look-ups, so that a packet of thousands of
 //! tiny mbufs takes no quadratic time.
-//!
-//! Called by: `collapse.rs`. Calls nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! DPDK's network buffers: `rte_pktmbuf_alloc` and `rte_pktmbuf_free`, on a pool with a cache of 512 a thread.
 //!
-//! Called by: `catalog.rs`. Calls: `dpdk.c`. Only on one thread, where the loops are in C as a DPDK program has them.
+//! Only on one thread, where the loops are in C as a DPDK program has them.
 
 use super::{ITEMS, Shim, pool, shim};
 use crate::alloc::design::{Absent, Block, Design, out_of_memory};

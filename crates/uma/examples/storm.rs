@@ -5,8 +5,8 @@
 //! ```
 //!
 //! It ends with 0 when every item was counted exactly once, else with 3: so does the negative
-//! control (`--unarmed`), in which sections are not announced to the kernel. Whoever does not see
-//! that one fail has tested nothing.
+//! control (`--unarmed`), in which sections are not announced to the kernel. If the control does
+//! not fail, the test has shown nothing.
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "../tests/storm/mod.rs"]

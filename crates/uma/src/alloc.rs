@@ -105,8 +105,8 @@ impl ZoneInner {
             return Ok(item);
         }
         let mut caught = Caught::default();
-        // Without the reserve: its items go to the urgent one by one, from a closed keg. In a CPU's cache any allocation
-        // could take them.
+        // Without the reserve: its items go to the urgent one by one, from a closed keg. In a CPU's cache any
+        // allocation could take them.
         let item = match self.refill_or_take_built(&mut caught) {
             Err(AllocError::Limit | AllocError::NoMemory) if !caught.is_some() => {
                 self.take_from_all(urgency, &mut caught)
@@ -160,8 +160,8 @@ impl ZoneInner {
         }
     }
 
-    /// As [`take`](Self::take), without steps 4 and 5: fails while what is free is with others. Waits for
-    /// nobody, so that a thread that others wait for may call it.
+    /// As [`take`](Self::take), without steps 4 and 5: fails while free items are in other CPUs' caches. It waits for
+    /// no other thread, so that a thread for which others wait may call it.
     pub(crate) fn take_near(&self, site: Site) -> Result<NonNull<u8>, AllocError> {
         self.percpu
             .pop_or(|| match self.sample_or_swap(Some(site)) {
@@ -377,7 +377,7 @@ impl ZoneInner {
     }
 }
 
-/// Items taken for a caller, who never sees them where a panic ends the allocation.
+/// Items taken for a caller, which does not get them if a panic ends the allocation.
 struct TakenItems<'a> {
     zone: &'a ZoneInner,
     out: &'a mut [MaybeUninit<NonNull<u8>>],

@@ -10,8 +10,8 @@
 //! The sample slabs are for items that are watched one by one: because they lie behind all
 //! others, one comparison in a free tells the two kinds apart.
 //!
-//! An item's number is found from its address by a subtraction, a shift and a multiply
-//! ([`Geometry`]), so a count is reached without a load from any line that somebody writes.
+//! An item's number is found from its address by a subtraction, a shift and a multiply ([`Geometry`]), so a count is
+//! reached without a load from any line that is written to.
 //!
 //! Nothing here is locked: the bases never change, and [`Arena::open`] is called under the keg's
 //! lock. [`Arena::open_samples`] may be called at any time: what is open already stays so.
@@ -46,8 +46,8 @@ pub(crate) struct ArenaOptions {
     pub(crate) huge: bool,
     /// The first items of different slabs begin at different cache sets ([`Geometry`]).
     pub(crate) colour: bool,
-    /// Each item ends at a page that nobody may touch, on pages of its own. Slow, and the system
-    /// allows some 32,000 items: to find who writes beyond an item.
+    /// Each item has pages of its own and ends at a page that can't be accessed: finds a write beyond an item. Slow,
+    /// and the system allows some 32,000 such items.
     pub(crate) guard: bool,
     /// This many more slabs behind the others, which [`Slabs`](crate::slabs::Slabs) never uses.
     pub(crate) sample_slabs: usize,
@@ -200,7 +200,7 @@ impl Arena {
     /// # Safety
     /// The slabs are open, all their items are free, and none is taken during the call.
     pub(crate) unsafe fn populate(&self, run: Range<usize>) -> bool {
-        // SAFETY: the caller says that nobody holds an item there.
+        // SAFETY: the caller promises that no item there is in use.
         self.each_part(run, |part| unsafe { self.items.populate(part) })
     }
 
@@ -223,8 +223,8 @@ impl Arena {
     /// many to a call where the system allows.
     ///
     /// # Safety
-    /// Nobody holds an item that has a byte in these ranges, or whose count has, and none is
-    /// taken during the call.
+    /// No item that has a byte in these ranges, or whose count has, is in use or is
+    /// allocated during the call.
     pub(crate) unsafe fn give_back(
         &self,
         items: &[Range<usize>],
@@ -301,7 +301,7 @@ fn no_counts() -> ! {
     panic!("refcount() on a zone that was built without .refcounts()")
 }
 
-/// Who is live, by a bit each: how debug builds catch a double free where it happens.
+/// Which items are live, a bit each: so debug builds find a double free at the free itself.
 #[cfg(any(debug_assertions, feature = "invariants"))]
 impl Arena {
     fn taken_of(&self, item: NonNull<u8>) -> (&AtomicU8, u8) {

@@ -1,4 +1,4 @@
-//! Tells AddressSanitizer which items nobody holds.
+//! Tells AddressSanitizer which items are free.
 //!
 //! AddressSanitizer knows the system's heap and not our slabs. Built with `--cfg uma_asan` (and
 //! the sanitizer itself, which stable Rust cannot ask the compiler about), a free item is poison,

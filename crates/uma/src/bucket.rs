@@ -9,15 +9,15 @@
 //!    15 ..  0: items inside
 //! ```
 //!
-//! The word is what makes a bucket good for a critical section that may be cut short anywhere: an
-//! item is pushed by writing an entry that nobody looks at and then adding 1 to the word, popped
-//! by reading an entry and then adding 2^16 - 1 to it. One store commits the operation and counts
-//! it, so that the statistics of a zone (requests: the sum of the upper parts) cost nothing.
-//! The upper part wraps after 2^48 pops; only differences and sums modulo that mean something.
+//! The word makes a bucket fit for a critical section that may be interrupted anywhere: a push writes an entry above
+//! the top, which is not read yet, and then adds 1 to the word; a pop reads the top entry and then adds 2^16 - 1 to
+//! the word. That one store commits the operation and also counts it, so the statistics of a zone (requests: the sum
+//! of the upper parts) cost nothing. The upper part wraps after 2^48 pops; only differences and sums modulo 2^48 are
+//! meaningful.
 //!
-//! `spare` is always null. An empty bucket's top entry is there, one before the first: whoever
-//! compares an item with the top entry needs no branch for the empty bucket. The first real one is
-//! aligned to 16 bytes: bulk operations copy in such pieces.
+//! `spare` is always null. It is the top entry of an empty bucket, one before the first: code that
+//! compares an item with the top entry needs no branch for the empty bucket. The first real entry is
+//! aligned to 16 bytes, because bulk operations copy in such pieces.
 //!
 //! Invariants: items <= room <= 65,535, and cap <= room. A bucket has one owner at a time: the
 //! holder of an [`Owned`], or a slot of `percpu.rs`, whose sections then are the owner. Others may
@@ -214,8 +214,8 @@ impl Bucket {
         unsafe { Self::word(bucket) }.store(word, Relaxed);
     }
 
-    /// Takes the top item out and counts a pop. This and the next are what the sections do, for
-    /// an owner who cannot be interrupted.
+    /// Takes the top item out and counts a pop. This and the next function do what the sections do, for an owner that
+    /// can't be interrupted.
     ///
     /// # Safety
     ///
@@ -341,14 +341,14 @@ impl Bucket {
 pub(crate) enum PushOutcome {
     /// It is in.
     Done,
-    /// It is not: there is no room for it, or nobody could look.
+    /// It is not: the bucket has no room, or the section could not run.
     Full,
     /// It is not, for it lies on top already: it was freed twice.
     Twice,
 }
 
-/// How many items are in a bucket and how many were popped from it so far (modulo 2^48), for
-/// anyone who has a pointer to it. The owner may be changing it.
+/// How many items are in a bucket, and how many have been popped from it (modulo 2^48). Any thread with a pointer may
+/// ask; the owner may be changing the bucket meanwhile.
 ///
 /// # Safety
 ///

@@ -121,8 +121,8 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Puts each item on pages of its own that end where nobody may write: finds who writes
-    /// beyond an item, at once. Slow, and for some thousands of items only.
+    /// Puts each item on pages of its own, followed by a page that can't be written: a write beyond an item faults at
+    /// once. Slow, and for some thousands of items only.
     #[doc(alias = "memguard")]
     pub fn guard_pages(mut self) -> Self {
         self.arena.guard = true;
@@ -280,7 +280,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             .as_ref()
             .is_some_and(|keg| Arc::ptr_eq(keg, &hooks));
         let size = self.layout.pad_to_align().size().max(1);
-        let (items, crossing) = match self.bucket_items {
+        let (items, cross_cpu) = match self.bucket_items {
             Some(items) => (items, items),
             None => (bucket_items_for(size), bucket_items_for_cross_cpu(size)),
         };
@@ -292,7 +292,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             hooks,
             percpu: Percpu::new(self.backend.unwrap_or_else(Backend::choose)),
             bucket_items: items.clamp(1, BUCKET_ITEMS_MAX),
-            cross_cpu_items: crossing.clamp(1, BUCKET_ITEMS_MAX),
+            cross_cpu_items: cross_cpu.clamp(1, BUCKET_ITEMS_MAX),
             depot_items: depot_items_for(size),
             sample_every: self.sample_every,
             warner: self.warner,

@@ -2,36 +2,36 @@
 //!
 //! Locks: none.
 //!
-//! A CPU that writes to a line must be the only one that has it. An item that one CPU wrote and another one read is
-//! in a worse state than one that nobody has: each has a copy, and when it is the first one's turn again it may
-//! not write to its own, and must ask around. That takes as long as to fetch the line, and no fetching ahead helps:
-//! a processor that has the line already takes the hint for done.
+//! A CPU can write to a cache line only while no other cache has a copy. An item that one CPU has written and another
+//! has read is in Shared state, which is the most expensive case: the first CPU has a copy, but before it writes it
+//! must invalidate the other one. That takes as long as a fetch of the line, and a prefetch does not help: the
+//! processor ignores it, because it has the line already.
 //!
 //! ```text
-//!                              CPU 0 has     CPU 1 has
-//!   CPU 0 allocates, writes     the line      -
-//!   CPU 1 reads                 a copy        a copy
-//!   CPU 1 frees: own()          -             the line     nobody waits for this
-//!   CPU 0 fetches               the line      -            many at a time, ahead of their use
+//!                                       CPU 0 has       CPU 1 has
+//!   CPU 0 allocates, writes             the line        -
+//!   CPU 1 reads                         a copy          a copy
+//!   CPU 1 frees: claim_exclusive()      -               the line     no other thread waits for this
+//!   CPU 0 prefetches                    the line        -            many at a time, ahead of their use
 //! ```
 //!
-//! So who frees an item that will be wanted elsewhere [owns](claim_exclusive) its line first, by a store of what is there
-//! already. What that is worth to the least pool there is, whose items are written by one CPU of an AMD EPYC and read
-//! by another (`ring-back-ctor` and `ring-back-own` of `mbuma lab alloc --case prodcons --size 2048`): 13 and 7 ns an
-//! item where the two share a cache, 54 and 20 where they do not. Where one CPU both allocates and frees it would cost up
-//! to a fifth, of many items at once, and gain nothing: the depot looks which way items go (`depot/cross_cpu.rs`).
+//! So a CPU that frees an item which another CPU will allocate first [claims](claim_exclusive) its line, by a store
+//! of the value that is there already. Measured on a minimal pool (one writer, one reader, AMD EPYC; `ring-back-ctor`
+//! and `ring-back-own` of `mbuma-lab alloc --case prodcons --size 2048`): 7 ns an item and not 13 where the two CPUs
+//! share a cache, 20 and not 54 where they do not. Where one CPU both allocates and frees, it would gain nothing and
+//! cost up to a fifth of a bulk free; so the depot detects which is the case (`depot/cross_cpu.rs`).
 //!
-//! Only the first line: what is beyond it has a reader who may have left it alone, and to own all 32 lines of a cluster
-//! costs TCP between two threads a tenth.
+//! Only the first line is claimed. Later lines are often not read by the freeing CPU, and claiming all 32 lines of a
+//! cluster costs TCP between two threads a tenth.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Fetches an item's first line for this CPU to write to.
+/// Fetches an item's first line for writing by this CPU.
 #[inline]
 pub(crate) fn fetch_to_write(item: NonNull<u8>) {
-    // The intrinsic for it becomes a fetch to read, unless the whole build is for processors of
-    // 2014 and later. Those before it take the instruction for none.
+    // The intrinsic becomes a fetch for reading, unless the whole build is for processors of 2014 and later. Older
+    // processors execute this instruction as no operation.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint, and may have any address; it changes no register and no memory.
     unsafe {
@@ -45,18 +45,19 @@ pub(crate) fn fetch_to_write(item: NonNull<u8>) {
     let _ = item;
 }
 
-/// Takes an item's first line from every other CPU that has it, and changes nothing.
+/// Takes an item's first line from every other CPU that has it. The item does not change.
 ///
-/// A word of it is written, not a byte: a load of the word could not be served from a byte's store. An item that
-/// does not begin with a word stays where it is.
+/// It writes a word, not a byte: a later load of the word could not be served from a byte's store. Does nothing with
+/// an item that is not aligned to a word.
 ///
 /// # Safety
-/// The item is memory, of at least a word, and in the caller's hands alone.
+/// The item is memory, of at least a word, and no other thread uses it.
 #[inline]
 pub(crate) unsafe fn claim_exclusive(item: NonNull<u8>) {
     let word = item.cast::<MaybeUninit<u64>>();
     if word.is_aligned() {
-        // SAFETY: the caller says that it is memory and nobody else's; it is aligned, and any bits will do.
+        // SAFETY: the caller promises that it is memory which no other thread uses; it is aligned, and any bits are
+        // valid.
         let same = unsafe { word.read_volatile() };
         // SAFETY: as above.
         unsafe { word.write_volatile(same) };

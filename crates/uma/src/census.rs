@@ -1,4 +1,4 @@
-//! A census: who holds the items of a zone, and since when.
+//! A census: which call sites hold the items of a zone, and since when.
 //!
 //! It is made from the samples that are live (see `sample.rs`): each stands for the items that
 //! refills brought since the sample before it, so the estimate for a site is the sum of the weights
@@ -17,8 +17,8 @@ use core::ptr::NonNull;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Who holds what of one zone, from [`RawZone::census`](crate::RawZone::census). `Display` draws a
-/// table, [`to_json`](Census::to_json) an object.
+/// Which call sites hold how many items of a zone, from [`RawZone::census`](crate::RawZone::census). `Display` draws
+/// a table, [`to_json`](Census::to_json) makes an object.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Census {

@@ -1,35 +1,35 @@
-//! The depot: where whole buckets wait between the CPU that filled them and the one that empties
-//! them.
+//! The depot: whole buckets between the CPU that fills them and the CPU that empties them.
 //!
-//! When one CPU allocates and another frees, items go round through here a bucket at a time: the
-//! lock is taken once for as many items as a bucket holds. A CPU whose own buckets wait here gets
-//! the last of them, which is as warm as can be. What another CPU freed is warm there, and each
-//! line of it has to be taken out of that CPU's cache: it goes first in, first out, and by its turn
-//! much of it has left that cache for the one that all share, from where it comes in half the time.
-//! More could be kept back for that, a second-level cache full of fresh items: a pipe of 512 items of
-//! 2 KiB, all of it written and read, then takes 50 ns an item in the place of 118. But TCP between
-//! two threads, whose socket buffers keep enough of them on the way, loses a fifth. It was not kept.
-//! What helps, without keeping anything back, is done where an item is freed (`cacheline.rs`), once the
-//! depot has seen that items go that way (`ways.rs`).
+//! If one CPU allocates and another one frees, items pass through the depot a bucket at a time: the lock is taken
+//! once for as many items as a bucket holds.
+//!
+//! - A CPU whose own buckets are here gets the last one, whose items are most likely still in its cache.
+//! - Items that another CPU freed are in that CPU's cache, and each line must be fetched from there. So these buckets
+//!   go first in, first out: much of the first one has been evicted to the shared cache, from which a line comes in
+//!   half the time.
+//!
+//! Rejected: to keep more back for that, a second-level cache full of fresh items. A pipe of 512 items of 2 KiB, all
+//! of it written and read, then takes 50 ns an item and not 118; but TCP between two threads, whose socket buffers
+//! hold enough items anyway, loses a fifth. The remedy that holds nothing back is applied at the free
+//! (`cacheline.rs`), once the depot has found that items go from CPU to CPU (`depot/cross_cpu.rs`).
 //!
 //! ```text
 //!   a CPU that frees  --- full --->  [ filled ]  --- filled --->  a CPU that allocates
 //!                     <-- room ----  [ empty  ]  <-- empty -----
 //! ```
 //!
-//! Buckets start small, so that an idle zone holds little, and double when the depot is found
-//! locked or was visited often since it last grew; a trim that finds nobody came halves them.
-//! The depot keeps a budget of items: what a spike leaves beyond it goes on to the slabs at once,
-//! where its pages can be found.
+//! Buckets start small, so that an idle zone holds little. They double when the depot is found locked, or has had
+//! many visits since they last grew; a trim halves them if no thread has visited since the last one. The depot has a
+//! budget of items: the surplus of a spike goes on to the slabs at once, where its pages can be given back.
 //!
-//! `schedules/exchange.rs` checks that no bucket on its way round is lost, or in two places.
+//! `schedules/exchange.rs` checks that no bucket on its way is lost, or in two places.
 //!
 //! # What a visit costs
 //!
 //! Two CPUs that hand buckets to each other wait for every cache line that the other one has written: 33 ns
-//! each where they share a cache, 160 ns where they don't. So all that every visit writes, the count of who is
-//! inside the zone with it, is on one line, beside the lock; and buckets wait in [lists](BucketList) that
-//! need no more than that line and the buckets themselves. What is behind it changes rarely.
+//! each where they share a cache, 160 ns where they don't. So all that every visit writes is on one line with the
+//! lock, also the count of threads inside the zone; and buckets are on [lists](BucketList) that need only that line
+//! and the buckets themselves. The fields behind that line change rarely.
 //!
 //! Invariants ([`Depot::is_valid`]): `all` names every bucket of the zone, wherever it is, and each knows
 //! its place there. A closed depot takes no items.
@@ -51,20 +51,20 @@ mod cross_cpu;
 
 static DEPOT_CLASS: LockClass = LockClass::new("uma depot", order::ZONE);
 
-/// What a bucket holds at first.
+/// The size of the first buckets.
 const BUCKET_ITEMS_FIRST: usize = 16;
 /// Visits after which buckets double.
 const VISITS_TO_GROW: u32 = 64;
 
-/// Where CPUs meet, on cache lines of its own.
+/// The part of a zone that several CPUs write, on cache lines of its own.
 #[repr(C, align(128))]
 pub(crate) struct DepotSlot {
-    /// (a) What keeps the zone; see `zone_inner.rs`. Who visits the depot writes it too.
+    /// (a) The count that keeps the zone; see `zone_inner.rs`. A thread that visits the depot writes it too.
     pub(crate) holds: AtomicU64,
     depot: Mutex<Depot>,
 }
 
-/// What every visit writes ends with the first line.
+/// The fields that every visit writes are on the first line.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = {
     let before = offset_of!(DepotSlot, depot) + size_of::<Mutex<()>>();
@@ -72,8 +72,8 @@ const _: () = {
 };
 
 impl DepotSlot {
-    /// A depot without buckets, whose buckets grow up to `bucket_items`, or `cross_cpu_items` where items
-    /// go from CPU to CPU, and that keeps about `items_max` items; of a zone that is kept so.
+    /// A depot without buckets. Buckets grow up to `bucket_items`, or `cross_cpu_items` where items go from CPU to
+    /// CPU; about `items_max` items stay here. `holds` is the zone's initial count.
     pub(crate) fn new(
         bucket_items: usize,
         cross_cpu_items: usize,
@@ -87,7 +87,7 @@ impl DepotSlot {
         }
     }
 
-    /// Locks the depot. Finding it locked means that bigger buckets would pay.
+    /// Locks the depot. If it is locked already, bigger buckets would pay, so they grow.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Depot> {
         if let Some(depot) = self.depot.try_lock() {
             return depot;
@@ -107,7 +107,7 @@ impl DepotSlot {
     }
 }
 
-/// A CPU's buckets, compared with what they were before.
+/// Whether a CPU has used its buckets since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
     /// The CPU has none.
@@ -118,31 +118,31 @@ pub(crate) enum SlotUse {
     Changed,
 }
 
-/// What came of a visit with an empty bucket.
+/// The result of a visit with an empty bucket.
 #[must_use]
 pub(crate) enum Refill {
     /// A bucket with items.
     Filled(Owned),
     /// No items here; a bucket to fill from the slabs, if there is memory for one.
     Empty(Option<Owned>),
-    /// The zone is closed: to the keg, with no bucket.
+    /// The zone is closed: the caller must go to the keg, without a bucket.
     Closed,
 }
 
-/// What came of a visit for room.
+/// The result of a visit for room.
 #[must_use]
 pub(crate) enum Room {
     /// A bucket with room.
     Bucket(Owned),
-    /// The depot holds enough: this full bucket's items belong in the slabs, then it has room.
+    /// The depot holds enough: the items of this full bucket belong in the slabs, and then it has room.
     Spill(Owned),
     /// No memory for a bucket.
     Nothing,
-    /// The zone is closed: to the keg, with what the bucket brought along holds.
+    /// The zone is closed: the caller must bring the item, and those of this bucket, to the keg.
     Closed(Option<Owned>),
 }
 
-/// Buckets that belong to no CPU. What every visit writes comes first.
+/// Buckets that belong to no CPU. The fields that every visit writes come first.
 #[repr(C)]
 pub(crate) struct Depot {
     filled: BucketList,
@@ -156,7 +156,7 @@ pub(crate) struct Depot {
     cross_cpu_max: usize,
     /// Items beyond which full buckets are emptied into the slabs.
     items_max: usize,
-    /// The fewest filled buckets since the last trim: nobody needed those.
+    /// The fewest filled buckets since the last trim: that many were not needed.
     filled_min: usize,
     closed: bool,
     cross_cpu: CrossCpuDetector,
@@ -234,10 +234,10 @@ impl Depot {
 
     /// Whether nearly all items that come here are freed by one CPU and allocated by another.
     pub(crate) fn is_cross_cpu(&self) -> bool {
-        self.cross_cpu.crossing()
+        self.cross_cpu.is_cross_cpu()
     }
 
-    /// Whether nobody came since [`excess`](Self::excess) was last asked.
+    /// Whether no thread has visited the depot since the last call of [`excess`](Self::excess).
     pub(crate) fn is_idle(&self) -> bool {
         self.visits == self.visits_at_trim
     }
@@ -256,7 +256,7 @@ impl Depot {
         Refill::Empty(bucket)
     }
 
-    /// A free's visit: a full bucket, if there is one, for one with room.
+    /// Visit of a free: gives a bucket with room for a full one, if there is one.
     pub(crate) fn make_room(&mut self, full: Option<Owned>) -> Room {
         self.visited();
         if self.closed {
@@ -273,7 +273,7 @@ impl Depot {
         self.with_room(None).map_or(Room::Nothing, Room::Bucket)
     }
 
-    /// Puts a bucket down, or hands it back when it has items and the zone is closed.
+    /// Stores a bucket, or returns it if it has items and the zone is closed.
     pub(crate) fn put(&mut self, bucket: Owned) -> Result<(), Owned> {
         if self.closed && !bucket.is_empty() {
             return Err(bucket);
@@ -282,7 +282,7 @@ impl Depot {
         Ok(())
     }
 
-    /// Puts a bucket down in any case: a drain comes for it next.
+    /// Stores a bucket in any case: the drain that calls this empties the depot next.
     pub(crate) fn push(&mut self, bucket: Owned) {
         if bucket.is_empty() {
             self.empty.push(bucket);
@@ -291,8 +291,8 @@ impl Depot {
         }
     }
 
-    /// The filled bucket for a CPU: the last one, which is as warm as can be, if it came from
-    /// there, else the first one, which has had the longest time to leave the other CPU's cache.
+    /// The filled bucket for a CPU: the last one if that CPU filled it, as its items are in the CPU's cache; else the
+    /// first one, whose items have had the longest time to leave the other CPU's cache.
     fn next_filled(&mut self, cpu: usize) -> Option<Owned> {
         let own = self.filler as usize == cpu;
         let bucket = match own {
@@ -311,19 +311,19 @@ impl Depot {
         bucket
     }
 
-    /// Notes how few filled buckets there were.
+    /// Records the lowest number of filled buckets.
     fn needed(&mut self) {
         if self.filled.len() < self.filled_min {
             self.filled_min = self.filled.len();
         }
     }
 
-    /// Begins to measure the working set anew; says how many filled buckets nobody needed since
-    /// the last time. If nobody came at all, buckets shrink.
+    /// Begins a new measurement of the working set. Returns how many filled buckets were not needed since the last
+    /// call. If no thread has visited since then, buckets shrink.
     pub(crate) fn excess(&mut self) -> usize {
         if self.is_idle() {
             self.cross_cpu = CrossCpuDetector::new();
-            // They grow again where that pays, not at the first visit.
+            // They must not grow again at the first visit, but when it pays.
             self.visits_at_growth = self.visits;
             self.capacity = (self.capacity / 2).max(self.capacity_max.min(BUCKET_ITEMS_FIRST));
         }
@@ -337,13 +337,13 @@ impl Depot {
             let place = bucket.place();
             self.all.swap_remove(place);
             if let Some(&moved) = self.all.get(place) {
-                // SAFETY: those that `all` names are alive, and whoever has the depot has locked it.
+                // SAFETY: the buckets that `all` names are alive, and the caller has locked the depot.
                 unsafe { Owned::set_place(moved, place) };
             }
             self.popped_before += bucket.popped();
             bucket.free();
         }
-        // A list as long as before would be a memory of the spike.
+        // A list as long as before would keep the memory of the spike.
         self.all.shrink_to_fit();
     }
 
@@ -370,8 +370,8 @@ impl Depot {
         }
     }
 
-    /// Items in all buckets of the zone, and those ever handed out of any. Of a busy zone the two
-    /// are of slightly different moments.
+    /// Items in all buckets of the zone, and all items ever taken from them. In a busy zone the two numbers are from
+    /// slightly different moments.
     pub(crate) fn sums(&self) -> (usize, u64) {
         let each = self.all.iter().map(|&bucket| {
             // SAFETY: buckets are freed under this depot's lock, which the caller holds, and
@@ -383,30 +383,30 @@ impl Depot {
         })
     }
 
-    /// Whether the count is true and every bucket on the right list.
+    /// Whether the count is right and every bucket is on the right list.
     pub(crate) fn is_valid(&self) -> bool {
         let places = || self.all.iter().enumerate();
         self.filled.lens().sum::<usize>() == self.filled.items()
             && self.filled.lens().all(|len| len > 0)
             && self.idle_lens().all(|len| len == 0)
             && self.filled.len() + self.idle_lens().count() <= self.all.len()
-            // SAFETY: those that `all` names are alive, and whoever has the depot has locked it.
+            // SAFETY: the buckets that `all` names are alive, and the caller has locked the depot.
             && places().all(|(place, &bucket)| unsafe { Owned::place_of(bucket) } == place)
     }
 
-    /// Whether every bucket of the zone is here, and empty.
+    /// Whether every bucket of the zone is here and empty.
     #[cfg(all(test, any(loom, shuttle)))]
     pub(crate) fn has_all(&self) -> bool {
         self.filled.len() == 0 && self.idle_lens().count() == self.all.len()
     }
 
-    /// Buckets of the zone, wherever they are.
+    /// How many buckets the zone has, wherever they are.
     #[cfg(all(test, not(any(loom, shuttle))))]
     fn buckets(&self) -> usize {
         self.all.len()
     }
 
-    /// Items in each bucket that has none.
+    /// The number of items of each unused bucket.
     fn idle_lens(&self) -> impl Iterator<Item = usize> {
         self.empty.lens().chain(self.outgrown.lens())
     }
@@ -418,7 +418,7 @@ impl Depot {
         }
     }
 
-    /// The bucket, or its items in a bigger one if buckets have grown meanwhile.
+    /// The bucket; or, if buckets have grown since it was made, its items in a bigger one.
     fn outgrown(&mut self, mut filled: Owned, empty: Option<Owned>) -> Owned {
         if filled.room() >= self.capacity {
             self.keep_empty(empty);
@@ -437,7 +437,7 @@ impl Depot {
         }
     }
 
-    /// The bucket given, or a used one, or a new one, of the size that buckets have by now.
+    /// The given bucket, or an unused one, or a new one, of the present size.
     fn with_room(&mut self, bucket: Option<Owned>) -> Option<Owned> {
         let mut bucket = match bucket.or_else(|| self.empty.pop()) {
             None => self.make().or_else(|| self.outgrown.pop())?,
@@ -454,7 +454,7 @@ impl Depot {
         Some(bucket)
     }
 
-    /// A new bucket, or nothing when the heap has no room for it or for its name.
+    /// A new bucket, or none if the heap has no room for it or for its entry in `all`.
     fn make(&mut self) -> Option<Owned> {
         #[cfg(feature = "invariants")]
         if self.bucket_point.fails() {
@@ -462,7 +462,7 @@ impl Depot {
         }
         self.all.try_reserve(1).ok()?;
         let bucket = Owned::alloc(self.capacity, self.capacity)?;
-        // SAFETY: made just now, by whoever has locked the depot.
+        // SAFETY: made just now, by a caller that has locked the depot.
         unsafe { Owned::set_place(bucket.name(), self.all.len()) };
         self.all.push(bucket.name());
         Some(bucket)
@@ -476,7 +476,7 @@ impl Depot {
     }
 
     fn grow(&mut self) {
-        let max = match self.cross_cpu.crossing() {
+        let max = match self.cross_cpu.is_cross_cpu() {
             true => self.cross_cpu_max,
             false => self.capacity_max,
         };

@@ -1,8 +1,9 @@
 //! A fork while other threads allocate: the child's zones work.
 //!
-//! The child has only the thread that forked. What another thread had locked, or had begun, nobody ends
-//! there. So all locks of all zones are taken before the fork, which makes their contents whole, and
-//! released after it in both processes; and the child forgets the threads that it does not have:
+//! The child has only the thread that forked. A lock that another thread held would stay locked there, and an
+//! operation that it had begun would not end. So the forking thread takes all locks of all zones before the fork,
+//! which makes their contents consistent, and releases them after it in both processes. The child forgets the threads
+//! that it lacks:
 //!
 //! | what another thread had begun | in the child |
 //! |---|---|

@@ -28,9 +28,9 @@ impl ZoneInner {
     /// the state that `init` left it in, and given up by its owner.
     #[inline]
     pub(crate) unsafe fn put(zone: NonNull<Self>, item: NonNull<u8>) {
-        // SAFETY: the zone is kept until the item is put down. The reference is not used after,
-        // and is to a type with interior mutability in all that changes, which promises nobody
-        // that it stays to the end of a call.
+        // SAFETY: the zone is kept until the item is put down. The reference is not used after that. All fields that
+        // change have interior mutability, so the reference does not promise that the zone stays until the call
+        // returns.
         let pushed = unsafe { zone.as_ref() }.percpu.push(item);
         if let Err(outcome) = pushed {
             // SAFETY: it was not put down, so it still keeps the zone.
@@ -148,7 +148,7 @@ impl ZoneInner {
     fn load_with_room(&self, bucket: crate::bucket::Owned, caught: &mut Caught) {
         match self.percpu.replace_full(bucket) {
             Ok(None) => {}
-            // The full one we replaced; or ours, since somebody made room before us.
+            // The full bucket that was replaced; or the given one, because another thread made room first.
             Ok(Some(left)) | Err(left) => self.shelve(left, caught),
         }
     }

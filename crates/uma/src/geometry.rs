@@ -29,15 +29,15 @@
 //! | slabs coloured in steps of 256 | 0.9 | 2.0 | 2.4 | 10 | 1.41 |
 //! | a line more from item to item (stride 2112) | 0.8 | 0.8 | 0.8 | 0.8 | 1.48 |
 //!
-//! The price of the stride is that every other item lies on two pages, and one of 32 items. So
-//! with `colour` a zone whose alignment allows it gets the line more, and one that does not
-//! waste anything else to give its slabs different colours gives up an item for them. Without
-//! it, and that is the default, items lie as their layout says: memory comes back page by page
-//! after a spike, and who owns large items can choose himself where in them he begins: a packet
-//! buffer with 64 to 512 bytes of headroom by its number would spread over as many sets as
-//! coloured slabs do (counted, not measured), and pin one page. Ask for colour where batches are
-//! large, only the head of each item is touched, and survivors are few or short-lived. Slabs of
-//! huge pages lose no page by it.
+//! The price of the stride is that every other item lies on two pages, and one of 32 items. With `colour`, a zone
+//! whose alignment allows it has one more line in its stride; a zone that has no bytes to spare for slabs of
+//! different colours gives up an item for them.
+//!
+//! The default is no colour: items lie as their layout says, and memory comes back page by page after a spike. Owners
+//! of large items can vary the headroom in each item instead: packet buffers with 64 to 512 bytes of headroom by
+//! their number spread over as many cache sets as coloured slabs do (counted, not measured), and each pins one page.
+//! Ask for colour if batches are large, only the head of each item is touched, and few items survive or none for
+//! long. Slabs of huge pages lose no page by it.
 //!
 //! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns
 //! a pair where they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`mbuma lab alloc
@@ -116,7 +116,7 @@ impl Geometry {
         if layout.size() > ITEM_BYTES_MAX {
             return Err(ZoneError::TooBig);
         }
-        // A page that nobody may touch is better than any redzone.
+        // A page without access finds more than any redzone.
         let redzone = options.redzone.filter(|_| !options.guard).unwrap_or(0);
         // The reciprocal is exact for strides up to twice ITEM_BYTES_MAX.
         if redzone > ITEM_BYTES_MAX / 2 {
@@ -217,7 +217,7 @@ impl Geometry {
         }
     }
 
-    /// Whether each item has pages of its own, before one that nobody may touch.
+    /// Whether each item has pages of its own, before a page that can't be accessed.
     pub(crate) fn guard(&self) -> bool {
         self.guard
     }
@@ -319,7 +319,7 @@ fn plain_stride(layout: Layout, redzone: usize, colour: bool) -> usize {
     }
 }
 
-/// The stride of items that end at a page which nobody may touch, and where in it they begin.
+/// The stride of items that end at a page without access, and where in it they begin.
 fn guarded_stride(layout: Layout) -> (usize, usize) {
     let page = region::page_bytes();
     let item = layout.size().max(1).next_multiple_of(layout.align());

@@ -1,20 +1,20 @@
-//! What the feature `invariants` checks: that nobody writes into a free item, or beyond a live
-//! one, frees twice, or frees what is not his; and who holds each live item.
+//! The checks of the feature `invariants`: they find writes to free items, writes beyond live items, double frees and
+//! foreign frees, and record which caller has each live item.
 //!
 //! ```text
 //!   item of 20 bytes, 8 aligned        |<---- size ---->|<- redzone ->|
 //!   live                               | the owner's    | 0xfd ...    |  checked at the free
-//!   free, contents nobody's            | 0xdeadc0de ... |             |  checked when taken
+//!   free, without contents             | 0xdeadc0de ... |             |  checked when taken
 //!   free, as init left it (hooks)      | init's         |             |  trash only in the slab
 //! ```
 //!
-//! *Trash* goes into an item when its contents become nobody's: at the free, where neither the
-//! zone nor its master has hooks; else on the way into the slab, after `fini`. It is looked at when
-//! the item is taken again. Pages that went back to the system come back as zeroes, so each part
+//! *Trash* is written into an item when its contents end: at the free, if neither the
+//! zone nor its master has hooks; else on the way into the slab, after `fini`. It is checked when
+//! the item is taken again. Pages that went back to the system come back as zeros, so each part
 //! of an item that lies on one page may be trash or zero, but not a mixture.
 //!
-//! The *ledger* has an entry for each item ever taken: whether it is live, since when, for whom,
-//! and where it was freed last.
+//! The *ledger* has an entry for each item ever taken: whether it is live, since when and at which call site,
+//! and where it was last freed.
 //!
 //! Locks: `uma ledger` (rank `STATS`), one of several by address, inside of any other.
 //! Source: FreeBSD's `uma_dbg.c` (`trash_ctor`, `0xdeadc0de`), INVARIANTS, and redzone(9).
@@ -40,7 +40,7 @@ const REDZONE: u8 = 0xfd;
 /// Shards of the ledger.
 const SHARDS: usize = 16;
 
-/// Who has which item of the zones on one keg.
+/// Which items of the zones on one keg are live, and where each was allocated and freed.
 pub(crate) struct Ledger([Mutex<HashMap<usize, LedgerEntry>>; SHARDS]);
 
 /// A ledger, held for a fork.
@@ -210,12 +210,12 @@ impl ZoneInner {
         (len > 0).then_some((redzone, len))
     }
 
-    /// Whether the contents of a cached item are nobody's.
+    /// Whether a cached item has no contents that must be kept.
     pub(crate) fn is_plain(&self) -> bool {
         self.keg.hooks.is_none() && !self.own_init && self.keg.arena().is_some()
     }
 
-    /// The contents of an item, which is in this thread's hands alone, are nobody's from now on.
+    /// Fills an item, which only this thread has, with trash.
     pub(crate) fn trash(&self, item: NonNull<u8>) {
         if self.keg.arena().is_none() {
             return;
@@ -226,7 +226,7 @@ impl ZoneInner {
         rest.copy_from_slice(&TRASH[..len]);
     }
 
-    /// Looks whether anybody wrote into an item while it was free.
+    /// Checks that no thread has written to an item while it was free.
     ///
     /// # Panics
     /// If so.
@@ -278,7 +278,7 @@ fn first_change(bytes: &[u8], address: usize) -> Option<usize> {
     None
 }
 
-/// Where an item lies, for who looks at a core dump.
+/// Where an item lies, for a reader of a core dump.
 fn place_in(arena: &Arena, item: NonNull<u8>) -> String {
     let place = arena.place_of(item);
     format!("; slab {}, slot {}", place.slab, place.slot)

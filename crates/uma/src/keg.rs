@@ -1,6 +1,6 @@
 //! The keg: where the items of its zones come from, and how many may be out.
 //!
-//! What it counts is in `keg/state.rs`; what happens when there are no more items, in `keg/closed.rs`.
+//! Its counts are in `keg/state.rs`; what happens when no item is left is in `keg/closed.rs`.
 //!
 //! A zone has a keg; secondary zones share their master's. The limit counts the items that are
 //! *out* of the keg, live or cached, so nothing is counted per allocation:
@@ -9,13 +9,12 @@
 //!   live <= out <= limit          out - live = free items in the caches of the CPUs and depots
 //! ```
 //!
-//! An import may bring less than was counted as out for it: whoever was refused meanwhile is told
-//! to look again, or it would fail, or sleep, below the limit.
+//! An import counts items as out before they arrive, and may bring fewer. An allocation that was refused meanwhile
+//! must then try again: otherwise it would fail, or sleep, below the limit.
 //!
-//! Invariant: whatever brings items back says so under the lock that it brings them under
-//! ([`Keg::note_refill`]).
+//! Invariant: a thread that brings items back calls [`Keg::note_refill`] under the lock under which it brings them.
 //! Locks: `uma keg members` (rank `KEG_MEMBERS`), then depots, then `uma keg` (rank `KEG`). An
-//! import is called without any.
+//! import is called without any lock.
 //! Sources: seed 004 section 5.4.
 
 use crate::AllocError;
@@ -48,33 +47,33 @@ mod state;
 static MEMBERS_CLASS: LockClass = LockClass::new("uma keg members", order::KEG_MEMBERS);
 static KEG_CLASS: LockClass = LockClass::new("uma keg", order::KEG);
 
-/// What items are made of.
+/// Where items come from.
 pub(crate) enum Store {
     /// Slabs in an arena.
     Slabs(Arena),
-    /// Somebody else's: a cache-only zone.
+    /// The owner of a cache-only zone.
     Import(Box<dyn Import>),
 }
 
-/// Items, and who may have them.
+/// Items, and how many of them the zones may have.
 pub(crate) struct Keg {
     pub(crate) store: Store,
     /// The master's, if it has any: every item of every zone on this keg goes through its `init`
     /// and `fini`.
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
-    /// Items whose allocation is remembered.
+    /// The items whose allocation is recorded.
     pub(crate) samples: Samples,
-    /// Who has which item.
+    /// Which caller has which item.
     #[cfg(feature = "invariants")]
     pub(crate) ledger: crate::invariants::Ledger,
-    /// What tests let fail.
+    /// Failures that a test has ordered.
     #[cfg(feature = "invariants")]
     pub(crate) import_point: crate::fail::Point,
     state: StateSlot,
-    /// The zones on this keg. Its lock also serialises whoever takes caches back.
+    /// The zones on this keg. A thread that takes caches back must hold this lock.
     members: Mutex<Members>,
     items_returned: Condvar,
-    /// `out` of the state, to be read without its lock. Relaxed: it decides whether to warn, nothing else.
+    /// A copy of the state's `out` that is read without its lock. Relaxed: only warnings depend on it.
     out_seen: AtomicUsize,
     cpus: usize,
 }
@@ -130,7 +129,7 @@ impl Keg {
         }
     }
 
-    /// The arena, if there is one.
+    /// The arena, unless the zone is cache-only.
     #[inline]
     pub(crate) fn arena(&self) -> Option<&Arena> {
         match &self.store {
@@ -143,27 +142,27 @@ impl Keg {
         self.state.0.lock()
     }
 
-    /// Items out of the keg, for all zones on it: as of a moment ago.
+    /// Items out of the keg, for all zones on it. The number may be a moment old.
     pub(crate) fn out(&self) -> usize {
         self.out_seen.load(Ordering::Relaxed)
     }
 
-    /// The lock holder has changed `out`.
+    /// Publishes `out` after the lock holder has changed it.
     fn show_out(&self, state: &KegState) {
         self.out_seen.store(state.out, Ordering::Relaxed);
     }
 
-    /// Whether nothing may be cached.
+    /// Whether the zones may not cache items.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Held by whoever stops or drains the caches of these zones.
+    /// Locks the list of members. A thread that closes or drains caches of these zones must hold it.
     pub(crate) fn lock_members(&self) -> MutexGuard<'_, Members> {
         self.members.lock()
     }
 
-    /// Has slabs and pages ready for `items` items; says for how many there is room.
+    /// Prepares slabs and pages for `items` items. Returns for how many there is room.
     pub(crate) fn prealloc(&self, items: usize) -> usize {
         let mut state = self.lock();
         match (&self.store, state.slabs.as_mut()) {
@@ -172,12 +171,12 @@ impl Keg {
                 slabs.set_floor(items.min(ready));
                 ready
             }
-            // What an import can give is not ours to prepare.
+            // An import's items can't be prepared.
             _ => items,
         }
     }
 
-    /// A new zone draws from this keg.
+    /// Adds a new zone, which takes its items from this keg.
     pub(crate) fn join(&self, zone: NonNull<ZoneInner>) {
         let mut members = self.lock_members();
         members.zones.push(zone);
@@ -187,14 +186,14 @@ impl Keg {
         }
     }
 
-    /// A zone that is about to end is not taken back from, nor opened, any more.
+    /// Removes a zone that is about to end from the lists.
     pub(crate) fn part(&self, zone: NonNull<ZoneInner>) {
         let mut members = self.lock_members();
         members.zones.retain(|&member| member != zone);
         members.holders.retain(|&holder| holder != zone);
     }
 
-    /// The free items of a new zone on another keg hold items of this one.
+    /// Adds a new zone on another keg whose free items hold items of this one.
     pub(crate) fn join_holder(&self, zone: NonNull<ZoneInner>) {
         let closed = {
             let mut members = self.lock_members();
@@ -207,8 +206,8 @@ impl Keg {
         }
     }
 
-    /// Takes items out, into the front of `out`, as many as limit and store allow. The last one
-    /// has the lowest address, and a bucket is emptied from its end.
+    /// Takes items out, into the front of `out`, as many as the limit and the store allow. The last one
+    /// has the lowest address: a bucket is emptied from its end.
     pub(crate) fn take(
         &self,
         out: &mut [MaybeUninit<NonNull<u8>>],
@@ -232,7 +231,7 @@ impl Keg {
                 got
             }
             Store::Import(store) => {
-                // What may be coming counts as out, and whoever finds too little waits for us.
+                // All that may come counts as out. A thread that is refused meanwhile tries again after the import.
                 state.out += want;
                 state.in_transit += 1;
                 drop(state);
@@ -274,7 +273,7 @@ impl Keg {
         }
     }
 
-    /// Why an allocation would have to wait now, if it would.
+    /// Why an allocation would have to wait now; none if an item is available.
     pub(crate) fn shortage(&self) -> Option<AllocError> {
         let state = self.lock();
         (state.available() == 0).then(|| state.why_none(Urgency::Normal))
@@ -287,7 +286,7 @@ impl Keg {
         false
     }
 
-    /// Counts an item as out that is not of the slabs; says whether the limit allows it.
+    /// Counts a sample, which is not an item of the slabs, as out. Returns whether the limit allows it.
     pub(crate) fn take_sample(&self) -> bool {
         let mut state = self.lock();
         let allowed = state.out < state.bound(Urgency::Normal);
@@ -297,7 +296,7 @@ impl Keg {
         allowed
     }
 
-    /// Such an item is back.
+    /// Counts a sample as back.
     pub(crate) fn give_sample(&self) {
         let followup = {
             let mut state = self.lock();
@@ -310,15 +309,15 @@ impl Keg {
         self.run_followup(followup);
     }
 
-    /// Picks free pages beyond `keep` bytes and takes their items out of use while the system
-    /// takes them back; nothing from a cache-only zone.
+    /// Picks free pages beyond `keep` bytes. Their items can't be allocated while the system takes the pages back.
+    /// None for a cache-only zone.
     pub(crate) fn begin_purge(&self, keep: usize, max: usize) -> Option<Purge> {
         let mut state = self.lock();
-        // An allocation that finds no item meanwhile waits for these: see `take_last`.
+        // An allocation that finds no item meanwhile waits for these items: see `take_last`.
         Some(state.slabs.as_mut()?.purge_begin(keep, max))
     }
 
-    /// The pages are gone; their items may be had again, on new ones.
+    /// The system has the pages; their items can be allocated again, on new pages.
     pub(crate) fn end_purge(&self, purge: Purge) {
         let followup = {
             let mut state = self.lock();
@@ -327,14 +326,14 @@ impl Keg {
                 slabs.forget_tail();
             }
             state.refill_generation += 1;
-            // Whoever looked meanwhile did not see these.
+            // A thread that looked for an item meanwhile did not see these.
             state.starved = false;
             self.note_refill(&mut state, usize::MAX)
         };
         self.run_followup(followup);
     }
 
-    /// Gives items back that went through no `init`, or through `fini` since.
+    /// Takes items back that have not been through `init`, or have been through `fini` since.
     pub(crate) fn give(&self, items: &[NonNull<u8>]) {
         let mut caught = Caught::default();
         if let Store::Import(store) = &self.store {

@@ -19,11 +19,11 @@
 //!     ^  a bucket's worth  |
 //!     |             init ^ v fini     only when the working set grows or shrinks
 //!   +------------------------+
-//!   | keg                    |   how many items may be out, and who waits for one     (keg.rs)
+//!   | keg                    |   how many items may be out, and threads that wait     (keg.rs)
 //!   | slab 0  slab 1  slab 2 |   which items are free: the fullest slab first, the
 //!   +------------------------+   lowest address                       (slabs.rs, slab.rs)
 //!     ^  pages             |
-//!     |                    v     free pages, on a tick or under pressure (reclaim.rs, purge.rs)
+//!     |                    v     free pages, on a tick or under pressure        (reclaim/)
 //!   +------------------------+
 //!   | arena                  |   one reserved range of address space:
 //!   | |64K|64K|64K|......... |   slab n at base + n * 64 KiB          (arena.rs, region.rs)
@@ -42,10 +42,10 @@
 //!    again. There is nothing to undo, since only the last instruction writes.
 //! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
 //!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. What moves then is
-//!    cache lines, and what they cost depends on who has copies (`cacheline.rs` shows how, and what to do).
-//! 5. *Memory goes back.* What nobody needed for a while goes from buckets to slabs, and pages
-//!    without a live item to the system, even inside slabs that have live items. All that describes
-//!    slabs lies elsewhere, and nothing is written into free items, so giving back touches nothing.
+//!    cache lines, and what each costs depends on which CPUs have copies (`cacheline.rs` shows the states).
+//! 5. *Memory goes back.* Items that were not needed for a while go from buckets to slabs, and pages
+//!    without a live item go to the system, even inside slabs that have live items. The data that describes
+//!    slabs lies apart, and free items hold no links, so giving pages back touches none of them.
 //!
 //! # What it promises
 //!
@@ -90,13 +90,13 @@
 //! | | |
 //! |---|---|
 //! | a limit, changed at any time; fail, [wait](RawZone::alloc_wait) or be [called](RawZone::call_when_available) | [`ZoneBuilder::limit`] |
-//! | items for those who must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
+//! | items for callers that must not fail | [`ZoneBuilder::reserve`], [`RawZone::alloc_urgent`] |
 //! | many at once, for a fraction of the price each | [`RawZone::alloc_bulk`] |
-//! | a cache of one's own, for a pinned worker | [`RawZone::local`] |
+//! | a cache for one pinned worker | [`RawZone::local`] |
 //! | two kinds of item from the same slabs (a packet: an mbuf with a cluster attached) | [`RawZone::secondary`] |
-//! | caches over somebody else's items | [`ZoneBuilder::build_cache_only`] |
+//! | caches over the items of another allocator | [`ZoneBuilder::build_cache_only`] |
 //! | reference counts found from the address | [`ZoneBuilder::refcounts`] |
-//! | who holds what, and since when | [`RawZone::census`], [`RawZone::stats`] |
+//! | which call site holds how many items, and since when | [`RawZone::census`], [`RawZone::stats`] |
 //! | memory back | [`RawZone::trim`], [`RawZone::drain`], [`Reclaimer`] |
 //! | faults found: double frees, foreign frees, writes after free and beyond the end | [`RawZone::free`]; the feature `invariants`; [`ZoneBuilder::guard_pages`] |
 //!

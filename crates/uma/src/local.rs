@@ -1,8 +1,8 @@
 //! A cache that one worker has for itself.
 //!
 //! Nothing is shared, so nothing is synchronised: an item comes from a list in a struct behind
-//! `&mut`. The zone sees only the batches. What the cache holds counts as live: nobody can take
-//! it back, which is why it is small and why it is for those who ask for it.
+//! `&mut`. The zone sees only the batches. The items in the cache count as live: no other thread can take
+//! them back, so the cache is small, and only threads that ask for one have it.
 //!
 //! Source: DPDK's per-lcore mempool caches, Linux's prefilled sheaves.
 

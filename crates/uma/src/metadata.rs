@@ -1,20 +1,19 @@
-//! What is known about slabs costs memory too: how its lists grow, and shrink after a spike.
+//! The memory of the lists that describe slabs: how they grow, and shrink after a spike.
 //!
-//! A slab of 64 KiB has some 50 bytes of entries in lists. They begin small; from some KiB on
-//! they grow by steps so big that the heap maps each list by itself. So a list grows where it is
-//! instead of leaving smaller copies of itself behind in the heap, what lies beyond its length is
-//! not resident, and all of it goes back when the list shrinks.
+//! A slab of 64 KiB has some 50 bytes of entries in lists. The lists begin small; from some KiB on they grow by steps
+//! so big that the heap maps each list by itself. So a list grows in place instead of leaving smaller copies behind
+//! in the heap, the part beyond its length is not resident, and all of it goes back when the list shrinks.
 //!
-//! Invariant: a forgotten slab has no item out, none held, and no page: it is as good as one that
-//! was never used. The marks of pages of counts, of which there are few, are never forgotten.
+//! Invariant: a forgotten slab has no item out, none held, and no page, as a slab that was never used. The marks of
+//! pages of counts are never forgotten, because they are few.
 
 use crate::slab::{SHELVES, Shelf};
 use crate::slabs::Slabs;
 use std::collections::TryReserveError;
 
-/// Lists up to this size grow as lists do.
+/// Lists up to this size grow as `Vec` does.
 const SMALL_BYTES: usize = 8 << 10;
-/// By how much they grow after that.
+/// Longer lists grow by this much.
 const STEP_BYTES: usize = 512 << 10;
 /// Fewer slabs than this are not worth forgetting.
 const SLABS_MIN: usize = 512;
@@ -30,16 +29,15 @@ pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) -> Result<(), TryRese
     list.try_reserve_exact(more.max(STEP_BYTES / size_of::<T>()))
 }
 
-/// Cuts a list off, and gives back what memory it then does not need.
+/// Shortens a list, and gives back the memory that it then does not need.
 pub(crate) fn cut<T>(list: &mut Vec<T>, len: usize) {
     list.truncate(len);
     list.shrink_to(len + len / 4);
 }
 
 impl Slabs {
-    /// Forgets the slabs at the end of those in use that have neither items out nor pages, when
-    /// they are most of all: what was known about them would outlast the spike that they came
-    /// with. Adding them again costs some 100 ns each.
+    /// Forgets the last slabs, if they have neither items out nor pages and are more than half of all: their entries
+    /// would outlast the spike for which they were added. Adding them again costs some 100 ns each.
     pub(crate) fn forget_tail(&mut self) {
         let slabs = self.slabs.len();
         if slabs < SLABS_MIN || self.purging {

@@ -116,13 +116,13 @@ impl<T: Object> Hooks for ObjectHooks<T> {
     }
 
     unsafe fn fini(&self, item: NonNull<u8>) {
-        // SAFETY: the item went through `init`, so it holds a T, which nobody sees again.
+        // SAFETY: the item went through `init`, so it holds a T, which is not used again.
         unsafe { item.cast::<T>().drop_in_place() };
     }
 
     #[inline]
     unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        // SAFETY: the item went through `init`, so it holds a T, and nobody else uses it.
+        // SAFETY: the item went through `init`, so it holds a T, and no other thread uses it.
         unsafe { item.cast::<T>().as_mut() }.ctor()
     }
 
@@ -284,7 +284,7 @@ impl<T: Object> DerefMut for ObjectBox<T> {
 impl<T: Object> Drop for ObjectBox<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the item came from this zone, holds a valid T, and nobody has it any more.
+        // SAFETY: the item came from this zone, holds a valid T, and is not used again.
         unsafe { self.zone.free(self.object.cast()) };
     }
 }

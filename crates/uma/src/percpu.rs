@@ -27,16 +27,17 @@
 //!
 //! # Why the two change places in one store
 //!
-//! Taking the previous bucket out, and putting it back as the loaded one, would have it in a thread's
-//! hands meanwhile. Whoever closes the keg must know of such a thread, so it would count itself in and
-//! out on a line that all CPUs share: four writes to it in a batch that lies across the two, 160 ns each
-//! where the line comes from afar. In one store of the whole pair nobody ever holds a bucket, nothing
-//! but the slot is touched, and the caller tries again. x86-64 has that store: an interruption comes
-//! before it or behind it, and more is not asked for here, as those who look from other CPUs do so
-//! behind a fence, or only count. aarch64 has none in all its versions (`stp` may be interrupted
-//! between its halves), so a pair is never exchanged there, and the slow way does it bucket by bucket.
+//! The alternative is to take the previous bucket out and put it back as the loaded one. Meanwhile the thread would
+//! carry a bucket, and a thread that closes the keg must know of all buckets. So the carrying thread would count
+//! itself in and out on a line that all CPUs share: four writes to it in a batch that lies across the two buckets,
+//! 160 ns each where the line comes from afar. With one store of the whole pair no thread ever carries a bucket, only
+//! the slot is written, and the caller tries again.
 //!
-//! # Who owns a bucket
+//! The 16-byte store only has to be atomic against preemption on this CPU: remote readers use a fence first, or read
+//! statistics. x86-64 has such a store. aarch64 does not have one in all its versions (`stp` may be interrupted
+//! between its halves), so the pair is never exchanged there, and the slow path does it bucket by bucket.
+//!
+//! # The owner of a bucket
 //!
 //! A bucket belongs to the slot that points to it or to the thread that holds it as an [`Owned`].
 //! A slot gives a bucket up only against another one (the [sentinel](Bucket::sentinel) stands for
@@ -116,8 +117,8 @@ mod slot;
 /// which always ends: a debugger that steps through a section aborts it at every step.
 const RESTARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 3 };
 
-/// What a section returns when it had to stop short because of the state it found: no item, no
-/// room, stopped, or a thread whose CPU nobody knows. Where a count or a length is returned, full.
+/// The result of a section that stopped because of the state it found: no item, no room, the slot stopped, or a
+/// thread whose CPU is not known. Where a count or a length is returned, full.
 const REFUSED: isize = 0;
 /// What a section returns when the kernel aborted it.
 const ABORTED: isize = -1;
@@ -225,8 +226,8 @@ impl Percpu {
         unsafe { self.leaked().as_ref() }
     }
 
-    /// The top item of this CPU's loaded bucket, counted as popped. None: that bucket is empty, or
-    /// nobody could look; the caller goes the slow way.
+    /// The top item of this CPU's loaded bucket, counted as popped. None: the bucket is empty, or
+    /// the section could not run; the caller takes the slow path.
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<u8>> {
         self.pop_or(|| Err(())).ok()
@@ -404,8 +405,8 @@ impl Percpu {
         restart(1 + RESTARTS, swap, isize::cast_unsigned) > REFUSED
     }
 
-    /// Gives this CPU's previous bucket against another one. An error hands the argument back: the
-    /// CPU is stopped, or nobody could look.
+    /// Replaces this CPU's previous bucket by another one. An error returns the argument: the
+    /// slot is stopped, or the section could not run.
     pub(crate) fn exchange_previous(
         &self,
         bucket: Option<Owned>,
@@ -506,7 +507,7 @@ impl Drop for Percpu {
                 }),
             "buckets would leak: drain first"
         );
-        // SAFETY: `new` leaked this box, and nobody has a reference to the slots any more.
+        // SAFETY: `new` leaked this box, and no reference to the slots is left.
         drop(unsafe { Box::from_raw(self.leaked().as_ptr()) });
     }
 }

@@ -1,10 +1,8 @@
-//! Mistakes to plant, and a watch on the life of zones: what lets the schedule checkers prove that
-//! they would see.
+//! Mistakes that tests plant, and a check of the life of zones: they show that the schedule checkers find mistakes.
 //!
-//! A model that finds nothing shows little unless it is known to find something. So the places
-//! that a protocol stands on ask [`planted`] whether to get it wrong; the tests in `schedules/`
-//! run every scenario once more with the mistake, and must fail. In every other build the answer
-//! is a constant, and [`Life`] is nothing.
+//! A model that finds nothing proves little unless it is known to find mistakes. So the code at each critical point
+//! of a protocol asks [`planted`] whether to make the mistake. The tests in `schedules/` run every scenario once more
+//! with the mistake, and must fail. In every other build [`planted`] is a constant, and [`Life`] is empty.
 //!
 //! Invariant: a zone that has ended is never used again ([`Life`]).
 //! Locks: none.
@@ -18,38 +16,39 @@ use core::mem::ManuallyDrop;
 #[cfg(any(loom, shuttle))]
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What could be got wrong.
+/// The mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A drain takes buckets over without interrupting who works on them: `percpu/drain.rs`.
+    /// A drain takes a bucket over without interrupting the CPU that works on it: `percpu/drain.rs`.
     SecondFence,
-    /// Threads with items in their hands are not waited for: `keg/closed.rs`, `take_last`.
+    /// An allocation does not wait for threads that carry items: `keg/closed.rs`, `take_last`.
     Transit,
-    /// Nor where `init` refuses: `reclaim/trim.rs`, `gather_built`.
+    /// The same, where `init` refuses: `reclaim/trim.rs`, `gather_built`.
     Refusal,
-    /// Nor those with free items of another zone that hold some of ours: there too.
+    /// It does not wait for threads with free items of another zone that hold items of this keg: `keg/closed.rs`,
+    /// `take_last`.
     Holder,
-    /// A sleeper does not ask whether something came since it looked: `keg/closed.rs`, `sleep`.
+    /// A sleeper does not check whether an item has come since it looked: `keg/closed.rs`, `sleep`.
     StaleGeneration,
-    /// A keg opens over the heads of its sleepers: `keg/closed.rs`, `may_reopen`.
+    /// A keg opens although it has sleepers: `keg/closed.rs`, `may_reopen`.
     Sleepers,
-    /// A new limit wakes nobody: `keg/closed.rs`, `set_limit`.
+    /// A new limit does not wake the sleepers: `keg/closed.rs`, `set_limit`.
     SilentLimit,
-    /// An import that got less than it had asked for tells nobody: `keg.rs`, `take`.
+    /// An import that brought fewer items than it counted does not wake refused threads: `keg.rs`, `take`.
     SilentImport,
-    /// A free does not count as inside: `free.rs`, `put_slow`.
+    /// A free is not counted as a thread inside: `free.rs`, `put_slow`.
     Entry,
-    /// A bulk free goes round once more after its last item: `free.rs`, `put_bulk`.
+    /// A bulk free uses the zone once more after its last item: `free.rs`, `put_bulk`.
     LookBack,
-    /// Who leaves looks whether it was the last only afterwards: `zone_inner.rs`, `leave`.
+    /// A leaving thread checks in a second step whether it was the last: `zone_inner.rs`, `leave`.
     LateCheck,
-    /// The end of the last handle is not counted as a thread inside: `zone_inner.rs`, `retire`.
+    /// The drop of the last handle is not counted as a thread inside: `zone_inner.rs`, `retire`.
     Retire,
-    /// A visitor does not count as inside: `weak.rs`.
+    /// A visit by a weak reference is not counted as a thread inside: `weak.rs`.
     Visit,
 }
 
-/// Whether to make this mistake.
+/// Whether the code must make this mistake.
 #[cfg(not(all(test, any(loom, shuttle))))]
 #[inline]
 pub(crate) const fn planted(_: Bug) -> bool {
@@ -63,35 +62,34 @@ pub(crate) fn planted(bug: Bug) -> bool {
 
 #[cfg(all(test, any(loom, shuttle)))]
 std::thread_local! {
-    // All threads of a model are coroutines on one thread of the system, which is the test's.
+    // All threads of a model are coroutines on one system thread, which is the test's.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     static ENDED_ZONES: RefCell<Vec<ManuallyDrop<Box<ZoneInner>>>> = const { RefCell::new(Vec::new()) };
     static BUCKETS: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Has a mistake made, or none, in the models that this test runs from now on.
+/// Plants a mistake, or none, in the models that this test runs from now on.
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
-    // What a model that has failed left behind belongs to a machine that is gone.
+    // A model that has failed leaves objects of a machine that no longer exists.
     ENDED_ZONES.take();
     BUCKETS.take();
 }
 
-/// The zones that ended since this was last asked. Called at the end of a model's run.
+/// The zones that have ended since the last call. Called at the end of a model's run.
 #[cfg(all(test, any(loom, shuttle)))]
 #[expect(clippy::vec_box, reason = "others may still know where they are")]
 pub(crate) fn ended_zones() -> Vec<Box<ZoneInner>> {
     for (bucket, layout) in BUCKETS.take() {
-        // SAFETY: given up to `dealloc`; and no thread is left that would make a mistake.
+        // SAFETY: given up to `dealloc`, and no thread that could use it is left.
         unsafe { std::alloc::dealloc(bucket, layout) };
     }
     let ended_zones = ENDED_ZONES.take().into_iter();
     ended_zones.map(ManuallyDrop::into_inner).collect()
 }
 
-/// Frees a bucket's memory; in a model only at its end, so that a mistake does not spoil the heap
-/// of the checker.
+/// Frees a bucket's memory. A model does so only at its end, so that a mistake does not damage the checker's heap.
 ///
 /// # Safety
 /// As for [`std::alloc::dealloc`].
@@ -105,7 +103,7 @@ pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
     }
 }
 
-/// Frees the memory of a zone; in a model only later, so that a use after the end is seen.
+/// Frees the memory of a zone. A model does so later, so that a use after the end is found.
 pub(crate) fn free_zone(zone: Box<ZoneInner>) {
     #[cfg(all(test, any(loom, shuttle)))]
     ENDED_ZONES.with_borrow_mut(|ended_zones| ended_zones.push(ManuallyDrop::new(zone)));
@@ -113,7 +111,7 @@ pub(crate) fn free_zone(zone: Box<ZoneInner>) {
     drop(zone);
 }
 
-/// Whether a zone has ended, for the models; and that all its uses were ordered before that.
+/// Records, for the models, whether a zone has ended, and that all uses were ordered before its end.
 pub(crate) struct Life {
     #[cfg(any(loom, shuttle))]
     over: AtomicBool,
@@ -131,7 +129,7 @@ impl Life {
         }
     }
 
-    /// The zone is used.
+    /// Records a use of the zone.
     #[inline]
     pub(crate) fn touch(&self) {
         #[cfg(any(loom, shuttle))]
@@ -140,7 +138,7 @@ impl Life {
         self.uses.with(|_| ());
     }
 
-    /// The zone ends.
+    /// Records the end of the zone.
     #[inline]
     pub(crate) fn end(&self) {
         #[cfg(any(loom, shuttle))]

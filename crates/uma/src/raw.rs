@@ -21,8 +21,8 @@ use std::time::Instant;
 
 /// A zone: an allocator of items of one layout, with a cache on every CPU.
 ///
-/// A handle: clones are the same zone. Dropping the last one ends the zone as soon as no item is
-/// live; until then those who hold items may use and free them, and
+/// A handle: clones are the same zone. After the last one is dropped the zone ends as soon as no item is
+/// live; until then the owners of items may use and free them, and
 /// [`leaked_zones`](crate::leaked_zones) counts the zone.
 ///
 /// ```
@@ -93,9 +93,9 @@ impl<H: Hooks> RawZone<H> {
         self.zone.constructed(item, site)
     }
 
-    /// As [`alloc`](Self::alloc), but takes nothing back from other CPUs and waits for nobody: may
+    /// As [`alloc`](Self::alloc), but takes nothing back from other CPUs and waits for no other thread: may
     /// fail while items are free. For an `init` that builds on another zone's items
-    /// ([`ZoneBuilder::holds_items_of`]), whose thread others wait for.
+    /// ([`ZoneBuilder::holds_items_of`]), because other threads wait for the thread that runs it.
     ///
     /// # Errors
     /// As there, and where what is free is with others.
@@ -127,9 +127,9 @@ impl<H: Hooks> RawZone<H> {
     /// Has `callback` called once, on whatever thread brings an item back, when an allocation may
     /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
     ///
-    /// To be called after an allocation failed. Being called back is no promise: others may have
-    /// been faster; then ask again. The callback runs in the middle of somebody's free: it wakes
-    /// whoever wants the item, and does not itself allocate from this zone.
+    /// To be called after an allocation failed. The callback does not promise an item: another thread may have
+    /// allocated it first; then ask again. The callback runs during another thread's free. It may wake the
+    /// thread that wants the item, and must not allocate from this zone.
     #[must_use = "when it says false nobody will be called"]
     pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
         self.inner().keg.call_back(Box::new(callback))
@@ -143,8 +143,8 @@ impl<H: Hooks> RawZone<H> {
     /// builds, and the feature `invariants`, notice always.
     ///
     /// # Safety
-    /// `item` came from an allocation of this zone, was not freed since, and nobody uses it or
-    /// its reference count any more.
+    /// `item` came from an allocation of this zone and was not freed since. No thread uses it or its reference count
+    /// any more.
     #[doc(alias = "uma_zfree")]
     #[track_caller]
     #[inline]
@@ -272,8 +272,8 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.inner().hooks::<H>() }
     }
 
-    /// Who holds the live items, and for how long, as far as it is known: an estimate from
-    /// samples, or exact with the feature `invariants`. See [`Census`].
+    /// Which call sites hold the live items, and for how long: an estimate from samples, or exact with the feature
+    /// `invariants`. See [`Census`].
     #[must_use]
     pub fn census(&self) -> Census {
         Census::of(self.inner())

@@ -22,9 +22,8 @@ use core::sync::atomic::AtomicU32;
 
 /// A zone in eight bytes, for items that must find the way back to where they came from.
 ///
-/// It does not keep the zone. What keeps it is a [`RawZone`](crate::RawZone) somewhere, or a live item of the
-/// zone: while one is live the zone does not end, even if the last handle goes. So whoever holds
-/// an item may free it through this.
+/// It does not keep the zone. A [`RawZone`](crate::RawZone) does, or a live item: the zone does not end while one
+/// is live, even if the last handle is dropped. So the owner of an item may free it through this.
 pub struct RawZoneRef<H: Hooks = NoHooks> {
     inner: NonNull<ZoneInner>,
     hooks: PhantomData<fn() -> H>,
@@ -176,7 +175,7 @@ impl<H: Hooks> RawZoneRef<H> {
         unsafe { ZoneInner::put_bulk(self.inner, items) }
     }
 
-    /// [`free_bulk`](Self::free_bulk) of items among which are samples, or somebody else's.
+    /// [`free_bulk`](Self::free_bulk) of items among which are samples, or items of another zone.
     ///
     /// # Safety
     /// As there.
@@ -264,7 +263,7 @@ impl<H: Hooks> RawZoneRef<H> {
     fn consult_bulk(self, items: usize) -> usize {
         #[cfg(feature = "invariants")]
         {
-            // SAFETY: whoever allocates says that something keeps the zone.
+            // SAFETY: the caller promises that something keeps the zone.
             let inner = unsafe { self.inner.as_ref() };
             if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
                 inner.counts.failures.inc();
@@ -281,7 +280,7 @@ impl<H: Hooks> RawZoneRef<H> {
         item: NonNull<u8>,
         site: Site,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: whoever took the item says that something keeps the zone.
+        // SAFETY: the caller that took the item promises that something keeps the zone.
         let inner = unsafe { self.inner.as_ref() };
         inner.unpoison_item(item);
         #[cfg(feature = "invariants")]
@@ -375,8 +374,7 @@ impl<H: Hooks> RawZoneRef<H> {
         inner.poison_item(item);
     }
 
-    /// Takes an item back that is not in the range where items are looked for: a sample, or
-    /// somebody else's.
+    /// Takes an item back that is not in the range of the zone's items: a sample, or an item of another zone.
     ///
     /// # Panics
     /// If it is not a live sample of this zone.

@@ -12,7 +12,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
-/// A range of addresses that belongs to nobody else.
+/// A range of addresses that belongs to this value alone.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
@@ -26,8 +26,8 @@ pub(crate) struct Region {
 
 // SAFETY: a region is the right to an address range; nothing in it is tied to a thread.
 unsafe impl Send for Region {}
-// SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders;
-// who may touch the bytes is for the caller to say, who gets only raw pointers.
+// SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders; they give out only
+// raw pointers, whose users must say why they may touch the bytes.
 unsafe impl Sync for Region {}
 
 /// Which pages a region is made of.
@@ -134,14 +134,14 @@ impl Region {
             return true;
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the range is part of our own mapping; giving access breaks nobody's belief.
+        // SAFETY: the range is part of this region's mapping; no code relies on a page without access.
         unsafe { libc::mprotect(first.as_ptr().cast(), len, access) == 0 }
     }
 
     /// Lets pages come now instead of with the first touch; says whether there was memory.
     ///
     /// # Safety
-    /// The range is open, and nobody needs what is in it, nor touches it during the call.
+    /// The range is open. Its contents are not needed, and no thread touches it during the call.
     pub(crate) unsafe fn populate(&self, range: Range<usize>) -> bool {
         let Some((first, len)) = self.outer_pages(range) else {
             return true;
@@ -156,7 +156,7 @@ impl Region {
         for offset in (0..len).step_by(page_bytes()) {
             // SAFETY: below `len`, which is within the reservation.
             let byte = unsafe { first.add(offset) };
-            // SAFETY: the page is open, and the caller says that nobody else touches it.
+            // SAFETY: the page is open, and the caller promises that no other thread touches it.
             unsafe { byte.write_volatile(0) };
         }
         true
@@ -166,7 +166,7 @@ impl Region {
     /// the range was open. Says how many bytes the system took.
     ///
     /// # Safety
-    /// Nobody needs what is in the range, and nobody touches it during the call.
+    /// The contents of the range are not needed, and no thread touches it during the call.
     pub(crate) unsafe fn give_back(&self, range: Range<usize>) -> usize {
         let Some((first, len)) = self.inner_pages(range) else {
             return 0;
@@ -274,7 +274,7 @@ impl Process {
         // SAFETY: makes a new descriptor (closed on exec) and touches nothing that exists.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: a descriptor that was made just now and that nobody else knows.
+        // SAFETY: a descriptor that was made just now and that no other value owns.
         Some(Self(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }))
     }
 }

@@ -1,8 +1,8 @@
-//! Which pages may be resident, of the items and of the reference counts beside them.
+//! Which pages of items, and of the reference counts beside them, may be resident.
 //!
-//! A page becomes resident when somebody writes to it, which nobody tells us; but he must have
-//! taken an item there before. So the marks err to one side: a page without a mark has no memory,
-//! one with a mark probably has. Out of line, so that looking at the marks touches no page.
+//! A page becomes resident at the first write to it. No call reports that write, but an item must have been allocated
+//! there before. So the marks err to one side: a page without a mark has no memory, and a page with a mark probably
+//! has. The marks are apart from the pages, so that reading them touches no page.
 //!
 //! Locks: the keg's, as all of [`Slabs`](crate::slabs::Slabs).
 
@@ -71,7 +71,7 @@ impl Residency {
         self.counts_per_page
     }
 
-    /// Marks what an item lies on; says how many units are new.
+    /// Marks the units on which an item lies. Returns how many had no mark before.
     #[inline]
     pub(crate) fn mark(&mut self, place: ItemPlace) -> u32 {
         let mut new = 0;
@@ -135,14 +135,14 @@ impl Residency {
         words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Whether the sums are sums.
+    /// Whether the counts agree with the marks.
     pub(crate) fn is_valid(&self) -> bool {
         let ones = |words: &[u64]| words.iter().map(|w| w.count_ones() as usize).sum::<usize>();
         ones(&self.units) == self.marked && ones(&self.counts) == self.counts_marked
     }
 }
 
-/// Sets a bit; whether it was not.
+/// Sets a bit. Returns true if it was clear.
 #[inline]
 fn set(word: &mut u64, bit: usize) -> bool {
     let before = *word;
@@ -150,7 +150,7 @@ fn set(word: &mut u64, bit: usize) -> bool {
     *word != before
 }
 
-/// Lengthens with zeros.
+/// Lengthens a list with zeros.
 fn extend(words: &mut Vec<u64>, len: usize) -> Result<(), TryReserveError> {
     make_room(words, len.saturating_sub(words.len()))?;
     words.resize(len.max(words.len()), 0);

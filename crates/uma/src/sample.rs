@@ -1,5 +1,5 @@
-//! Samples: a few items whose allocation is remembered, so that a [census](crate::Census) can say
-//! who holds what, and how long, in a program that runs at full speed.
+//! Samples: a few items whose allocation is recorded, so that a [census](crate::Census) can tell
+//! which call sites hold how many items, and how long, in a program that runs at full speed.
 //!
 //! An item that a bucket gives out leaves no trace: that is what makes it cheap. So some items are
 //! made of other stuff. The arena keeps a few slabs behind its normal range; an item from there
@@ -11,18 +11,17 @@
 //!   |<------- may_own: the fast way -->|<-- a record for each item: site, time, thread, weight
 //! ```
 //!
-//! A sampled item is handed out in the slow path only, where a CPU's bucket was empty: once in so
-//! many refills ([`ZoneBuilder::sample_every`](crate::ZoneBuilder::sample_every)). A thread that
-//! frees what it takes never gets there, and neither pays nor is sampled; who takes more than he
-//! gives back is sampled in proportion. The *weight* of a sample is the number of items that
-//! refills have brought since the sample before it: it stands for those.
+//! An item is sampled only in the slow path, when a CPU's bucket is empty: once in a given number of
+//! refills ([`ZoneBuilder::sample_every`](crate::ZoneBuilder::sample_every)). A thread that
+//! frees what it takes never gets there, and neither pays nor is sampled; a thread that takes more than it
+//! frees is sampled in proportion. The *weight* of a sample is the number of items that
+//! refills have brought since the sample before it.
 //!
-//! Two things would bend the picture. An allocation that is freed at once is the one that empties
-//! the bucket, more often than one that stays: therefore a sample that dies before the next refill
-//! hands its turn, and its weight, to the next allocation, once. (Who takes and frees in runs
-//! longer than what stays between them still stands before the others: then much of the census is
-//! unaccounted for, and it says so.) And samples that stay use the slots up: each time half of
-//! those left are gone, samples become half as many and weigh twice as much.
+//! Two effects would distort the census. First, the allocation that empties a bucket is more often one that is freed
+//! at once than one that stays. So a sample that is freed before the next refill passes its turn, and its weight, to
+//! the next allocation, once. Bias remains for threads whose runs of allocations and frees are longer than the set
+//! that stays: the census reports their share as unaccounted for. Second, samples that stay use the slots up. So each
+//! time half of the remaining slots are taken, samples become half as frequent and weigh twice as much.
 //!
 //! A queue that one thread fills and empties lives on what its CPU has cached, and its old samples
 //! die while no refill brings new ones. So a sample that grew old ([`OLD`]) is followed by another:
@@ -38,8 +37,8 @@
 //! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the keg and `holds` of
 //! its zone like any other; a record is live exactly as long as its item is.
 //! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
-//! Sources: tcmalloc's sampled page heap and GWP-ASan, for the range that tells a sample; seed 004 section 5.4
-//! (limits are reached, and somebody must find out by whom).
+//! Sources: tcmalloc's sampled page heap and GWP-ASan, for the address range that identifies a sample; seed 004
+//! section 5.4 (if a limit is reached, there must be a way to find the call site).
 
 use crate::arena::Arena;
 use crate::asan;
@@ -214,7 +213,7 @@ impl ZoneInner {
             self.sampler.hand_on(freed.weight, shift);
             self.put_bucket_aside(caught);
         } else if may_hand_on && self.sampler.unsampled() == 0 {
-            // Dead before the next refill: it stood for nobody who stays.
+            // Freed before the next refill: it represents no item that stays.
             self.sampler.handed_on.store(1, Relaxed);
             self.sampler.hand_on(freed.weight, shift);
         }

@@ -97,7 +97,7 @@ fn beside(cpu: usize, other: impl FnOnce() + Send + 'static, this: impl FnOnce()
     other.join().expect("no panic");
 }
 
-/// A zone, with who has which of its items.
+/// A zone, and which of its items the threads have.
 #[derive(Clone)]
 struct World {
     zone: Handle,
@@ -132,15 +132,15 @@ impl Drop for Handle {
     }
 }
 
-/// The addresses of the items that somebody has.
+/// The addresses of the items that threads have.
 #[derive(Default)]
 struct Live(Mutex<BTreeSet<usize>>);
 
-/// An item in somebody's hands.
+/// An item that a thread has.
 #[derive(Clone, Copy)]
 struct Item(NonNull<u8>);
 
-// SAFETY: an item belongs to nobody's thread.
+// SAFETY: an item is not bound to a thread.
 unsafe impl Send for Item {}
 // SAFETY: as above; it is only an address here.
 unsafe impl Sync for Item {}
@@ -205,7 +205,7 @@ impl World {
 
     fn free(&self, item: Item) {
         self.live.goes(item);
-        // SAFETY: from this zone, and no longer in anybody's hands.
+        // SAFETY: from this zone, and no thread has it any more.
         unsafe { self.zone.free(item.0) };
     }
 
@@ -258,7 +258,7 @@ impl Live {
 /// Frees an item without a handle: it alone keeps the zone.
 fn free_without_handle(zone: RawZoneRef, live: &Live, item: Item) {
     live.goes(item);
-    // SAFETY: from this zone, and no longer in anybody's hands.
+    // SAFETY: from this zone, and no thread has it any more.
     unsafe { zone.free(item.0) };
 }
 
@@ -266,6 +266,6 @@ fn free_without_handle(zone: RawZoneRef, live: &Live, item: Item) {
 fn free_bulk_without_handle(zone: RawZoneRef, live: &Live, items: Vec<Item>) {
     items.iter().for_each(|&item| live.goes(item));
     let items: Vec<_> = items.into_iter().map(|item| item.0).collect();
-    // SAFETY: from this zone, and no longer in anybody's hands.
+    // SAFETY: from this zone, and no thread has them any more.
     unsafe { zone.free_bulk(&items) };
 }

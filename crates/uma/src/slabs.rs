@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Invariants ([`Slabs::is_valid`]): a slab's counts are the numbers of bits in its bitmaps; each
-//! slab is on exactly the shelf that its counts say; the sums are sums.
-//! Locks: whoever owns it has one, the keg's. Source: seed 004 section 5.4.
+//! slab is on the shelf that its counts say; the sums are right.
+//! Locks: its owner's, which is the keg's. Source: seed 004 section 5.4.
 
 use crate::arena::Arena;
 use crate::bitset::Bitset;
@@ -103,7 +103,7 @@ impl Slabs {
         self.slabs.len() * self.geo.per_slab() - self.free - self.held_items
     }
 
-    /// Free items that nobody can take until the purge that holds them ends.
+    /// Free items that can't be allocated until the purge that holds them ends.
     pub(crate) fn held(&self) -> usize {
         self.held_items
     }
@@ -306,7 +306,7 @@ impl Slabs {
     /// Lets the pages of a cold slab come.
     fn warm(&mut self, arena: &Arena, n: usize) -> bool {
         // SAFETY: the slab is open, and a cold one has all its items free; they stay so, because
-        // whoever takes items needs `self`.
+        // taking items needs `self`.
         if !unsafe { arena.populate(n..n + 1) } {
             return false;
         }

@@ -25,7 +25,7 @@ pub struct Warning {
     pub suppressed: u64,
     /// The numbers of the zone.
     pub stats: ZoneStats,
-    /// Who holds the items.
+    /// Which call sites hold the items.
     pub census: Census,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Warner {
     throttles: [Throttle; 4],
 }
 
-/// (a) Relaxed, all of it: whoever moves `next_ms` on has the turn, and nothing else hangs on it.
+/// (a) All relaxed: the thread that moves `next_ms` on sends the warning, and nothing else depends on it.
 #[derive(Default)]
 struct Throttle {
     /// Milliseconds from the making of the zone to when the next warning may be given.
@@ -157,7 +157,7 @@ impl ZoneInner {
         }
     }
 
-    /// Whether somebody hears warnings.
+    /// Whether the owner hears warnings.
     #[cfg(feature = "invariants")]
     pub(crate) fn has_warner(&self) -> bool {
         self.warner.callback.is_some()

@@ -1,13 +1,12 @@
-//! The way from a watcher to a zone that it does not keep.
+//! A weak reference to a zone, for code that watches the zone and must not keep it.
 //!
-//! A handle would keep the zone, and a bare pointer would outlive it. A link is neither: the zone
-//! cuts it before it ends, and a visitor counts as a thread inside, which the end waits for. So
-//! neither the last handle nor a visit ever waits for the other: whichever is later frees the
-//! zone's memory.
+//! A handle would keep the zone, and a bare pointer would outlive it. With a weak reference, the zone detaches itself
+//! before it ends, and a visiting thread counts as a thread inside, for which the end waits. So neither the drop of
+//! the last handle nor a visit waits for the other: the later of the two frees the zone's memory.
 //!
-//! `schedules/end.rs` checks a visit while the last handle goes.
+//! `schedules/end.rs` checks a visit while the last handle is dropped.
 //!
-//! Locks: `uma weak zone`, held for a few instructions and never around anything else.
+//! Locks: `uma weak zone`, held for a few instructions; nothing is called under it but `enter`.
 
 use crate::planted::{Bug, planted};
 use crate::zone_inner::ZoneInner;
@@ -19,37 +18,37 @@ use std::sync::Arc;
 
 static WEAK_CLASS: LockClass = LockClass::new("uma weak zone", order::STATS);
 
-/// A zone as long as it has handles, and nothing after.
+/// Leads to a zone while the zone has handles, and then to nothing.
 pub(crate) struct WeakZone(Mutex<Option<ZonePtr>>);
 
 #[derive(Clone, Copy)]
 struct ZonePtr(NonNull<ZoneInner>);
 
-// SAFETY: the address of a zone, which is Sync, and is followed only by whoever has entered it.
+// SAFETY: the address of a zone, which is Sync. A thread follows it only after it has entered the zone.
 unsafe impl Send for ZonePtr {}
 
 impl WeakZone {
-    /// A link to nothing yet.
+    /// A reference to nothing yet.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(&WEAK_CLASS, None)))
     }
 
-    /// Leads to a zone from now on.
+    /// Makes this lead to a zone.
     ///
     /// # Safety
-    /// The zone has a handle, came from [`ZoneInner::make`], and [cuts](Self::detach) this before it
+    /// The zone has a handle, came from [`ZoneInner::make`], and [detaches](Self::detach) itself before it
     /// gives up what its handles hold.
     pub(crate) unsafe fn attach(&self, zone: NonNull<ZoneInner>) {
         *self.0.lock() = Some(ZonePtr(zone));
     }
 
-    /// Lets nobody in any more. Called by the end of the last handle, before it gives up what
-    /// the handles held.
+    /// Makes this lead to nothing, so that no thread can enter by it. The drop of the last handle calls it before it
+    /// gives up what the handles hold.
     pub(crate) fn detach(&self) {
         *self.0.lock() = None;
     }
 
-    /// Does something with the zone, which does not end meanwhile; nothing when it is gone.
+    /// Calls `how` with the zone, which can't end during the call. None, without a call, if the zone has no handle.
     pub(crate) fn with_zone<T>(&self, how: impl FnOnce(&ZoneInner) -> T) -> Option<T> {
         let visit = self.enter()?;
         // SAFETY: entered, and left only when `visit` is dropped.
@@ -59,8 +58,8 @@ impl WeakZone {
     fn enter(&self) -> Option<ZoneVisit> {
         let target = self.0.lock();
         let ZonePtr(zone) = (*target)?;
-        // SAFETY: `attach` was promised that the zone cuts this first, and it cannot while this is
-        // locked: the zone still has what its handles hold.
+        // SAFETY: the caller of `attach` has promised that the zone detaches itself first. It can't while this thread
+        // has the lock, so the zone still has what its handles hold.
         unsafe { zone.as_ref() }.enter();
         if planted(Bug::Visit) {
             // SAFETY: entered just now.
@@ -70,7 +69,7 @@ impl WeakZone {
     }
 }
 
-/// A link, held for a fork.
+/// A weak reference, locked during a fork.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) struct WeakHeld<'a>(kern::MutexGuard<'a, Option<ZonePtr>>);
 
@@ -89,7 +88,7 @@ impl WeakZone {
     }
 }
 
-/// A thread inside a zone that nothing else may keep.
+/// A thread inside a zone. Nothing else may keep the zone.
 struct ZoneVisit(NonNull<ZoneInner>);
 
 impl Drop for ZoneVisit {

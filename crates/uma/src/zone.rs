@@ -156,7 +156,7 @@ impl<T> Drop for ZoneBox<T> {
             }
         }
         let _free = Free(self.zone, self.item.cast());
-        // SAFETY: the item holds a valid T, which nobody sees again.
+        // SAFETY: the item holds a valid T, which is not used again.
         unsafe { self.item.drop_in_place() };
     }
 }

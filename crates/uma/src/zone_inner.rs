@@ -1,24 +1,26 @@
-//! What all handles of a zone point to, and what keeps it.
+//! The state of a zone, which all its handles share, and the count that keeps it.
 //!
-//! The ways of an item are in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; here is what they share.
+//! How items are allocated and freed is in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; this file has what they
+//! share.
 //!
-//! Locking key of [`ZoneInner`]: (c) constant, (s) a section of the CPU it is of, (d) the depot's
-//! lock, (a) atomic. Never is a hook called, nor are pages given back, with a lock held.
+//! Locking key of [`ZoneInner`]: (c) constant, (s) a section of its CPU, (d) the depot's lock, (a) atomic. No lock is
+//! held while a hook runs or pages are given back.
 //!
 //! # What keeps a zone
 //!
-//! `holds` counts the handles, as one, the items that are out of the keg for this zone, and the
-//! threads inside a slow path. It stands beside the depot, where those threads go. Whoever brings it
-//! to zero ends the zone. An allocation or a free that finds what it needs on its CPU does not touch
-//! it: there the item itself, which is out before and after, is what keeps the zone until the section
-//! commits, and nothing is touched after that.
+//! `holds` counts three things: the handles together, as one; the items that are out of the keg for this zone; and
+//! the threads inside a slow path. It lies beside the depot, which those threads use. The thread that brings it to
+//! zero ends the zone.
 //!
-//! `schedules/end.rs` checks that a zone ends once, and that every use of it comes before.
+//! An allocation or a free that its CPU's bucket can serve does not touch `holds`. There the item itself, which is
+//! out before and after, keeps the zone until the section commits; the thread must touch nothing of the zone after
+//! that.
 //!
-//! When the last handle goes, the zone is shut for good ([`ZoneInner::retire`]): its caches are
-//! emptied, frees of the items still live go straight to the keg, and the last one of them ends
-//! the zone. Until then it stays a member of its keg, so that whoever looks for free items sees
-//! those that are in its threads' hands.
+//! `schedules/end.rs` checks that a zone ends once, and after all its uses.
+//!
+//! When the last handle is dropped, the caches are closed for good ([`ZoneInner::retire`]): they are emptied, frees
+//! of live items go straight to the keg, and the last of them ends the zone. Until then the zone stays a member of
+//! its keg, so that a thread that looks for free items also counts those that threads of this zone carry.
 
 use crate::asan;
 use crate::bucket::Owned;
@@ -39,22 +41,23 @@ use kern::Counter;
 use kern::prim::{AtomicUsize, Ordering, fence};
 use std::sync::Arc;
 
-/// The value of a limit that stands for none.
+/// The limit that means no limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// Zones whose last handle went while items were live.
+/// Zones whose last handle was dropped while items were live.
 static LEAKED: Tally = Tally::new(0);
 
-/// How many zones have lost their last handle while items of theirs are live. Those who hold the
-/// items may still use and free them; the last free ends the zone and lowers this number.
+/// How many zones have lost their last handle while items of theirs are live. The owners of these items may still use
+/// and free them. The last free ends the zone and lowers this number.
 #[must_use]
 pub fn leaked_zones() -> usize {
-    // Relaxed: a number to look at, that orders nothing.
+    // Relaxed: a statistic that orders nothing.
     LEAKED.load(Ordering::Relaxed)
 }
 
-/// A zone's state. What an allocation and a free read stands in one line, which is the second: at the place of
-/// the first one in its page items begin that are written to meanwhile (`percpu/slot.rs` says what that costs).
+/// A zone's state. The fields that an allocation and a free read are on the second cache line. The first has the page
+/// offset at which page-aligned items begin, and a load from it would wait for stores to such items (4K aliasing:
+/// `percpu/slot.rs` has the cost).
 #[repr(C, align(128))]
 pub(crate) struct ZoneInner {
     /// (c)
@@ -65,19 +68,19 @@ pub(crate) struct ZoneInner {
     pub(crate) name: &'static str,
     /// (c)
     pub(crate) layout: Layout,
-    /// (c) What a bucket may grow to; more, where items go from CPU to CPU.
+    /// (c) The most items of a bucket; more, where items go from CPU to CPU.
     pub(crate) bucket_items_max: usize,
     /// (s) The caches.
     pub(crate) percpu: Percpu,
-    /// (c) Where the items that `free` expects begin, and how many bytes of them there are.
+    /// (c) The start of the items that `free` expects, and their length in bytes.
     base: usize,
     len: usize,
     /// (c) The `H` of `RawZone<H>`, inside `hooks`.
     hooks_data: NonNull<()>,
-    /// (a) Whether a CPU that frees an item does it for another one ([`hands_over`](Self::hands_over)).
+    /// (a) Whether a CPU that frees an item prepares it for another CPU ([`hands_over`](Self::hands_over)).
     handing_over: AtomicBool,
-    /// (c) Whether `init` and `fini` of ours are to be called as well as the keg's: that of a
-    /// secondary zone with hooks.
+    /// (c) Whether this zone's own `init` and `fini` are called as well as the keg's: true for a secondary zone with
+    /// hooks.
     pub(crate) own_init: bool,
     /// (d)
     pub(crate) depot: DepotSlot,
@@ -85,28 +88,28 @@ pub(crate) struct ZoneInner {
     pub(crate) handles: PaddedCount,
     /// (a) Whether [`LEAKED`] counts this zone.
     leaked: AtomicBool,
-    /// The way here for those who watch the zone and do not keep it.
+    /// For code that watches the zone and must not keep it.
     pub(crate) weak: Arc<WeakZone>,
-    /// (c) Kegs whose items free items of this zone hold.
+    /// (c) Kegs whose items are held by free items of this zone.
     held_kegs: Vec<Arc<Keg>>,
-    /// (a) How many of these are closed, which keeps this zone shut; below 0 for a moment where one
-    /// opens before its closing came here. Written and read with the keg's members locked.
+    /// (a) How many of these kegs are closed, which keeps this zone's caches closed. Below 0 for a moment if a keg
+    /// opens before its closing has come here. Written and read with the keg's members locked.
     pub(crate) pins: AtomicIsize,
-    /// (a) Whether it is shut for good. Written and read with the keg's members locked.
+    /// (a) Whether the caches are closed for good. Written and read with the keg's members locked.
     pub(crate) retired: AtomicBool,
     pub(crate) counts: ZoneCounts,
     /// For the models.
     pub(crate) life: Life,
-    /// (a) Whose allocation is remembered.
+    /// (a) Decides which allocations are recorded.
     pub(crate) sampler: Sampler,
-    /// (a) Who hears of shortages.
+    /// (a) The owner's callback for warnings.
     pub(crate) warner: Warner,
-    /// (a) What tests let fail.
+    /// (a) Failures that a test has ordered.
     #[cfg(feature = "invariants")]
     pub(crate) fails: crate::fail::FailPoints,
 }
 
-/// What the fast paths read is on one line, and not on a first one.
+/// The fields that the fast paths read are on one line, which is not the first.
 const _: () = {
     assert!(offset_of!(ZoneInner, percpu) == 64);
     assert!(offset_of!(ZoneInner, handing_over) < 128);
@@ -115,27 +118,27 @@ const _: () = {
 /// (a) Events off the fast path.
 #[derive(Default)]
 pub(crate) struct ZoneCounts {
-    /// Items given out and taken back past the buckets, while the keg was closed.
+    /// Items allocated and freed without the buckets, while the keg was closed.
     pub(crate) direct: Counter,
-    /// Allocations whose constructor refused: given out by a bucket, never seen by a caller.
+    /// Allocations whose constructor refused: a bucket gave an item out, but no caller got it.
     pub(crate) refused: Counter,
     pub(crate) failures: Counter,
-    /// A CPU's buckets had nothing: the depot or the keg was asked.
+    /// Visits to the depot or the keg, because a CPU's buckets had no item or no room.
     pub(crate) misses: Counter,
-    /// The depot had nothing either: the keg was asked.
+    /// Visits to the keg, because the depot had nothing either.
     pub(crate) imports: Counter,
-    /// Items went through `fini`: whoever was refused by `init` before asks again.
+    /// Items that went through `fini`: an allocation that `init` refused before tries again.
     pub(crate) finalised: Counter,
-    /// Nothing was left anywhere near: all CPUs were asked.
+    /// Searches of all CPUs' caches, because nothing else had an item.
     pub(crate) shortages: Counter,
 }
 
-/// One thread inside, in the unit of `holds`; below it are the items.
+/// One thread inside, in the unit of `holds`. The bits below it count items.
 const TRANSIT: u64 = 1 << 44;
 /// The handles together.
 const HANDLES: u64 = 1;
 
-/// An atomic that may be written often, away from what is only read.
+/// An atomic that is written often, apart from fields that are only read.
 #[repr(align(128))]
 pub(crate) struct PaddedCount(pub(crate) AtomicUsize);
 
@@ -145,7 +148,7 @@ impl PaddedCount {
     }
 }
 
-/// What a builder decided.
+/// The decisions of a builder.
 pub(crate) struct ZonePlan {
     pub(crate) name: &'static str,
     pub(crate) layout: Layout,
@@ -162,7 +165,7 @@ pub(crate) struct ZonePlan {
 }
 
 impl ZoneInner {
-    /// A zone with one handle and nothing in it, on the list of its keg.
+    /// A zone with one handle and no items, on the list of its keg.
     pub(crate) fn make(plan: ZonePlan) -> NonNull<Self> {
         let (base, len) = plan.keg.arena().map_or((0, usize::MAX), |arena| {
             (arena.base().addr().get(), arena.normal_len())
@@ -205,7 +208,7 @@ impl ZoneInner {
         })));
         // SAFETY: made just now, and kept by the handle that it counts.
         let weak = unsafe { &inner.as_ref().weak };
-        // SAFETY: it has its first handle, and `retire` cuts the link.
+        // SAFETY: it has its first handle, and `retire` detaches the reference.
         unsafe { weak.attach(inner) };
         keg.join(inner);
         // SAFETY: made just now, and kept by its handle.
@@ -215,7 +218,7 @@ impl ZoneInner {
         inner
     }
 
-    /// The hooks as what they are.
+    /// The hooks, as their own type.
     ///
     /// # Safety
     /// The zone was made with hooks of type `H`.
@@ -225,39 +228,39 @@ impl ZoneInner {
         unsafe { self.hooks_data.cast::<H>().as_ref() }
     }
 
-    /// Whether `item` may be an item of this zone, at the price of a subtraction.
+    /// Whether `item` may be an item of this zone, by one subtraction.
     #[inline]
     pub(crate) fn may_own(&self, item: NonNull<u8>) -> bool {
         item.addr().get().wrapping_sub(self.base) < self.len
     }
 
-    /// Whether who frees an item should make it ready for another CPU ([`cacheline::claim_exclusive`](crate::cacheline::own)). Only of
-    /// zones whose items are memory.
+    /// Whether a CPU that frees an item should make its first line ready for another CPU
+    /// ([`claim_exclusive`](crate::cacheline::claim_exclusive)). False for zones whose items are not memory.
     #[inline]
     pub(crate) fn hands_over(&self) -> bool {
         // Relaxed: a hint.
         self.handing_over.load(Ordering::Relaxed)
     }
 
-    /// Notes what the depot saw, which is locked so that the last one to see is the last one to write.
+    /// Copies the depot's finding. The caller has locked the depot, so that the last finding is the one that stays.
     pub(crate) fn note_cross_cpu(&self, depot: &Depot) {
-        let crossing = depot.is_cross_cpu() && self.keg.arena().is_some();
-        // The line is every CPU's.
-        if crossing != self.hands_over() {
-            self.handing_over.store(crossing, Ordering::Relaxed);
+        let cross_cpu = depot.is_cross_cpu() && self.keg.arena().is_some();
+        // Write only on a change: all CPUs read this line.
+        if cross_cpu != self.hands_over() {
+            self.handing_over.store(cross_cpu, Ordering::Relaxed);
         }
     }
 
-    /// Whether [`may_own`](Self::may_own) is true of all these items, or false where it is hard to
-    /// say: of a union of their bits, which is not less than any of them, with one comparison for
-    /// all. It errs only where items lie beyond the largest power of two in the range.
+    /// Whether [`may_own`](Self::may_own) is true of all these items. It compares once, with the union of the
+    /// offsets' bits, which is not less than any of them. So it may return false for an item beyond the largest power
+    /// of two in the range.
     #[inline]
     pub(crate) fn surely_owns(&self, items: &[NonNull<u8>]) -> bool {
         let offset = |item: &NonNull<u8>| item.addr().get().wrapping_sub(self.base);
         items.iter().fold(0, |bits, item| bits | offset(item)) < self.len
     }
 
-    /// Notes, in builds that check it, that an item goes to a caller.
+    /// In builds with checks: records that an item goes to a caller.
     #[inline]
     pub(crate) fn mark_taken(&self, item: NonNull<u8>, site: Site) {
         #[cfg(feature = "invariants")]
@@ -269,7 +272,7 @@ impl ZoneInner {
         let _ = (item, site);
     }
 
-    /// Notes, in builds that check it, that an item comes back, or says what is wrong with that.
+    /// In builds with checks: records that an item comes back, or reports an invalid free.
     #[inline]
     pub(crate) fn mark_freed(&self, item: NonNull<u8>, site: Site) {
         #[cfg(feature = "invariants")]
@@ -281,8 +284,7 @@ impl ZoneInner {
         let _ = (item, site);
     }
 
-    /// Makes the contents of a freed item recognisable, in builds that check, where no hooks keep
-    /// anything in it.
+    /// In builds with checks: fills a freed item with a pattern, where no hook keeps anything in it.
     #[inline]
     pub(crate) fn trash_plain(&self, item: NonNull<u8>) {
         #[cfg(feature = "invariants")]
@@ -292,7 +294,7 @@ impl ZoneInner {
         let _ = item;
     }
 
-    /// The same for an item on its way into a slab that hooks kept something in.
+    /// The same for an item that returns to its slab and in which hooks kept something.
     pub(crate) fn fill_trash(&self, item: NonNull<u8>) {
         #[cfg(feature = "invariants")]
         if !self.is_plain() {
@@ -301,7 +303,8 @@ impl ZoneInner {
         let _ = item;
     }
 
-    /// Tells AddressSanitizer that nobody holds an item; not of what an import brought, which is its owner's, or no memory.
+    /// Tells AddressSanitizer that the item is free. Not for items of an import: they are their owner's, or not
+    /// memory.
     #[inline]
     pub(crate) fn poison_item(&self, item: NonNull<u8>) {
         if self.keg.arena().is_some() {
@@ -309,7 +312,7 @@ impl ZoneInner {
         }
     }
 
-    /// The same: that somebody does.
+    /// Tells AddressSanitizer that the item is in use.
     #[inline]
     pub(crate) fn unpoison_item(&self, item: NonNull<u8>) {
         if self.keg.arena().is_some() {
@@ -317,23 +320,23 @@ impl ZoneInner {
         }
     }
 
-    /// Looks, in builds that check, whether an item from a slab was written to.
+    /// In builds with checks: reports if an item from a slab was written to while it was free.
     pub(crate) fn check_trash(&self, item: NonNull<u8>) {
         #[cfg(feature = "invariants")]
         self.check_trashed(item);
         let _ = item;
     }
 
-    /// Says that this thread is inside, maybe with free items in its hands.
+    /// Counts this thread as inside; it may carry free items.
     pub(crate) fn enter(&self) {
-        // Relaxed: whoever enters has a handle, a live item, or the lock of the keg's members or
-        // of a link, so the zone cannot end; and who looks for threads inside does so after a fence on all
-        // CPUs or under the keg's lock, under which items are put down.
+        // Relaxed: the calling thread has a handle, a live item, or the lock of the keg's members or of the weak
+        // reference, so the zone can't end. A thread that looks for threads inside does so after a fence on all CPUs,
+        // or under the keg's lock, which this thread must take to put items down.
         self.life.touch();
         self.depot.holds.fetch_add(TRANSIT, Ordering::Relaxed);
     }
 
-    /// Says that this thread has left, and ends the zone if nothing keeps it.
+    /// Counts this thread as outside, and ends the zone if nothing else keeps it.
     ///
     /// # Safety
     /// Entered before, and not left since; `inner` is not used after.
@@ -355,15 +358,14 @@ impl ZoneInner {
         }
     }
 
-    /// Forgets the threads inside, of which the child of a fork has none. The caller holds all locks of
-    /// the zone.
+    /// Forgets the threads inside: the child of a fork has none of them. The caller holds all locks of the zone.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn forget_others(&self) {
         let holds = &self.depot.holds;
         holds.store(holds.load(Ordering::Relaxed) % TRANSIT, Ordering::Relaxed);
     }
 
-    /// Whether threads are inside.
+    /// Whether any thread is inside.
     pub(crate) fn in_transit(&self) -> bool {
         self.life.touch();
         self.depot.holds.load(Ordering::Acquire) >= TRANSIT
@@ -382,15 +384,15 @@ impl ZoneInner {
         self.depot.holds.fetch_add(items as u64, Ordering::Relaxed);
     }
 
-    /// Gives items that no caller holds back to the keg, after `fini` if they went through
-    /// `init`. The caller is inside or has a handle.
+    /// Returns items that no caller has to the keg, through `fini` if they have been through `init`. The caller is
+    /// inside or has a handle.
     pub(crate) fn give_to_keg(
         &self,
         items: &[NonNull<u8>],
         initialised: bool,
         caught: &mut Caught,
     ) {
-        // Whoever freed it last poisoned it.
+        // The last free poisoned it.
         items.iter().for_each(|&item| self.unpoison_item(item));
         if initialised {
             (items.iter()).for_each(|&item| self.finalise(item, caught));
@@ -407,8 +409,8 @@ impl ZoneInner {
         self.depot.holds.fetch_sub(items as u64, Ordering::Release);
     }
 
-    /// Runs `init` over items fresh from the keg; says how many are good. From the first that is
-    /// refused on, none has been through it.
+    /// Runs `init` on items from the keg. Returns how many succeeded: neither the first item that is refused nor any
+    /// after it has been through `init`.
     pub(crate) fn initialise(&self, items: &[NonNull<u8>], caught: &mut Caught) -> usize {
         if self.keg.hooks.is_none() && !self.own_init {
             return items.len();
@@ -457,14 +459,13 @@ impl ZoneInner {
         self.counts.finalised.inc();
     }
 
-    /// Puts the items of a bucket into the keg, and the bucket into the depot. The caller is
-    /// inside or has a handle.
+    /// Returns the items of a bucket to the keg, and the bucket to the depot. The caller is inside or has a handle.
     pub(crate) fn empty_into_keg(&self, bucket: Owned, caught: &mut Caught) {
         let bucket = self.emptied(bucket, caught);
         self.depot.lock().push(bucket);
     }
 
-    /// Puts the items of a bucket into the keg.
+    /// Returns the items of a bucket to the keg.
     pub(crate) fn emptied(&self, mut bucket: Owned, caught: &mut Caught) -> Owned {
         self.give_to_keg(bucket.items(), true, caught);
         bucket.truncate(0);
@@ -477,16 +478,16 @@ impl ZoneInner {
         self.out().saturating_sub(cached)
     }
 
-    /// The end of the last handle: shuts the zone for good, and ends it unless items are live.
+    /// The end of the last handle: closes the caches for good, and ends the zone unless items are live.
     ///
     /// # Safety
     /// `inner` came from [`make`](Self::make), its last handle is gone, and this is called once.
     pub(crate) unsafe fn retire(inner: NonNull<Self>) {
-        // SAFETY: what the handles held is given up only below.
+        // SAFETY: this thread gives up what the handles held only below.
         let zone = unsafe { inner.as_ref() };
         zone.weak.detach();
-        // From handle to visitor: what the caches hold is in transit, so that an allocation from
-        // another zone of the keg waits for it; and one place decides about the end.
+        // The handles' part of `holds` becomes this thread's. So what the caches hold is in transit, and an
+        // allocation from another zone of the keg waits for it; and only `leave` decides about the end.
         if !planted(Bug::Retire) {
             zone.depot
                 .holds
@@ -516,7 +517,7 @@ impl ZoneInner {
         caught.resume();
     }
 
-    /// Tells whoever hears warnings of this zone that items are live without a handle.
+    /// Warns the owner that items are live without a handle.
     fn report_leak(&self) {
         self.warn(WarningKind::Leaked);
         #[cfg(feature = "invariants")]
@@ -529,10 +530,10 @@ impl ZoneInner {
     /// Nothing keeps the zone, and the caller alone knows.
     #[cold]
     unsafe fn end(inner: NonNull<Self>) {
-        // Acquire: all that was done by those who left comes before.
+        // Acquire: everything that leaving threads did comes before.
         fence(Ordering::Acquire);
-        // SAFETY: it is freed only below. Without items it has no filled bucket, for which alone
-        // someone who finds it among the keg's members would enter it.
+        // SAFETY: it is freed only below. It has no items, so no filled bucket, and a thread that finds it among the
+        // keg's members would enter it only to take a filled bucket.
         let keg = unsafe { inner.as_ref() }.keg.clone();
         keg.part(inner);
         // SAFETY: as above.
@@ -541,7 +542,7 @@ impl ZoneInner {
         }
         // SAFETY: as above.
         unsafe { inner.as_ref() }.life.end();
-        // SAFETY: from Box::leak in `make`, and nobody else is inside or may enter.
+        // SAFETY: from Box::leak in `make`; no other thread is inside or can enter.
         let zone = unsafe { Box::from_raw(inner.as_ptr()) };
         if zone.leaked.load(Ordering::Relaxed) {
             LEAKED.fetch_sub(1, Ordering::Relaxed);

@@ -307,7 +307,7 @@ fn alloc(zone: &RawZone) -> NonNull<u8> {
 
 #[inline(never)]
 fn free(zone: &RawZone, item: NonNull<u8>) {
-    // SAFETY: whoever calls this held the item.
+    // SAFETY: the caller had the item.
     unsafe { zone.free(item) }
 }
 

@@ -51,8 +51,8 @@ fn a_batch_across_two_buckets_stays_with_its_cpu() {
 
 #[test]
 fn items_anywhere_in_the_range_are_known() {
-    // Breaks when the check of a whole batch takes an item in the upper part of a range that is no
-    // power of two long for somebody else's, or forgets to put such a batch down.
+    // Breaks when the check of a whole batch takes an item in the upper part of a range whose length is no
+    // power of two for an item of another zone, or forgets to put such a batch down.
     for slabs in [1, 3, 5] {
         let zone = builder(4096, 64).reserve_bytes(slabs * (64 << 10));
         let zone = zone

@@ -68,7 +68,7 @@ impl Import for Boxes {
 impl Drop for Shelf {
     fn drop(&mut self) {
         for Item(item) in self.items.drain(..) {
-            // SAFETY: from Box::leak in `new`, and back on the shelf, so nobody uses it.
+            // SAFETY: from Box::leak in `new`, and back on the shelf, so no thread uses it.
             drop(unsafe { Box::from_raw(item.cast::<u64>().as_ptr()) });
         }
     }

@@ -37,8 +37,8 @@ fn by_line(census: &Census) -> Vec<usize> {
 
 #[test]
 fn the_leaking_sites_are_named_in_proportion() {
-    // Breaks when a weight is lost or doubled, or when who takes and frees at once is taken for a
-    // holder because he empties the buckets.
+    // Breaks when a weight is lost or doubled, or when a thread that takes and frees at once is taken for a
+    // holder because it empties the buckets.
     let zone = builder(64, 8).build().unwrap();
     let mut dice = Dice::new(11);
     let mut items = Vec::new();
@@ -52,7 +52,7 @@ fn the_leaking_sites_are_named_in_proportion() {
         };
         items.push(take(&zone));
         held[site] += 1;
-        // Takes one more than anybody needs, and gives it back.
+        // Takes one item more than is needed, and gives it back.
         free(&zone, zone.alloc().unwrap());
     }
     let census = zone.census();
@@ -391,7 +391,7 @@ fn samples_keep_their_zone() {
 
 #[test]
 fn a_pair_is_not_sampled() {
-    // Breaks when who frees what he takes pays for samples.
+    // Breaks when a thread that frees what it takes pays for samples.
     let zone = builder(256, 8).sample_every(1).build().unwrap();
     free(&zone, zone.alloc().unwrap());
     pin(0);

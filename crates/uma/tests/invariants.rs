@@ -232,7 +232,7 @@ fn a_free_into_the_wrong_zone_is_found() {
 
 #[test]
 fn a_leak_is_named_by_site() {
-    // Breaks when what is live at the end of the last handle is not listed by who took it.
+    // Breaks when items that are live at the end of the last handle are not listed by call site.
     let heard = Arc::new(Mutex::new(Vec::<Warning>::new()));
     let ear = heard.clone();
     let zone = builder(64, 8)

@@ -122,7 +122,7 @@ fn exercise(zone: &RawZone<Burning>, fuse: &Arc<Fuse>) {
     for _ in 0..50 {
         held.extend(tried(|| zone.alloc()).and_then(Result::ok));
     }
-    // The limit is reached, and somebody waits.
+    // The limit is reached, and a thread waits.
     let again = fuse.clone();
     let _ = tried(|| zone.call_when_available(move || again.burn(Kind::Available)));
     for item in held.drain(..) {

@@ -146,7 +146,7 @@ fn a_drain_denies_nobody() {
                     pin(n);
                     let mut dice = Dice::new(n);
                     let mut held = Vec::new();
-                    // On until there were some drains: who drains may get no CPU at first.
+                    // Goes on until there were some drains: the draining thread may get no CPU at first.
                     for i in (0..).take_while(|i| *i < 30_000 || drains.load(Relaxed) < 10) {
                         if held.len() < EACH && (held.is_empty() || dice.below(2) == 0) {
                             held.push(zone.alloc().unwrap_or_else(|e| panic!("{i}: {e}")));
@@ -197,8 +197,8 @@ fn the_reserve_is_for_the_urgent() {
 
 #[test]
 fn what_the_urgent_free_goes_back_to_the_reserve() {
-    // Breaks when an item of the reserve gets into a CPU's cache, from where any allocation takes it: acknowledgements
-    // that are sent and freed at once would then use the reserve up.
+    // Breaks when an item of the reserve gets into a CPU's cache, from where any allocation takes it:
+    // acknowledgements that are sent and freed at once would then use the reserve up.
     let zone = builder(256, 64).limit(1000).reserve(100).build().unwrap();
     let mut held: Vec<_> = (0..895).map(|_| zone.alloc().unwrap()).collect();
     for _ in 0..200 {

@@ -1,5 +1,5 @@
-//! The reclaimer: breaks when memory stays that nobody needs, goes that somebody needs, or when
-//! the end of a zone and a tick meet badly.
+//! The reclaimer: breaks when memory stays that is not needed, goes although it is needed, or when
+//! the end of a zone and a tick overlap in a wrong way.
 
 #![cfg(not(miri))]
 
@@ -81,7 +81,7 @@ fn ticks(set: &mut ReclaimSet, now: &mut Time, end: Time) -> Vec<usize> {
 
 #[test]
 fn pieces_are_small_and_end() {
-    // Breaks when a tick gives back so much that everybody notices, or stops before the end.
+    // Breaks when a tick gives back so much that other threads stall, or stops before the end.
     let zone = zone(2048, 2048);
     let mut set = ReclaimSet::new(RECLAIM_INTERVAL);
     set.watch(&zone);

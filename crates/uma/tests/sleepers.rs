@@ -46,7 +46,7 @@ fn until_asleep(zone: &RawZone, sleeps: u64) {
 
 #[test]
 fn every_sleeper_of_every_zone_wakes() {
-    // Breaks when an item that comes back wakes nobody, or somebody of the wrong keg: zones with
+    // Breaks when an item that comes back wakes no thread, or a thread of the wrong keg: zones with
     // a common keg share their items, others nothing.
     on_each(|backend| {
         const EACH: usize = if cfg!(miri) { 2 } else { 8 };
@@ -75,7 +75,7 @@ fn every_sleeper_of_every_zone_wakes() {
             }
             for (master, _, held) in &kegs {
                 until_asleep(master, 3 * EACH as u64);
-                // One item each: who wakes frees it only after it has it.
+                // One item each: a thread that wakes frees it only after it has it.
                 held.iter().for_each(|item| free(master, item.0));
             }
         });
@@ -89,7 +89,7 @@ fn every_sleeper_of_every_zone_wakes() {
 
 #[test]
 fn one_item_wakes_all_one_after_the_other() {
-    // Breaks when the item of one who woke does not wake the next: nothing else ever comes back.
+    // Breaks when the item of a woken thread does not wake the next: nothing else ever comes back.
     on_each(|backend| {
         let (zone, held) = exhausted(backend, 1);
         thread::scope(|scope| {
@@ -235,7 +235,7 @@ fn the_reserve_is_for_the_urgent_and_wakes_nobody_else() {
 
 #[test]
 fn a_callback_comes_once_and_only_after_an_item() {
-    // Breaks when a callback is lost, called twice, or taken although nobody will call it.
+    // Breaks when a callback is lost, called twice, or accepted although it will never be called.
     on_each(|backend| {
         let (zone, held) = exhausted(backend, 2);
         let (to, calls) = mpsc::channel();
@@ -343,7 +343,7 @@ fn no_wakeup_is_lost() {
 
 #[test]
 fn many_sleepers_and_few_items() {
-    // Breaks when a wakeup goes to one who no longer waits (its time was up), and so to nobody.
+    // Breaks when a wakeup goes to a thread that no longer waits (its time was up), and so is lost.
     let rounds = if cfg!(miri) { 20 } else { 2_000 };
     on_each(|backend| {
         let zone = builder(256, 8).backend(backend).limit(3).build().unwrap();

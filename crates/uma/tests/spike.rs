@@ -1,5 +1,5 @@
-//! Memory after a spike, as the system sees it: breaks when a page stays that nobody needs, or
-//! when others notice that it goes.
+//! Memory after a spike, as the system sees it: breaks when a page stays that is not needed, or
+//! when other threads are slowed down as it goes.
 
 // The checks of `invariants` have a ledger of live items, which stays as long as it once was; a
 // sanitizer has its own notes about every page.

@@ -199,9 +199,9 @@ impl<H: Hooks> World<H> {
         }
     }
 
-    /// Takes up to `n` items one by one; each must be there if the claim on it is granted. Who is
-    /// alone also asks for one more, which must be refused. (Among others it could get one that
-    /// somebody else has claimed.)
+    /// Takes up to `n` items one by one; each must be there if the claim on it is granted. A thread that is
+    /// alone also asks for one more, which must be refused. (Beside others it could get an item that
+    /// another thread has claimed.)
     fn alloc(&self, z: usize, n: usize) {
         for _ in 0..n {
             let granted = self.claim(1) == 1;
@@ -321,7 +321,7 @@ impl<H: Hooks> World<H> {
         }
     }
 
-    /// With all threads gone: every item is there for whoever asks, from any zone.
+    /// With all threads gone: every item can be allocated, from any zone.
     fn settle(&self) {
         self.free(usize::MAX, false, &mut Dice::new(1));
         for (z, zone) in self.zones.iter().enumerate() {
@@ -369,8 +369,8 @@ proptest! {
 
     #[test]
     fn nothing_is_stranded_among_threads(case in cases(bounds(), 1..4, 2..=6)) {
-        // Breaks when an item is missed that another thread has in its hands, or takes to another
-        // layer, while somebody asks for it.
+        // Breaks when an item is missed that another thread carries, or moves to another
+        // layer, during an allocation.
         check(&case, World::new(&case));
     }
 
@@ -417,7 +417,7 @@ fn the_other_cpus_cache_is_not_out_of_reach() {
 
 #[test]
 fn a_zone_that_ends_gives_its_items_to_the_others() {
-    // Breaks when the caches of a zone whose last handle goes are, for a moment, nobody's.
+    // Breaks when the caches of a zone whose last handle goes have, for a moment, no owner.
     for backend in [Backend::Rseq, Backend::Locked] {
         for _ in 0..if cfg!(miri) { 5 } else { 2_000 } {
             let master = builder(256, 8).backend(backend).limit(8).build().unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct BucketList {
     first: Option<NonNull<Bucket>>,
     last: Option<NonNull<Bucket>>,
     buckets: u32,
-    /// Inside of the buckets, so that nobody has to count.
+    /// All items in the buckets, so that they need not be counted.
     items: u32,
 }
 
@@ -52,7 +52,7 @@ impl BucketList {
         match self.last.filter(|_| self.buckets > 0) {
             None => self.first = Some(bucket),
             Some(last) => {
-                // SAFETY: the list owns its last bucket, and nobody else looks at these names.
+                // SAFETY: the list owns its last bucket, and no other thread reads these names.
                 unsafe { (*last.as_ptr()).next = Some(bucket) };
                 // SAFETY: owned by the caller until now, and by the list from now on.
                 unsafe { (*bucket.as_ptr()).prev = Some(last) };

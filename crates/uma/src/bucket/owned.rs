@@ -55,7 +55,7 @@ impl Owned {
     ///
     /// # Safety
     ///
-    /// `bucket` must come from [`into_ptr`](Self::into_ptr), and nobody else may own it.
+    /// `bucket` must come from [`into_ptr`](Self::into_ptr), and must have no other owner.
     #[inline]
     pub(crate) unsafe fn from_ptr(bucket: NonNull<Bucket>) -> Self {
         debug_assert_ne!(bucket, Bucket::sentinel());
@@ -187,7 +187,7 @@ impl Owned {
 
     /// Which of the zone's buckets it is, as [`set_place`](Self::set_place) has said.
     pub(crate) fn place(&self) -> usize {
-        // SAFETY: owned, so alive; only who has locked the depot asks, or says so.
+        // SAFETY: owned, so alive; only a thread that has locked the depot reads or writes its place.
         unsafe { Self::place_of(self.0) }
     }
 
@@ -197,7 +197,7 @@ impl Owned {
     ///
     /// It must be alive, and the lock of its depot held.
     pub(crate) unsafe fn place_of(name: NonNull<Bucket>) -> usize {
-        // SAFETY: alive, and nobody writes without the lock, says the caller.
+        // SAFETY: alive; the caller promises that no thread writes it without the lock.
         unsafe { (*name.as_ptr()).place }
     }
 
@@ -207,13 +207,13 @@ impl Owned {
     ///
     /// It must be alive, and the lock of its depot held.
     pub(crate) unsafe fn set_place(name: NonNull<Bucket>, place: usize) {
-        // SAFETY: alive, and nobody else looks without the lock, says the caller.
+        // SAFETY: alive; the caller promises that no other thread reads it without the lock.
         unsafe { (*name.as_ptr()).place = place };
     }
 
     /// The items inside, the top one last.
     pub(crate) fn items(&self) -> &[NonNull<u8>] {
-        // SAFETY: the entries below the top are items, which are not null, and nobody writes them
+        // SAFETY: the entries below the top are items, which are not null; no thread writes them
         // while the owner lends them out.
         unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
     }

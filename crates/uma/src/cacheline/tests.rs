@@ -1,4 +1,4 @@
-//! That an item's line is taken where it should be, and that nobody can see it in the item.
+//! That an item's line is claimed where it should be, and that the item does not change by it.
 
 use super::claim_exclusive;
 use crate::percpu::tests::pin_to;
@@ -26,7 +26,7 @@ impl Hooks for Pattern {
 /// An item on its way through a channel.
 struct Sent(NonNull<u8>);
 
-// SAFETY: whoever holds it owns the item.
+// SAFETY: the thread that has this owns the item.
 unsafe impl Send for Sent {}
 
 /// Fails if bytes change, or if an item is written to that does not begin with a word.
@@ -37,7 +37,7 @@ fn owning_changes_nothing() {
     for at in [0, 1, 4, 8, 9] {
         // SAFETY: within the array.
         let item = unsafe { first.byte_add(at) };
-        // SAFETY: there is a word, which is within the array, and nobody else has that.
+        // SAFETY: there is a word within the array, and no other thread has the array.
         unsafe { claim_exclusive(item) };
         // SAFETY: as above.
         assert_eq!(unsafe { first.cast::<[u64; 3]>().read() }, [1, 2, 3]);
@@ -59,7 +59,7 @@ fn pass(zone: &RawZone<Pattern>, allocated_on: usize, freed_on: usize) {
             pin_to(allocated_on);
             for _ in 0..20_000 {
                 let item = zone.alloc().expect("memory");
-                // SAFETY: `init` filled it, and nobody else has it.
+                // SAFETY: `init` filled it, and no other thread has it.
                 assert_eq!(unsafe { item.cast::<[u64; 8]>().read() }, PATTERN);
                 give.send(Sent(item)).expect("the other thread lives");
             }
@@ -96,7 +96,7 @@ fn a_zone_knows_whether_its_items_travel() {
     assert!(!travels());
     pass(&zone, cpus[0], cpus[1]);
     assert!(travels());
-    // Nobody comes from one trim to the next: what was so need not be so any more.
+    // No thread visits the depot between two trims: the finding expires.
     zone.trim();
     zone.trim();
     assert!(!travels());

@@ -1,39 +1,40 @@
-//! Which way items go: round one CPU, or from the one that frees them to another that allocates them.
+//! Detects whether items are freed by one CPU and allocated by another.
 //!
-//! Locks: none; the depot's guards it.
+//! Such items are worth the price of [`claim_exclusive`](crate::cacheline::claim_exclusive) at each free; others pay
+//! it for nothing. So the detector answers yes only if nearly all items cross: a visit in which they do not undoes
+//! [`OWN`] in which they do. Threads that share two CPUs leave items behind when the scheduler moves them, and about
+//! half of the depot's items then come from another CPU. For 32 such threads a free would take a nanosecond longer, a
+//! fifth of it.
 //!
-//! Items that come back to where they were freed pay for what is done for the others, so the others must be most by
-//! far: a visit of the one kind undoes [`OWN`] of the other. Threads that share two CPUs leave items behind when the
-//! scheduler moves them, and about half of what the depot hands out then is another CPU's; for 32 such threads a free
-//! would take a nanosecond longer, a fifth of it all.
+//! Locks: none; the depot's lock guards it.
 
-/// How many visits more of the one kind than it takes to undo them change the answer.
+/// Hysteresis threshold, in visits.
 const SURE: u8 = 16;
-/// How many visits in which items went from CPU to CPU are undone by one in which they did not.
+/// How many crossing visits one visit undoes in which a CPU got its own items.
 const OWN: u8 = 8;
 
-/// What the last visits were like.
+/// A saturating count of visits, with hysteresis.
 pub(crate) struct CrossCpuDetector {
-    /// From 0, where all were of one CPU's own items, to [`SURE`].
+    /// From 0, where all recent items were the CPU's own, to [`SURE`].
     crossed: u8,
-    crossing: bool,
+    is_cross_cpu: bool,
 }
 
 impl CrossCpuDetector {
     pub(crate) const fn new() -> Self {
         Self {
             crossed: 0,
-            crossing: false,
+            is_cross_cpu: false,
         }
     }
 
     /// Whether nearly all items are freed by one CPU and allocated by another.
-    pub(crate) fn crossing(&self) -> bool {
-        self.crossing
+    pub(crate) fn is_cross_cpu(&self) -> bool {
+        self.is_cross_cpu
     }
 
-    /// A CPU got items that another one had freed, or its own. Where that is no news nothing is written: it is
-    /// said at every visit, and the line is every CPU's.
+    /// Records whether a CPU got items that another CPU had freed. Writes only if the count changes: it is called at
+    /// every visit, and all CPUs read the line.
     pub(crate) fn observe(&mut self, crossed: bool) {
         match crossed {
             true if self.crossed < SURE => self.crossed += 1,
@@ -41,8 +42,8 @@ impl CrossCpuDetector {
             _ => return,
         }
         match self.crossed {
-            SURE => self.crossing = true,
-            0 => self.crossing = false,
+            SURE => self.is_cross_cpu = true,
+            0 => self.is_cross_cpu = false,
             _ => {}
         }
     }
@@ -52,29 +53,29 @@ impl CrossCpuDetector {
 mod tests {
     use super::{CrossCpuDetector, OWN, SURE};
 
-    /// Fails if a thread that was moved once is taken for two, or many that are moved for a producer and a consumer; or
-    /// if these are not seen, or given up for a rare exception.
+    /// Breaks if a thread that was moved once counts as a producer and a consumer, or many threads that are moved do;
+    /// or if a real producer and consumer are not found, or are given up after a rare exception.
     #[test]
     fn nearly_all_must_cross() {
         let mut cross_cpu = CrossCpuDetector::new();
         for _ in 1..SURE {
             cross_cpu.observe(true);
-            assert!(!cross_cpu.crossing());
+            assert!(!cross_cpu.is_cross_cpu());
         }
         for turn in 0..100 {
             cross_cpu.observe(turn % 5 != 0);
-            assert!(!cross_cpu.crossing());
+            assert!(!cross_cpu.is_cross_cpu());
         }
         for _ in 0..SURE {
             cross_cpu.observe(true);
         }
         for turn in 0..100 {
             cross_cpu.observe(turn % 20 != 0);
-            assert!(cross_cpu.crossing());
+            assert!(cross_cpu.is_cross_cpu());
         }
         for _ in 0..SURE.div_ceil(OWN) {
             cross_cpu.observe(false);
         }
-        assert!(!cross_cpu.crossing());
+        assert!(!cross_cpu.is_cross_cpu());
     }
 }

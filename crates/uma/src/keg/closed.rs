@@ -1,29 +1,44 @@
-//! A keg without items: closed, so that what is missing is live; sleepers; open again.
+//! A keg without items is closed: nothing is cached, so each item that is missing is live.
 //!
-//! An allocation that finds nothing anywhere near, and nothing here, **closes** the keg: every
-//! CPU's buckets and every depot of every zone on the keg go back into the slabs ([`Keg::close`]),
-//! and from then on all allocations and frees of these zones come here, one by one, under this
-//! lock. Now out = live, and what is missing is live: so an allocation fails exactly when the
-//! limit is reached. When enough has come back the keg **opens** again ([`Keg::reopen`]).
+//! An allocation that finds no item in its CPU's buckets, the depot or the slabs **closes** the keg
+//! ([`Keg::close`]): the buckets of every CPU and the depots of every zone on the keg go back into the slabs. While
+//! the keg is closed, every allocation and free of these zones takes its lock and moves one item. So `out` is the
+//! number of live items, and an allocation fails exactly when the limit is reached. When enough items have come back
+//! the keg **opens** again ([`Keg::reopen`]).
 //!
-//! Free items of a zone on another keg may hold items of this one (an mbuf with its cluster:
-//! [`ZoneBuilder::holds_items_of`](crate::ZoneBuilder::holds_items_of)). Such a **holder** is shut for as long as
-//! this keg is closed: what it had free comes back through its `fini`, and what is freed to it too.
-//! So there is one moment at which nothing of ours is free there either, nor in anybody's hands.
+//! | state | `closed` | `in_transit` | caches | allocation without a cached item | free | next state |
+//! |---|---|---|---|---|---|---|
+//! | open | no | imports only | in use | takes a bucketful from the slabs | to the CPU's bucket | closing: an allocation finds nothing; a thread is about to sleep or registers a callback; the limit is set below `out` |
+//! | closing | yes | the closing thread | the closing thread empties them | takes one item; finds none: [`Again`](LastAttempt::Again) | to its slab | closed: the caches are empty; `refill_generation` grows by one |
+//! | closed | yes | threads that purge or import | empty | takes one item; finds none and no item is in transit: [`Failed`](LastAttempt::Failed) | to its slab; wakes sleepers | open: no sleeper, no callback, nothing in transit, and enough free items ([`Keg::may_reopen`]) |
 //!
-//! The rest falls out of that. Sleepers keep the keg closed, so each free reaches one of them. A
-//! limit set below what is out closes it. Preemption in the middle of anything is harmless: what a
-//! thread carries between layers is counted as in transit, and an allocation about to fail waits
-//! for those hands to empty.
+//! Three counters make the failure exact:
 //!
-//! `schedules/limit.rs` and `schedules/sleep.rs` check this essay in every order of two threads,
+//! 1. *In transit.* A thread that carries free items between two layers is counted: by its zone
+//!    ([`ZoneInner::in_transit`]) or by the keg (`in_transit`). An allocation must not fail while the count is not
+//!    zero. So it does no harm if the kernel preempts a thread that carries items.
+//! 2. *Refill generation.* It grows whenever items come back. An allocation or a sleeper that found nothing compares
+//!    it with the value from before its search; if it has grown, the thread searches again.
+//! 3. *Limit was overstated.* An import counts items as out before they arrive. If it brings fewer, and an allocation
+//!    was refused or a callback registered meanwhile, the importing thread raises the generation and wakes the
+//!    sleepers.
+//!
+//! Free items of a zone on another keg may hold items of this keg (an mbuf with its cluster:
+//! [`ZoneBuilder::holds_items_of`](crate::ZoneBuilder::holds_items_of)). The caches of such a **holder zone** are
+//! closed for as long as this keg is closed: its free items go through `fini`, which returns what they hold, and so
+//! does each item that is freed to it. So there is a moment at which no item of this keg is free there, or in a
+//! thread's hands.
+//!
+//! Sleepers keep the keg closed, so each free reaches one of them.
+//!
+//! Closing costs two memory barriers on every CPU (tens of microseconds). So the keg opens only when a good part of
+//! its items is back: near its limit it works as a plain allocator under a lock.
+//!
+//! `schedules/limit.rs` and `schedules/sleep.rs` check these claims in every order of two threads,
 //! `schedules/crowd.rs` in random orders of four, `tests/closing.rs` on the machine.
 //!
-//! Closing costs two memory barriers on every CPU (tens of microseconds), so the keg opens only
-//! with a good part of its items back: at the edge of a limit it stays a plain locked allocator.
-//!
-//! Invariants: closed and opened with the members locked, so that all zones agree; never open with
-//! a sleeper, a callback, or hands that carry items. Hooks and callbacks run without a lock.
+//! Invariants: a keg is closed and opened with its members locked, so that all its zones agree. It must not open
+//! while it has a sleeper, a callback, or items in transit. Hooks and callbacks run without a lock.
 //! Locks: as in `keg.rs`; sleepers wait on the keg's.
 //! Sources: Bonwick and Adams 2001; FreeBSD's `uz_sleepers`.
 
@@ -41,21 +56,21 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The fewest free items with which a big keg opens.
+/// The fewest free items with which a keg with a high limit opens.
 const REOPEN_ITEMS_MIN: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
-/// The most free items, a CPU, that it waits for.
+/// The most free items for each CPU that a keg waits for before it opens.
 const REOPEN_ITEMS_PER_CPU: usize = 256;
 
-/// What a closed keg says to an allocation.
+/// The answer of a closed keg to an allocation.
 #[must_use]
 pub(crate) enum LastAttempt {
     Item(NonNull<u8>),
-    /// Other threads carry free items, or the keg has opened: look again.
+    /// Free items are in transit, or the keg has opened: the caller must try again.
     Again(AllocError),
     Failed(AllocError),
 }
 
-/// What is to be done, without a lock, after items came back.
+/// Work for the thread that brought items back, after it has released the keg's lock.
 #[must_use]
 pub(super) struct Followup {
     callbacks: Vec<Callback>,
@@ -63,7 +78,8 @@ pub(super) struct Followup {
 }
 
 impl Members {
-    /// Ways to those holders that have a handle still. One that has none is shut for good.
+    /// Weak references to the holder zones that still have a handle. The caches of one without a handle are closed
+    /// for good.
     fn weak_holders(&self) -> Vec<Arc<WeakZone>> {
         let link = |zone: &NonNull<ZoneInner>| {
             // SAFETY: a zone leaves the list, which is locked, before it ends.
@@ -74,8 +90,8 @@ impl Members {
 }
 
 impl Keg {
-    /// Takes the caches of all CPUs and the depots of all zones back, and lets nothing be cached
-    /// until the keg opens again. Nothing is done to a keg that is closed.
+    /// Takes back the caches of all CPUs and the depots of all zones. Nothing is cached until the keg opens again.
+    /// Has no effect on a closed keg.
     pub(crate) fn close(&self) {
         let holders = {
             let members = self.lock_members();
@@ -94,8 +110,8 @@ impl Keg {
             }
             members.weak_holders()
         };
-        // Each takes the lock of its own keg's members, so ours is given up first. `in_transit` keeps
-        // us from opening meanwhile.
+        // Each holder zone locks the members of its own keg, so this thread has released ours. The keg can't open
+        // meanwhile, because `in_transit` counts this thread.
         let mut caught = Caught::default();
         for holder in holders {
             caught.call(|| holder.with_zone(ZoneInner::pin_closed));
@@ -111,7 +127,7 @@ impl Keg {
         caught.resume();
     }
 
-    /// Empties the depots of zones that were shut, a bucket at a time: hooks run without locks.
+    /// Empties the depots of zones whose caches are closed, a bucket at a time: hooks run without locks.
     fn gather(&self, caught: &mut Caught) {
         while let Some((zone, bucket)) = self.next_filled() {
             // SAFETY: next_filled entered the zone, so it does not end before we leave.
@@ -132,7 +148,7 @@ impl Keg {
         })
     }
 
-    /// Lets items be cached again, if there is reason to.
+    /// Opens the keg, so that items are cached again, if [`may_reopen`](Self::may_reopen) still holds.
     fn reopen(&self) {
         let holders = {
             let members = self.lock_members();
@@ -149,7 +165,7 @@ impl Keg {
             }
             members.weak_holders()
         };
-        // Who closes us again meanwhile has them shut once more, and counts: see `pin_closed`.
+        // If another thread closes the keg again meanwhile, it pins these zones once more: `pin_closed` counts.
         let mut caught = Caught::default();
         for holder in holders {
             caught.call(|| holder.with_zone(ZoneInner::unpin_closed));
@@ -169,7 +185,7 @@ impl Keg {
             && state.available() >= enough.max(1)
     }
 
-    /// One item from a keg that was just closed, or why there is none.
+    /// Takes one item from a keg that the caller has just closed, or tells why there is none.
     pub(crate) fn take_last(&self, urgency: Urgency) -> LastAttempt {
         let refill_generation = self.lock().refill_generation;
         let mut one = [MaybeUninit::uninit()];
@@ -180,14 +196,16 @@ impl Keg {
         };
         let members = self.lock_members();
         let state = self.lock();
-        // Asked before the zones: what comes out of free items of theirs meanwhile is in the hands of
-        // who frees it, whom we ask about next, and who can't put it down while we hold the lock.
+        // The holder zones must be checked before this keg's zones. An item of this keg that leaves a holder's free
+        // item meanwhile is carried by the thread that frees it. That thread is in transit in one of the zones
+        // checked below, and it can't return the item while this thread has the keg's lock.
         let held_elsewhere = members.holders.iter().any(|zone| {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
             unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Holder)
         });
-        // With these locks held nobody enters or leaves with items unseen: who takes some from a
-        // cache is in transit before, who brings some here is until after, and has counted it.
+        // While this thread has both locks, no thread moves items unseen: a thread that takes items from a cache is
+        // in transit before it does, and one that brings items back is in transit until it has counted them under the
+        // lock.
         let held = state.slabs.as_ref().map_or(0, Slabs::held);
         let in_hands = state.in_transit > 0
             || held_elsewhere
@@ -213,7 +231,7 @@ impl Keg {
         state.sleepers += 1;
         state.sleeps += 1;
         drop(state);
-        // From now on it does not open, even if items came back meanwhile; it may have been open.
+        // From here on the keg can't open, even if items have come back meanwhile. It may have been open before.
         let mut caught = Caught::default();
         caught.call(|| self.close());
         state = self.lock();
@@ -254,8 +272,8 @@ impl Keg {
         taken
     }
 
-    /// Has `callback` called, once, when items have come back. Says `false`, and calls nothing,
-    /// when there is one to be had now.
+    /// Registers a callback that is called once, when items have come back. Returns false, and drops the callback, if
+    /// an item is available now.
     pub(crate) fn call_back(&self, callback: Callback) -> bool {
         loop {
             self.close();
@@ -266,7 +284,7 @@ impl Keg {
                 self.run_followup(followup);
                 return false;
             }
-            // Else it has opened and run dry meanwhile.
+            // Else another thread has opened the keg, and its items were taken again: close it once more.
             if state.closed {
                 state.limit_was_overstated |= state.in_transit > 0;
                 state.callbacks.push(callback);
@@ -297,11 +315,12 @@ impl Keg {
         caught.resume();
     }
 
-    /// Wakes as many sleepers as `items` came back; the rest is for [`run_followup`](Self::run_followup).
+    /// Wakes as many sleepers as `items` have come back. The caller passes the result to
+    /// [`run_followup`](Self::run_followup).
     pub(super) fn note_refill(&self, state: &mut KegState, items: usize) -> Followup {
         if state.sleepers > 0 && items > 0 {
-            // Woken one by one, a sleeper that may not take the reserve could swallow the
-            // wakeup of one that may.
+            // If each free woke one sleeper, the wakeup could go to a sleeper that may not take from the reserve, and
+            // a sleeper that may would not be woken.
             if items == 1 && state.reserve == 0 {
                 self.items_returned.notify_one();
             } else {

@@ -1,7 +1,7 @@
-//! A keg with all locks of its zones held, for the time of a fork.
+//! A keg with all locks of its zones held during a fork.
 //!
-//! Invariant: no zone of a held keg ends: it would have to leave the list of members first.
-//! Locks: as in `keg.rs`, then samples, links and slots; of all kegs, class by class.
+//! Invariant: no zone of a held keg ends, because it would first have to leave the list of members.
+//! Locks: as in `keg.rs`, then samples, weak references and slots; of all kegs, class by class.
 
 use super::{Keg, KegState, Members};
 use crate::depot::Depot;
@@ -23,12 +23,12 @@ pub(crate) struct KegsHeld {
     depots: Vec<MutexGuard<'static, Depot>>,
     members: Vec<MutexGuard<'static, Members>>,
     zones: Vec<&'static ZoneInner>,
-    /// Last: they keep what the others lock.
+    /// Last: the kegs keep the locks that the other fields hold.
     _kegs: Vec<Arc<Keg>>,
 }
 
 impl KegsHeld {
-    /// Waits for all of them.
+    /// Waits for all these locks.
     pub(crate) fn take(kegs: Vec<Arc<Keg>>) -> Self {
         // SAFETY: the kegs are dropped after all that is made of these references, and no reference leaves.
         let each = || kegs.iter().map(|keg| unsafe { &*Arc::as_ptr(keg) });
@@ -53,7 +53,8 @@ impl KegsHeld {
         }
     }
 
-    /// In the child of the fork: forgets the threads that are not there, and what they had begun.
+    /// Called in the child of the fork: forgets threads that do not exist there, and the operations that they had
+    /// begun.
     pub(crate) fn forget_others(&mut self) {
         self.members.iter().for_each(MutexGuard::forget_waiters);
         self.depots.iter().for_each(MutexGuard::forget_waiters);

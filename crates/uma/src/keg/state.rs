@@ -1,4 +1,4 @@
-//! What a keg counts, and what it may give out by that.
+//! The counts of a keg, and how many items it may give out by them.
 //!
 //! Invariant: `out` never exceeds the bound in force when it grew.
 //! Locks: the keg's, around all of it.
@@ -9,7 +9,7 @@ use crate::slabs::Slabs;
 /// Called once when items have come back.
 pub(crate) type Callback = Box<dyn FnOnce() + Send>;
 
-/// (k) What the keg's lock protects.
+/// (k) The data under the keg's lock.
 pub(crate) struct KegState {
     /// Absent in a cache-only zone.
     pub(crate) slabs: Option<Slabs>,
@@ -18,19 +18,20 @@ pub(crate) struct KegState {
     pub(crate) out_peak: usize,
     /// The most that may be out, or [`NO_LIMIT`](crate::zone_inner::NO_LIMIT).
     pub(crate) limit: usize,
-    /// How many of those are for [`urgent`](Urgency::Urgent) allocations alone.
+    /// How many of these are for [`urgent`](Urgency::Urgent) allocations only.
     pub(crate) reserve: usize,
-    /// What the store can hold at all.
+    /// How many items the store can hold.
     pub(super) capacity: usize,
     pub(super) item_bytes: usize,
-    /// The store refused while the limit would have allowed more.
+    /// The store refused an item although the limit allowed one.
     pub(super) starved: bool,
     pub(super) closed: bool,
-    /// Threads that hold items of the keg's, or its store's, and will put them down here.
+    /// Threads that carry items of the keg or its store and will bring them here.
     pub(super) in_transit: usize,
-    /// Somebody was refused while that was so: perhaps for items that an import will not bring.
+    /// An allocation was refused, or a callback registered, while items were in transit: an import may bring fewer
+    /// than it counted.
     pub(super) limit_was_overstated: bool,
-    /// Times that items came back: whoever looked in vain before looks again.
+    /// Grows when items come back: a thread that found none before the change searches again.
     pub(super) refill_generation: u64,
     pub(super) sleepers: usize,
     pub(super) callbacks: Vec<Callback>,
@@ -40,7 +41,7 @@ pub(crate) struct KegState {
     pub(crate) closings: u64,
 }
 
-/// Who asks.
+/// Whether an allocation may take from the reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Normal,
@@ -78,7 +79,7 @@ impl KegState {
         }
     }
 
-    /// The most that may be out as far as this caller is concerned.
+    /// How many items may be out for this kind of allocation.
     pub(super) fn bound(&self, urgency: Urgency) -> usize {
         let bound = self.limit.min(self.capacity);
         match urgency {
@@ -87,7 +88,7 @@ impl KegState {
         }
     }
 
-    /// Which bound was reached.
+    /// Which bound stopped the allocation.
     pub(super) fn why_none(&self, urgency: Urgency) -> AllocError {
         let reserve = self.reserve * usize::from(urgency == Urgency::Normal);
         match self.out.saturating_add(reserve) >= self.limit {
@@ -96,7 +97,7 @@ impl KegState {
         }
     }
 
-    /// Items that could go out now.
+    /// How many items could go out now.
     pub(super) fn available(&self) -> usize {
         let allowed = self.bound(Urgency::Normal).saturating_sub(self.out);
         match &self.slabs {
@@ -106,20 +107,20 @@ impl KegState {
         }
     }
 
-    /// How many of `want` items one CPU gets: near the limit not all, or it would soon be
+    /// How many of `want` items one CPU gets. Near the limit it gets fewer, because the keg would soon have to be
     /// closed to take them back.
     pub(super) fn share_of(&self, want: usize, urgency: Urgency, cpus: usize) -> usize {
         let left = self.bound(urgency).saturating_sub(self.out);
         want.min((left / (2 * cpus)).max(1)).min(left)
     }
 
-    /// Notes how few free items there were.
+    /// Records the number of free items, if it is the lowest since the last trim.
     pub(super) fn mark_free(&mut self) {
         let free = self.slabs.as_ref().map_or(0, Slabs::free);
         self.free_min = self.free_min.min(free);
     }
 
-    /// Bytes of free items that were needed at some time since this was last asked.
+    /// Bytes of free items that were needed at some time since the last call.
     pub(crate) fn working_set_bytes(&mut self) -> usize {
         let Some(slabs) = &self.slabs else { return 0 };
         let free = slabs.free();

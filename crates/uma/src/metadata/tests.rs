@@ -94,7 +94,7 @@ fn a_high_survivor_keeps_what_lies_below() {
 #[should_panic(expected = "double free")]
 #[cfg_attr(miri, ignore = "reserves much")]
 fn a_double_free_into_a_forgotten_slab_is_caught() {
-    // Breaks when nobody looks whether the slab of an item is known.
+    // Breaks when an allocation does not check whether the slab of an item is known.
     let (mut slabs, arena) = slabs(false);
     let items = take_all(&mut slabs, &arena);
     slabs.give(&arena, &items);

@@ -6,14 +6,14 @@
 //!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
 //!   adrp+add at, descriptor
 //!   mrs+add rseq, tpidr_el0, area
-//!   str at, [rseq, rseq_cs]     arm: from here the kernel looks whether we are inside
-//! 4 ldr at, [rseq, cpu_id]      the section: on which CPU are we?
+//!   str at, [rseq, rseq_cs]     arm: from here on the kernel checks whether the thread is inside
+//! 4 ldr at, [rseq, cpu_id]      the section: which CPU is this?
 //!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
 //!   b.hs 7f
 //!   add at, slots, at * 128     at = its slot
-//!   ...                         look, choose, write what nobody looks at
+//!   ...                         read, choose, write entries that are not read yet
 //!   one store                   the commit, the last instruction
-//! 5                             got = what was asked for
+//! 5                             got = the result
 //!
 //!   <signature>                 (behind the function) the kernel jumps only to where this precedes
 //! 6 aborts += 1                 interrupted: nothing has happened

@@ -3,12 +3,12 @@
 //! [`drain`](Percpu::drain), in four steps:
 //!
 //! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
-//!    flag starts again and sees it. From now on nobody but the drainer changes `loaded` and
-//!    `previous`. Pops and pushes go on; they do not look at the flag, and cost nothing for it.
+//!    flag starts again and sees it. From now on only the drainer changes `loaded` and
+//!    `previous`. Pops and pushes go on; they do not read the flag, and pay nothing for it.
 //! 2. Put the sentinel in their place.
-//! 3. Fence again: a pop or push that is still working on an old bucket starts again, and finds
-//!    the sentinel, which has nothing and takes nothing.
-//! 4. The old buckets are the drainer's.
+//! 3. Fence again: a pop or push that still works on an old bucket starts again, and finds
+//!    the sentinel, which has no item and no room.
+//! 4. The drainer owns the old buckets.
 //!
 //! One fence is not enough: an exchange could bring a bucket that the drainer has taken already,
 //! and a pop take what the drainer has given on (`schedules/exchange.rs` finds the missing fence).
@@ -61,7 +61,7 @@ impl Percpu {
                 continue;
             }
             for bucket in slot.taken() {
-                // SAFETY: the slot has given it up, and after the fence nobody is at work on it.
+                // SAFETY: the slot has given it up, and after the fence no section works on it.
                 unsafe { Owned::from_slot(bucket) }.map(&mut each);
             }
         }

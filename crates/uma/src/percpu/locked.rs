@@ -1,9 +1,8 @@
 //! The operations on slots under a try-lock: what runs where sections cannot.
 //!
-//! The slot of this CPU is tried first, then its neighbours: whoever lost its CPU inside a slot
-//! holds up nobody. When all are busy the answer is the one of an empty bucket, or of a full one,
-//! and the caller goes the slow way. Never a queue of waiters: one that has lost its CPU would
-//! stop all behind it.
+//! A thread tries the slot of its CPU first, then the neighbours of that slot: so a thread that is preempted inside a
+//! slot delays no other thread. If all slots are busy, the answer is that of an empty bucket, or of a full one, and
+//! the caller takes the slow path. There is no queue of waiters: one preempted waiter would stop all behind it.
 //!
 //! Invariant: a slot's buckets are touched only by the holder of its lock. The drainer's stores come between two
 //! [`fence`]s and with the slot stopped; each fence waits for the holder of the moment, and later holders see the
@@ -170,8 +169,8 @@ pub(super) fn hold(percpu: &Percpu) -> SlotsHeld<'_> {
     }
 }
 
-/// Waits until each slot was free once: who held it before has finished, and whoever holds it
-/// next sees all that the caller wrote.
+/// Waits until each slot was free once. Then every earlier holder has finished, and every later one
+/// sees all that the caller wrote.
 pub(super) fn fence(percpu: &Percpu) {
     for place in percpu.places() {
         while SlotGuard::try_on(&place.slot).is_none() {

@@ -23,12 +23,12 @@ fn item(n: usize) -> NonNull<u8> {
 /// A machine with so many items, and where they are.
 struct World {
     percpu: Percpu,
-    /// Who holds which item: 0 is a bucket.
+    /// Which thread has which item: 0 is a bucket.
     owners: Vec<AtomicU32>,
     /// Items that lie in no bucket any more.
     loose: Mutex<Vec<usize>>,
-    /// Buckets whose items were taken out. They must stay empty: someone who still puts one in,
-    /// or takes one, works on what is not his.
+    /// Buckets whose items were taken out. They must stay empty: a section that still changes one
+    /// works on a bucket that it does not own.
     retired: Mutex<Vec<Owned>>,
 }
 

@@ -1,9 +1,9 @@
 //! The critical sections as loom runs them: the same steps, on a machine whose kernel is modelled.
 //!
-//! Each CPU has an *epoch*. A section begins by advancing its CPU's and noting it; before each of
-//! its steps the schedule checker may run any other thread; and a step that finds the epoch
-//! advanced, or itself on another CPU, goes no further: it was interrupted, and the kernel would
-//! have sent it to its abort address. Whoever interrupts a section by one of its own on that CPU
+//! Each CPU has an *epoch*. A section begins by advancing the epoch of its CPU and recording it. Before each of
+//! its steps the schedule checker may run any other thread. A step that finds the epoch
+//! advanced, or the thread on another CPU, goes no further: the section was interrupted, and the kernel would
+//! have sent it to its abort address. A thread that interrupts a section by one of its own on that CPU
 //! advances the epoch, and so does a fence, on one CPU after the other.
 //!
 //! What is checked is the order of events, which is what the protocol of `percpu.rs` is about. The
@@ -76,7 +76,7 @@ pub(super) fn migrate_after(steps: usize, cpu: usize) {
     change_place(|place| place.migration = Some((steps, cpu)));
 }
 
-/// Plants the bug that the model is there to find: sections that nobody interrupts.
+/// Plants the bug that the model must find: sections that are never interrupted.
 #[cfg(test)]
 pub(crate) fn blind() {
     MACHINE.blind.store(true, Relaxed);

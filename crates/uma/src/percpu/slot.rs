@@ -12,10 +12,10 @@ use kern::prim::AtomicU32;
 
 /// Where a slot is: on lines that no neighbour writes, two of 64 B, as prefetchers fetch pairs.
 ///
-/// It lies on the second of them, as a zone's own fields do ([`ZoneInner`](crate::zone_inner::ZoneInner)). Items begin at multiples
-/// of 128 mostly, and their owners write to their beginnings. A processor compares the lower 12 bits of
-/// addresses to tell whether a load must wait for a store before it: where a slot was at the same place in its page as
-/// the item, a free and an allocation took 8 ns and not 3.
+/// It lies on the second of them, as a zone's own fields do ([`ZoneInner`](crate::zone_inner::ZoneInner)). Items
+/// begin at multiples of 128 mostly, and their owners write to their beginnings. A processor compares the lower 12
+/// bits of addresses to tell whether a load must wait for a store before it: where a slot was at the same place in
+/// its page as the item, a free and an allocation took 8 ns and not 3.
 #[repr(C, align(128))]
 pub(super) struct OffsetSlot {
     beside: [u64; 8],
@@ -30,12 +30,12 @@ pub(super) struct CpuSlot {
     pub(super) loaded: AtomicPtr<Bucket>,
     /// The bucket that `loaded` was exchanged for last. As `loaded`.
     pub(super) previous: AtomicPtr<Bucket>,
-    /// Not 0: no exchange may begin. Written by whoever drains; a fence makes it known.
+    /// Not 0: no exchange may begin. The drainer writes it and makes it visible by a fence.
     pub(super) stop: AtomicU64,
     /// The locked backend's: 1 while someone works on the slot. Acquired and released.
     pub(super) lock: AtomicU32,
-    /// The drainer's: what it has taken from `loaded` and `previous`, between its fences. Relaxed:
-    /// nobody else looks.
+    /// Owned by the drainer: the buckets taken from `loaded` and `previous`, between its fences. Relaxed:
+    /// no other thread reads it.
     pub(super) taken: [AtomicPtr<Bucket>; 2],
 }
 
@@ -84,8 +84,8 @@ impl CpuSlot {
         }
     }
 
-    /// Puts each of the two where the other was. The caller owns the slot. Who looks on meanwhile may see
-    /// one of them twice.
+    /// Exchanges the two. The caller owns the slot. A thread that reads statistics meanwhile may see one bucket
+    /// twice.
     pub(super) fn swap(&self, loaded: NonNull<Bucket>, previous: NonNull<Bucket>) {
         self.loaded.store(previous.as_ptr(), Release);
         self.previous.store(loaded.as_ptr(), Release);

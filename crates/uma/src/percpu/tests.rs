@@ -401,7 +401,7 @@ const TIME: Duration = Duration::from_millis(if cfg!(miri) { 300 } else { 1000 }
 const CAP: usize = 16;
 
 /// Threads that take and give items one by one, in bulk, and by exchanging buckets with a depot,
-/// while one of them drains. Each item has a word that says who holds it.
+/// while one of them drains. Each item has a word that names its present owner.
 struct Storm {
     percpu: Percpu,
     owners: Vec<AtomicU32>,

@@ -5,13 +5,13 @@
 //! ```text
 //!                        descriptor (in __rseq_cs): start 4, length 5 - 4, abort 6
 //!   lea at, descriptor
-//!   mov fs:[rseq_cs], at        arm: from here the kernel looks whether we are inside
-//! 4 mov at, fs:[cpu_id]         the section: on which CPU are we?
+//!   mov fs:[rseq_cs], at        arm: from here on the kernel checks whether the thread is inside
+//! 4 mov at, fs:[cpu_id]         the section: which CPU is this?
 //!   cmp at, cpus                   unsigned: -1 and -2 (no area registered) are no CPUs
 //!   jae 7
-//!   ...                         slots + at is its slot; look, choose, write what nobody looks at
+//!   ...                         slots + at is its slot; read, choose, write entries that are not read yet
 //!   one store                   the commit, the last instruction
-//! 5                             got = what was asked for
+//! 5                             got = the result
 //!
 //!   ud1 <signature>             (in __rseq_failure) the kernel jumps only to where this precedes
 //! 6 lock inc aborts             interrupted: nothing has happened

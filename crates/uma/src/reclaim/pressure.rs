@@ -1,4 +1,4 @@
-//! How we learn that the system, or the part of it that we may use, is short of memory.
+//! How the process learns that the system, or the part of it that it may use, is short of memory.
 //!
 //! The first of these that works:
 //!
@@ -6,11 +6,11 @@
 //! |---|---|---|
 //! | [`CgroupStall`](PressureSource::CgroupStall) | trigger on the own cgroup's `memory.pressure` | tasks of the group stood still for want of memory |
 //! | [`Stall`](PressureSource::Stall) | trigger on `/proc/pressure/memory` | tasks anywhere did |
-//! | [`CgroupLevel`](PressureSource::CgroupLevel) | `memory.current`, read now and then | the group has used most of what it may |
-//! | [`Available`](PressureSource::Available) | `MemAvailable`, read now and then | the system has used most of what it has |
+//! | [`CgroupLevel`](PressureSource::CgroupLevel) | `memory.current`, read at intervals | the group uses most of its limit |
+//! | [`Available`](PressureSource::Available) | `MemAvailable`, read at intervals | the system uses most of its memory |
 //!
-//! The triggers ask for what systemd asks for: stalls of 200 ms in 2 s, which needs no privilege.
-//! Nothing here fails: where the kernel has none of this, nobody is told.
+//! The triggers ask for what systemd asks for: stalls of 200 ms in 2 s, which needs no privilege. Nothing here fails:
+//! where the kernel has none of these sources, no pressure is reported.
 //!
 //! Source: the kernel's `Documentation/accounting/psi.rst` and `cgroup-v2.rst`.
 
@@ -184,8 +184,8 @@ fn arm(path: &Path) -> Option<File> {
     Some(file)
 }
 
-/// How much of what a cgroup may use it does use, in percent. Pages of files that nobody has
-/// looked at for long do not count: the kernel takes those before anybody stalls.
+/// How much of a cgroup's limit is in use, in percent. Pages of files that were not used for long do not count: the
+/// kernel takes those before any thread stalls.
 fn level_percent(cgroup: &Path) -> Option<u64> {
     let limit = limit_bytes(cgroup)?;
     let current: u64 = read_number(&cgroup.join("memory.current"))?;

@@ -1,13 +1,13 @@
-//! Giving pages back to the system: which, and how.
+//! Which pages are given back to the system, and how.
 //!
-//! Never part of a free: giving a page back costs a hundred times what a free does. Three steps,
-//! of which the long one is without the keg's lock:
+//! Never part of a free, because giving a page back takes a hundred times as long. Three steps; the longest runs
+//! without the keg's lock:
 //!
 //! ```text
-//!   purge_begin   choose units all of whose items are free, and hold those items,   (lock)
-//!                 so that nobody takes them
+//!   purge_begin   choose units without an item in use, and hold their items,        (lock)
+//!                 so that no thread can allocate them
 //!   Purge::run    madvise                                                        (no lock)
-//!   purge_end     let go of the items                                               (lock)
+//!   purge_end     release the items                                                 (lock)
 //! ```
 //!
 //! Whole empty slabs go first, the highest before the lower, because items are taken from the
@@ -33,8 +33,8 @@ use core::ops::{AddAssign, Range};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::TryReserveError;
 
-/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge that is to give
-/// back little looks into fewer: into one for each [`BYTES_PER_LOOK`].
+/// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge that is to
+/// give back little looks into fewer: into one for each [`BYTES_PER_LOOK`].
 const LOOKS_MAX: usize = 1024;
 const LOOKS_LEAST: usize = 64;
 const BYTES_PER_LOOK: usize = 8 << 10;
@@ -100,7 +100,7 @@ impl Purge {
     /// Gives the pages back. Without the keg's lock: it takes some 0.2 us a page.
     pub(crate) fn run(&self, arena: &Arena) -> Purged {
         // SAFETY: all items on these pages, and of these counts, were free when `purge_begin`
-        // held them, and nobody takes them before `purge_end` consumes this.
+        // held them, and no thread can take them before `purge_end` consumes this.
         unsafe { arena.give_back(&self.items, &self.counts) }
     }
 
@@ -319,8 +319,8 @@ impl Slabs {
         gone as usize
     }
 
-    /// Pages of counts that some of this slab's counts are on, if nobody needs them. Not the
-    /// page behind the last slab: the next slab may begin to use it during the purge.
+    /// Pages with counts of this slab, if no item in use needs them. The page of the counts behind the last slab is
+    /// left out: the next slab may begin to use it during the purge.
     fn purge_counts(&mut self, n: usize, purge: &mut Purge) {
         let per_page = self.touched.counts_per_page();
         let pages_max = self.slabs.len() * self.geo.per_slab() / per_page;

@@ -1,4 +1,4 @@
-//! Zones whose spare memory is given back a piece at a time, by whoever calls.
+//! Zones whose spare memory is given back a piece at a time, by the thread that calls [`ReclaimSet::tick`].
 //!
 //! ```text
 //!   ticks     |    |    |    |    |    |    |    |    |        one an interval while there is
@@ -8,11 +8,10 @@
 //! ```
 //!
 //! What was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not needed:
-//! at the end of the window buckets and caches of that kind go into the slabs, and the pages of slabs are given
-//! back from then on. To give pages back takes the time of one CPU and disturbs the others, which are interrupted to
-//! flush their TLBs; so a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional
-//! number of cached items.
-//!
+//! Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] sets another) was not
+//! needed. At the end of the window, cached items of that kind go into the slabs, and from then on free pages of the
+//! slabs go back to the system. Giving pages back takes one CPU's time and interrupts the others to flush their TLBs.
+//! So a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional
 //! After a window in which no zone was used and nothing was given back, the set is [idle](Tick::idle): its caller may
 //! stop ticking until a zone is used again.
 //!
@@ -33,7 +32,8 @@ use std::sync::Arc;
 
 /// Intervals in a window.
 const WINDOW_INTERVALS: u32 = 4;
-/// What one tick gives back at most, unless the caller says otherwise. At some 0.25 us a page this is 4 ms of one CPU.
+/// What one tick gives back at most, unless the caller says otherwise. At some 0.25 us a page this is 4 ms of one
+/// CPU.
 const PIECE_BYTES: usize = 64 << 20;
 /// Bytes of a piece for each cached item that a tick may move to the slabs: to move one costs as much as to give back
 /// an eighth of a page.
@@ -132,7 +132,8 @@ impl ReclaimSet {
         self
     }
 
-    /// What one tick gives back at most, which bounds the time of a tick: 0.25 to 1 us for each 4 KiB. Default: 64 MiB.
+    /// What one tick gives back at most, which bounds the time of a tick: 0.25 to 1 us for each 4 KiB. Default: 64
+    /// MiB.
     pub fn set_piece_bytes(&mut self, bytes: usize) {
         self.piece_bytes = bytes.max(1);
     }
@@ -207,7 +208,7 @@ impl ReclaimSet {
         });
         self.kegs = kegs;
         if budget == 0 {
-            // The zones whose turn did not come are first in the next tick.
+            // Zones that this tick did not reach are first in the next one.
             self.zones.rotate_left(1);
         }
         all
@@ -238,8 +239,8 @@ impl ReclaimSet {
         purged
     }
 
-    /// Gives back all that no live item needs, a piece at each tick from `now` on: when the system is short of memory,
-    /// and the caller has other work that must not wait.
+    /// Gives back all that no live item needs, a piece at each tick from `now` on: when the system is short of
+    /// memory, and the caller has other work that must not wait.
     pub fn drain_in_pieces(&mut self, now: Time) {
         let _ = self.drain_caches();
         let watched = self.zones.iter_mut();

@@ -2,7 +2,7 @@
 //!
 //! | level | takes back | when |
 //! |---|---|---|
-//! | trim | buckets and pages that nobody needed since the last trim, caches of CPUs that slept | on a tick |
+//! | trim | buckets and pages that were not needed since the last trim; caches of CPUs that did not use them | at each tick |
 //! | drain | all free items of all CPUs, all free pages | on pressure, or when asked |
 //!
 //! Never part of a free: giving pages back costs a hundred times what a free does. Items on their
@@ -161,8 +161,8 @@ impl ZoneInner {
         self.percpu.start();
     }
 
-    /// Takes the buckets of all CPUs into the depot, for who finds that `init` refuses. False: no item of
-    /// this zone was free at some moment, wherever one looks.
+    /// Takes the buckets of all CPUs into the depot, for an allocation whose items `init` refuses. Returns false if
+    /// at some moment no item of this zone was free, in any cache or in any thread's hands.
     pub(crate) fn gather_built(&self) -> bool {
         let _members = self.keg.lock_members();
         if self.depot.lock().is_closed() {
@@ -173,8 +173,8 @@ impl ZoneInner {
         let _ = self.percpu.drain_cpus(|_| true, put_down);
         let found = {
             let depot = self.depot.lock();
-            // No CPU takes items from here now. Who takes some into its hands is in transit before, and
-            // until it has put them down here, for both of which it needs this lock.
+            // No CPU takes items from here now. A thread that carries items is in transit before it takes them and
+            // until it has put them down here; for both it needs this lock.
             depot.len() > 0 || (self.in_transit() && !planted(Bug::Refusal))
         };
         self.percpu.start();
@@ -233,8 +233,8 @@ impl ZoneInner {
         }
     }
 
-    /// Lets the caches work again, unless nobody has a handle, or a keg that is closed wants what our
-    /// free items hold. The keg's members are locked.
+    /// Lets the caches work again, unless the zone has no handle, or a closed keg needs what the zone's free items
+    /// hold. The keg's members are locked.
     pub(crate) fn open_caches(&self) {
         let pinned = self.pins.load(Ordering::Relaxed) > 0;
         if !self.retired.load(Ordering::Relaxed) && !pinned {

@@ -3,8 +3,8 @@
 //! A model makes and drops the zones of a whole stack in each of 100,000 runs, and a third of its time went into
 //! mapping, and more where two models in a process waited for each other's. Built for the schedule checkers only.
 //!
-//! Invariant: a spare region is nobody's, and has no pages: what is taken reads zero, as what is new does. Some of it
-//! may be accessible that a new one's user would have to open first.
+//! Invariant: a spare region has no owner and no pages: a region that is taken reads zero, as a new one does. Some of
+//! it may be accessible that the user of a new one would have to open first.
 //! Locks: none; each thread, and so each model, has its own.
 
 use core::cell::RefCell;

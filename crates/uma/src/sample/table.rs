@@ -1,4 +1,4 @@
-//! The samples of the zones on one keg: which slots of the sample slabs are taken, by whom, since when.
+//! The samples of the zones on one keg: which slots of the sample slabs are taken, by which call sites, since when.
 //!
 //! Invariants: a record is live exactly as long as its item is; a slot that is being given back is not taken.
 //! Locks: `uma samples` (rank `STATS`), taken inside of any other, held for a few stores.
@@ -37,7 +37,7 @@ struct SampleTable {
     touched: usize,
     /// Memory is being given back: no slot may be taken.
     purging: bool,
-    /// A slot was taken since somebody last asked whether they lie idle.
+    /// A slot was taken since the last check whether they lie idle.
     used: bool,
 }
 

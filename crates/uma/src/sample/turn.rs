@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) struct Sampler {
     /// Refills between samples; 0: never.
     every: u32,
-    /// Since the last sample: refills in the low bits, items they brought above. Relaxed: numbers
-    /// that order nothing; whoever sets it to 0 has the turn.
+    /// Since the last sample: refills in the low bits, the items that they brought above. Relaxed: the numbers
+    /// order nothing; the thread that sets it to 0 has the turn.
     since: AtomicU64,
     /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
     pub(super) handed_on: AtomicU32,
@@ -56,7 +56,7 @@ impl Sampler {
         Some((since >> REFILL_BITS, !was_handed_on))
     }
 
-    /// Hands a turn on to whoever needs a refill next.
+    /// Passes a turn on to the next thread that needs a refill.
     pub(super) fn hand_on(&self, weight: u64, shift: u32) {
         let turn = weight << REFILL_BITS | self.threshold(shift);
         self.since.fetch_add(turn, Relaxed);

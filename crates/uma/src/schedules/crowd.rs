@@ -1,6 +1,6 @@
 //! Several threads on two CPUs do everything at once: allocate, free, sleep, drain, trim, change
-//! the limit, come by a link, hand items and handles to each other, on a zone and its secondary.
-//! No item is given out twice, none is lost, nobody sleeps for ever, both zones end once.
+//! the limit, visit by a weak reference, hand items and handles to each other, on a zone and its secondary.
+//! No item is given out twice, none is lost, no thread sleeps for ever, both zones end once.
 //!
 //! Locks: none.
 
@@ -26,7 +26,7 @@ impl Hands<'_> {
             0..=3 => self.take(which),
             4..=6 => self.put_some(),
             7 if self.items.is_empty() => {
-                // Who has nothing may sleep: the others put theirs down, sooner or later.
+                // A thread without items may sleep: the others return theirs sooner or later.
                 self.items.push((which, world.wait()));
             }
             8 => {

@@ -118,7 +118,7 @@ fn a_visitor(backend: Backend) {
 
 #[test]
 fn a_visitor_keeps_a_zone() {
-    // Breaks if a zone ends under whoever came by its link, or does not end after him.
+    // Breaks if a zone ends during a visit by its weak reference, or does not end after it.
     holds("end, visitor", 4, || a_visitor(Backend::Locked));
     holds("end, visitor, sections", 3, || a_visitor(Backend::Rseq));
 }

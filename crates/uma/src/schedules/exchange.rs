@@ -43,7 +43,7 @@ fn two_threads_share_a_cpu() {
 #[test]
 #[should_panic]
 fn finds_sections_that_go_on() {
-    // Breaks if the scenario is blind to sections that nobody interrupts.
+    // Breaks if the scenario does not find sections that are never interrupted.
     let case = Case {
         bug: None,
         switches: 2,
@@ -153,7 +153,7 @@ fn two_batches_share_a_cpu() {
 #[test]
 #[should_panic]
 fn finds_batches_that_go_on() {
-    // Breaks if the scenario is blind to sections that nobody interrupts.
+    // Breaks if the scenario does not find sections that are never interrupted.
     let case = Case {
         bug: None,
         switches: 2,

@@ -7,7 +7,7 @@ use super::*;
 use crate::HookFailed;
 use crate::hooks::{Hooks, Import, Imported};
 
-/// As many items as threads, all free and on one CPU: whoever asks for one item gets one.
+/// As many items as threads, all free and on one CPU: each thread that allocates one item gets one.
 fn one_each(backend: Backend) {
     let world = World::new(backend, 1, 2);
     world.warm(2);
@@ -118,13 +118,13 @@ impl Hooks for Holds {
     unsafe fn fini(&self, item: NonNull<u8>) {
         // SAFETY: as `init` left it.
         let held = unsafe { item.cast().read() };
-        // SAFETY: it came from there, and nobody else knows it.
+        // SAFETY: it came from there, and no other thread knows it.
         unsafe { self.0.free(held) };
     }
 }
 
-/// A zone on another keg whose items hold the world's. By itself, as loom's stacks are small, and whoever makes a
-/// zone takes most of one.
+/// A zone on another keg whose items hold the world's. In a function of its own: loom's stacks are small, and making
+/// a zone takes most of one.
 #[inline(never)]
 fn holder_in(world: &World, backend: Backend) -> Arc<ManuallyDrop<RawZone<Holds>>> {
     let layout = Layout::from_size_align(ITEM_BYTES, 64).expect("a layout");
@@ -227,7 +227,7 @@ fn take_and_free(zone: &RawZone<Once>) {
     unsafe { zone.free(item) };
 }
 
-/// The only item that is built is free, and somebody who is on another CPU gathers what is free.
+/// The only item that has been built is free, and a thread on another CPU gathers the free items.
 fn one_that_is_built(backend: Backend) {
     let zone = one_built(backend);
     let theirs = zone.clone();
@@ -311,6 +311,6 @@ fn an_import_in_vain_is_no_limit() {
 #[test]
 #[should_panic]
 fn finds_an_import_that_tells_nobody() {
-    // Breaks if the scenario is blind to who was refused while an import was under way.
+    // Breaks if the scenario does not find an allocation that is refused while an import is under way.
     finds(Bug::SilentImport, 2, a_store_without_items);
 }

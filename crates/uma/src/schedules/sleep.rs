@@ -1,6 +1,6 @@
-//! Whoever sleeps at a limit wakes when an item may be had: after a free in this zone or another
-//! on the same slabs, a new limit, an import that brought less than it might have. A sleeper that
-//! is forgotten is a deadlock, which the checker reports.
+//! A thread that sleeps at a limit wakes when an item becomes available: by a free in this zone or another
+//! on the same slabs, by a new limit, or by an import that brought fewer items than it counted. A sleeper that
+//! is not woken is a deadlock, which the checker reports.
 //!
 //! Locks: none.
 
@@ -44,7 +44,7 @@ fn finds_a_sleeper_that_does_not_look_again() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_keg_that_opens_over_sleepers() {
-    // Breaks if the scenario is blind to an item that is cached while somebody sleeps.
+    // Breaks if the scenario does not find an item that is cached while a thread sleeps.
     finds(Bug::Sleepers, 2, || a_free_wakes(Backend::Rseq));
 }
 
@@ -97,11 +97,11 @@ fn a_limit_that_is_raised_wakes_a_sleeper() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn finds_a_limit_that_is_raised_silently() {
-    // Breaks if the scenario is blind to a limit that wakes nobody.
+    // Breaks if the scenario does not find a new limit that wakes no sleeper.
     finds(Bug::SilentLimit, 2, a_limit_wakes);
 }
 
-/// The only item is live; its free calls whoever asked to be called.
+/// The only item is live; its free calls the registered callback.
 fn a_free_calls() {
     let world = World::new(Backend::Locked, 1, 1);
     let item = world.alloc();

@@ -196,7 +196,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
         let kind = Kind::ALL[usize::from(slot.kind.load(Relaxed))];
         if is_behind {
             BEHIND.fetch_add(1, Relaxed);
-            // Nobody else puts the thread back before the instruction.
+            // No other code puts the thread back before the instruction.
             context.uc_mcontext.gregs[RIP] = at as i64;
         } else {
             INSIDE.fetch_add(1, Relaxed);

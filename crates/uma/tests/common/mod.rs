@@ -76,7 +76,7 @@ impl Dice {
 /// A pointer that may change threads: a test's items do.
 pub struct Item(pub NonNull<u8>);
 
-// SAFETY: whoever has the Item is the only one to touch what it points to.
+// SAFETY: the owner of the Item is the only one to touch the memory that it points to.
 unsafe impl Send for Item {}
 
 /// Keeps this thread on one CPU, so that a short test has threads on several; where that is not

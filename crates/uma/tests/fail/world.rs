@@ -154,7 +154,7 @@ pub(crate) struct World {
     forgotten: RefCell<Vec<(usize, [u64; POINTS.len()])>>,
     /// Those of the zones whose hooks count, and the requests that they should have seen.
     counts: RefCell<Vec<(Arc<Counts>, Option<Requests>)>>,
-    /// Local caches take what nobody has asked for yet: requests are not to be compared.
+    /// Local caches take items before they are asked for: requests must not be compared.
     pub(crate) has_local: Cell<bool>,
     /// Zones have memory from the start, and keep it.
     pub(crate) keeps_memory: Cell<bool>,

@@ -1,6 +1,6 @@
 //! A storm over one keg: threads that bounce between the CPUs, signals whose handler allocates,
 //! drains from afar, a limit that moves, zones that come and go. Every item carries a word that
-//! says who holds it, swapped each time the item changes hands: two holders meet in it at once.
+//! that names its owner, swapped each time the item changes hands: two owners meet in it at once.
 
 #![allow(unreachable_pub, reason = "two crates take this file in")]
 #![allow(dead_code, reason = "each uses a part of it")]
@@ -33,7 +33,7 @@ const MAILBOXES: usize = 64;
 const STASH: usize = 8;
 const DRAIN_EVERY: Duration = Duration::from_micros(100);
 
-/// Who holds an item, in its first word. A page that was purged is zero, so a free item is too.
+/// The owner of an item, in its first word. A page that was purged is zero, so a free item is too.
 const FREE: u64 = 0;
 const IN_MAILBOX: u64 = u64::MAX;
 /// Set beside a thread's number when it is its handler that holds the item.
@@ -118,7 +118,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs it; whoever looks at the outcome decides whether that is a failure.
+/// Runs it. The caller decides whether the outcome is a failure.
 ///
 /// # Panics
 /// If the zone itself finds a fault, or its counts do not balance.
@@ -203,7 +203,7 @@ fn set_stretch(config: &Config) {
     );
 }
 
-/// For the handler, which nobody passes anything to.
+/// For the handler, which has no argument for it.
 static SHARED: AtomicPtr<Storm> = AtomicPtr::new(ptr::null_mut());
 
 /// What all threads see.
@@ -211,7 +211,7 @@ struct Storm {
     /// The master and a secondary zone.
     zones: [RawZone; 2],
     mail: [[AtomicPtr<u8>; MAILBOXES]; 2],
-    /// The threads, for whoever sends signals; 0: not there.
+    /// The threads, for the thread that sends signals; 0: not there.
     tids: Vec<AtomicI32>,
     cpus: Vec<usize>,
     seed: u64,
@@ -416,7 +416,7 @@ impl Storm {
     }
 }
 
-/// The word that says who holds an item.
+/// The word that names the owner of an item.
 fn owner<'a>(item: NonNull<u8>) -> &'a AtomicU64 {
     // SAFETY: items are aligned, accessible as long as the zone is, and this word of theirs is
     // accessed as an atomic alone.
@@ -502,7 +502,7 @@ impl<'a> Worker<'a> {
         self.storm.refusals.fetch_add(1, Relaxed);
     }
 
-    /// Waits at times, one thread at a time: the keg stays closed while anybody does.
+    /// Waits at times, one thread at a time: the keg stays closed while any thread does.
     fn alloc_or_wait(&mut self, z: usize) {
         let zone = &self.storm.zones[z];
         let item = if self.storm.sleepers.fetch_add(1, Relaxed) == 0 && self.dice.below(16) == 0 {

@@ -1,4 +1,4 @@
-//! Breaks when a page goes under an item that somebody holds, or stays although nobody does.
+//! Breaks when a page goes while an item on it is in use, or stays although none is.
 
 #![allow(clippy::single_range_in_vec_init)] // lists of one run are meant
 

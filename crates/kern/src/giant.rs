@@ -138,8 +138,9 @@ impl Giant {
         guard
     }
 
-    /// Calls a component outside of the stack: under Giant if it is not MP-safe, and counts that for it;
-    /// if it is, without, whoever took Giant.
+    /// Calls a component outside of the stack. A component that is not MP-safe is called under Giant, and the call is
+    /// counted for it. A component that is MP-safe is called without Giant, which this releases if the thread holds
+    /// it.
     ///
     /// # Panics
     ///
@@ -280,7 +281,7 @@ impl Drop for Pickup<'_> {
 #[derive(Debug)]
 pub struct Component {
     name: String,
-    /// Relaxed: whoever is inside when it changes is as if he had come before.
+    /// Relaxed: a thread that is inside during a change behaves as if it had come before.
     mp_safe: AtomicBool,
     entered: Counter,
 }
@@ -310,7 +311,7 @@ impl Component {
         self.mp_safe.load(Ordering::Relaxed)
     }
 
-    /// From now on it runs without Giant, or under it. Who is inside finishes as it began.
+    /// Sets whether it runs without Giant from now on. A thread that is inside finishes as it began.
     pub fn set_mp_safe(&self, mp_safe: bool) {
         self.mp_safe.store(mp_safe, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@
 //!
 //! So a word costs its own size a CPU and not a cache line, and no line is written by two CPUs.
 //!
-//! Invariants: chunks live for ever: words are few, and their columns come and go. A column that nobody has is all
+//! Invariants: chunks live for ever: words are few, and their columns come and go. A column that is not in use is all
 //! zero.
 //! Locks: the free list's, innermost of all, and with nothing called under it; a std mutex, because locks of this
 //! crate come here too.
@@ -21,7 +21,7 @@ pub(crate) const STRIDE_SHIFT: u32 = 12;
 /// What two CPUs must not share: two lines, which some processors fetch together.
 const LINES: usize = 128;
 
-/// The columns of one type of word, and those that nobody has. `T` is an atomic, at 0 by default.
+/// The columns of one type of word that are not in use. `T` is an atomic, at 0 by default.
 pub(crate) struct PercpuWords<T: 'static>(Mutex<Vec<Column<T>>>);
 
 /// A free list, held.
@@ -62,7 +62,7 @@ impl<T: Default + Sync> PercpuWords<T> {
         }
     }
 
-    /// Gives a column back that nobody uses any more, all zero again.
+    /// Gives a column back that is not used any more, all zero again.
     pub(crate) fn give(&self, column: Column<T>) {
         self.free().push(column);
     }

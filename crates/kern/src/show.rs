@@ -240,8 +240,8 @@ impl ThreadLocks {
     }
 }
 
-/// Tells of threads that wait too long, once each. It is a plain value: somebody looks, now and
-/// then, from a thread that takes none of the locks it watches.
+/// Reports threads that wait too long, once each. It is a plain value: a thread that takes none of the watched locks
+/// calls it at intervals.
 #[derive(Debug)]
 pub struct Watchdog {
     bound: Duration,

@@ -107,7 +107,7 @@ impl Chain {
         fits
     }
 
-    /// Writes `src` over the bytes from `off`, if nobody shares them.
+    /// Writes `src` over the bytes from `off`, if no other mbuf shares them.
     #[doc(alias = "m_copyback")]
     pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
         if off.checked_add(src.len()).is_none_or(|end| end > self.len) {
@@ -288,9 +288,8 @@ impl<S: Storage> Chain<S> {
         Ok(head)
     }
 
-    /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees
-    /// it last: for keys and what was encrypted with them. Storage that is shared stays readable to
-    /// the others until then. Clusters are overwritten whole.
+    /// Orders that the memory of these bytes is overwritten with zeros when its last reference is dropped: for keys
+    /// and for plain text. Other references can read shared storage until then. Clusters are overwritten whole.
     ///
     /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
     #[doc(alias = "m_zero")]

@@ -1,16 +1,18 @@
 //! Copies into storage that another CPU has in its caches, and out of storage that another CPU has filled.
 //!
-//! A cluster that one CPU fills and another reads comes back with its lines in the reader's cache. To write to them the
-//! ordinary way is to fetch each one back first, or at least to have it taken away there, and then the reader fetches
-//! it from the writer's cache: two crossings a line, one of which the writer waits for. Stores that go around the
-//! caches, a whole line at a time, wait for nobody, and the reader's prefetcher then reads memory. Between CPUs that
-//! share no cache that is several times as fast; on one CPU the lines are at hand, and it only costs. So it depends on
-//! who had the storage last: who copies out of it says so beside its count ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
+//! A cluster that one CPU fills and another reads comes back with its lines in the reader's cache. An ordinary store
+//! fetches each line back first, or at least invalidates it there, and then the reader fetches it from the writer's
+//! cache: each line crosses twice, and the writer waits for one of the two. Non-temporal stores, a whole line at a
+//! time, wait for no other CPU, and the reader's prefetcher then reads memory. Between CPUs that share no cache that
+//! is several times as fast; on one CPU, whose cache has the lines, it only costs. So the choice depends on which CPU
+//! had the storage last: a thread that copies out of it records its CPU
+//! ([`Refs::note_reader`](crate::refs::Refs::note_reader)).
 //!
-//! Who reads what was so written waits for memory. The processor fetches ahead, but not beyond a page, and finds its
-//! step anew in each. Four pages read in turns are four streams that it fetches at once: 64 KiB at a time through a
-//! UNIX-domain stream between near CPUs, 96 Gbit/s by memcpy, 117 by four streams; by two 95, by eight, which share
-//! pages, 80. Prefetches by hand, of the next page's first lines or some lines ahead, all made it slower.
+//! The reader then waits for memory. The processor prefetches, but not beyond a page, and must find the
+//! stride anew in each page. So four pages are read in turns, as four streams that it prefetches at once: 64 KiB at a
+//! time through a UNIX-domain stream between near CPUs, 96 Gbit/s by memcpy, 117 by four streams; by two 95, by
+//! eight, which share pages, 80. Software prefetches, of the next page's first lines or some lines ahead, were
+//! slower.
 //!
 //! Locks: none.
 
@@ -80,7 +82,7 @@ fn around(to: &mut [u8], from: &[u8]) {
             unsafe { _mm_stream_si128(to.wrapping_add(quarter), bytes) };
         }
     }
-    // Such stores keep no order with others: before anybody is told where the bytes are, they must be there.
+    // Such stores are not ordered with others: they must be visible before any thread learns where the bytes are.
     // SAFETY: every x86-64 has it.
     unsafe { _mm_sfence() };
     let done = front_len + lines_len;

@@ -239,7 +239,7 @@ impl<'a> CursorMut<'a> {
         self.pos += n;
     }
 
-    /// Writes `src` and moves behind it, if nobody shares the bytes there; else nothing has changed.
+    /// Writes `src` and moves behind it, if no other mbuf shares the bytes there; else nothing changes.
     pub fn put(&mut self, src: &[u8]) -> Result<(), WriteError> {
         if src.len() > self.remaining() {
             return Err(WriteError::OutOfRange);

@@ -1,4 +1,4 @@
-//! Storage outside of mbufs: clusters, and bytes that somebody lends.
+//! Storage outside of mbufs: clusters, and bytes that an owner lends.
 //!
 //! An [`Ext`] is one counted reference. The count lies with the storage (a cluster's in its zone's
 //! side table, lent storage's in a header of its own), so no mbuf is a leader that must outlive the
@@ -11,7 +11,7 @@
 //!   Ext -----> LentPages { head, source | owner } -> pages, by number (ext/pages.rs)
 //! ```
 //!
-//! Who may do what, and why that is right, is said in `refs.rs`. Beside that: lent bytes are never
+//! Which thread may do what with a reference, and why, is in `refs.rs`. In addition, lent bytes are never
 //! written, since their owner may show them elsewhere.
 //!
 //! The tests in `refs/loom_tests.rs` check the counting, those in `schedules/` references to real
@@ -53,7 +53,7 @@ pub(crate) struct Ext {
 // SAFETY: a reference may be used and dropped on any thread: the count is atomic, zones are
 // thread-safe, and an owner is Send and Sync.
 unsafe impl Send for Ext {}
-// SAFETY: as above; `&Ext` counts, and shows bytes that nobody writes while it is borrowed.
+// SAFETY: as above; `&Ext` counts, and shows bytes that are not written while it is borrowed.
 unsafe impl Sync for Ext {}
 
 impl Ext {
@@ -138,9 +138,9 @@ impl Ext {
         Ok(self.twin())
     }
 
-    /// One more reference, without an atomic read-modify-write while there is only ours: the
-    /// unique borrow says that nobody can make another from it meanwhile. Refused if there are
-    /// absurdly many.
+    /// Makes one more reference, without an atomic read-modify-write if this is the only one: the
+    /// unique borrow proves that no other thread makes one from it meanwhile. Refused above
+    /// [`REFS_MAX`](crate::refs::REFS_MAX) references.
     #[inline]
     pub(crate) fn share_mut(&mut self) -> Result<Self, NoBufs> {
         self.refs().share_sole()?;
@@ -160,7 +160,7 @@ impl Ext {
         Ok(())
     }
 
-    /// The second of two references, which somebody has counted.
+    /// The second of two references, which the caller has counted.
     fn twin(&self) -> Self {
         Self {
             buf: self.buf,
@@ -182,7 +182,7 @@ impl Ext {
         self.is_cluster()
     }
 
-    /// Whether somebody asked for zeros on the last free. A copy has to ask for the same.
+    /// Whether zeros were ordered for the last free. A copy must order the same.
     pub(crate) fn is_secret(&self) -> bool {
         self.refs().wants_zeros()
     }
@@ -198,7 +198,8 @@ impl Ext {
         self.size as usize
     }
 
-    /// Forgets who had the storage before: a packet keeps its cluster for many lives, and only the first is known.
+    /// Forgets which CPU had the storage before: a packet keeps its cluster for many lives, and only the first is
+    /// known.
     #[inline]
     pub(crate) fn kept(mut self) -> Self {
         self.elsewhere = 0;
@@ -217,7 +218,7 @@ impl Ext {
         self.refs().note_reader()
     }
 
-    /// True if nobody else can see the storage, and it is ours to write.
+    /// True if this is the only reference and the storage may be written.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
         self.is_cluster() && (self.refs().is_unique() || planted(Bug::TwoWriters))
@@ -269,10 +270,10 @@ impl Ext {
         // SAFETY: a cluster that was allocated has an address.
         let buf = unsafe { NonNull::new_unchecked(self.buf) };
         if zero {
-            // SAFETY: the whole cluster, which nobody else refers to.
+            // SAFETY: the whole cluster, to which there is no other reference.
             unsafe { wipe(buf, self.size as usize) };
         }
-        // SAFETY: from this zone, and nobody refers to it.
+        // SAFETY: from this zone, and there is no reference to it.
         unsafe { zone.free(buf) };
     }
 
@@ -281,14 +282,14 @@ impl Ext {
         let Some(lent) = self.lent_head() else {
             unreachable!("a cluster goes to its zone")
         };
-        // SAFETY: nobody has freed it yet: the last reference was ours.
+        // SAFETY: not freed yet: this was the last reference.
         let free = unsafe { (*lent.as_ptr()).free };
         // SAFETY: the function that was made for it, called once.
         unsafe { free(lent) };
     }
 }
 
-/// Overwrites `len` bytes with zeros, and lets no optimiser reason that nobody will read them.
+/// Overwrites `len` bytes with zeros, so that the optimiser can't drop the stores as dead.
 ///
 /// # Safety
 /// They are the caller's to write.
@@ -333,7 +334,7 @@ struct Lent<T> {
 
 impl<T> Lent<T> {
     /// # Safety
-    /// `head` begins a leaked box of this very type, and nobody uses it again.
+    /// `head` begins a leaked box of this type, and is not used again.
     unsafe fn free(head: NonNull<LentHead>) {
         // SAFETY: as the caller says; the pointer is the box's own, cast.
         drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) });

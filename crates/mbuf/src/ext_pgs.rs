@@ -77,7 +77,7 @@ pub use source::{PageSource, Pages};
 /// let mut chain = record.into_chain();
 /// assert_eq!((chain.mbufs(), chain.len()), (1, 5 + 5000 + 16));
 ///
-/// // Somebody has to look: the pages are in memory, so nothing of them is copied.
+/// // Now the bytes are needed: the pages are in memory, so none of them is copied.
 /// let seen = chain.map(&pool)?;
 /// assert_eq!(seen.to_vec()[..7], [23, 3, 3, 0x13, 0x98, 7, 7]);
 /// drop((chain, seen));
@@ -149,7 +149,8 @@ impl ExtPgs {
     /// Puts `bytes` before the pages, in place of what was there.
     ///
     /// # Errors
-    /// [`RecordTooLong`] if they are more than [`RECORD_HEADER_MAX`](crate::RECORD_HEADER_MAX); nothing has changed then.
+    /// [`RecordTooLong`] if they are more than [`RECORD_HEADER_MAX`](crate::RECORD_HEADER_MAX); nothing has changed
+    /// then.
     #[inline]
     pub fn set_header(&mut self, bytes: &[u8]) -> Result<(), RecordTooLong> {
         let place = self.0.pg_body_mut().hdr.get_mut(..bytes.len());

@@ -66,8 +66,9 @@
 //! ```
 //!
 //! One that shows what is elsewhere is one cache line, unless a packet begins with it: that is what a share
-//! costs, and what goes to another CPU with it. An mbuf that shows a cluster can get and lose a packet header in place, which is why a received frame
-//! becomes a socket buffer's data without a move. `raw.rs` has the layout, with assertions.
+//! costs, and what goes to another CPU with it. An mbuf that shows a cluster can get and lose a packet header in
+//! place, which is why a received frame becomes a socket buffer's data without a move. `raw.rs` has the layout, with
+//! assertions.
 //!
 //! # A packet over clusters that a send buffer shares
 //!
@@ -86,10 +87,10 @@
 //!                            ETH IP TCP
 //! ```
 //!
-//! The counts lie with the clusters, in a side table of their zone: no mbuf leads others (seed 000). Who
-//! holds the only reference may write, and makes the second one without an atomic read-modify-write.
-//! Storage that is shared is read by everybody and written by nobody; [`Packet::make_writable`] copies
-//! what somebody must write.
+//! The counts lie with the clusters, in a side table of their zone: no mbuf leads others (seed 000). The owner of the
+//! only reference may write, and makes the second one without an atomic read-modify-write.
+//! Storage that is shared may be read through every reference and must not be written; [`Packet::make_writable`]
+//! copies the part that must be written.
 //!
 //! # A page list
 //!
@@ -101,7 +102,7 @@
 //!                           | TLS header | TLS trailer     |   trailer
 //! ```
 //!
-//! Nothing is mapped or read until somebody must look: such a chain has [`pieces`](Chain::pieces) where
+//! Nothing is mapped or read until the bytes are needed: such a chain has [`pieces`](Chain::pieces) where
 //! others have [`segments`](Chain::segments), and is another type ([`Mixed`]), so that a checksum loop
 //! that forgets to [`map`](Chain::map) it does not compile (seed 001).
 //!
@@ -123,18 +124,18 @@
 //! # What it promises
 //!
 //! - Dropping a handle frees everything, on every path, and nothing twice: there is no `m_freem` to
-//!   forget. A pool whose buffers were all dropped says [`Live::NONE`].
+//!   forget. A pool whose buffers were all dropped reports [`Live::NONE`].
 //! - No byte of a cluster is copied by sharing, splitting, joining, prepending or trimming. Bytes inside
 //!   of an mbuf (216 at most) are copied when they are shared: that takes the mbuf that a reference
 //!   would. All copies from mbuf to mbuf are in [`PoolStats::bytes_copied`]; that the stack makes none
 //!   on the way from a socket buffer to a device is a test (`crates/sim/tests/zero_copy`).
-//! - What somebody else may see is never written: writing to shared storage is refused or copies.
-//! - An allocation that fails is an error ([`NoBufs`]), and each operation says what it leaves then:
+//! - Bytes that another reference can see are never written: a write to shared storage is refused or copies.
+//! - An allocation that fails is an error ([`NoBufs`]), and each operation documents what it leaves then:
 //!   most leave everything as it was. It fails under a limit only if that much is live: what other CPUs
 //!   and free packets hold is taken back first.
 //! - After [`Chain::condense`] a chain pins at most [`PINNED_PER_BYTE_MAX`] bytes of storage a byte
 //!   shown, and an mbuf each.
-//! - Zeros, if asked for ([`Packet::zeroize`]), are written by whoever frees the storage last.
+//! - Zeros, if ordered ([`Packet::zeroize`]), are written when the last reference is dropped.
 //! - A packet and a chain, mapped bytes and unmapped, are different types: `misuse.rs` lists mistakes
 //!   that do not compile.
 //! - An mbuf may outlive its pool's last handle, and end on any thread.
@@ -181,8 +182,8 @@
 //!
 //! # Reading the source
 //!
-//! `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is nearly all that is `unsafe`),
-//! `list.rs`, `packet.rs`, `chain.rs`, `mbufq.rs`, `scatter.rs`, `cursor.rs`, `writer.rs`, `tag.rs`,
+//! `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is nearly all that is
+//! `unsafe`), `list.rs`, `packet.rs`, `chain.rs`, `mbufq.rs`, `scatter.rs`, `cursor.rs`, `writer.rs`, `tag.rs`,
 //! `ext_pgs.rs`, `pool.rs`.
 //!
 //! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page

@@ -38,7 +38,7 @@ pub(crate) fn seek_left(mut m: &mut Mbuf, mut off: usize) -> (&mut Mbuf, usize) 
     (m, off)
 }
 
-/// As [`seek`], for whoever makes references to what is there.
+/// As [`seek`], for a caller that makes references to the bytes there.
 pub(crate) fn seek_mut(mut m: &mut Mbuf, mut off: usize) -> (&mut Mbuf, usize) {
     while off >= m.len() && m.next().is_some() {
         off -= m.len();
@@ -130,7 +130,7 @@ pub(crate) fn in_range(head: &Mbuf, mut off: usize, mut len: usize) -> impl Iter
     })
 }
 
-/// Writes `src` over the bytes from `off` on, if nobody shares any of them. The list has them.
+/// Writes `src` over the bytes from `off` on, if no other mbuf shares any of them. The list has them.
 pub(crate) fn write(head: &mut Mbuf, off: usize, src: &[u8]) -> Result<(), WriteError> {
     if !in_range(head, off, src.len()).all(Mbuf::is_writable) {
         return Err(WriteError::Shared);
@@ -234,7 +234,7 @@ pub(crate) fn share(m: &mut Mbuf, at: usize, len: usize) -> Result<SharedRange, 
             let part = from.share(at, n)?;
             let mark = MbufPtr::of(&part);
             match &mut tail {
-                // SAFETY: the last of the new list, which nobody else has yet.
+                // SAFETY: the last of the new list, which no other code has yet.
                 Some(tail) => unsafe { tail.get_mut() }.set_next(Some(part)),
                 None => head = Some(part),
             }

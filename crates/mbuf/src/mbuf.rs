@@ -66,7 +66,7 @@ impl Mbuf {
         Some(unsafe { &(*self.0.as_ptr()).ext })
     }
 
-    /// The same, for whoever makes another reference.
+    /// The same, for a caller that makes another reference.
     #[inline]
     fn ext_mut(&mut self) -> Option<&mut Ext> {
         if !self.is(EXT) {
@@ -286,7 +286,7 @@ impl Mbuf {
         mem::forget(old);
     }
 
-    /// Fetches all lines of the next mbuf, for who is about to look at its page list: it lies in
+    /// Fetches all lines of the next mbuf, for a caller that is about to read its page list: it lies in
     /// four, and the walk would wait for them when it comes there.
     #[inline]
     pub(crate) fn fetch_next(&self) {

@@ -16,7 +16,7 @@
 //! }
 //! ```
 //!
-//! # A packet is freed by the one who queued it
+//! # A packet is freed by the code that queued it
 //! ```compile_fail,E0382
 //! fn output(queue: &mut mbuf::Mbufq, packet: mbuf::Packet) {
 //!     queue.enqueue(packet);
@@ -419,7 +419,7 @@
 //! }
 //! ```
 //!
-//! # References are made by two at once who think that they are alone
+//! # References are made by two threads at once that both believe to have the only one
 //! ```compile_fail,E0596
 //! use mbuf::{Chain, NoBufs};
 //! fn retransmit(sndbuf: &Chain) -> Result<Chain, NoBufs> {
@@ -464,7 +464,7 @@
 //! }
 //! ```
 //!
-//! # Pages are written that somebody is shown already
+//! # Pages are written that a record shows already
 //! ```compile_fail,E0382
 //! fn encrypt(pool: &mbuf::MbufPool, mut pages: mbuf::OwnedPages) -> Option<mbuf::ExtPgs> {
 //!     let record = mbuf::ExtPgs::new(pool, pages.into(), 0, 4096).ok();

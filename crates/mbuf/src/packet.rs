@@ -77,7 +77,7 @@ impl Packet {
         }
     }
 
-    /// Shows `n` bytes more: those that somebody put into [`Packet::room_mut`].
+    /// Adds the next `n` bytes: those that the caller has put into [`Packet::room_mut`].
     ///
     /// # Panics
     /// If there is less room, or the packet would then have 4 GiB or more.
@@ -124,7 +124,7 @@ impl Packet {
         fits
     }
 
-    /// Writes `src` over the bytes from `off`, if nobody shares them.
+    /// Writes `src` over the bytes from `off`, if no other mbuf shares them.
     #[doc(alias = "m_copyback")]
     pub fn write_at(&mut self, off: usize, src: &[u8]) -> Result<(), WriteError> {
         if off
@@ -233,7 +233,7 @@ impl<S: Storage> Packet<S> {
         self.0.bytes()
     }
 
-    /// The same for writing, if nobody shares them.
+    /// The same for writing, if no other mbuf shares them.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut [u8]> {
         self.0.bytes_mut()
@@ -246,9 +246,8 @@ impl<S: Storage> Packet<S> {
         Chain::from_list(first)
     }
 
-    /// Has the memory that holds these bytes overwritten with zeros when it is freed, whoever frees
-    /// it last: for keys and what was encrypted with them. Storage that is shared stays readable to
-    /// the others until then. Clusters are overwritten whole.
+    /// Orders that the memory of these bytes is overwritten with zeros when its last reference is dropped: for keys
+    /// and for plain text. Other references can read shared storage until then. Clusters are overwritten whole.
     ///
     /// False if some of the bytes are [lent](Chain::from_owner): those are their owner's to clear.
     #[doc(alias = "m_zero")]

@@ -37,7 +37,7 @@ bitflags! {
 pub struct PktHdr {
     /// When the packet arrived, in nanoseconds of the stack's clock.
     pub stamp_ns: u64,
-    /// A hash of the flow, or 0 where nobody computed one.
+    /// A hash of the flow, or 0 if none was computed.
     pub flow: u32,
     /// The interface that the packet arrived on.
     #[doc(alias = "rcvif")]
@@ -52,7 +52,7 @@ pub struct PktHdr {
     pub l3_len: u8,
     /// Bytes of TCP or UDP header, options included.
     pub l4_len: u8,
-    /// How the packet arrived, in the numbers of the stack that it waits in; 0 where nobody said.
+    /// How the packet arrived, in the numbers of the stack that it waits in; 0 if not known.
     #[doc(alias = "M_BCAST")]
     pub arrival: u8,
     /// Bridges that the packet passed since a host sent it: what bounds a loop.

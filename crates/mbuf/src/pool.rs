@@ -64,14 +64,14 @@ impl Default for PoolConfig {
     }
 }
 
-/// Mbufs beyond [`PoolConfig::mbufs_max`] for [`Packet::with_reserve`](crate::Packet::with_reserve) alone: an acknowledgement or a
-/// reset, which the device sends and frees at once. Their 64 KiB are resident from the start.
+/// Mbufs beyond [`PoolConfig::mbufs_max`] for [`Packet::with_reserve`](crate::Packet::with_reserve) alone: an
+/// acknowledgement or a reset, which the device sends and frees at once. Their 64 KiB are resident from the start.
 pub const MBUFS_RESERVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
 
 /// What is left of a pool's storage, in bytes: see [`MbufPool::headroom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Bytes of clusters that nobody uses.
+    /// Bytes of clusters that are not in use.
     pub left: usize,
     /// Bytes that there may be.
     pub max: usize,
@@ -82,8 +82,8 @@ pub struct Headroom {
 /// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
 /// of the pool or an mbuf does.
 pub(crate) struct Zones {
-    /// For frees: to be copied out, since the free of the last mbuf may end `Zones`. Given in
-    /// [`MbufPool::new`], before anybody is shown the pool.
+    /// For frees: must be copied out, since the free of the last mbuf may end `Zones`. Set in
+    /// [`MbufPool::new`], before any other code has the pool.
     mbufs: InitOnce<RawZoneRef<Zones>>,
     /// The same, for packets.
     packets: InitOnce<RawZoneRef<Packets>>,
@@ -118,14 +118,14 @@ impl Zones {
     /// The zone that mbufs come from.
     #[inline]
     pub(crate) fn mbufs(&self) -> RawZoneRef<Zones> {
-        // SAFETY: given before anybody was shown the pool.
+        // SAFETY: set before any other code had the pool.
         unsafe { self.mbufs.get() }
     }
 
     /// The zone that packets come from. It lives as long as a handle of the pool or a packet.
     #[inline]
     pub(crate) fn packets(&self) -> RawZoneRef<Packets> {
-        // SAFETY: given before anybody was shown the pool.
+        // SAFETY: set before any other code had the pool.
         unsafe { self.packets.get() }
     }
 
@@ -194,7 +194,7 @@ impl MbufPool {
         let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
         let packets = Self::make_packets(config, &mbufs)?;
         let zones = mbufs.hooks();
-        // SAFETY: nobody has an mbuf of these zones, or has had the pool, yet.
+        // SAFETY: there is no mbuf of these zones yet, and no other code has had the pool.
         unsafe { zones.mbufs.give(mbufs.as_ref_ptr()) };
         // SAFETY: as above.
         unsafe { zones.packets.give(packets.as_ref_ptr()) };
@@ -290,7 +290,7 @@ impl MbufPool {
         set.watch(&self.zones().tags);
     }
 
-    /// Who holds what of each zone, as far as it is sampled, in the order of [`PoolStats::zones`].
+    /// Which call sites hold how much of each zone, by samples, in the order of [`PoolStats::zones`].
     ///
     /// [`PoolStats::zones`]: crate::PoolStats::zones
     pub fn census(&self) -> Vec<Census> {

@@ -14,7 +14,7 @@
 //! bytes are elsewhere (a cluster, or storage that its owner lent) and the internal area is idle:
 //! that is why a plain ext mbuf can become a packet header, and back, in place.
 //!
-//! A plain mbuf that shows storage outside is its first line of cache and no more: who shares a
+//! A plain mbuf that shows storage outside uses only its first cache line: sharing a
 //! cluster writes one line, and one line goes to the CPU that the share is for. The place for that
 //! is where a packet header would keep 32 bytes of data.
 //!
@@ -23,8 +23,8 @@
 //! where the data of a small mbuf would: the whole list is in the mbuf, in the lines that are in
 //! cache already. `data` is then no address but an offset into the record.
 //!
-//! Internal data lies over the fields behind the first 32 bytes, so a `&RawMbuf` never exists: it
-//! would promise a valid [`Ext`] where there are somebody's bytes, and forbid the data pointer to
+//! Internal data lies over the fields behind the first 32 bytes, so a `&RawMbuf` must never exist: it
+//! would promise a valid [`Ext`] where there are data bytes, and the data pointer could not
 //! write them. References are made to [`Head`], and to the other parts where the bits say that
 //! they are there.
 
@@ -130,7 +130,7 @@ pub(crate) struct PgHdr {
     pub(crate) hdr_len: u8,
     pub(crate) trail_len: u8,
     pub(crate) record_type: u8,
-    /// The record's number, for those who encrypt it.
+    /// The record's number, for the code that encrypts it.
     pub(crate) seqno: u64,
     pub(crate) _spare: [u64; 4],
 }

@@ -52,8 +52,8 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 #[repr(C)]
 pub(crate) struct Refs<W = AtomicU32> {
     count: W,
-    /// Whose caches the storage is in: [`NOBODY`]'s yet, those of one CPU (its number and 1), or [`OTHERS`] than who
-    /// took it. A hint (see `copy.rs`) in the count's own line, apart from the protocol.
+    /// In which CPU's caches the storage is: none yet ([`NO_CPU`]), one CPU's (its number plus 1), or another CPU's
+    /// than that which took it ([`OTHERS`]). A hint (see `copy.rs`) on the count's own line, apart from the protocol.
     used_by: AtomicU32,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct First {
     pub(crate) elsewhere: bool,
 }
 
-const NOBODY: u32 = 0;
+const NO_CPU: u32 = 0;
 const OTHERS: u32 = u32::MAX;
 
 /// This CPU, as [`Refs::used_by`] has it.
@@ -85,7 +85,7 @@ pub(crate) enum Release {
 
 impl Refs {
     /// One reference, counted in the words that lie with fresh storage, and whether the storage is in another CPU's
-    /// caches. Nobody else looks there.
+    /// caches. No other thread reads these words.
     #[inline]
     pub(crate) fn begin(words: &[AtomicU32; 2]) -> First {
         let [count, used_by] = words;
@@ -95,7 +95,7 @@ impl Refs {
         used_by.store(here, Ordering::Relaxed);
         First {
             refs: NonNull::from(words).cast(),
-            elsewhere: before != NOBODY && before != here,
+            elsewhere: before != NO_CPU && before != here,
         }
     }
 
@@ -116,25 +116,25 @@ impl<W: CountWord> Refs<W> {
     pub(crate) fn one() -> Self {
         Self {
             count: W::new(1),
-            used_by: AtomicU32::new(NOBODY),
+            used_by: AtomicU32::new(NO_CPU),
         }
     }
 
-    /// Counts one more. Refused if there are absurdly many.
+    /// Counts one more. Refused above [`REFS_MAX`].
     #[inline]
     pub(crate) fn share(&self) -> Result<(), NoBufs> {
         // Relaxed: we have a reference, so the storage can't go away meanwhile.
         if self.count.fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
-            // Relaxed: what was added is gone before anybody did anything with it, and it can't
-            // have been the last, since we have ours.
+            // Relaxed: the surplus is gone before any thread has acted on it, and it can't
+            // have been the last reference, since the caller has one.
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Err(NoBufs);
         }
         Ok(())
     }
 
-    /// Counts one more, without an atomic read-modify-write while there is only the caller's. Nobody
-    /// may use the caller's reference meanwhile, not even to look.
+    /// Counts one more, without an atomic read-modify-write if the caller's is the only one. No other thread
+    /// may use the caller's reference meanwhile, not even to read.
     #[inline(always)]
     pub(crate) fn share_sole(&self) -> Result<(), NoBufs> {
         if !self.is_plain() {
@@ -203,10 +203,10 @@ impl<W: CountWord> Refs<W> {
 mod tests {
     use super::*;
 
-    /// Breaks if who filled or read storage is forgotten, or fresh storage passes for read.
+    /// Breaks if the CPU that filled or read storage is forgotten, or fresh storage passes for read.
     #[test]
     fn a_reader_elsewhere_is_known_to_the_next_owner() {
-        let words = [AtomicU32::new(0), AtomicU32::new(NOBODY)];
+        let words = [AtomicU32::new(0), AtomicU32::new(NO_CPU)];
         let First { refs, elsewhere } = Refs::begin(&words);
         assert!(!elsewhere, "nobody had it");
         // SAFETY: the words are there.

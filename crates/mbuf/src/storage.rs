@@ -9,8 +9,8 @@ pub trait Storage: sealed::Sealed + Send + Sync + 'static {}
 pub enum Mapped {}
 
 /// Some of the bytes may be in pages that are not mapped ([`ExtPgs`](crate::ExtPgs)). Such a list
-/// can be cut, joined, shared, queued and sent, and says how long it is; whoever has to look at its
-/// bytes maps it first.
+/// can be cut, joined, shared, queued and sent, and knows its length; code that needs its
+/// bytes must map it first.
 #[doc(alias = "M_EXTPG")]
 #[derive(Debug, Clone, Copy)]
 pub enum Mixed {}

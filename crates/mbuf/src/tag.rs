@@ -1,4 +1,4 @@
-//! Tags: what somebody notes about a packet, and somebody else reads further on.
+//! Tags: notes on a packet, which one layer writes and a later one reads.
 //!
 //! ```text
 //!   Pkt.tags --> | next | kind | value |--> | next | kind | value |     64 bytes each, of their zone
@@ -80,20 +80,19 @@ unsafe fn clone<T: Clone>(from: *const u8, to: *mut u8) {
 }
 
 /// # Safety
-/// `value` is a `T` that nobody uses again.
+/// `value` is a `T` that is not used again.
 unsafe fn drop_value<T>(value: *mut u8) {
     // SAFETY: as the caller says.
     unsafe { value.cast::<T>().drop_in_place() };
 }
 
-/// A list of tags. Whoever owns it gives it to [`free`], or loses it: it has no zone to go to by
-/// itself.
+/// A list of tags. Its owner must give it to [`free`], or it leaks: it does not know its zone.
 #[repr(transparent)]
 pub(crate) struct Tags(NonNull<RawTag>);
 
 impl Tags {
     fn raw(&self) -> &RawTag {
-        // SAFETY: a live tag of ours, which nobody writes while `self` is borrowed.
+        // SAFETY: a live tag of this list, which is not written while `self` is borrowed.
         unsafe { self.0.as_ref() }
     }
 
@@ -108,7 +107,7 @@ impl Tags {
 
     /// Where the value is.
     fn value(&self) -> *mut u8 {
-        // From the tag's own address, not from a reference to it, which nobody could write through.
+        // From the tag's own address, not from a reference to it, through which it could not be written.
         self.0
             .as_ptr()
             .cast::<u8>()
@@ -118,7 +117,7 @@ impl Tags {
     /// Gives the memory back, without dropping the value, and returns what followed.
     fn release(mut self, zones: &Zones) -> Option<Self> {
         let next = self.raw_mut().next.take();
-        // SAFETY: from this zone, and nobody uses it again.
+        // SAFETY: from this zone, and not used again.
         unsafe { zones.tags().free(self.0.cast()) };
         next
     }
@@ -139,7 +138,7 @@ impl<'a> Unwritten<'a> {
             kind,
             value: [MaybeUninit::uninit(); TAG_LEN],
         };
-        // SAFETY: the zone gave us room for one, which nobody else has.
+        // SAFETY: the zone has given room for one, which has no other owner.
         unsafe { item.cast().write(raw) };
         let tag = Some(Tags(item.cast()));
         Ok(Self { tag, zones })
@@ -253,7 +252,7 @@ impl Drop for TagCopies<'_> {
 pub(crate) fn free(tags: &mut Option<Tags>, zones: &Zones) {
     while let Some(tag) = tags.take() {
         let (kind, value) = (tag.raw().kind, tag.value());
-        // SAFETY: a value of this kind, which nobody uses again: the tag is off the list.
+        // SAFETY: a value of this kind, which is not used again: the tag is off the list.
         unsafe { (kind.drop)(value) };
         *tags = tag.release(zones);
     }

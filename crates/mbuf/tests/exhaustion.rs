@@ -142,7 +142,7 @@ fn making_leaks_nothing() {
 
 #[test]
 fn lending_drops_the_owner_if_refused() {
-    // Breaks if the owner is kept by nobody.
+    // Breaks if the owner leaks.
     use std::sync::Arc;
     let owner: Arc<[u8]> = Arc::from([7; 100].as_slice());
     let pool = pool_of(0, 2048);

@@ -305,7 +305,7 @@ fn what_is_shown_is_not_copied_and_not_written() {
 
 #[test]
 fn owned_pages_go_back_one_by_one() {
-    // Breaks if a page stays behind, or one is freed that somebody shows.
+    // Breaks if a page stays behind, or one is freed that is still shown.
     let pool = pool_of(100, 64 << 10);
     for zero in [false, true] {
         let mut owned = OwnedPages::new(&pool, PAGES_MAX).expect("the pool is large");

@@ -103,7 +103,7 @@ fn a_sealed_memfd_is_shown_where_it_is() {
 
 #[test]
 fn only_what_is_sealed_is_mapped() {
-    // Breaks if bytes are shown as unchanging that somebody can still write or cut off.
+    // Breaks if bytes are shown as unchanging that another process can still write or cut off.
     let refused = |fd: OwnedFd| MemfdPages::new(fd).map(drop).map_err(|e| e.kind());
     for seals in [
         0,

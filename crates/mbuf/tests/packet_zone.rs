@@ -1,5 +1,5 @@
-//! The packet zone: an mbuf and its cluster in one pop, together for as long as nobody else shows
-//! the cluster, and never at the expense of those who want one of the two alone.
+//! The packet zone: an mbuf and its cluster in one pop, together for as long as no other mbuf shows
+//! the cluster, and never at the expense of allocations of one of the two alone.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn chains_and_packets_of_that_size_come_from_there_and_others_do_not() {
 
 #[test]
 fn a_cluster_that_others_show_stays_with_them() {
-    // Breaks if the mbuf goes back with a cluster that somebody else still reads: the next packet
+    // Breaks if the mbuf goes back with a cluster that another mbuf still shows: the next packet
     // would write over it. And if it is not given another when it comes out again.
     balanced(|pool| {
         for round in 0..sized(50, 5) {
@@ -120,8 +120,8 @@ fn a_bare_packet_that_finds_no_cluster_is_kept_for_later() {
 
 #[test]
 fn free_packets_keep_no_cluster_from_anybody() {
-    // Breaks if what free packets hold counts as gone: all clusters there are lie in the packet
-    // zone's caches, and somebody wants one without a packet.
+    // Breaks if what free packets hold counts as gone: all clusters lie in the packet
+    // zone's caches, and one is allocated without a packet.
     let pool = pool_of(100, 8 * K2.bytes());
     for _ in 0..3 {
         let packets: Vec<_> = (0..8).map(|n| packet(&pool, &[n; 10])).collect();
@@ -249,7 +249,7 @@ fn packets_made_here_and_freed_there() {
                 for (n, (packet, part)) in from_one.into_iter().enumerate() {
                     let byte = [n as u8];
                     assert!(packet.segments().flatten().all(|b| [*b] == byte));
-                    // In either order: whoever is last frees the cluster.
+                    // In either order: the last of the two frees the cluster.
                     if n % 2 == 0 {
                         drop(packet);
                         assert!(part.is_none_or(|part| part.to_vec() == [n as u8; 50]));

@@ -116,7 +116,7 @@ fn taking_more_than_there_is_takes_what_there_is() {
 
 #[test]
 fn a_chain_from_a_read_can_be_filled_up() {
-    // Breaks if the room behind a short read is lost to those who append.
+    // Breaks if an append can't use the room behind a short read.
     balanced(|pool| {
         let mut scatter = Scatter::for_len(pool, 100);
         scatter.refill().expect("the pool is large");

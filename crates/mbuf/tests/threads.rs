@@ -1,5 +1,5 @@
-//! Clusters that two threads share: each drops its part when it likes, and whoever is alone with
-//! one may write it.
+//! Clusters that two threads share: each drops its part at any time, and the thread with the last
+//! reference may write it.
 
 mod common;
 
@@ -112,7 +112,7 @@ fn a_writer_waits_for_the_last_reader() {
 
 #[test]
 fn lent_storage_goes_once() {
-    // Breaks if an owner is dropped twice, or never, by two who hold its last references.
+    // Breaks if an owner is dropped twice, or never, by two threads that hold its last references.
     struct Owner(Vec<u8>, Arc<AtomicUsize>);
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {

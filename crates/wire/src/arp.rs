@@ -23,7 +23,7 @@ use crate::{EtherType, MacAddr, ParseError, emit};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ArpOp {
-    /// Who has the target address?
+    /// Asks for the MAC address of an IP address.
     Request = 1,
     /// The sender has it.
     Reply = 2,
@@ -49,7 +49,7 @@ impl ArpPacket {
     /// Bytes in the packet.
     pub const LEN: usize = 28;
 
-    /// Asks who has `target_ip`.
+    /// Asks for the MAC address of `target_ip`.
     pub const fn request(
         sender_mac: MacAddr,
         sender_ip: Ipv4Addr,

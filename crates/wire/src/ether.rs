@@ -1,7 +1,7 @@
 //! The header of an Ethernet II frame.
 //!
 //! Invariants: 14 bytes, alignment 1. Frames with an 802.3 length instead of a type parse too: their [`EtherType`] is
-//! below 0x600 and nobody claims it.
+//! below 0x600, which no protocol has.
 //! Locks: none.
 //! Sources: RFC 894, IEEE 802.3 clause 3.2, RFC 7042 appendix B (types).
 //!
@@ -59,9 +59,9 @@ impl fmt::Debug for EtherType {
 )]
 #[repr(C)]
 pub struct EtherHeader {
-    /// Who shall receive the frame.
+    /// The receiver's address.
     pub dst: MacAddr,
-    /// Who sent it.
+    /// The sender's address.
     pub src: MacAddr,
     ethertype: U16,
 }

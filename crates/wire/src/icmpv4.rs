@@ -146,9 +146,9 @@ pub enum Unreachable {
     NetUnreachable,
     /// 1: no answer from the host on its own network.
     HostUnreachable,
-    /// 2: nobody there speaks this protocol.
+    /// 2: the destination does not have this protocol.
     ProtocolUnreachable,
-    /// 3: nobody there listens on this port.
+    /// 3: no socket at the destination has this port.
     PortUnreachable,
     /// 4: too large for the next link, and fragmenting was forbidden.
     FragNeeded {

@@ -1,8 +1,8 @@
 //! The IPv4 header.
 //!
 //! Invariants of an [`Ipv4View`]: version 4, `20 <= header_len <= 60`, all header bytes present, `total_len >=
-//! header_len`. Whether the packet has `total_len` bytes the caller checks, who owns the chain; so it does with the
-//! checksum, which a device may have checked already.
+//! header_len`. The caller must check that the packet has `total_len` bytes, because it owns the chain; and it must
+//! verify the checksum unless the device has.
 //! Locks: none.
 //! Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.7 (martians), RFC 3168 (ECN), RFC 6864 (id).
 //!
@@ -165,13 +165,13 @@ impl Ipv4Header {
         self.checksum.get()
     }
 
-    /// Who sent the packet.
+    /// The sender's address.
     #[inline]
     pub fn src(&self) -> Ipv4Addr {
         self.src.into()
     }
 
-    /// Who shall receive it.
+    /// The receiver's address.
     #[inline]
     pub fn dst(&self) -> Ipv4Addr {
         self.dst.into()
@@ -207,8 +207,8 @@ impl Ipv4Header {
     }
 
     /// Marks an ECN-capable packet with "congestion experienced" (RFC 3168 5), and keeps the checksum right as
-    /// [`decrement_ttl`](Self::decrement_ttl) does. Says whether it is marked now: a packet that is not ECN-capable is left
-    /// as it is.
+    /// [`decrement_ttl`](Self::decrement_ttl) does. Says whether it is marked now: a packet that is not ECN-capable
+    /// is left as it is.
     pub fn mark_ce(&mut self) -> bool {
         let word = |tos: u8| u16::from_be_bytes([self.version_ihl, tos]);
         let (old, marked) = (self.tos, self.tos | 0b11);

@@ -1,7 +1,7 @@
 //! The TCP header.
 //!
-//! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The checksum covers the
-//! payload and is the caller's, who owns the chain and knows what the device checked.
+//! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The caller must verify the
+//! checksum, which covers the payload: it owns the chain and knows what the device has checked.
 //! Locks: none.
 //! Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 6093 (urgent).
 //!

@@ -1,7 +1,7 @@
 //! The UDP header.
 //!
-//! Invariants: a parsed header's length field is at least 8; whether the packet has that many bytes the caller
-//! checks, who owns the chain.
+//! Invariants: a parsed header's length field is at least 8. The caller must check that the packet has that many
+//! bytes, because it owns the chain.
 //! Locks: none.
 //! Sources: RFC 768, RFC 1122 section 4.1.3.
 //!

@@ -1,10 +1,10 @@
 //! The protocol of a condition variable: a number that every notification changes.
 //!
-//! A sleeper reads the number while it holds the mutex, gives the mutex up, and sleeps if the
-//! number is still the same, which the kernel looks at in one step with queueing it. Whoever
-//! notifies has changed what is waited for under the mutex, so either the sleeper saw the change,
-//! or its number is older than the notification. It would take 2^32 notifications between a
-//! sleeper's look and its sleep to fool it.
+//! A sleeper reads the number while it holds the mutex, releases the mutex, and sleeps if the
+//! number is still the same; the kernel compares and queues the thread in one step. A notifying thread has
+//! changed the condition under the mutex before. So either the sleeper saw the change,
+//! or its number is older than the notification. The protocol would fail only after exactly 2^32 notifications
+//! between a sleeper's read and its sleep.
 //!
 //! Locks: none; its caller's.
 

@@ -105,8 +105,8 @@ fn a_sleep_must_not_end_what_is_outside_it() {
 
 #[test]
 fn what_is_outside_runs_under_it_only_if_it_needs_that() {
-    // Breaks if an MP-safe device, which may lead into another stack, is called with this one's Giant,
-    // whoever took it; or one that is not MP-safe without.
+    // Breaks if an MP-safe device, which may lead into another stack, is called with this one's Giant held;
+    // or one that is not MP-safe without.
     for over_all in [false, true] {
         let giant = Giant::new(over_all);
         let device = Component::new("device", true);

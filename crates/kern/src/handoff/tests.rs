@@ -46,7 +46,7 @@ fn queue() -> (Handoff<Vec<u32>>, Receiver, Arc<Count>) {
     (queue, receiver, count)
 }
 
-/// Puts, and wakes whom it must.
+/// Puts, and wakes the receiver if it must be woken.
 fn put(queue: &Handoff<Vec<u32>>, row: &mut Vec<u32>) -> &'static str {
     let put = queue.put(row);
     assert!(queue.is_valid());
@@ -97,7 +97,7 @@ fn a_full_queue_leaves_the_rest() {
 
 #[test]
 fn a_receiver_that_left_takes_nothing() {
-    // Breaks if somebody who is not the receiver any more can take, or end the present one.
+    // Breaks if a former receiver can take, or end the present one.
     let (queue, old, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     let (new, left) = queue.open();

@@ -38,8 +38,8 @@ trait Bug: Send + Sync + 'static {
     const KEEPS_PHASE: bool = false;
     /// Between an addition and a look nothing keeps the order.
     const UNFENCED: bool = false;
-    /// A reader that leaves wakes nobody.
-    const WAKES_NOBODY: bool = false;
+    /// A reader that leaves does not wake the writer.
+    const WAKES_NO_WRITER: bool = false;
 }
 
 /// None: as it is.
@@ -84,7 +84,7 @@ impl Bug for Unfenced {
 
 struct WakesNobody;
 impl Bug for WakesNobody {
-    const WAKES_NOBODY: bool = true;
+    const WAKES_NO_WRITER: bool = true;
 }
 
 /// A futex, as loom sees it.
@@ -191,7 +191,7 @@ impl<B: Bug> LockWord for Model<B> {
     }
 
     fn wake_one(&self) {
-        if B::WAKES_NOBODY {
+        if B::WAKES_NO_WRITER {
             return;
         }
         let mut queue = self.queue.lock().expect("no panic");
@@ -303,7 +303,7 @@ fn the_mutex_excludes_and_loses_no_wakeup() {
 
 #[test]
 fn a_mutex_that_hands_over_does_too() {
-    // Breaks if a hand-over can be lost, or leave the lock to nobody; and if there was none.
+    // Breaks if a hand-over can be lost, or leave the lock without an owner; and if there was none.
     let waiter = Counting::default();
     three_threads::<Impatient>([2, 1, 1], waiter.clone());
     assert!(waiter.0.load(Relaxed) > 0, "no order with a hand-over");

@@ -11,7 +11,7 @@ use super::mutex_word::{MutexWord, OWNER};
 use super::wait::{How, LockWait};
 use crate::thread;
 
-/// A mutex around nothing. Who wants data inside, and the order checked, takes
+/// A mutex without data. For data inside and a checked order, use
 /// [`Mutex`](crate::Mutex).
 pub struct RawMutex(MutexWord<AtomicU32>);
 

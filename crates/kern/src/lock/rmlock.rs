@@ -1,9 +1,9 @@
-//! Many readers, who do not meet, or one writer around a value: for what every packet reads and hardly
-//! anybody writes.
+//! A value with many readers, which do not write to a common cache line, or one writer: for data that every packet
+//! reads and that rarely changes.
 //!
 //! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
 //! `&mut`.
-//! Locks: it is one. Readers are not named in its words: only WITNESS knows who reads.
+//! Locks: it is one. Its words do not name the readers: only WITNESS knows which threads read.
 
 use core::cell::UnsafeCell;
 use core::fmt;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
 //! `&mut`.
-//! Locks: it is one. Readers are not named in its word: only WITNESS knows who reads.
+//! Locks: it is one. Its word does not name the readers: only WITNESS knows which threads read.
 
 use core::cell::UnsafeCell;
 use core::fmt;

@@ -113,7 +113,7 @@ fn when_asleep(class: &'static LockClass, sleepers: usize) -> ShowLocks {
 
 #[test]
 fn each_wait_is_counted_and_no_sleeper_is_forgotten() {
-    // Breaks if a release wakes nobody while one sleeps, or a wait does not count.
+    // Breaks if a release does not wake the sleeper, or a wait does not count.
     static CLASS: LockClass = LockClass::unranked("counted waits");
     let total = Mutex::new(&CLASS, 0);
     let held = total.lock();
@@ -135,15 +135,15 @@ fn each_wait_is_counted_and_no_sleeper_is_forgotten() {
     assert_eq!((class.holders, class.waiters), (0, 0));
 }
 
-/// A word whose owner, while somebody sleeps on it, releases it and takes it again at once. What
-/// threads do is left to chance; this is the worst of it, each time.
+/// A word whose owner, while a thread sleeps on it, releases it and takes it again at once. With real threads that is
+/// chance; this is the worst case, each time.
 #[derive(Default)]
 struct Contested {
     word: AtomicU32,
     overtaken: Cell<u32>,
 }
 
-/// The token of whoever overtakes.
+/// The token of the overtaking thread.
 const GREEDY: u32 = 9;
 
 impl LockWord for &Contested {
@@ -436,7 +436,7 @@ fn what_writers_of_a_read_mostly_lock_do_is_seen_whole() {
 
 #[test]
 fn a_read_mostly_lock_that_comes_later_begins_without_readers() {
-    // Breaks if a lock gives its slots back with somebody counted in them: a write would wait for ever.
+    // Breaks if a lock gives its slots back with a reader counted in them: a write would wait for ever.
     for _ in 0..100 {
         let lock = RmLock::new(&OUTER, 0);
         core::mem::forget(lock.read());

@@ -1,5 +1,5 @@
-//! One wait for a lock: its time and sleeps go to the class, and while it sleeps `show_locks` sees
-//! who waits for whom.
+//! One wait for a lock: its time and sleeps go to the class, and while it sleeps `show_locks` shows
+//! which thread waits for which owner.
 //!
 //! Made only where a lock was not free, so it may cost something: two looks at the clock.
 //!

@@ -49,7 +49,7 @@ pub(crate) trait LockWord {
     fn pause(pauses: u32);
 }
 
-/// Who waits, as the protocols tell it.
+/// The waiting thread, as the protocols report to it.
 pub(crate) trait Waiter {
     /// The thread is about to sleep; again, if it was overtaken since.
     fn sleeps(&mut self);

@@ -326,7 +326,7 @@ const PACKETS: u32 = 1;
 #[cfg(shuttle)]
 const PACKETS: u32 = 3;
 
-/// Sends the packets of transmitter `who`; the sum of those that found nobody.
+/// Sends the packets of transmitter `who`; the sum of those that found no receiver.
 fn transmit<Q: Queue>(queue: &Q, who: u32) -> u32 {
     (0..PACKETS)
         .map(|n| queue.put(1 << (who * PACKETS + n)))
@@ -359,7 +359,7 @@ fn traffic<Q: Queue, const BUG: u8>() {
 }
 
 /// The receiver is replaced by another while the first one runs and a transmitter sends. In the end
-/// every packet was seen by one of them, or given back to who replaced them or who sent it.
+/// every packet was seen by one of them, or given back to the thread that replaced them or that sent it.
 fn moving<Q: Queue, const BUG: u8>() {
     let queue = Arc::new(Q::new());
     let (old, new) = (Task::<Q, BUG>::new(&queue), Task::<Q, BUG>::new(&queue));
@@ -415,13 +415,13 @@ type Real = Handoff<Numbers>;
 
 #[test]
 fn epair_queue_loses_no_wakeup() {
-    // Breaks if an order exists in which something waits and nobody was told.
+    // Breaks if an order exists in which a packet waits and the receiver was not told.
     Model::new("epair queue").check(traffic::<Real, NONE>);
 }
 
 #[test]
 fn interface_moved_against_input() {
-    // Breaks if an order exists in which a packet is lost, or a wakeup goes to who is no receiver.
+    // Breaks if an order exists in which a packet is lost, or a wakeup goes to a former receiver.
     Model::new("interface moved against input").check(moving::<Real, NONE>);
 }
 

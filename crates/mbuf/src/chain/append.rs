@@ -31,7 +31,7 @@ impl<S: Storage> Chain<S> {
         self.room()
     }
 
-    /// Bytes before the first that its mbuf's storage has and nobody shares.
+    /// Bytes before the first that its mbuf's storage has and no other mbuf shows.
     #[doc(alias = "M_LEADINGSPACE")]
     #[inline]
     pub fn leading_space(&self) -> usize {
@@ -72,7 +72,7 @@ impl Chain {
         self.tail_mut().map_or(&mut [], Mbuf::room_mut)
     }
 
-    /// Shows `n` bytes more of the room behind the last byte, which somebody has filled.
+    /// Adds the next `n` bytes of the room behind the last byte, which the caller has filled.
     ///
     /// # Panics
     /// If there is less.

@@ -1,7 +1,7 @@
 //! Storage that is reached by page numbers: a reference to a [`PageSource`].
 //!
 //! The source lies behind a header that begins as that of any lent storage does, so counting and
-//! dropping are the same; who wants its pages finds it through one pointer more.
+//! dropping are the same. Code that needs its pages finds it through one pointer more.
 //!
 //! Invariant: [`Shows::Pages`] stands in the header of a [`LentPages`] and of nothing else.
 
@@ -40,7 +40,7 @@ impl<T: PageSource> LentPages<T> {
     }
 
     /// # Safety
-    /// `head` begins a leaked box of this very type, and nobody uses it again.
+    /// `head` begins a leaked box of this type, and is not used again.
     unsafe fn free(head: NonNull<LentHead>) {
         // SAFETY: as the caller says; the pointer is the box's own, cast.
         drop(unsafe { Box::from_raw(head.cast::<Self>().as_ptr()) });
@@ -88,7 +88,7 @@ impl Ext {
         let find = unsafe { (*head).source };
         // SAFETY: the function that was made for it.
         let source = unsafe { find(lent) };
-        // SAFETY: it lives as long as a reference does, and nobody has it uniquely before that.
+        // SAFETY: it lives as long as a reference does, and no unique reference to it exists before that.
         Some(unsafe { source.as_ref() })
     }
 

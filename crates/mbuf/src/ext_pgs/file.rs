@@ -9,7 +9,7 @@ use crate::raw::PAGE_SIZE;
 
 /// The pages of a file: page n is its bytes from `4096 * n` on.
 ///
-/// They are read where somebody has to look at them, never mapped: a file that is cut short
+/// They are read when the bytes are needed, never mapped: a file that is cut short
 /// meanwhile is an error of that read, not a signal to the program.
 #[doc(alias = "sendfile")]
 #[derive(Debug)]

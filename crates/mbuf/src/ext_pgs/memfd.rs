@@ -1,5 +1,5 @@
-//! Pages of a sealed memfd, mapped once and for all: no read copies them, and nobody can change
-//! them under whoever looks.
+//! Pages of a sealed memfd, mapped once and for all: no read copies them, and no process can change
+//! them during a read.
 //!
 //! Source: memfd_create(2), fcntl(2) on seals.
 
@@ -15,8 +15,8 @@ use crate::raw::PAGE_SIZE;
 
 /// The pages of a sealed memfd: page n is its bytes from `4096 * n` on.
 ///
-/// The seals say what the type could not know of a mapped file: it never gets shorter
-/// (`F_SEAL_SHRINK`), so no access faults, and nobody ever writes it (`F_SEAL_WRITE`), so its bytes
+/// The seals guarantee what the type can't know of a mapped file: it never gets shorter
+/// (`F_SEAL_SHRINK`), so no access faults, and it is never written (`F_SEAL_WRITE`), so its bytes
 /// can be shown as `&[u8]`.
 #[derive(Debug)]
 pub struct MemfdPages {
@@ -24,7 +24,7 @@ pub struct MemfdPages {
     len: usize,
 }
 
-// SAFETY: memory that nobody writes, by the seals, and that is unmapped by the one who drops this.
+// SAFETY: memory that is never written, by the seals, and that the drop of this value unmaps.
 unsafe impl Send for MemfdPages {}
 // SAFETY: as above.
 unsafe impl Sync for MemfdPages {}

@@ -73,7 +73,7 @@ impl OwnedPages {
 
     fn page(&self, page: u64) -> Option<&[u8]> {
         let ext = self.pages.get(usize::try_from(page).ok()?)?.as_ref()?;
-        // SAFETY: as in `pages_mut`, and nobody writes while `self` is borrowed.
+        // SAFETY: as in `pages_mut`, and no thread writes while `self` is borrowed.
         Some(unsafe { slice::from_raw_parts(ext.buf(), ext.size()) })
     }
 }

@@ -19,7 +19,7 @@ use crate::raw::{PAGE_SIZE, PGS};
 pub enum Piece<'a> {
     /// Bytes in memory: of a mapped mbuf, or of a record's header or trailer.
     Bytes(&'a [u8]),
-    /// Bytes in pages, which somebody has to map or read.
+    /// Bytes in pages, which the caller must map or read.
     Pages(PageRun<'a>),
 }
 

@@ -1,4 +1,4 @@
-//! A page list as the record that it was built as: for those who encrypt or frame it.
+//! A page list as the record that it was built as: for code that encrypts or frames it.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ impl<'a> Record<'a> {
         self.0.pg().record_type
     }
 
-    /// Its number, for those who encrypt it.
+    /// Its number, for the code that encrypts it.
     pub fn seqno(&self) -> u64 {
         self.0.pg().seqno
     }

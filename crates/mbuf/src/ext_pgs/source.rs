@@ -21,9 +21,8 @@ pub trait PageSource: Send + Sync + 'static {
     /// Whatever keeps the source from it: the bytes are not there (any more), a device failed.
     fn read(&self, page: u64, off: usize, dst: &mut [u8]) -> io::Result<()>;
 
-    /// The bytes of `page`, if they lie in memory that nobody changes as long as the source is
-    /// there; from its first byte, and with those of the pages that follow it by number if they
-    /// follow it in memory too. By default none.
+    /// The bytes of `page`, if they lie in memory that is not changed while the source exists; from its first byte,
+    /// and with those of the pages that follow it by number if they follow it in memory too. By default none.
     fn bytes(&self, page: u64) -> Option<&[u8]> {
         let _ = page;
         None

@@ -22,8 +22,7 @@ impl Mbuf {
         self.head().len as usize
     }
 
-    /// The bytes; of a page list none, which the type of the list it is in does not let anybody
-    /// ask for.
+    /// The bytes. Of a page list none; the type of its list prevents a caller from asking for them.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         let head = self.head();
@@ -31,23 +30,23 @@ impl Mbuf {
             debug_assert!(false, "pages that may not be mapped have no bytes to show");
             return &[];
         }
-        // SAFETY: the bytes lie in the storage, initialised, and nobody writes them while `self` is
+        // SAFETY: the bytes lie in the storage, initialised, and are not written while `self` is
         // borrowed: writing takes a `&mut` to the only mbuf over them.
         unsafe { slice::from_raw_parts(head.data, head.len as usize) }
     }
 
-    /// The bytes for writing, if nobody shares them.
+    /// The bytes for writing, if no other mbuf shares them.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         if !self.is_writable() {
             return None;
         }
         let head = self.head();
-        // SAFETY: as in `bytes`; nobody else sees the storage while `self` is borrowed.
+        // SAFETY: as in `bytes`; no other reference sees the storage while `self` is borrowed.
         Some(unsafe { slice::from_raw_parts_mut(head.data, head.len as usize) })
     }
 
-    /// True if nobody else can see the storage and it may be written.
+    /// True if this mbuf has the only reference to the storage and may write it.
     #[inline]
     pub(crate) fn is_writable(&self) -> bool {
         self.ext().is_none_or(Ext::is_writable)
@@ -65,7 +64,7 @@ impl Mbuf {
         }
     }
 
-    /// Bytes that the storage has, whoever shows them.
+    /// Bytes that the storage has, whichever mbufs show them.
     pub(crate) fn storage_size(&self) -> usize {
         self.storage().1
     }
@@ -118,7 +117,7 @@ impl Mbuf {
             // Of a page list, `data` is no address.
             Some(_) => return &mut [],
         };
-        // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
+        // SAFETY: the room is in the storage, which no other reference sees while `self` is borrowed, and
         // initialised: zones hand out initialised pages.
         unsafe { slice::from_raw_parts_mut(end, limit.addr() - end.addr()) }
     }
@@ -146,8 +145,8 @@ impl Mbuf {
         self.grow(bytes.len());
     }
 
-    /// Notes that this CPU reads `n` bytes of it, for whoever fills the storage next. Says whether another CPU has
-    /// had it.
+    /// Records that this CPU reads `n` bytes of it, for the next writer of the storage. Returns whether another CPU
+    /// has had it.
     #[inline]
     pub(crate) fn note_reader(&self, n: usize) -> bool {
         n >= AROUND_MIN && self.ext().is_some_and(Ext::note_reader)
@@ -163,7 +162,7 @@ impl Mbuf {
         let head = self.head_mut();
         head.data = head.data.wrapping_sub(n);
         head.len += n as u32;
-        // SAFETY: the room is in the storage, which nobody else sees while `self` is borrowed, and
+        // SAFETY: the room is in the storage, which no other reference sees while `self` is borrowed, and
         // initialised: zones hand out initialised pages.
         unsafe { slice::from_raw_parts_mut(head.data, n) }
     }
@@ -218,8 +217,8 @@ impl Mbuf {
         self.head_mut().len = len as u32;
     }
 
-    /// Has what the mbuf shows overwritten with zeros when it is freed, by whoever frees it last.
-    /// False if that is not ours to write.
+    /// Orders that the bytes that the mbuf shows are overwritten with zeros when the last reference is dropped. False
+    /// if this mbuf may not write them.
     pub(crate) fn zeroize(&mut self) -> bool {
         self.head_mut().flags |= ZERO;
         self.ext().is_none_or(Ext::zeroize)

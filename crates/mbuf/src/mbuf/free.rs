@@ -10,8 +10,8 @@ use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 use crate::refs::Release;
 
 impl Drop for Mbuf {
-    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one; everything else is
-    /// out of line, so that it stays as small as a free of the zone's.
+    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one; everything else
+    /// is out of line, so that it stays as small as a free of the zone's.
     #[inline(always)]
     fn drop(&mut self) {
         let kind = self.head().flags & KINDS;
@@ -26,7 +26,7 @@ impl Drop for Mbuf {
 /// What decides how an mbuf is freed.
 const KINDS: u32 = PKTHDR | PACK | EXT | ZERO;
 
-/// What a packet of the packet zone is that nobody wants wiped.
+/// The flags of a packet of the packet zone that needs no zeros.
 const WHOLE: u32 = PKTHDR | PACK | EXT;
 
 /// Frees the mbuf after its storage, even if the drop of the storage's owner panics.
@@ -40,7 +40,7 @@ impl Drop for FreeAtEnd<'_> {
 }
 
 impl Mbuf {
-    /// Whether nothing was noted about a packet, and nobody else shows its cluster.
+    /// Whether a packet has no notes, and its cluster no other reference.
     #[inline(always)]
     fn is_whole(&self) -> bool {
         debug_assert!(self.head().flags & WHOLE == WHOLE);
@@ -144,7 +144,7 @@ impl Mbuf {
         unsafe { zone.free(self.0.cast()) };
     }
 
-    /// Leaves the cluster to those who still show it (or wipes and frees it): the mbuf goes back
+    /// Leaves the cluster to its other references (or wipes and frees it): the mbuf goes back
     /// without one, and gets one when it is taken next.
     #[cold]
     fn leave_cluster(&mut self) {
@@ -159,7 +159,7 @@ impl Mbuf {
         unsafe { self.head().zones.as_ref() }.packet_left_cluster();
     }
 
-    /// Gives the reference back, which is not looked at again but by who has to free the storage.
+    /// Gives the reference back. After that only the thread that has to free the storage uses it.
     #[inline(always)]
     fn release_ext(&mut self) -> Release {
         // SAFETY: EXT says that the field is valid.
@@ -181,7 +181,7 @@ impl Mbuf {
         };
         // SAFETY: inside of our mbuf, behind what is still used.
         let at = unsafe { self.0.cast::<u8>().add(from) };
-        // SAFETY: as above, and nobody reads data of an mbuf that is being freed.
+        // SAFETY: as above, and no thread reads data of an mbuf that is being freed.
         unsafe { wipe(at, len) };
     }
 }

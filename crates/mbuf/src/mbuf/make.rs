@@ -32,7 +32,7 @@ impl Mbuf {
     /// Makes an empty mbuf of an item of the mbuf zone, whose data starts `lead` bytes into the internal area.
     ///
     /// # Safety
-    /// `item` has 256 bytes, aligned to 256, that nobody else has, from that zone. The internal area has `lead` bytes.
+    /// `item` has 256 bytes, aligned to 256, from that zone, and no other owner. The internal area has `lead` bytes.
     #[inline(always)]
     unsafe fn empty(item: NonNull<u8>, zones: &Zones, flags: u32, lead: usize) -> Self {
         let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
@@ -43,7 +43,7 @@ impl Mbuf {
     /// Makes an mbuf of an item of one of the mbuf zones, which shows `len` bytes from `data`.
     ///
     /// # Safety
-    /// `item` has 256 bytes, aligned to 256, that nobody else has, from the zone that `flags` say.
+    /// `item` has 256 bytes, aligned to 256, from the zone that `flags` say, and no other owner.
     /// The bytes are in the storage that `flags` say, and with [`EXT`] `ext` is in its place, or is
     /// put there before anything else is done.
     #[inline(always)]
@@ -120,7 +120,7 @@ impl Mbuf {
     /// Writes what all lives of a packet zone's item have in common.
     ///
     /// # Safety
-    /// The item has 256 bytes, aligned to 256, that nobody else has.
+    /// The item has 256 bytes, aligned to 256, and no other owner.
     pub(crate) unsafe fn prepare(item: NonNull<u8>, zones: &Zones) {
         let head = Head {
             next: None,
@@ -157,7 +157,7 @@ impl Mbuf {
         }
     }
 
-    /// The same, of an mbuf and a cluster that have not met before: for who has no handle of the
+    /// The same, of an mbuf and a cluster that have not met before: for a caller without a handle of the
     /// pool, and for the larger sizes.
     #[inline(never)]
     #[track_caller]
@@ -254,7 +254,7 @@ impl Mbuf {
         head.flags |= PGS;
         head.data = ptr::null_mut();
         head.len = pg.record_len() as u32;
-        // What is not named here of the list stays whatever it was: nobody looks at it.
+        // The fields of the list that are not set here keep their old values: they are not read.
         *m.pg_mut() = pg;
         m.pg_body_mut().pages[..pages.len()].copy_from_slice(pages);
         Ok(m)

@@ -13,7 +13,7 @@ use crate::raw::RawMbuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MbufPtr(NonNull<RawMbuf>);
 
-// SAFETY: an address; whoever uses it says why that may be.
+// SAFETY: an address; each use argues why the access is right.
 unsafe impl Send for MbufPtr {}
 // SAFETY: as above.
 unsafe impl Sync for MbufPtr {}

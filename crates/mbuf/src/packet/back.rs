@@ -9,9 +9,9 @@ use crate::pool::MbufPool;
 use crate::storage::Storage;
 
 impl Packet {
-    /// Writes `bytes` over what is from offset `off` on, and behind the end what does not fit before
-    /// it; a gap between the end and `off` is filled with zeros. Storage that is shared or
-    /// [lent](Chain::from_owner) is copied first ([`Packet::make_writable`]), so that nobody else
+    /// Writes `bytes` over the bytes from offset `off` on, and appends the rest that does not fit; a gap between the
+    /// end and `off` is filled with zeros. Storage that is shared or
+    /// [lent](Chain::from_owner) is copied first ([`Packet::make_writable`]), so that no other reference
     /// sees the change.
     ///
     /// # Errors

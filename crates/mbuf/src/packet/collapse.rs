@@ -21,10 +21,10 @@ use plan::{CollapsePlan, Group};
 impl Packet {
     /// Joins segments until there are `max` or fewer, and returns how many bytes it copied.
     ///
-    /// A segment is what [`Packet::segments`] shows: an mbuf that has bytes. Neighbours are joined
-    /// whose joining copies fewest bytes, again and again: into the room behind the first of them if
-    /// that suffices and nobody shares it, else into a fresh cluster. No byte is copied twice. Where
-    /// that does not get there, [`Packet::defrag`] copies all. What others show stays as it is.
+    /// A segment is what [`Packet::segments`] shows: an mbuf that has bytes. It joins, again and again, the two
+    /// neighbours whose joining copies the fewest bytes: into the room behind the first of them if it suffices and is
+    /// not shared, else into a fresh cluster. No byte is copied twice. Where that does not suffice,
+    /// [`Packet::defrag`] copies all. Other references to the storage see no change.
     ///
     /// # Errors
     /// [`CollapseError::TooManyBytes`] if `max` of the largest clusters do not hold the packet;

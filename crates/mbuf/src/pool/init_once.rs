@@ -1,9 +1,9 @@
-//! A value that is given once, at the beginning, and then read without a look whether it is there.
+//! A value that is set once, at the beginning, and then read without a check.
 //!
-//! The way of every mbuf back to its zone leads over one: there, the question whether a value is set is
-//! a load, a comparison and a branch for something that is always true.
+//! Every free of an mbuf reads one to find its zone. A check whether the value is set would be a load, a comparison
+//! and a branch for something that is always true.
 //!
-//! Invariant: given before anybody but the maker can read it, and never again.
+//! Invariant: the value is set before any other code can read it, and never again.
 //! Locks: none.
 
 use core::cell::UnsafeCell;
@@ -12,7 +12,7 @@ use core::mem::MaybeUninit;
 /// See the module.
 pub(super) struct InitOnce<T: Copy>(UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: it is written once, by `give`, whose caller says that nobody reads before or meanwhile; from
+// SAFETY: it is written once, by `give`, whose caller promises that no thread reads before or meanwhile; from
 // then on it is only read, and a copy of a T may be used by any thread.
 unsafe impl<T: Copy + Send> Sync for InitOnce<T> {}
 
@@ -24,7 +24,7 @@ impl<T: Copy> InitOnce<T> {
     /// Gives the value.
     ///
     /// # Safety
-    /// Nobody else has had this to look at yet.
+    /// No other thread has a reference to this yet.
     pub(super) unsafe fn give(&self, value: T) {
         // SAFETY: so says the caller: there is no other reference to what is inside.
         unsafe { *self.0.get() = MaybeUninit::new(value) };
@@ -36,7 +36,7 @@ impl<T: Copy> InitOnce<T> {
     /// It was given.
     #[inline(always)]
     pub(super) unsafe fn get(&self) -> T {
-        // SAFETY: nobody writes any more.
+        // SAFETY: it is not written any more.
         let value = unsafe { *self.0.get() };
         // SAFETY: so says the caller.
         unsafe { value.assume_init() }

@@ -7,9 +7,9 @@
 //!   mbuf zone         same slabs, same limit
 //! ```
 //!
-//! What is freed with its cluster to itself goes back as it is, and comes out again with nothing
-//! to be done but the mbuf's own head. Where somebody else still shows the cluster it stays with
-//! them: the mbuf goes back bare, and gets another when it is taken next.
+//! A packet that is freed with the only reference to its cluster goes back as it is, and is next allocated with no
+//! work but on the mbuf's own head. If the cluster has other references it stays with
+//! them: the mbuf goes back bare, and gets another cluster when it is taken next.
 //!
 //! Free packets hold clusters, and the zone says so ([`uma::ZoneBuilder::holds_items_of`]): when there are no
 //! more, those come back, and until there are again this zone keeps none.
@@ -40,7 +40,7 @@ fn place(item: NonNull<u8>) -> *mut Ext {
 
 impl Hooks for Packets {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        // What is refused here may be there for who asks for it without a packet: `with_cluster`.
+        // A cluster that is refused here may be available for a caller without a packet: `with_cluster`.
         let ext = Ext::cluster_near(self.mbufs.hooks(), ClusterSize::K2);
         let ext = ext.map_err(|_| HookFailed)?.kept();
         // SAFETY: inside of the item, which is free and ours during the call.
@@ -52,11 +52,11 @@ impl Hooks for Packets {
     }
 
     unsafe fn fini(&self, item: NonNull<u8>) {
-        // SAFETY: `init` put a reference there, and whoever took it away since left word.
+        // SAFETY: `init` put a reference there, and a free that took it away since has recorded that.
         if unsafe { Ext::is_gone(place(item)) } {
             self.mbufs.hooks().bare_packet_ends();
         } else {
-            // SAFETY: a reference that nobody uses; it is not looked at again.
+            // SAFETY: a reference that is not used otherwise, and not read again.
             unsafe { ptr::drop_in_place(place(item)) };
         }
     }

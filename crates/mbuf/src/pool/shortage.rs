@@ -68,7 +68,7 @@ impl ShortageLog {
             WarningKind::HighWater => &self.counts.near_limit,
             WarningKind::Exhausted => &self.counts.at_limit,
             WarningKind::NoMemory => &self.counts.no_memory,
-            // What `uma` does itself for a zone that nobody listens to.
+            // The same text as `uma` writes for a zone without a listener.
             _ => {
                 if cfg!(feature = "invariants") {
                     eprintln!("{warning}");

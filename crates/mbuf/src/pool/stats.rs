@@ -74,7 +74,7 @@ pub struct PoolStats {
     pub clusters: Vec<ZoneStats>,
     /// The tag zone.
     pub tags: ZoneStats,
-    /// Clusters that lie ready in free packets: used for their zone, and free for everybody else.
+    /// Clusters in free packets: in use as far as their zone knows, and free for any allocation.
     pub clusters_cached_in_packets: usize,
     /// Calls.
     pub calls: Calls,

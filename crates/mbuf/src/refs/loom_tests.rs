@@ -126,8 +126,8 @@ fn wish_and_release<B: Bug>() {
     end.assert_freed(true);
 }
 
-// Breaks if the last one, whoever it is, misses the other's wish, or a wish undoes the other's
-// giving back.
+// Breaks if the last thread misses the other's order for zeros, or an order undoes the other's
+// drop.
 scenario!(
     a_wish_beside_the_last_release,
     None,
@@ -179,7 +179,7 @@ fn look_and_release<B: Bug>() {
     end.assert_freed(false);
 }
 
-// Breaks if who thinks to be alone writes while the other has not read yet.
+// Breaks if a thread that takes itself for the only owner writes while the other has not read yet.
 scenario!(
     a_look_beside_a_release,
     None,

@@ -1,7 +1,7 @@
 //! The count of `refs.rs` over loom's atomics, with the mistakes that can be planted in it, and
 //! storage that it is the count of.
 //!
-//! The storage is a number in a cell in which loom reports whoever reads beside a write. Its end
+//! The storage is a number in a cell in which loom reports a read beside a write. Its end
 //! is a write, since the next owner writes there. The mistakes are in the count's word, below the
 //! code that is checked.
 //!
@@ -173,7 +173,7 @@ pub(super) struct Storage<B> {
     wiped: AtomicUsize,
 }
 
-// SAFETY: loom reports whoever reads beside a write.
+// SAFETY: loom reports a read beside a write.
 unsafe impl<B> Sync for Storage<B> {}
 // SAFETY: as above.
 unsafe impl<B> Send for Storage<B> {}
@@ -203,7 +203,7 @@ impl<B: Bug> Holder<B> {
     }
 
     pub(super) fn read(&self) -> u32 {
-        // SAFETY: there is a reference, and nobody writes while there is another.
+        // SAFETY: there is a reference, and no thread writes while there is another.
         self.0.bytes.with(|bytes| unsafe { *bytes })
     }
 

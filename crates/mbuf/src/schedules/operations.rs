@@ -141,7 +141,7 @@ impl Hands {
         held.bytes.extend(bytes);
     }
 
-    /// Writes if nobody else shows any of the range; if somebody does, nothing has changed.
+    /// Writes if no other reference shows any of the range; else nothing changes.
     fn write(&mut self, at: usize) {
         self.mark = self.mark.wrapping_add(THREADS as u8);
         let held = &mut self.held[at];

@@ -142,7 +142,7 @@ fn a_drain_refuses_nobody() {
 }
 
 /// Two users on two CPUs have one cluster each at most, and there are two: with a packet or without,
-/// and whatever a drain has in its hands. So there is one at every moment, for whoever asks.
+/// and whatever a drain carries. So at every moment each user can get one.
 #[cfg(shuttle)]
 fn one_each() {
     let world = World::new(2);

@@ -1,5 +1,5 @@
-//! A real cluster that two threads show: the storage is written by who is alone with it, goes back
-//! once, and is zeros by then if anybody wished so.
+//! A real cluster that two threads show: only the thread with the last reference writes the storage, it goes back
+//! once, and is zeros by then if a thread has ordered so.
 //!
 //! Locks: none.
 
@@ -89,7 +89,7 @@ fn finds_two_writers() {
     finds(Bug::TwoWriters, 6, write_and_drop);
 }
 
-/// One wishes for zeros and drops, the other drops; who takes the cluster next looks at it.
+/// One thread orders zeros and drops, the other drops; the next owner of the cluster checks it.
 fn wish_and_drop() {
     let world = World::new(1);
     let (mut one, other) = two(&world);
@@ -115,7 +115,7 @@ fn wish_and_drop() {
 
 #[test]
 fn a_wish_beside_a_drop() {
-    // Breaks if the last one, whoever it is, does not hear of the wish.
+    // Breaks if the last thread does not learn of the order.
     holds("wish beside drop", 6, wish_and_drop);
 }
 

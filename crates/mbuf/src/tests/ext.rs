@@ -140,7 +140,7 @@ fn an_owner_of_nothing_is_dropped_all_the_same() {
 
 #[test]
 fn an_owner_that_panics_is_dropped() {
-    // Breaks if a panic in foreign code leaves the owner, or an mbuf, to nobody.
+    // Breaks if a panic in foreign code leaks the owner, or an mbuf.
     let pool = pool();
     let (owner, drops) = owner(None);
     let made = catch_unwind(AssertUnwindSafe(|| Chain::from_owner(&pool, owner)));

@@ -93,8 +93,8 @@ fn what_nobody_asked_for_is_left() {
 
 #[test]
 fn the_last_of_two_overwrites_whoever_asked() {
-    // Breaks if the wish goes with the one who had it; or if it is fulfilled while the other still
-    // reads.
+    // Breaks if the order is lost with the reference that gave it; or if it is carried out while another reference
+    // still reads.
     for size in ClusterSize::ALL {
         for (asks_first, goes_first) in [(true, true), (true, false), (false, true), (false, false)]
         {

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Internal,
     /// In a cluster, so many bytes from its start.
     Cluster(ClusterSize, usize),
-    /// In the middle of a cluster that somebody else shows as well.
+    /// In the middle of a cluster that another mbuf shows as well.
     Shared(ClusterSize),
     /// In a vector that was lent.
     Lent,

@@ -122,7 +122,7 @@ impl World {
             return Ok(());
         };
         let (item, model) = &mut self.items[at];
-        // What failed halfway has shared some of it, which nobody can see.
+        // The operation that failed halfway has shared some of it, which can't be seen from outside.
         model.shared = true;
         let mapped = match item {
             Item::MixedPacket(packet) => Item::Packet(packet.map(&self.pool)?),

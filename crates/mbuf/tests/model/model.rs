@@ -88,7 +88,7 @@ impl Model {
         }
     }
 
-    /// Of storage that somebody lent.
+    /// Of lent storage.
     pub(crate) fn lent(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
@@ -132,8 +132,7 @@ pub(crate) fn header(bits: u64) -> PktHdr {
     }
 }
 
-/// What was put around the pages of a record, which says by its number which it is. Number 0 is of
-/// those that nobody gave one.
+/// The bytes around the pages of a record, and the record's number. Number 0 is that of records without one.
 #[derive(Default)]
 pub(crate) struct Framed {
     pub(crate) header: Vec<u8>,

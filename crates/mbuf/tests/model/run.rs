@@ -57,7 +57,7 @@ thread_local! {
     static POOLS: RefCell<HashMap<Limits, MbufPool>> = RefCell::default();
 }
 
-/// A pool in which nothing is live; nobody else's until it is given back.
+/// A pool in which nothing is live; no other test has it until it is given back.
 fn take_pool(limits: Limits) -> MbufPool {
     let used = POOLS.with_borrow_mut(|pools| pools.remove(&limits));
     used.unwrap_or_else(|| pool_of(limits.mbufs_max, limits.cluster_bytes_max))
@@ -97,12 +97,12 @@ fn hook() {
     });
 }
 
-/// Whom a sequence tells what it does: each operation before it is done, then what came of it.
+/// Hears what a sequence does: each operation before it is done, then its outcome.
 pub(crate) trait Trace {
     fn line(&mut self, line: fmt::Arguments<'_>);
 }
 
-/// Nobody, and nothing is made a text of.
+/// Drops it, and makes no text.
 impl Trace for () {
     fn line(&mut self, _: fmt::Arguments<'_>) {}
 }
@@ -113,7 +113,7 @@ impl Trace for String {
     }
 }
 
-/// Who replays it.
+/// Prints it, in a replay.
 pub(crate) struct Shown;
 
 impl Trace for Shown {
@@ -256,8 +256,8 @@ pub(crate) fn many(first: u64, until: Until, threads: usize) {
     ));
 }
 
-/// Tells who waits, also where tests are captured.
+/// Writes to the terminal, also where tests are captured.
 fn say(line: &str) {
-    // Nobody to tell is no failure.
+    // Without a terminal there is no failure.
     let _ = writeln!(io::stderr(), "model: {line}");
 }

@@ -39,9 +39,9 @@ pub struct Ipv4Fields<'a> {
     pub ttl: u8,
     /// What it carries.
     pub protocol: IpProto,
-    /// Who sends it.
+    /// The sender's address.
     pub src: Ipv4Addr,
-    /// Who shall receive it.
+    /// The receiver's address.
     pub dst: Ipv4Addr,
     /// Options, at most 40 bytes; padded with zeros (end of list) to whole words.
     pub options: &'a [u8],

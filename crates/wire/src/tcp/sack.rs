@@ -1,7 +1,7 @@
 //! The blocks of a selective acknowledgment.
 //!
-//! Invariants: at most four blocks, in the order of the wire; whether they make sense (left before right, inside what
-//! was sent) the receiver checks, who knows what was sent.
+//! Invariants: at most four blocks, in the order of the wire. The receiver must check that they are valid (left
+//! before right, inside the range that was sent), because only it knows that range.
 //! Locks: none.
 //! Sources: RFC 2018 section 3, RFC 2883.
 

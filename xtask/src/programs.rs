@@ -1,7 +1,7 @@
 //! The test programs that `cargo test --workspace` built, run again as they are.
 //!
-//! To cargo, a crate's tests alone are another build than the same tests in the workspace: what its dependencies are
-//! built with depends on who else is there. That is a minute for nothing.
+//! Cargo builds a crate's tests anew when they are tested alone: the features of its dependencies depend on the
+//! packages that are built with it. That would cost a minute.
 
 use std::env;
 use std::path::Path;

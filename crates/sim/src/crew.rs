@@ -1,11 +1,10 @@
-//! The virtual CPUs of one stack: which of them is awake, what each has to do, who wakes it.
+//! The virtual CPUs of one stack: which of them are awake, what each has to do, and what wakes them.
 //!
-//! A CPU is what a worker of a runtime is. It looks for work while it is awake, sleeps when there is
-//! none, and then until its next timer at the latest. Awake it becomes by its stack's waker, by a device's
-//! interrupt, by a task, by its timer; and it stays awake after whatever it ran, because what it
-//! queued for itself wakes nobody.
+//! A CPU stands for a worker of a runtime. It looks for work while it is awake, and sleeps when there is
+//! none, until its next timer at the latest. A waker of its stack, an interrupt of a device, a task or its timer
+//! wakes it. It stays awake after whatever it ran, because packets that it queued for itself wake no CPU.
 //!
-//! Invariants: a CPU that sleeps has nothing to do, or somebody was to wake it and did not: see [`Crew::overslept`].
+//! Invariants: a CPU that sleeps has nothing to do, or a wakeup was lost: see [`Crew::overslept`].
 //! Locks: none; the flags are atomics because wakers may be called from anywhere.
 
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::task::{Wake, Waker};
 use kern::{Taskqueue, Time, VirtualCpus};
 use mbuma::{IfIndex, Stack};
 
-/// A flag that a waker sets. Relaxed throughout: one thread plays everybody.
+/// A flag that a waker sets. Relaxed throughout: one thread plays all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(AtomicBool);
 
@@ -205,8 +204,8 @@ impl Crew {
         self.members.iter().filter_map(next).min()
     }
 
-    /// A CPU that sleeps although it has something to do, or will have before it wakes: whoever gave it
-    /// that should have woken it.
+    /// A CPU that sleeps although it has something to do, or will have before it wakes: the code that gave it
+    /// that work should have woken it.
     pub(crate) fn overslept(&self, stack: &Stack) -> Option<String> {
         let asleep = self.members.iter().enumerate();
         let mut asleep = asleep.filter(|(_, m)| !m.awake.is_set());

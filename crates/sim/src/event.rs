@@ -1,4 +1,4 @@
-//! What happens when, and the names of those to whom it happens.
+//! The queue of events by time, and the names of their targets.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

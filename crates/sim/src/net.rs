@@ -6,7 +6,7 @@
 //!   turn      events that are due happen, stacks whose timers are due are polled
 //! ```
 //!
-//! Stacks that have virtual CPUs are driven otherwise: `turns` draws who runs next.
+//! Stacks that have virtual CPUs are driven otherwise: `turns` draws which CPU runs next.
 //!
 //! Invariants: events of one instant happen in the order in which they were planned, and everything
 //! else in the order of ids, so that the same seed and the same calls give the same trace.
@@ -42,7 +42,7 @@ pub(crate) const START: Time = Time::from_millis((1 << 32) - 1_800_000);
 /// Turns within one instant that mean that time stands still.
 const TURNS_MAX: u32 = 100_000;
 
-/// Whom an end of a wire belongs to.
+/// The owner of an end of a wire.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Port(usize),
@@ -94,7 +94,7 @@ pub struct Net {
     apps: Vec<Running>,
     ready: Ready,
     cables: Vec<[CableEnd; 2]>,
-    /// Who runs next, if a stack has CPUs.
+    /// Draws which CPU runs next, if a stack has CPUs.
     turns: Option<Turns>,
     trace: Trace,
 }

@@ -1,5 +1,5 @@
 //! Bytes that are a function of a seed and their place, so that one lost, doubled or moved is seen at
-//! once, and nobody has to remember what was sent.
+//! once, and the bytes that were sent need not be stored.
 
 /// The bytes of one direction of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use crate::card;
 pub struct Segment {
     /// When it was seen; of no meaning for what is said.
     pub at: Time,
-    /// Who sends it.
+    /// The sender.
     pub src: SocketAddrV4,
-    /// To whom.
+    /// The receiver.
     pub dst: SocketAddrV4,
     /// Sequence number.
     pub seq: SeqNum,
@@ -158,7 +158,7 @@ impl fmt::Display for Segment {
 pub struct IcmpSeen {
     /// When.
     pub at: Time,
-    /// From whom.
+    /// The sender.
     pub src: Ipv4Addr,
     /// Type and code.
     pub kind: (u8, u8),

@@ -1,4 +1,4 @@
-//! Who wants to run: filled by the wakers of sockets, emptied by the net.
+//! The programs that want to run: filled by the wakers of sockets, emptied by the net.
 //!
 //! Wakers may be called from anywhere, so this is the one place with a lock, although nothing here
 //! has a second thread. Invariant: an app is in the list at most once.
@@ -42,7 +42,7 @@ impl Ready {
 }
 
 impl Ready {
-    /// Who wants to run, the first that was woken first.
+    /// The programs that want to run; the first was woken first.
     pub(crate) fn waiting(&self) -> Vec<usize> {
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.iter().map(|bell| bell.app).collect()

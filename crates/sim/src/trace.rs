@@ -84,7 +84,7 @@ impl Trace {
         self.capture.as_mut().map_or(Ok(()), |w| w.flush())
     }
 
-    /// Somebody's turn, where who runs next is drawn: it counts, as a frame does.
+    /// A turn of a CPU or program, where the one that runs next is drawn: it counts, as a frame does.
     pub(crate) fn turn(&mut self, now: Time, who: usize, cpu: usize, what: &str) {
         self.hasher.write(&now.as_nanos().to_le_bytes());
         self.hasher.write(&[who as u8, cpu as u8]);

@@ -1,4 +1,4 @@
-//! Two hundred networks whose stacks have virtual CPUs: who runs next is drawn at every hand-off.
+//! Two hundred networks whose stacks have virtual CPUs: the one that runs next is drawn at every hand-off.
 //!
 //! Breaks when a CPU sleeps over packets, a timer or a task that another gave it, when a flow's packets
 //! overtake each other on their way between CPUs, and when any rule of `seeds.rs` does not hold.
@@ -35,7 +35,7 @@ fn every_seed_keeps_the_rules_on_several_cpus() {
 
 #[test]
 fn a_seed_replays_bit_for_bit_turn_for_turn() {
-    // Breaks when anything but the seed has a say in who runs next.
+    // Breaks when anything but the seed decides which CPU runs next.
     for seed in [3, 4, 17, 258] {
         let run = || Scenario::on_cpus_from_seed(seed).run();
         let (one, two) = (run(), run());

@@ -42,7 +42,7 @@ fn a_lost_persist_timer_is_found() {
 
 #[test]
 fn a_lost_time_wait_timer_is_found() {
-    // Breaks when nobody looks whether connections go away.
+    // Breaks when no rule checks that connections go away.
     found(Planted::LostTimeWaitTimer, "connections are left");
 }
 
@@ -77,13 +77,13 @@ fn an_uncounted_packet_is_found() {
 
 #[test]
 fn the_wrong_cpu_woken_is_found() {
-    // Breaks when nobody looks whether CPUs sleep over packets.
+    // Breaks when no rule checks that CPUs do not sleep over packets.
     found_on_cpus(Planted::WrongCpuWoken, "sleeps, and packets wait for it");
 }
 
 #[test]
 fn a_timer_on_a_cpu_that_does_not_know_is_found() {
-    // Breaks when a CPU's timers are run by whoever comes along.
+    // Breaks when another CPU runs a CPU's timers.
     found_on_cpus(Planted::StrayTimer, "sleeps, and a timer comes before");
 }
 

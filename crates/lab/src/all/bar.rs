@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How far it is.
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
-    /// Lines, where there is no bar and somebody wants to know.
+    /// Lines of progress, where there is no terminal for a bar.
     lines: bool,
     schedule: Schedule,
     running: Option<Running>,
@@ -102,7 +102,7 @@ impl Bar {
 
     fn line(&self, text: &str) {
         if self.lines {
-            // Nobody who reads it is no reason to stop measuring.
+            // A closed standard error is no reason to stop measuring.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }

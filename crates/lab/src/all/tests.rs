@@ -87,7 +87,7 @@ fn a_claim_about_nothing_is_not_measured() {
 
 #[test]
 fn saved_results_make_the_same_page() {
-    // Breaks when a page holds something that the saved results do not, which then nobody can check.
+    // Breaks when a page holds something that the saved results do not, so that it can't be checked.
     let out = Scratch::new("saved");
     let options = with_script(RECORD, &out);
     run(&options, &mut Vec::new()).expect("a run");

@@ -297,7 +297,7 @@ const POOL: &[Case] = &[
     Case::Threads32,
     Case::Held,
 ];
-/// Nobody counts what a general allocator took from its slabs, and it purges when it likes.
+/// No design counts what a general allocator took from its slabs, and it purges when it likes.
 const PEER: &[Case] = &[
     Case::Get,
     Case::Pair,

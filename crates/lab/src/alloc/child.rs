@@ -27,7 +27,7 @@ pub(crate) struct Job {
     pub(crate) megabytes: usize,
     /// How much of it stays.
     pub(crate) survivors_percent: f64,
-    /// Who allocates, and who frees.
+    /// The CPU that allocates, and the one that frees.
     pub(crate) cpus: (usize, usize),
     /// How long memory is followed.
     pub(crate) seconds: f64,

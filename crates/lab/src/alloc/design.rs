@@ -1,4 +1,4 @@
-//! What an allocator looks like here, whoever made it.
+//! The interface of an allocator under measurement.
 //!
 //! Invariant: an item is freed once, by the design that gave it out.
 
@@ -19,7 +19,7 @@ pub(crate) const ALIGN: usize = 16;
 
 /// A way of handing out items of one size.
 pub(crate) trait Design: Send + Sync + Sized + 'static {
-    /// An item while somebody has it.
+    /// An item in use.
     type Item: Send;
 
     /// A design for items of `size` bytes.
@@ -46,7 +46,8 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// It has no more items and will not use the design any more.
     fn leave(&self) {}
 
-    /// Items that left the slabs, or were carved out of pages: live, cached, or in a list. None where nobody counts.
+    /// Items that left the slabs, or were carved out of pages: live, cached, or in a list. None if they are not
+    /// counted.
     fn taken(&self) -> Option<usize> {
         None
     }
@@ -80,8 +81,8 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Allocates `LIVE` items, [`BATCH`] or [`MANY`], writes to each, then frees them in the order in which they came:
-    /// until there were `n`, rounded up to so many.
+    /// Allocates `LIVE` items, [`BATCH`] or [`MANY`], writes to each, then frees them in the order in which they
+    /// came: until there were `n`, rounded up to so many.
     #[inline(never)]
     fn batches<const LIVE: usize>(&self, n: u64) {
         let mut items = [const { MaybeUninit::uninit() }; LIVE];
@@ -131,7 +132,7 @@ fn word(item: NonNull<u8>) -> *mut u64 {
 #[derive(Debug)]
 pub(crate) struct Block(pub(crate) NonNull<u8>);
 
-// SAFETY: a block is memory that whoever has the block alone may use; its address is good on any thread.
+// SAFETY: only the owner of a block may use its memory; its address is good on any thread.
 unsafe impl Send for Block {}
 
 /// The end of an experiment whose design has no more memory.

@@ -21,7 +21,7 @@ struct Header {
 /// Writes the header of an empty mbuf into an item.
 ///
 /// # Safety
-/// The item has [`HEADER_BYTES`] bytes, is aligned to 8, and nobody else uses it.
+/// The item has [`HEADER_BYTES`] bytes, is aligned to 8, and has no other user.
 #[inline(always)]
 pub(crate) unsafe fn construct(item: NonNull<u8>) {
     let header = Header {
@@ -32,7 +32,7 @@ pub(crate) unsafe fn construct(item: NonNull<u8>) {
         kind: 1,
         flags: 0,
     };
-    // SAFETY: the caller says that there is room and nobody else.
+    // SAFETY: the caller promises that there is room and no other user.
     unsafe { item.cast::<Header>().write(header) };
 }
 

@@ -9,7 +9,7 @@ use crate::harness::rounds::Took;
 
 /// What can be done with any design.
 pub(crate) trait Subject: Send + Sync {
-    /// `n` pairs on a CPU, of items that nobody looks at.
+    /// `n` pairs on a CPU, of items that are not read or written.
     fn get(&self, cpu: usize, n: u64) -> Took;
     /// `n` pairs on a CPU.
     fn pair(&self, cpu: usize, n: u64) -> Took;

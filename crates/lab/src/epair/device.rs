@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// One direction.
 pub(crate) struct Way<S> {
     scheme: S,
-    /// Who takes in what comes this way, once that is known.
+    /// The task that takes in what comes this way, once that is known.
     task: OnceLock<(Arc<Taskqueue>, Arc<Task>)>,
 }
 
@@ -25,7 +25,7 @@ impl<S: Scheme<Packet>> Way<S> {
         })
     }
 
-    /// Says who takes in; nothing may have been sent before.
+    /// Sets the task that takes packets in; nothing may have been sent before.
     pub(crate) fn set_task(&self, queue: &Arc<Taskqueue>, task: Arc<Task>) {
         let _ = self.task.set((Arc::clone(queue), task));
     }

@@ -149,7 +149,8 @@ fn stalls(rows: &Rows<'_>) -> Option<Finding> {
         worst_ms("mbuma")?,
         worst_ms("control")?,
     );
-    // By the waits alone, as the seed has it: that none of our wakeups was lost would not say who made packets wait.
+    // By the waits alone, as the seed has it: that none of our wakeups was lost would not tell what made packets
+    // wait.
     let mut finding = Finding::is(here, long("mbuma")? <= long("control")?);
     // The other half of the claim; what the scheduler alone does is not held against the queue.
     let brief = worst_ms("mbuma")? <= BRIEF_MS.max(2.0 * worst_ms("control")?);

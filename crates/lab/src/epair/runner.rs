@@ -53,7 +53,7 @@ impl Runner {
         self.shared.wakeups.load(Ordering::Relaxed)
     }
 
-    /// Whether it sleeps, and nobody has told it to do otherwise: what is not done now will not be done.
+    /// Whether it sleeps without a wakeup: what is not done now will not be done.
     pub(crate) fn sleeps(&self) -> bool {
         self.shared.idle.load(Ordering::SeqCst) && self.queue.is_empty()
     }

@@ -1,7 +1,7 @@
-//! What a hand-off from transmitters to one task looks like, whoever made it; and the line that it makes
+//! The interface of a hand-off from transmitters to one task; and the line that it makes
 //! with a taskqueue.
 //!
-//! Invariant: whoever is told to schedule the task does so; a run that says that it goes again is queued again.
+//! Invariant: a caller that is told to schedule the task must do so; a run that asks to go again is queued again.
 
 use kern::{Task, Taskqueue};
 use std::sync::{Arc, Weak};

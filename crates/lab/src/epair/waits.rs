@@ -1,10 +1,10 @@
 //! How long packets wait in a hand-off when transmitters send a few and then wait for them to arrive, as in a request
 //! and its answer.
 //!
-//! Two transmitters send a burst at the same time and then nothing until all of it arrived. What is stranded because
-//! a wakeup was lost therefore stays so until the next burst, which begins after [`GIVE_UP`]. Whether it was a wakeup
-//! that was lost, or only the scheduler that had no CPU for the task, is seen from the task's thread: if it sleeps
-//! and nobody told it otherwise, the wakeup is lost.
+//! Two transmitters send a burst at the same time and then nothing until all of it arrived. A packet that is stranded
+//! by a lost wakeup therefore stays so until the next burst, which begins after [`GIVE_UP`]. Whether a wakeup
+//! was lost, or the scheduler had no CPU for the task, is seen from the task's thread: if it sleeps
+//! and was not woken, the wakeup is lost.
 //!
 //! Locks: the histogram (STATS).
 
@@ -74,7 +74,8 @@ struct Bursts<'a, S> {
     line: &'a Line<u64, S>,
     begin: Instant,
     sent: AtomicU64,
-    /// Odd while the second one is to send. Release and Acquire: the first one's wait counts what the second one sent.
+    /// Odd while the second one is to send. Release and Acquire: the first one's wait counts what the second one
+    /// sent.
     turn: AtomicUsize,
 }
 

@@ -47,7 +47,7 @@ impl Spec {
 
 /// A way of describing records.
 pub(crate) trait Design: Sized {
-    /// A record that nobody has queued yet.
+    /// A record that was not queued yet.
     type Record;
     /// A send buffer: records in a row.
     type Sndbuf: Default;
@@ -61,8 +61,8 @@ pub(crate) trait Design: Sized {
     /// Queues a record.
     fn append(&self, to: &mut Self::Sndbuf, record: Self::Record);
 
-    /// Does what a driver does that gathers: adds up, over all pieces, address and length of each that is in pages, and
-    /// the bytes of each that is in memory.
+    /// Does what a driver does that gathers: adds up, over all pieces, address and length of each that is in pages,
+    /// and the bytes of each that is in memory.
     fn walk(&self, sndbuf: &Self::Sndbuf) -> u64;
 
     /// Frees what was acknowledged: all.

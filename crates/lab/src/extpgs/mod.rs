@@ -1,4 +1,4 @@
-//! `cargo lab extpgs`: records of 16 KiB in pages that nobody maps, described by a list in the mbuf itself, by one in a
+//! `cargo lab extpgs`: records of 16 KiB in unmapped pages, described by a list in the mbuf itself, by one in a
 //! record beside it, and by clusters instead, in one run.
 //!
 //! ```text
@@ -6,14 +6,16 @@
 //!   phases.rs     what is done with it and timed        catalog.rs   which designs and cases there are
 //! ```
 //!
-//! Every round gives each design one turn: all its records are built, walked and freed, with caches that something else
-//! filled before each phase, because that is how a server with thousands of connections finds them. Turns
+//! Every round gives each design one turn: all its records are built, walked and freed, with caches that something
+//! else filled before each phase, because that is how a server with thousands of connections finds them. Turns
 //! count from when two agree: memory that was never used costs page faults.
 //!
-//! What to see: `inline` against `separate` is what the place of the list does, and nothing else differs between them;
-//! `mbuma` against `inline` is what our checks and types cost, and what its walk gains by fetching the next mbuf early.
+//! What to see: `inline` against `separate` is what the place of the list does, and nothing else differs between
+//! them; `mbuma` against `inline` is what our checks and types cost, and what its walk gains by fetching the next
+//! mbuf early.
 //!
-//! Source: seed 001, which saw 2 per cent of all CPU time, 3 of what is scaled to load, on a server of encrypted video.
+//! Source: seed 001, which saw 2 per cent of all CPU time, 3 of what is scaled to load, on a server of encrypted
+//! video.
 
 mod catalog;
 mod design;

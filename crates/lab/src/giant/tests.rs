@@ -79,7 +79,7 @@ fn giant_is_waited_for_where_it_is() {
         taken() >= before + 4 * 2000,
         "each query takes it four times"
     );
-    // On one CPU, or by luck, nobody may have met anybody.
+    // On one CPU, or by luck, no two threads may have met.
     let cost = around.end();
     if let Some(giant) = cost.classes.iter().find(|c| c.class == "giant") {
         assert!(giant.times > 0);

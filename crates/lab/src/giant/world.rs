@@ -1,7 +1,7 @@
 //! Where the programs find their sockets: a stack with all that it needs, or the system.
 //!
-//! Packets to ourselves never come to a device, so the stack's interface has one that swallows. Each of its CPUs has a
-//! thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as netisr does.
+//! Packets to ourselves never come to a device, so the stack's interface has one that swallows. Each of its CPUs has
+//! a thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as netisr does.
 //!
 //! Invariants: these threads end with their world. Locks: none but the stack's.
 
@@ -145,7 +145,7 @@ impl Worker {
         while !self.stop.load(Ordering::Relaxed) {
             while self.stack.run_netisr(self.index, BUDGET) {}
             self.stack.poll_timers(self.index);
-            // Who queues something from here on leaves a token, and this returns at once.
+            // A thread that queues something from here on leaves a token, and this returns at once.
             if !self.stack.netisr_waits(self.index) {
                 thread::park_timeout(TICK);
             }

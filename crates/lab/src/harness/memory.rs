@@ -1,10 +1,10 @@
-//! How much memory this process has, by those who say.
+//! How much memory this process has, by each source that knows.
 //!
 //! Sources: proc(5), the kernel's cgroup-v1 and -v2.
 //!
-//! Resident size alone can lie in both directions: pages given up with MADV_FREE count until the system takes them,
-//! and pieces of huge pages given up with MADV_DONTNEED do not count although nobody else gets them. So what the
-//! system has left is read beside it; that counts other programs too.
+//! Resident size alone can be wrong in both directions: pages given up with MADV_FREE count until the system takes
+//! them, and pieces of huge pages given up with MADV_DONTNEED do not count although no other process gets them. So
+//! what the system has left is read beside it; that counts other programs too.
 
 use std::fs;
 

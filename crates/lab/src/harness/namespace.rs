@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-/// How to start a process in a network namespace of its own: what unshare is told, as root, else with a user namespace
-/// in which one is root. `needs` is a command that has to succeed in there; none: there is no way.
+/// How to start a process in a network namespace of its own: what unshare is told, as root, else with a user
+/// namespace in which one is root. `needs` is a command that has to succeed in there; none: there is no way.
 pub(crate) fn way(needs: &[&str]) -> Option<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
     let works = |way: &&&[&str]| {
@@ -37,8 +37,8 @@ pub(crate) fn ip(words: &str) -> io::Result<()> {
     check(Command::new("ip").args(words.split(' ')))
 }
 
-/// Sets this thread's namespace's TCP as Linux has it where nobody changed it, so that machines can be compared. Says
-/// which congestion control it has: an algorithm that the machine does not let namespaces choose stays unchosen.
+/// Sets the TCP of this thread's namespace to Linux's defaults, so that machines can be compared. Returns
+/// the congestion control: an algorithm that the machine does not let namespaces choose stays unchosen.
 pub(crate) fn stock_tcp() -> String {
     let path = |name| format!("/proc/sys/net/ipv4/tcp_{name}");
     let settings = [

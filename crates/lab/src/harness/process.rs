@@ -1,7 +1,7 @@
-//! Processes that end with whoever started them, and what of the CPUs they took.
+//! Processes that end with their parent, and how much of the CPUs they took.
 //!
-//! Invariants: a [`Kept`] process is gone when its owner is dropped, and is told to end when the thread that started it
-//! ends without a word, as when somebody kills that. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
+//! Invariants: a [`Kept`] process is gone when its owner is dropped, and is told to end when the thread that started
+//! it ends without a word, as when it is killed. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ fn on_parents_death(signal: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// A process that is somebody's.
+/// A process with an owner.
 pub(crate) struct Kept(Child);
 
 impl Kept {
@@ -97,7 +97,7 @@ impl Drop for Kept {
         let asked = self.0.stdin.take().is_none();
         if asked && !self.has_ended() {
             let pid = self.0.id().cast_signed();
-            // SAFETY: it takes numbers. The process has not been waited for, so the number is nobody else's.
+            // SAFETY: it takes numbers. The process has not been waited for, so no other process has the number.
             unsafe { libc::kill(pid, libc::SIGTERM) };
         }
         if !self.ends_within(PATIENCE) {

@@ -1,7 +1,7 @@
 //! One line on a terminal that says what is being measured; nothing in a pipe, but where `cargo lab all` listens.
 //!
-//! `cargo lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on standard
-//! error that begins with [`TOLD`], and the bar over all experiments shows it.
+//! `cargo lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on
+//! standard error that begins with [`TOLD`], and the bar over all experiments shows it.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -17,7 +17,7 @@ pub(crate) struct Progress {
     wide: usize,
 }
 
-/// Who looks.
+/// Where progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Nobody,
@@ -26,7 +26,7 @@ enum To {
 }
 
 impl Progress {
-    /// Quiet unless `wanted` and somebody looks: a terminal, or a parent.
+    /// Quiet unless `wanted` and there is a reader: a terminal, or a parent.
     pub(crate) fn new(wanted: bool) -> Self {
         let to = match wanted {
             true if env::var_os(TELL).is_some() => To::Parent,

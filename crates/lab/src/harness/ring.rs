@@ -7,7 +7,7 @@
 //!
 //! Invariants: slots from head to tail hold items; only the producer writes there and only before it publishes
 //! `tail`; only the consumer reads there and only before it publishes `head`. The Release store of either word pairs
-//! with the Acquire load of the other side, so that what is in a slot is seen by who may use it next.
+//! with the Acquire load of the other side, so that the next user of a slot sees its contents.
 
 use std::cell::UnsafeCell;
 use std::hint;

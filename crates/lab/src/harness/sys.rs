@@ -75,7 +75,8 @@ pub(crate) fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// How long a thread of this process could have run but had no CPU, since it started; zero where nobody counts that.
+/// How long a thread of this process could have run but had no CPU, since it started; zero where the kernel does not
+/// count it.
 pub(crate) fn waited(thread: i32) -> Duration {
     let path = format!("/proc/self/task/{thread}/schedstat");
     let counts = fs::read_to_string(path).unwrap_or_default();

@@ -46,7 +46,7 @@ fn every_case_runs_and_its_lines_are_json() {
             }
         }
     }
-    // Packets to ourselves may be left to whoever handles others.
+    // Packets to the stack itself may be left to the CPU that handles others.
     let stays = |line: &&serde_json::Value| {
         let epair = line["case"].as_str().is_some_and(|c| c.ends_with("epair"));
         epair && line["measure"] == "moved" && line["design"] == "direct"

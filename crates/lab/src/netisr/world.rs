@@ -42,7 +42,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Datagrams that wait for a program.
 const UDP_QUEUE: usize = 4096;
 
-/// Stacks, and who works for them.
+/// Stacks, and the threads that work for them.
 pub(crate) struct World {
     pub(crate) client: Stack,
     pub(crate) server: Stack,
@@ -145,7 +145,7 @@ fn work(stacks: &[Stack], workers: &Workers, cpu: usize, on: usize, stop: &Atomi
                 sleep = sleep.min(at.max(now) - now);
             }
         }
-        // One stack may have left the other something, for which nobody wakes this thread: it is that CPU of both.
+        // One stack may have left the other something without waking this thread: it is that CPU of both.
         let waits = stacks.iter().any(|stack| stack.netisr_waits(cpu));
         if !waits && !sleep.is_zero() {
             thread::park_timeout(sleep);

@@ -1,4 +1,4 @@
-//! What sharing storage looks like here, whoever made it.
+//! The interface of a way of sharing storage.
 //!
 //! Invariant: a view is released once, by the design that made it; its bytes stay as they are until then.
 
@@ -47,7 +47,7 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// experiment with a panic.
     fn fresh(&self, from: &[u8]) -> Self::View;
 
-    /// One more view of all that `view` shows. Nobody else uses `view` meanwhile, and a design may rely on that.
+    /// One more view of all that `view` shows. No other thread uses `view` meanwhile, and a design may rely on that.
     ///
     /// # Safety
     /// The view came from this very value.
@@ -74,7 +74,7 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// What a view shows, a piece for each cluster.
     fn pieces(view: &Self::View) -> impl Iterator<Item = &[u8]>;
 
-    /// What is out of the design's zones. Exact when nobody else uses the design.
+    /// What is out of the design's zones. Exact when no other thread uses the design.
     fn live(&self) -> Live {
         Live::default()
     }
@@ -84,9 +84,9 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
-    /// Mbufs; none where there are none, or nobody counts them.
+    /// Mbufs; none where there are none, or they are not counted.
     pub(crate) mbufs: Option<usize>,
-    /// Clusters; none where nobody counts them.
+    /// Clusters; none where they are not counted.
     pub(crate) clusters: Option<usize>,
     /// What is allocated to count with.
     pub(crate) records: usize,

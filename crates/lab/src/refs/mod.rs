@@ -1,5 +1,5 @@
-//! `cargo lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those that
-//! programs use today, in one run.
+//! `cargo lab refs`: ways of sharing the storage of network buffers: those of the seed documents, ours, and those
+//! that programs use today, in one run.
 //!
 //! ```text
 //!   design.rs     what sharing looks like             designs/   one file each
@@ -7,8 +7,8 @@
 //!   subject.rs    a design behind a vtable            block.rs   a case over all of them
 //! ```
 //!
-//! Who shares a cluster gets an mbuf of its own, so a share is an allocation and some way of knowing who is the last to
-//! go. All designs take their mbufs and clusters from zones of ours, so that only that way differs.
+//! Each share of a cluster gets an mbuf of its own, so a share is an allocation and some way of knowing which is the
+//! last to go. All designs take their mbufs and clusters from zones of ours, so that only that way differs.
 //!
 //! Sources: seed 000; seed 004 sections 5.4 (counts beside clusters) and 5.6 (mini-mbufs).
 

@@ -9,7 +9,7 @@ use super::rows::{Row, Rows};
 /// How hard to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// Seconds: shows that everything runs, and figures that nobody should quote.
+    /// Seconds: shows that everything runs; its figures must not be quoted.
     Quick,
     /// Minutes: what an experiment does when asked for nothing else, or near it.
     #[default]
@@ -47,7 +47,7 @@ pub trait Experiment: Sync {
     /// What is compared, in a few words.
     fn title(&self) -> &'static str;
 
-    /// What is compared and why, for somebody who has never heard of it; an empty line begins a paragraph.
+    /// What is compared and why, for a reader without prior knowledge; an empty line begins a paragraph.
     fn essay(&self) -> &'static str;
 
     /// How to read its tables, beyond what every table has.
@@ -90,9 +90,9 @@ pub enum Shape {
     Grid,
 }
 
-/// What a seed document says, so that it can be held against what was measured. It is judged by the designs that it is
-/// about, and by a rule that was there before the figures; ours may be named beside them, and does not decide. Where no seed has a
-/// figure, it is a target that we set ourselves, and ours is what it is about.
+/// What a seed document says, so that it can be held against what was measured. It is judged by the designs that it
+/// is about, and by a rule that was there before the figures; ours may be named beside them, and does not decide.
+/// Where no seed has a figure, it is a target that we set ourselves, and ours is what it is about.
 pub struct Claim {
     /// The seed's number and the place in it: "seed 004, section 4"; or [`OUR_TARGET`].
     pub seed: &'static str,

@@ -1,4 +1,4 @@
-//! One stream of bytes: who sends, who receives, and when is counted.
+//! One stream of bytes: which side sends, which receives, and when is counted.
 //!
 //! ```text
 //!   |-- warm --|------------- counted -------------|- more -|   the sender sends
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Windows and buffers grow while nothing is counted, and the sender goes on a little longer than is counted, so both
-//! ends are busy throughout. Invariant: a stream that stands still is given up after [`PATIENCE`], and what has come by
-//! then counts: a stall is slow, not a failure.
+//! ends are busy throughout. Invariant: a stream that stands still is given up after [`PATIENCE`], and what has come
+//! by then counts: a stall is slow, not a failure.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

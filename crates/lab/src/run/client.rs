@@ -52,7 +52,7 @@ impl Servers {
 
     fn stream(self, way: Way, span: Span, all_there: Option<&Barrier>) -> io::Result<Got> {
         let stream = self.connect(self.ports.orders);
-        // Whoever could not connect is waited for as well.
+        // A client that could not connect is waited for as well.
         all_there.map(Barrier::wait);
         let stream = stream?;
         match way {

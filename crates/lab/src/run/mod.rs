@@ -1,15 +1,15 @@
-//! `cargo lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give theirs,
-//! and what the kernel does between the same namespaces.
+//! `cargo lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give
+//! theirs, and what the kernel does between the same namespaces.
 //!
 //! ```text
-//!   case.rs    what is done             designs.rs   who lies between       found.rs   what a reading says
-//!   host.rs    the host's side          server.rs    who answers there      peer.rs    questions and answers
-//!   guest.rs   the guest's side         client.rs    who asks there         bulk.rs    a stream of both
+//!   case.rs    what is done             designs.rs   what lies between      found.rs   what a reading says
+//!   host.rs    the host's side          server.rs    the answering part     peer.rs    questions and answers
+//!   guest.rs   the guest's side         client.rs    the asking part        bulk.rs    a stream of both
 //!   result.rs  what is shown            downloads.rs many streams at once
 //! ```
 //!
-//! All contestants of a case are set up side by side, each between two namespaces of its own, and idle but for the one
-//! that is read. No traffic touches an interface of the machine's.
+//! All contestants of a case are set up side by side, each between two namespaces of its own, and idle but for the
+//! one that is read. No traffic touches an interface of the machine's.
 //!
 //! Sources: issue 2's targets; slirp4netns(1), passt(1), as engines of containers start them.
 
@@ -61,11 +61,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` and `tool` are
-/// those of [`Options`].
+/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` and `tool`
+/// are those of [`Options`].
 ///
 /// # Errors
-/// [`Error`]: it is no part, or nobody listens any more.
+/// [`Error`]: it is no part, or the parent does not listen any more.
 pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) -> Result<(), Error> {
     let done = match job.split_once(' ') {
         None if job == host::GUEST => guest::be(out),

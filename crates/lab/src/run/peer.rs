@@ -1,6 +1,6 @@
 //! This program, started again for a part of the experiment: a line for each question, a line for each answer.
 //!
-//! Invariants: the first line is said before anything is asked. Who has nobody left to answer to ends.
+//! Invariants: the first line is said before anything is asked. A part whose peer is gone ends.
 
 use super::found::Found;
 use crate::harness::process::{self, Kept};
@@ -68,7 +68,7 @@ fn strange(said: Said) -> io::Error {
     })
 }
 
-/// The part itself: sets up, then answers for as long as anybody asks.
+/// The part itself: sets up, then answers for as long as it is asked.
 pub(crate) fn be<W>(
     out: &mut dyn Write,
     set_up: impl FnOnce() -> io::Result<(W, String)>,

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_better_of_those_that_ran_decides() {
-        // Breaks when ours is held against the worse one, or is said to be best where nobody else ran.
+        // Breaks when ours is compared with the worse one, or is said to be best where no other ran.
         let of = |pasta, slirp| {
             let rows = ["up1", "up8"].map(|case| {
                 [

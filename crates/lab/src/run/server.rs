@@ -1,5 +1,5 @@
-//! The servers on the host's loopback: one that sends, receives or echoes, as its client says, one that gives pages, and
-//! one that sends to many clients at once.
+//! The servers on the host's loopback: one that sends, receives or echoes, as its client says, one that gives pages,
+//! and one that sends to many clients at once.
 //!
 //! They are threads that wait in calls, and end with their process.
 //!
@@ -20,7 +20,7 @@ pub(crate) struct Ports {
     pub(crate) orders: u16,
     /// The one with pages.
     pub(crate) pages: u16,
-    /// The one that sends to whoever connects.
+    /// The port that sends to each client that connects.
     pub(crate) downloads: u16,
 }
 

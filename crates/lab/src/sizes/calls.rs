@@ -1,7 +1,8 @@
-//! Which calls of the buffer API a trace makes on its way through a host, and how many pullups copy: seed 004's figure 3.
+//! Which calls of the buffer API a trace makes on its way through a host, and how many pullups copy: seed 004's
+//! figure 3.
 //!
-//! Calls are counted where they are made ([`Api`]). Those that other calls make inside (a share takes an mbuf for each
-//! piece, a prepend one where there is no room) are seen in the zones: mbufs that were popped and not asked for.
+//! Calls are counted where they are made ([`Api`]). Those that other calls make inside (a share takes an mbuf for
+//! each piece, a prepend one where there is no room) are seen in the zones: mbufs that were popped and not asked for.
 //! A cluster always comes together with its mbuf here, so every cluster is an `m_getcl`; there is no `m_clget`.
 //!
 //! Invariant: a path frees all that it took.
@@ -111,7 +112,7 @@ impl Calls {
         Self::on(&pool()?, path, trace)
     }
 
-    /// The same on a pool that nobody else has used.
+    /// The same on a pool that was not used before.
     pub(super) fn on(pool: &MbufPool, path: Path, trace: &Trace) -> Result<Self, Error> {
         let bytes = vec![0; trace.longest()];
         let mut api = Api {

@@ -86,7 +86,7 @@ const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN - REFERENCE;
 /// Bytes of such a reference, which a header that is followed by its data has no need of.
 const REFERENCE: usize = 32;
 
-/// A header and the bytes: what nobody can do with less.
+/// A header and the bytes: the least that any design needs.
 pub(super) fn exact(len: usize) -> Footprint {
     footprint(HEADER + len, 1)
 }

@@ -139,7 +139,7 @@ fn bimodal(rows: &Rows<'_>) -> Option<Finding> {
     let (small, between, large) = (share(0, 128), share(128, 1024), share(1024, u64::MAX));
     let here =
         format!("{small:.0} % below 128 B, {between:.0} % between, {large:.0} % from 1024 B on");
-    // Nobody runs this with a capture here: the packets were made up with two modes.
+    // Without a capture the packets were made up, with two modes.
     Some(Finding::given(here + "; the packets are made up so"))
 }
 

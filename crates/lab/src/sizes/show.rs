@@ -47,7 +47,7 @@ fn histogram(out: &mut String, bins: &[Bin], packets: u64) {
     let most = bins.iter().map(|bin| bin.packets).max().unwrap_or(1).max(1);
     for bin in bins {
         let percent = bin.packets as f64 * 100.0 / packets as f64;
-        // Whoever has packets is seen.
+        // A size with any packet is seen.
         let bar = "#".repeat((bin.packets * BAR).div_ceil(most) as usize);
         let line = format!(
             "  {:<14} {:>9} {percent:>6.1}  {bar}",

@@ -1,8 +1,8 @@
 //! A trace kept by a design: the memory that takes, all together, at the peak of a queue, and by the packets' sizes.
 //!
-//! Packets go through a queue of a fixed length, as through a socket buffer or a device's ring: each is made, kept until
-//! that many came after it, and freed. So a trace of any length is measured in the memory of one queue, and the peak is
-//! the most that any run of so many packets takes.
+//! Packets go through a queue of a fixed length, as through a socket buffer or a device's ring: each is made, kept
+//! until that many came after it, and freed. So a trace of any length is measured in the memory of one queue, and the
+//! peak is the most that any run of so many packets takes.
 //!
 //! Invariant: all classes together have as many packets, bytes and allocated bytes as the trace.
 
@@ -83,7 +83,7 @@ impl Tally {
         Self::on(&pool()?, design, trace, queue)
     }
 
-    /// The same on a pool that nobody else has used.
+    /// The same on a pool that was not used before.
     pub(super) fn on(
         pool: &MbufPool,
         design: Design,

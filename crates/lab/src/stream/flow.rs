@@ -1,4 +1,4 @@
-//! What is measured, whoever carries it: a stream one way, and round trips.
+//! The measurement, over any transport: a stream one way, and round trips.
 //!
 //! The same loops as `smoltcp_bench` has, one for each number of threads. Threads are not pinned: neither are those
 //! of the programs that these are compared with.
@@ -16,7 +16,7 @@ pub(crate) trait End: Send {
     fn send(&mut self, bytes: &[u8]) -> usize;
     /// Fetches bytes that came; says how many.
     fn recv(&mut self, buf: &mut [u8]) -> usize;
-    /// Lets the stack behind it take in what arrived, if nobody else does that.
+    /// Lets the stack behind it take in what arrived, if no other thread does that.
     fn turn(&mut self) {}
     /// Gets a thread out of a call that waits for the other end; what is under way is lost.
     fn hang_up(&mut self) {}

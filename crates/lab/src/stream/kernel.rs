@@ -26,8 +26,8 @@ pub(crate) fn loopback(job: Job) -> io::Result<[KernelEnd; 2]> {
     ends(client, listener.accept()?.0, job)
 }
 
-/// Two ends that are connected over a veth pair, from this network namespace, which is to be nobody else's, to a new
-/// one.
+/// Two ends that are connected over a veth pair, from this network namespace, which no other process may use, to a
+/// new one.
 pub(crate) fn veth(job: Job) -> io::Result<[KernelEnd; 2]> {
     let (tell, told) = mpsc::channel();
     let (begin, may_begin) = mpsc::channel();

@@ -1,8 +1,8 @@
-//! `cargo lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one thread
-//! and on two, beside smoltcp, lwIP, gVisor's netstack and the kernel.
+//! `cargo lab stream`: TCP between two stacks in one process, over an epair: one stream, and round trips, on one
+//! thread and on two, beside smoltcp, lwIP, gVisor's netstack and the kernel.
 //!
 //! ```text
-//!   case.rs      what is done              designs.rs   who does it
+//!   case.rs      what is done              designs.rs   what does it
 //!   flow.rs      the loops, for any end    ours.rs      two stacks and an epair     sums.rs   one that sums
 //!   figures.rs   what a run says           kernel.rs    loopback, veth              programs.rs   peers
 //! ```
@@ -51,8 +51,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take them.
-/// Without a name, the design is the one whose work is the same as theirs.
+/// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take
+/// them. Without a name, the design is the one whose work is the same as theirs.
 ///
 /// # Errors
 /// [`Error`]: it can't be done, or `out` cannot be written.

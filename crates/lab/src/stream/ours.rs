@@ -1,7 +1,7 @@
 //! Two of our stacks in this process, joined by an epair, and a connection between them.
 //!
 //! ```text
-//!   Direct   who sends takes the packets in at the other end as well; its thread does all but the reading
+//!   Direct   the sender takes the packets in at the other end as well; its thread does all but the reading
 //!   Polled   each end's thread takes in what arrives there, when a mark says that something did
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-/// Who takes in what arrives.
+/// Which thread takes in what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
     Direct,
@@ -48,7 +48,7 @@ pub(crate) struct OurEnd {
     stack: Stack,
 }
 
-/// Where packets come in that nobody else takes in.
+/// Where packets come in that no other thread takes in.
 struct Inlet {
     queue: RxQueue,
     mark: Arc<Mark>,
@@ -65,7 +65,7 @@ impl Wake for Mark {
         self.wake_by_ref();
     }
 
-    // Release, to the Acquire of who takes it down: the packets are there.
+    // Release, to the Acquire of the thread that clears it: the packets are there.
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.store(true, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! Contestants that are programs: those of `peers`, and this one in a namespace of its own.
 //!
-//! A program is run anew for each reading, with its start and its handshake before the clock starts. Invariants: who
-//! can't take part is told from who failed.
+//! A program is run anew for each reading, with its start and its handshake before the clock starts. Invariants: a
+//! program that can't take part is told from one that failed.
 
 use super::case::{Job, Mode};
 use super::figures::Figures;
@@ -36,9 +36,9 @@ pub(crate) struct SmoltcpSettings {
 }
 
 impl SmoltcpSettings {
-    /// The best of a sweep over slots of 64 to 1024, buffers of 64 KiB to 4 MiB, and clocks read each 1 to 256 polls. Rings
-    /// and buffers that fit into a CPU's own cache are best where one thread has both ends; two threads need room to run
-    /// apart, and an end that waits needs the time.
+    /// The best of a sweep over slots of 64 to 1024, buffers of 64 KiB to 4 MiB, and clocks read each 1 to 256 polls.
+    /// Rings and buffers that fit into a CPU's own cache are best where one thread has both ends; two threads need
+    /// room to run apart, and an end that waits needs the time.
     pub(crate) fn best(job: Job) -> Self {
         let (slots, stream, tick) = match job.two {
             false => (128, 256 << 10, 256),

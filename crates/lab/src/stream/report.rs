@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_there_is_not_beaten() {
-        // Breaks when a target is said to be met because nobody else ran.
+        // Breaks when a target is said to be met because no other design ran.
         let rows = [
             row("stream-1500-two", ALIKE, Some(30.0)),
             row("stream-1500-two", "smoltcp", None),

@@ -1,4 +1,4 @@
-//! The loops carry what they are given, whoever carries it, and programs are told and read right.
+//! The loops carry what they are given over any transport, and programs are told and read right.
 
 use super::case::{Job, Mode};
 use super::designs::{CATALOG, alone};

@@ -1,4 +1,4 @@
-//! A connected pair of sockets, whoever makes it: the kernel's, and ours, copying and by reference.
+//! A connected pair of sockets of any make: the kernel's, and ours, copying and by reference.
 //!
 //! All calls wait. Invariant: what one side sends the other receives, in order; after the end of one side the other's
 //! calls fail or say so.

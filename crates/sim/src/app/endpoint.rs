@@ -257,7 +257,7 @@ pub struct Connector {
     pub stack: Stack,
     /// From which address and port.
     pub local: SocketAddrV4,
-    /// To whom.
+    /// The destination.
     pub peer: SocketAddrV4,
     /// When.
     pub at: Time,

@@ -90,5 +90,5 @@ pub struct Report {
     pub violation: Option<String>,
 }
 
-/// A report, shared between the side that writes it and those who look at it.
+/// A report, shared between the side that writes it and its readers.
 pub type SharedReport = Rc<RefCell<Report>>;

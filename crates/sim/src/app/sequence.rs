@@ -38,7 +38,7 @@ pub struct Sequence {
     pub stack: Stack,
     /// Its socket.
     pub socket: UdpSocket,
-    /// To whom.
+    /// The destination.
     pub peer: SocketAddrV4,
     /// How many, and how long each is.
     pub datagrams: (u64, usize),

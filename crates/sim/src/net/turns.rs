@@ -1,4 +1,4 @@
-//! Who runs next, where stacks have several virtual CPUs: chosen by the seed at every hand-off.
+//! The scheduler of virtual CPUs: the seed chooses at every hand-off which one runs next.
 //!
 //! Whatever can run is a set of turns: a program that was woken, or a CPU with something to do. One of
 //! them is drawn, and does a small piece of its work, of a size that is drawn too, so that batches are cut
@@ -22,7 +22,7 @@ const INSTANT_MAX: u32 = 10 * TURNS_MAX;
 /// How often a CPU is held after a turn.
 const HOLD: f64 = 0.02;
 
-/// Somebody who can run.
+/// A CPU or a program that can run.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
     /// The so many-th of the programs that were woken.

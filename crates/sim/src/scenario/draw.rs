@@ -55,7 +55,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
     let budget = budget(&ports, slow_bps);
     let mut connections = connections(&mut r, nodes, budget, heal_at);
     if pools.iter().any(is_scarce) {
-        // Who gives up can't always say so: the other side must ask.
+        // A side that gives up can't always tell its peer: the peer must probe.
         connections.iter_mut().for_each(Connection::keep_alive);
     }
     // One that holds buffers that others need may try for ten minutes before it gives them back.
@@ -250,7 +250,7 @@ fn abort(r: &mut Random, c: &mut Connection, bytes: u64) {
         &mut *other
     };
     aborts.leave = leave;
-    // Who waits for the end of one that never says it would wait for ever.
+    // A side that waits for the end of a peer that never closes would wait for ever.
     (one.answers, other.answers) = (false, false);
 }
 

@@ -54,7 +54,7 @@ pub enum Topology {
 pub enum Answer {
     /// By a listener.
     Listener,
-    /// By nobody.
+    /// By neither side.
     Nobody,
     /// By an interceptor, for an address that the server does not have.
     Gate(Decision),
@@ -107,7 +107,7 @@ pub struct Scenario {
 
 /// Where the listener is.
 const PORT: u16 = 80;
-/// Where nobody is.
+/// A port without a listener.
 const CLOSED_PORT: u16 = 81;
 /// The first client port.
 const CLIENT_PORT: u16 = 10_000;
@@ -128,7 +128,7 @@ impl Scenario {
         draw::scenario(seed)
     }
 
-    /// Draws a scenario whose stacks have virtual CPUs: who runs next is drawn too.
+    /// Draws a scenario whose stacks have virtual CPUs: the CPU that runs next is drawn too.
     pub fn on_cpus_from_seed(seed: u64) -> Self {
         crowd::overlay(draw::scenario(seed))
     }
@@ -153,7 +153,7 @@ impl Scenario {
         self.run_disturbed(&mut net, &nodes, healing);
         net.heal();
         let limit = net.now() + self.patience_after;
-        // The acceptor, the gate and those who receive datagrams never end.
+        // The acceptor, the gate and the receivers of datagrams never end.
         let servants = 2 + sinks;
         let ended = net.run_until_done(limit, |net| {
             net.apps_running() <= servants && running.iter().all(Running::is_over)

@@ -2,7 +2,7 @@
 //!
 //! | | rule |
 //! |---|---|
-//! | bytes | a prefix of what was sent arrives, in order; all of it unless somebody gave up |
+//! | bytes | a prefix of what was sent arrives, in order; all of it unless a side gave up |
 //! | endings | every connection ends in bounded time; errors only where the plan has a reason |
 //! | tables | no connection is left two segment lifetimes after the last close |
 //! | buffers | every mbuf and cluster is back in its zone |
@@ -106,7 +106,7 @@ pub(super) fn judge(
     }
 }
 
-/// Why a connection may fail although nobody broke it.
+/// Why a connection may fail although neither side broke it.
 #[derive(Debug, Clone, Copy)]
 struct Excuses {
     /// The sockets may hold more than all buffers there are: then there is none left to send with.

@@ -1,4 +1,4 @@
-//! Segments from somebody who is not the peer: he can forge addresses, but does not see the numbers.
+//! Segments from an attacker off the path, which can forge addresses but does not see the numbers.
 
 use crate::common::*;
 use mbuma::State;
@@ -197,7 +197,7 @@ fn a_flood_of_syns_keeps_what_is_established() {
 
 #[test]
 fn a_flood_of_syns_keeps_nobody_out() {
-    // RFC 4987: breaks when forged SYNs take the places of those who mean it.
+    // RFC 4987: breaks when forged SYNs evict genuine ones.
     each_shape(|mut b| {
         let listener = b
             .stack()
@@ -224,7 +224,7 @@ fn a_flood_of_syns_keeps_nobody_out() {
             b.run(ms(0));
             b.seen();
         }
-        // Who took longer than that hears so when it comes.
+        // A client that took longer learns so when its ACK comes.
         let mut late = Hand::from_port(5004);
         b.say(&late.segment(SYN));
         let answer = b.one();
@@ -247,7 +247,7 @@ fn a_flood_of_syns_keeps_nobody_out() {
 
 #[test]
 fn who_completes_when_the_backlog_is_full_comes_again() {
-    // Breaks when more wait for the user than it wants, or when who was let in half open is lost for that.
+    // Breaks when more wait for the user than it wants, or when a connection admitted half open is lost for that.
     let mut b = Bench::new();
     let listener = b
         .stack()
@@ -332,7 +332,8 @@ fn a_reset_at_the_right_edge_of_the_window_gets_no_answer() {
 
 #[test]
 fn an_acknowledgement_below_the_window_moves_nothing() {
-    // RFC 9293 3.10.7.4, first check: breaks if a segment without data that lies before RCV.NXT moves SND.UNA or SND.WND.
+    // RFC 9293 3.10.7.4, first check: breaks if a segment without data that lies before RCV.NXT moves SND.UNA or
+    // SND.WND.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     stream.send(b"first").expect("room");

@@ -263,7 +263,7 @@ fn a_reset_ends_time_wait_without_an_error() {
 
 #[test]
 fn an_orphan_does_not_wait_in_fin_wait_2_for_ever() {
-    // Breaks when a peer that never closes holds a connection that nobody owns.
+    // Breaks when a peer that never closes keeps a connection without an owner.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     drop(stream);
@@ -298,7 +298,7 @@ fn an_owner_may_wait_in_fin_wait_2_as_long_as_it_likes() {
 
 #[test]
 fn data_for_an_orphan_is_answered_with_a_reset() {
-    // RFC 1122 4.2.2.13: breaks when a peer is led to believe that somebody reads.
+    // RFC 1122 4.2.2.13: breaks when a peer is led to believe that its data is read.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         drop(stream);
@@ -580,8 +580,8 @@ fn who_reads_no_more_acknowledges_all_the_same() {
 
 #[test]
 fn closing_the_reading_side_opens_the_window_for_good() {
-    // POSIX shutdown(SHUT_RD): breaks when a peer that filled the window before it stays stopped, because the dropped bytes
-    // count as unread or no window update tells of their room; or is stopped later, because what comes is kept.
+    // POSIX shutdown(SHUT_RD): breaks when a peer that filled the window before it stays stopped, because the dropped
+    // bytes count as unread or no window update tells of their room; or is stopped later, because what comes is kept.
     let mut b = Bench::tuned(|c| c.tcp.recv_buffer = 4 * MSS);
     let (mut hand, stream) = b.passive();
     for _ in 0..4 {

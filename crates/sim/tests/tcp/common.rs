@@ -195,7 +195,7 @@ impl Bench {
         hand
     }
 
-    /// Ends the test: once nobody holds anything any more, nothing is left.
+    /// Ends the test: once nothing is in use any more, nothing is left.
     #[track_caller]
     pub fn finish(mut self) {
         // Longer than any connection is kept whose peer is silent.

@@ -1,4 +1,4 @@
-//! Connections to anybody, held until their owner decides.
+//! Connections to any address, held until their owner decides.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -51,8 +51,8 @@ fn each_gateway(test: impl Fn(Bench, Interceptor)) {
 
 #[test]
 fn a_syn_without_a_way_back_opens_nothing() {
-    // Breaks when a forged source, from which nothing leads back, makes a gateway connect to a host: the interceptor must
-    // not see it, and it is counted.
+    // Breaks when a forged source, from which nothing leads back, makes a gateway connect to a host: the interceptor
+    // must not see it, and it is counted.
     each_gateway(|mut b, interceptor| {
         let forged = Hand {
             us: SocketAddrV4::new(BEYOND, 443),
@@ -73,7 +73,7 @@ fn a_syn_without_a_way_back_opens_nothing() {
     });
 }
 
-/// The station asks for somebody beyond the gateway.
+/// The station connects to a host beyond the gateway.
 fn ask(b: &mut Bench, interceptor: &Interceptor, port: u16) -> (Hand, Incoming) {
     let hand = Hand {
         us: SocketAddrV4::new(BEYOND, 443),
@@ -212,7 +212,7 @@ fn silence_is_a_refusal_too() {
 
 #[test]
 fn a_guest_that_gives_up_is_noticed() {
-    // Breaks when the host side is kept for a guest that has left; or when anybody can make it leave.
+    // Breaks when the host side is kept for a guest that has left; or when a forged segment can make it leave.
     each_gateway(|mut b, interceptor| {
         let (mut hand, incoming) = ask(&mut b, &interceptor, 5000);
         b.say(&Segment {

@@ -264,7 +264,7 @@ fn slow_start_grows_by_what_is_acknowledged() {
 
 #[test]
 fn an_idle_connection_begins_anew() {
-    // RFC 5681 4.1: breaks when a large window is sent into a network that nobody has asked lately.
+    // RFC 5681 4.1: breaks when a large window is sent into a network that was not probed lately.
     let mut b = Bench::new();
     let (mut hand, stream, seen) = ten_under_way(&mut b);
     stream.send(&bytes(10 * MSS)).expect("room");
@@ -317,7 +317,8 @@ fn a_burst_of_losses_ends_in_a_clear_error_or_everything() {
 
 #[test]
 fn a_fin_that_comes_too_early_gets_a_duplicate_acknowledgement() {
-    // RFC 5681 4.2: breaks if a FIN alone beyond a gap is not answered at once, so that its sender waits for a timeout.
+    // RFC 5681 4.2: breaks if a FIN alone beyond a gap is not answered at once, so that its sender waits for a
+    // timeout.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let missing = hand.data(b"missing");

@@ -187,7 +187,8 @@ fn a_connection_is_refused_by_icmp() {
 
 #[test]
 fn a_soft_error_does_not_end_an_attempt_to_connect() {
-    // RFC 9293 3.9.2.2, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell of it.
+    // RFC 9293 3.9.2.2, MUST-56: breaks if a route that flaps ends an attempt, or if the attempt's end does not tell
+    // of it.
     for code in [0, 1, 5, 13] {
         let mut b = Bench::new();
         let stream = b.connect();
@@ -205,7 +206,7 @@ fn a_soft_error_does_not_end_an_attempt_to_connect() {
 
 #[test]
 fn an_established_connection_survives_icmp() {
-    // RFC 5927 6: breaks when anybody can end a connection with a forged ICMP error.
+    // RFC 5927 6: breaks when a forged ICMP error can end a connection.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     stream.send(b"data").expect("room");
@@ -366,7 +367,7 @@ fn a_full_backlog_stays_silent() {
 
 #[test]
 fn a_dropped_listener_resets_who_waits() {
-    // Breaks when connections that nobody accepted stay, or their peers hear nothing.
+    // Breaks when connections that were not accepted stay, or their peers hear nothing.
     let mut b = Bench::new();
     let listener = b
         .stack()
@@ -441,7 +442,7 @@ fn initial_sequence_numbers_are_unpredictable_yet_monotone() {
 
 #[test]
 fn a_repeated_handshake_begins_with_a_patient_timer() {
-    // RFC 6298 (5.7): breaks when data is sent again after a second although nobody knows the trip.
+    // RFC 6298 (5.7): breaks when data is sent again after a second although no round trip was measured.
     let mut b = Bench::new();
     let stream = b.connect();
     b.run(ms(1500));
@@ -482,7 +483,7 @@ fn what_is_written_before_the_handshake_is_sent_after_it() {
 
 #[test]
 fn a_stream_dropped_before_the_handshake_leaves_nothing() {
-    // RFC 9293 3.10.4: breaks when a connection attempt that nobody wants any more goes on.
+    // RFC 9293 3.10.4: breaks when an abandoned connection attempt goes on.
     let mut b = Bench::new();
     drop(b.connect());
     assert_eq!(b.stack().stats().tcp.connections, 0);

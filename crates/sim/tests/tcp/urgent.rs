@@ -38,8 +38,8 @@ fn read_all(stream: &mbuma::TcpStream, max: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_read_ends_where_urgent_data_ends() {
-    // MUST-31, MUST-33: breaks when the end of urgent data of any length is lost in a read, or when the user can't learn
-    // how far away it is.
+    // MUST-31, MUST-33: breaks when the end of urgent data of any length is lost in a read, or when the user can't
+    // learn how far away it is.
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
         assert_eq!(stream.urgent_unread(), None);
@@ -75,8 +75,8 @@ fn a_read_ends_where_urgent_data_ends() {
 
 #[test]
 fn the_user_hears_of_urgent_data_ahead_of_it() {
-    // MUST-32: breaks when a pointer that moves on calls nobody, or when an old one does; or when one that was overtaken
-    // takes the end back.
+    // MUST-32: breaks when a pointer that moves on calls no callback, or when an old one does; or when one that was
+    // overtaken takes the end back.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let calls = Arc::new(Calls::default());
@@ -112,8 +112,8 @@ fn the_user_hears_of_urgent_data_ahead_of_it() {
 
 #[test]
 fn segments_point_behind_the_last_urgent_byte() {
-    // MUST-30, MUST-62: breaks when a pointer is off by one, is missing in a repetition, stays when all is acknowledged, or
-    // is that of another segment because a device has cut one.
+    // MUST-30, MUST-62: breaks when a pointer is off by one, is missing in a repetition, stays when all is
+    // acknowledged, or is that of another segment because a device has cut one.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         stream.set_nodelay(true);
@@ -151,8 +151,8 @@ fn segments_point_behind_the_last_urgent_byte() {
 
 #[test]
 fn a_closed_window_does_not_hold_back_the_news() {
-    // RFC 9293 3.8.5: breaks when the peer learns of urgent data only when it reads, which it may do because of the urgent
-    // data.
+    // RFC 9293 3.8.5: breaks when the peer learns of urgent data only when it reads, which it may do because of the
+    // urgent data.
     let mut b = Bench::new();
     let (mut hand, stream) = b.active();
     hand.window = 0;
@@ -207,7 +207,8 @@ fn an_end_far_away_is_as_far_as_the_field_can_say() {
 
 #[test]
 fn a_reader_that_closes_knows_no_urgent_data() {
-    // Breaks when the end of urgent data outlives the bytes before it: they are dropped, and the distance wraps around.
+    // Breaks when the end of urgent data outlives the bytes before it: they are dropped, and the distance wraps
+    // around.
     let mut b = Bench::new();
     let (mut hand, stream) = b.passive();
     let first = urgent(hand.data(b"stop"), 8);
@@ -226,7 +227,8 @@ fn a_reader_that_closes_knows_no_urgent_data() {
 
 #[test]
 fn urgent_data_ends_at_the_latest_with_the_stream() {
-    // Breaks when a pointer beyond the FIN makes the user wait for bytes that can't come, whichever of the two is first.
+    // Breaks when a pointer beyond the FIN makes the user wait for bytes that can't come, whichever of the two is
+    // first.
     for fin_first in [false, true] {
         let mut b = Bench::new();
         let (mut hand, stream) = b.passive();
@@ -252,8 +254,8 @@ fn urgent_data_ends_at_the_latest_with_the_stream() {
 
 #[test]
 fn the_last_urgent_byte_does_not_wait_for_an_acknowledgement() {
-    // Breaks when Nagle's algorithm holds back the end of urgent data that is longer than a segment; or when all small
-    // segments go at once, where only urgent ones may.
+    // Breaks when Nagle's algorithm holds back the end of urgent data that is longer than a segment; or when all
+    // small segments go at once, where only urgent ones may.
     each_shape(|mut b| {
         let (mut hand, stream) = b.active();
         assert_eq!(stream.send_urgent(&bytes(MSS + 1)), Ok(MSS + 1));

@@ -79,7 +79,7 @@ fn a_peer_that_does_not_answer_probes_is_given_up() {
 
 #[test]
 fn nobody_waits_for_ever_for_a_window_that_stays_closed() {
-    // RFC 6429 3: breaks when a peer that answers and never reads keeps what nobody owns any more.
+    // RFC 6429 3: breaks when a peer that answers and never reads keeps a connection without an owner.
     let mut b = Bench::new();
     let (hand, stream) = close_window(&mut b);
     let start = b.net.now();
@@ -188,7 +188,7 @@ fn a_window_that_closes_and_opens_at_once_gets_nothing_again() {
 #[test]
 fn acknowledgements_get_through_while_windows_are_closed() {
     // RFC 9293 3.10.7.4: breaks when a probe moves our acknowledgements out of the peer's window, or
-    // when we do not look at his at the edge of ours: then neither side hears the other.
+    // when we do not process the peer's at the edge of our window: then neither side hears the other.
     each_shape(|mut b| {
         let (mut hand, stream) = close_window(&mut b);
         b.run(ms(250));
@@ -401,8 +401,8 @@ fn acknowledgements_wait_for_data_to_ride_on_but_not_long() {
 
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
-    // RFC 1122 4.2.3.2, RFC 5681 4.2: breaks when a sender has to wait for a timer behind the first segments, which are
-    // acknowledged one by one.
+    // RFC 1122 4.2.3.2, RFC 5681 4.2: breaks when a sender has to wait for a timer behind the first segments, which
+    // are acknowledged one by one.
     each_shape(|mut b| {
         let (mut hand, stream) = b.passive();
         for _ in 0..16 {

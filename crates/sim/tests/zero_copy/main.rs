@@ -32,7 +32,7 @@ const SUMS_ONLY: Capabilities = Capabilities {
     ..Capabilities::whole(1500)
 };
 
-/// What a stack may meet: who cuts and sums, and how large frames are.
+/// The devices that a stack may meet: which offloads they have, and how large their frames are.
 const DEVICES: [Capabilities; 5] = [
     Capabilities::plain(1500),
     SUMS_ONLY,

@@ -168,7 +168,7 @@ impl Pair {
         Chain::from_slice(self.ends[0].stack.pool(), &bytes).unwrap()
     }
 
-    /// Looks at what arrived: the bytes from `at` on, where somebody put them.
+    /// Checks what arrived: the bytes from `at` on, at the addresses where the writer put them.
     pub(crate) fn check(&self, at: usize, chain: &Chain) {
         let mut at = at as u64;
         for bytes in chain.segments() {
@@ -187,7 +187,7 @@ impl Pair {
     }
 
     /// Sends all of `source`, and reads and checks it at the other side. Returns how many bytes the
-    /// reader got that lay where nobody put them.
+    /// reader got at addresses where the writer had not put them.
     pub(crate) fn transfer(&self, [from, to]: &[TcpStream; 2], mut source: Chain) -> usize {
         let (mut sink, total) = (Sink::default(), source.len());
         while sink.len < total || from.info().send_queue > 0 {

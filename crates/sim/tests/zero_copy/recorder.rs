@@ -34,7 +34,7 @@ impl Known {
         }
     }
 
-    /// Bytes of the pieces that nobody put there: the stack must have.
+    /// Bytes of the pieces at addresses where the writer did not put them: the stack must have.
     pub(crate) fn strayed<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> usize {
         let known = self.0.lock().unwrap();
         let is_known = |bytes: &[u8]| {
@@ -51,7 +51,7 @@ impl Known {
 pub(crate) struct Seen {
     /// Payload bytes.
     pub(crate) passed: usize,
-    /// Those of them that lay where nobody put them.
+    /// Those of them at addresses where the writer had not put them.
     pub(crate) strayed: usize,
     /// Frames that were fragments.
     pub(crate) fragments: usize,

@@ -34,7 +34,7 @@ impl Pool {
     #[inline(never)]
     fn unmake(&self, item: Block) {
         self.made.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: made by `make`, and nobody has it.
+        // SAFETY: made by `make`, and not in use.
         unsafe { System.dealloc(item.0.as_ptr(), self.layout) };
     }
 }

@@ -1,5 +1,5 @@
-//! DPDK's mempool with a cache of 512 for each thread; and its network buffers, which come from one (`dpdk/pktmbuf.rs`).
-//! In batches items are got and put 64 at once, as DPDK's users do.
+//! DPDK's mempool with a cache of 512 for each thread; and its network buffers, which come from one
+//! (`dpdk/pktmbuf.rs`). In batches items are got and put 64 at once, as DPDK's users do.
 //!
 //! Getting and putting are inline functions in DPDK's headers, so they must be compiled. That happens when the design
 //! is first asked for: with `cc`, where pkg-config knows libdpdk, into a library in the temporary directory, which is
@@ -125,7 +125,7 @@ impl Design for Mempool {
 
 impl Drop for Mempool {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the pool any more.
+        // SAFETY: the pool is not used any more.
         let free = unsafe { (self.shim.free_count)(self.pool.as_ptr()) };
         debug_assert_eq!(free, ITEMS, "items are missing from the pool");
         // SAFETY: as above.

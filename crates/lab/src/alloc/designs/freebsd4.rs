@@ -32,7 +32,7 @@ struct Free {
     next: Option<NonNull<Free>>,
 }
 
-// SAFETY: free items belong to the list, which belongs to who has the lock.
+// SAFETY: free items belong to the list, which belongs to the lock holder.
 unsafe impl Send for List {}
 
 impl Freebsd4 {

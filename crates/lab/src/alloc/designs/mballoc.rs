@@ -17,8 +17,8 @@
 //! is left out.
 //!
 //! Invariants: a bucket with free items is in the list of its owner; one without is in no list, and its owner's word
-//! carries [`EMPTY`]. All of a bucket but that word belongs to who has its owner's lock; the word is changed only with
-//! that lock held, and read without to learn which lock that is. Locks: a CPU's before the general one.
+//! carries [`EMPTY`]. All of a bucket but that word belongs to the holder of its owner's lock; the word is changed
+//! only with that lock held, and read without to learn which lock that is. Locks: a CPU's before the general one.
 
 use super::pages::{PAGE, Pages};
 use super::{Padded, lock};
@@ -49,7 +49,7 @@ struct List {
     free: usize,
 }
 
-// SAFETY: the buckets of a list belong to who has its lock.
+// SAFETY: the buckets of a list belong to the holder of its lock.
 unsafe impl Send for List {}
 
 /// What is known of a page. The addresses of its free items lie behind it, as many as the page has items.
@@ -320,7 +320,7 @@ impl Drop for Mballoc {
         for bucket in &mut self.buckets {
             let bucket = *bucket.get_mut();
             if !bucket.is_null() {
-                // SAFETY: allocated with this layout, and nobody uses the design any more.
+                // SAFETY: allocated with this layout, and the design is not used any more.
                 unsafe { dealloc(bucket.cast(), Bucket::layout(PAGE / self.size)) };
             }
         }

@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 use uma::{Backend, HookFailed, Hooks, RECLAIM_INTERVAL, RawZone, Reclaimer, ZoneStats};
 
-/// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU; its slabs coloured
-/// or not.
+/// A zone of raw items, its caches in restartable sequences if `RSEQ`, else under a try-lock a CPU; its slabs
+/// coloured or not.
 pub(crate) struct Mbuma<const RSEQ: bool, const COLOUR: bool> {
     zone: RawZone<Construct>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Cons
     build(size, backend, false, Construct)
 }
 
-/// The same with coloured slabs, as a user would have who allocates big items in runs: a batch of
+/// The same with coloured slabs, as for a user that allocates big items in runs: a batch of
 /// them does not meet in two cache sets, and one that stays keeps one and a half pages, not one.
 pub(crate) fn coloured<H: Hooks>(size: usize, hooks: H) -> Result<RawZone<H>, Absent> {
     build(size, None, true, hooks)

@@ -1,5 +1,5 @@
-//! Ours, with coloured slabs, asked for a whole batch at once; and the same without a constructor, which shows what of
-//! it the allocator is.
+//! Ours, with coloured slabs, asked for a whole batch at once; and the same without a constructor, which shows what
+//! of it the allocator is.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};
@@ -64,7 +64,7 @@ impl<H: Hooks + Default> Design for MbumaBulk<H> {
             for call in items.as_chunks::<BATCH>().0 {
                 // SAFETY: as above.
                 let call = unsafe { &*(&raw const *call).cast::<[NonNull<u8>; BATCH]>() };
-                // SAFETY: they came from this zone, some lines above, and nobody else has them.
+                // SAFETY: they came from this zone, some lines above, and have no other owner.
                 unsafe { self.zone.free_bulk(call) };
             }
         }

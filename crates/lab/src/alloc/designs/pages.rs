@@ -27,7 +27,7 @@ pub(crate) struct Pages {
     back_len: AtomicUsize,
 }
 
-// SAFETY: the base is an address; what is behind it belongs to whoever took the page.
+// SAFETY: the base is an address; the memory there belongs to the thread that took the page.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
@@ -74,12 +74,12 @@ impl Pages {
     /// the old kernel did: one unmapping, with its TLB shootdown, for each.
     ///
     /// # Safety
-    /// The pages were taken, and nobody uses them any more.
+    /// The pages were taken, and are not used any more.
     pub(crate) unsafe fn give(&self, mut pages: Vec<u32>) {
         pages.sort_unstable();
         for run in pages.chunk_by(|a, b| a + 1 == *b) {
             let start = self.address(run[0] as usize);
-            // SAFETY: the run is within the mapping, and its contents are nobody's any more.
+            // SAFETY: the run is within the mapping, and its contents are not used any more.
             unsafe { libc::madvise(start.as_ptr().cast(), run.len() * PAGE, libc::MADV_DONTNEED) };
         }
         let mut back = lock(&self.back);

@@ -4,16 +4,17 @@
 //! moves, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves
 //! one producer and one consumer.
 //!
-//! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that are
-//! 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
+//! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that
+//! are 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
 //! comes after [`FEW`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
 //! line, which must be taken from it.
 //!
-//! So there is a longer row as well, of as many items as `recycled.rs` has; and both with our constructor, whose stores
-//! go to a line that the other CPU has, and wait for it in their order. And one in which the consumer writes to each
-//! item before it gives it back, as ours do: it takes the line from the producer while nobody waits for it.
+//! So there is a longer row as well, of as many items as `recycled.rs` has; and both with our constructor, whose
+//! stores go to a line that the other CPU has, and wait for it in their order. And one in which the consumer writes
+//! to each item before it gives it back, as ours do: it takes the line from the producer while no thread waits for
+//! it.
 //!
-//! Invariants: an item is in the row, in the ring of the case, or in somebody's hands. Only the producer writes
+//! Invariants: an item is in the row, in the ring of the case, or in use. Only the producer writes
 //! `taken`, only the consumer `given`; `shown` is the part of `given` that the producer may take.
 
 use super::Padded;

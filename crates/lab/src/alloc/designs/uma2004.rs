@@ -77,7 +77,7 @@ struct Slab {
     place: u32,
 }
 
-// SAFETY: free items belong to the bucket or slab they are in, and that to who has the lock.
+// SAFETY: free items belong to the bucket or slab they are in, and that to the lock holder.
 unsafe impl Send for Bucket {}
 
 /// The sizes that buckets come in.

@@ -1,7 +1,8 @@
 //! A bounded lock-free ring for any number of threads on both sides: what the two-ring schemes are built on.
 //!
-//! Each slot has a number that says whose turn it is: a producer's that counts `at`, then the consumer's that counts
-//! `at`, then the producer's one lap later. Who wins the counter has the slot to itself until it moves the number on.
+//! Each slot has a number that tells whose turn it is: a producer's that counts `at`, then the consumer's that counts
+//! `at`, then the producer's one lap later. The thread that moves the counter has the slot until it moves the number
+//! on.
 //!
 //! Sources: D. Vyukov's bounded queue; it stands for the buf_ring of FreeBSD, whose producers wait for each
 //! other in the end, which these need not.
@@ -29,8 +30,8 @@ struct Slot<T> {
     item: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: an item is moved in by one thread and out by another, which `T: Send` allows; who touches a slot is decided
-// by its turn.
+// SAFETY: an item is moved in by one thread and out by another, which `T: Send` allows; the turn of a slot decides
+// which thread touches it.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
@@ -59,7 +60,7 @@ impl<T> Ring<T> {
             if turn == at {
                 match self.won(&self.tail, at) {
                     Ok(()) => {
-                        // SAFETY: it is turn `at`, and only the one who moved the tail on from `at` writes then.
+                        // SAFETY: it is turn `at`, and only the thread that moved the tail on from `at` writes then.
                         unsafe { slot.item.get().write(MaybeUninit::new(item)) };
                         slot.turn.store(at + 1, Ordering::Release);
                         return Ok(());
@@ -83,8 +84,8 @@ impl<T> Ring<T> {
             if turn == at + 1 {
                 match self.won(&self.head, at) {
                     Ok(()) => {
-                        // SAFETY: it is turn `at + 1`: the item is there, and only the one who moved the head on from
-                        // `at` reads it.
+                        // SAFETY: it is turn `at + 1`: the item is there, and only the thread that moved the head on
+                        // from `at` reads it.
                         let item = unsafe { slot.item.get().read() };
                         slot.turn.store(at + self.slots.len(), Ordering::Release);
                         // SAFETY: `push` wrote it whole before it gave the turn on.

@@ -1,11 +1,12 @@
-//! Two rings and an index that says which of them transmitters use; the task is scheduled by who finds the ring empty.
+//! Two rings and an index that tells which of them transmitters use; a transmitter that finds the ring empty
+//! schedules the task.
 //!
 //! The task turns the index and drains the ring that was in use, so that transmitters fill one while it empties the
 //! other. This is the scheme as it first was, before the fix that seed 003 names.
 //!
-//! What is wrong with it: a transmitter reads the index and finds the ring not empty; the task turns the index, drains
-//! that ring to its end and looks at the other one; then the transmitter adds to the first. Nobody was scheduled for
-//! what is now in it, until another packet comes.
+//! The mistake: a transmitter reads the index and finds the ring not empty; the task turns the index, drains
+//! that ring to its end and looks at the other one; then the transmitter adds to the first. The task is not scheduled
+//! for that packet until another one comes.
 //!
 //! Source: seed 003, of the commit "if_epair: rework".
 

@@ -1,10 +1,10 @@
 //! Two rings and an index, with a pair of flags that say whether something was queued and whether the task was
 //! scheduled: the scheme after its first fix.
 //!
-//! What is wrong with it: a transmitter says that it queues and reads the index; the task turns the index and drains
-//! that ring; the transmitter adds to it, and schedules nobody, since the task is marked as scheduled; the task sees
-//! that something was queued and runs again: it turns the index back and drains the other ring. What was added waits
-//! for another packet.
+//! The mistake: a transmitter marks that it queues and reads the index; the task turns the index and drains
+//! that ring; the transmitter adds to it, and does not schedule the task, which is marked as scheduled; the task sees
+//! that something was queued and runs again: it turns the index back and drains the other ring. The added packet
+//! waits for another packet.
 //!
 //! Source: seed 003, of the commit "if_epair: fix race condition on multi-core systems".
 

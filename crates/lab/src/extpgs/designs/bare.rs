@@ -1,5 +1,5 @@
-//! A bare mbuf with a list of pages, twice: the list in a record of its own, as FreeBSD had it until 2020, and the list
-//! in the mbuf, as since then (seed 001).
+//! A bare mbuf with a list of pages, twice: the list in a record of its own, as FreeBSD had it until 2020, and the
+//! list in the mbuf, as since then (seed 001).
 //!
 //! ```text
 //!   separate   mbuf, 256 B                         inline   mbuf, 256 B
@@ -129,7 +129,7 @@ impl<P: Place> Bare<P> {
     fn list(m: &Mbuf) -> (&List, &Body) {
         match m.ext.list.filter(|_| P::SEPARATE) {
             Some(record) => {
-                // SAFETY: a live mbuf's record lives, and nobody writes it when it is built.
+                // SAFETY: a live mbuf's record lives, and is not written once it is built.
                 let record = unsafe { record.cast::<Record>().as_ref() };
                 (&record.list, &record.body)
             }
@@ -140,7 +140,7 @@ impl<P: Place> Bare<P> {
     /// Gives an mbuf back, with its list and its reference.
     ///
     /// # Safety
-    /// The mbuf is live, was built by this design, and nobody uses it again.
+    /// The mbuf is live, was built by this design, and is not used again.
     #[inline(always)]
     unsafe fn free_one(&self, m: NonNull<Mbuf>) {
         // SAFETY: live, by the caller.
@@ -182,7 +182,7 @@ impl<P: Place> Design for Bare<P> {
         let item = self.mbufs.alloc().expect("the zone has room for all");
         let record = P::SEPARATE.then(|| self.records.alloc().expect("as above"));
         self.refs.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: 256 bytes that nobody else has, and initialised: zones hand out initialised pages, and every field
+        // SAFETY: 256 bytes without another owner, and initialised: zones hand out initialised pages, and every field
         // may have any value.
         let m = unsafe { item.cast::<Mbuf>().as_mut() };
         m.head = Head {
@@ -228,7 +228,7 @@ impl<P: Place> Design for Bare<P> {
         let m = record.cast::<Mbuf>();
         match to.last {
             Some(mut last) => {
-                // SAFETY: a live mbuf of this row, which nobody else looks at.
+                // SAFETY: a live mbuf of this row, which no other code reads.
                 unsafe { last.as_mut() }.head.next = Some(m);
             }
             None => to.first = Some(m),
@@ -240,7 +240,7 @@ impl<P: Place> Design for Bare<P> {
     fn walk(&self, sndbuf: &Row) -> u64 {
         let (mut sum, mut next) = (0u64, sndbuf.first);
         while let Some(m) = next {
-            // SAFETY: live, in a row of this design, and nobody writes it meanwhile.
+            // SAFETY: live, in a row of this design, and not written meanwhile.
             let m = unsafe { m.as_ref() };
             let (list, body) = Self::list(m);
             sum = sum.wrapping_add(walked(list, body));

@@ -4,7 +4,7 @@ use super::super::design::{Design, Spec, of_bytes, of_pages};
 use mbuf::{Chain, ExtPgs, MbufPool, Mixed, PageSource, Pages, Piece, PoolConfig};
 use std::io;
 
-/// Pages that nobody looks at.
+/// Pages that are never read.
 struct Unread;
 
 impl PageSource for Unread {

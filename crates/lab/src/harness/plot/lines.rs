@@ -119,7 +119,7 @@ fn names(root: &Area<'_>, mut ends: Vec<(i32, &str, RGBColor)>) {
     }
 }
 
-/// Colours that stay apart for those who see fewer of them (Okabe and Ito).
+/// Colours that stay apart for colour-blind readers (Okabe and Ito).
 fn colour(nth: usize) -> RGBColor {
     const COLOURS: [RGBColor; 8] = [
         RGBColor(0, 114, 178),

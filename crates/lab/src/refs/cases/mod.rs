@@ -121,7 +121,7 @@ impl FromStr for Case {
 unsafe fn pair<D: Design>(design: &D, view: &mut D::View) {
     // SAFETY: so says the caller.
     let mut share = ManuallyDrop::new(unsafe { design.share(view) });
-    // Somebody looks where its first bytes are.
+    // A reader asks where its first bytes are.
     hint::black_box(D::pieces(&share).next().map(<[u8]>::as_ptr));
     // SAFETY: it came from this design, four lines above.
     unsafe { design.release_here(&mut share) };

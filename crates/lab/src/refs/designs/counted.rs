@@ -1,9 +1,9 @@
-//! Our way of counting, in the bare mbuf that the others are built into: a count beside the cluster, in a side table of
-//! its zone. As it is, and with an mbuf of 64 bytes.
+//! Our way of counting, in the bare mbuf that the others are built into: a count beside the cluster, in a side table
+//! of its zone. As it is, and with an mbuf of 64 bytes.
 //!
 //! Source: `mbuf/src/ext.rs`, which this repeats without what is around it, so that it can be compared with the other
-//! protocols alone; seed 004 section 5.4 for counts beside clusters, and 5.6 for the mini-mbuf: a smaller one, without
-//! room for data inside, which only refers to storage outside.
+//! protocols alone; seed 004 section 5.4 for counts beside clusters, and 5.6 for the mini-mbuf: a smaller one,
+//! without room for data inside, which only refers to storage outside.
 //!
 //! ```text
 //!   mbuf --+--> cluster           count in the zone's table, a line each
@@ -28,7 +28,7 @@ pub(crate) struct Link(NonNull<AtomicU32>);
 /// A sharer above this count is refused: far below overflow, so that a race of refusals can't wrap.
 const COUNT_MAX: u32 = u32::MAX / 2;
 
-/// Counts one more; the caller has a reference, and nobody uses that one meanwhile.
+/// Counts one more; the caller has a reference, and no other thread uses that one meanwhile.
 #[inline]
 pub(super) fn one_more(count: &AtomicU32, name: &str) {
     // Acquire: those that left have done so.
@@ -42,7 +42,7 @@ pub(super) fn one_more(count: &AtomicU32, name: &str) {
 /// Counts one less. Says whether it was the last, whose cluster is the caller's to free.
 #[inline]
 pub(super) fn one_less(count: &AtomicU32) -> bool {
-    // Acquire, here and in the fence: whoever frees comes after all that the others did, who left with Release.
+    // Acquire, here and in the fence: the free comes after all that the others did, which left with Release.
     count.load(Ordering::Acquire) == 1 || {
         let before = count.fetch_sub(1, Ordering::Release);
         fence(Ordering::Acquire);
@@ -80,7 +80,7 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
     unsafe fn first(&self, zones: &Zones, _: Address<Self>, cluster: NonNull<u8>) -> Link {
         // SAFETY: the cluster is live and of this zone, which was built with counts.
         let count = unsafe { zones.clusters().refcount(cluster) };
-        // Relaxed: whoever gets a reference gets it through something that synchronises.
+        // Relaxed: a thread gets a reference through something that synchronises.
         count.store(1, Ordering::Relaxed);
         Link(NonNull::from(count))
     }
@@ -91,7 +91,7 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
         let own = unsafe { link(from) };
         // SAFETY: `from` is a reference.
         one_more(unsafe { own.count() }, Self::NAME);
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other code knows it yet.
         unsafe { set_link(to, Link(own.0)) };
     }
 
@@ -106,7 +106,7 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
             // SAFETY: the last reference goes here.
             unsafe { zones.free_cluster(cluster) };
         }
-        // SAFETY: nobody else knows it.
+        // SAFETY: no other code knows it.
         unsafe { zones.free_mbuf(mbuf) };
     }
 }

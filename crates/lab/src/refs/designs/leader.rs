@@ -7,12 +7,12 @@
 //!   follower ---> leader: count --> cluster       all of them have the cluster's address themselves
 //! ```
 //!
-//! Nothing is allocated and nothing locked. But a leader that was freed is an mbuf that nobody can use, and that two
-//! CPUs write to; and whoever goes last frees another's mbuf.
+//! Nothing is allocated and nothing locked. But a leader that was freed is an mbuf that can't be used, and that two
+//! CPUs write to; and the last reference frees another's mbuf.
 //!
-//! Invariants: the count is the number of mbufs that refer to the cluster, the leader among them until it was freed; a
-//! leader's memory stays until the count is zero. A count of 1 is the holder's alone: it is raised without an atomic
-//! read-modify-write, as in FreeBSD. Locks: none.
+//! Invariants: the count is the number of mbufs that refer to the cluster, the leader among them until it was freed;
+//! a leader's memory stays until the count is zero. A count of 1 is the holder's alone: it is raised without an
+//! atomic read-modify-write, as in FreeBSD. Locks: none.
 
 use super::mbufs::{Address, Mbuf, Protocol, Zones, cluster, link, set_link};
 use crate::refs::design::Absent;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 /// There is nothing to it but what is in the mbufs.
 pub(crate) struct Leader;
 
-/// Who leads, and how many follow.
+/// Which mbuf leads, and how many follow.
 pub(crate) struct Link {
     leader: NonNull<Mbuf<Link>>,
     /// The leader's only.
@@ -63,7 +63,7 @@ impl Protocol for Leader {
             leader,
             count: AtomicU32::new(0),
         };
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other code knows it yet.
         unsafe { set_link(to, follows) };
     }
 
@@ -75,7 +75,7 @@ impl Protocol for Leader {
         let cluster = unsafe { cluster(mbuf) };
         // SAFETY: `mbuf` counts, so its leader's memory stays until the decrement.
         let count = &unsafe { link(leader) }.count;
-        // Acquire, here and in the fence: whoever frees comes after all that the others did, who left with Release.
+        // Acquire, here and in the fence: the free comes after all that the others did, which left with Release.
         let is_last = count.load(Ordering::Acquire) == 1 || {
             let before = count.fetch_sub(1, Ordering::Release);
             fence(Ordering::Acquire);
@@ -88,7 +88,7 @@ impl Protocol for Leader {
             unsafe { zones.free_mbuf(leader) };
         }
         if mbuf != leader {
-            // SAFETY: nobody points to a follower.
+            // SAFETY: no mbuf points to a follower.
             unsafe { zones.free_mbuf(mbuf) };
         }
     }

@@ -6,9 +6,9 @@
 //!             | link         | link          what the protocol keeps: two neighbours, a record, a leader, a count
 //! ```
 //!
-//! Invariants: an mbuf is used by who has the view that it is in, but its `link`, which those that share the cluster may
-//! reach by the protocol's rules; so no reference to a whole mbuf is made once it is initialised. Locks: the protocol's.
-//! Sources: 4.4BSD's mbuf with `m_ext`; seed 004 section 2.
+//! Invariants: an mbuf is used by the owner of the view that it is in, but its `link`, which those that share the
+//! cluster may reach by the protocol's rules; so no reference to a whole mbuf is made once it is initialised. Locks:
+//! the protocol's. Sources: 4.4BSD's mbuf with `m_ext`; seed 004 section 2.
 
 use crate::refs::design::{Absent, Design, Live, Shape, out_of_memory};
 use std::alloc::Layout;
@@ -111,7 +111,7 @@ impl Zones {
     /// Gives an mbuf back.
     ///
     /// # Safety
-    /// It came from here, and nobody uses it again.
+    /// It came from here, and is not used again.
     #[inline]
     pub(super) unsafe fn free_mbuf<L>(&self, mbuf: NonNull<Mbuf<L>>) {
         // SAFETY: so says the caller.
@@ -121,7 +121,7 @@ impl Zones {
     /// Gives a cluster back.
     ///
     /// # Safety
-    /// It came from here, and nobody uses it again.
+    /// It came from here, and is not used again.
     #[inline]
     pub(super) unsafe fn free_cluster(&self, cluster: NonNull<u8>) {
         // SAFETY: so says the caller.
@@ -153,7 +153,7 @@ pub(super) unsafe fn link<'a, L>(mbuf: NonNull<Mbuf<L>>) -> &'a L {
 /// Writes the link of an mbuf that has none.
 ///
 /// # Safety
-/// The mbuf is live, and nobody else uses it.
+/// The mbuf is live, and has no other user.
 #[inline]
 pub(super) unsafe fn set_link<L>(mbuf: NonNull<Mbuf<L>>, link: L) {
     // SAFETY: a field of a live mbuf.
@@ -165,7 +165,7 @@ pub(super) unsafe fn set_link<L>(mbuf: NonNull<Mbuf<L>>, link: L) {
 /// The cluster of an mbuf.
 ///
 /// # Safety
-/// The mbuf is live, and nobody writes that field.
+/// The mbuf is live, and that field is not written.
 #[inline]
 pub(super) unsafe fn cluster<L>(mbuf: NonNull<Mbuf<L>>) -> NonNull<u8> {
     // SAFETY: so says the caller.
@@ -213,7 +213,7 @@ impl<P: Protocol> Mbufs<P> {
         let mbuf = self.mbuf(cluster, from.len() as u32, cluster);
         // SAFETY: both are fresh.
         let link = unsafe { self.protocol.first(&self.zones, mbuf, cluster) };
-        // SAFETY: nobody else knows the mbuf.
+        // SAFETY: no other code knows the mbuf.
         unsafe { set_link(mbuf, link) };
         mbuf
     }
@@ -238,11 +238,11 @@ impl<P: Protocol> Mbufs<P> {
     }
 }
 
-/// A list of mbufs, for who has it alone.
+/// A list of mbufs, for its only owner.
 #[derive(Debug)]
 pub(crate) struct List<L>(NonNull<Mbuf<L>>);
 
-// SAFETY: its mbufs belong to who has it, and protocols are for many threads.
+// SAFETY: its mbufs belong to its owner, and protocols are for many threads.
 unsafe impl<L> Send for List<L> {}
 
 /// Puts `next` behind an mbuf.
@@ -283,7 +283,7 @@ impl<P: Protocol> Design for Mbufs<P> {
         let mut tail = head;
         for piece in pieces {
             let mbuf = self.filled(piece);
-            // SAFETY: the tail is an mbuf that was made here, and nobody else knows it.
+            // SAFETY: the tail is an mbuf that was made here, and no other code knows it.
             unsafe { set_next(tail, mbuf) };
             tail = mbuf;
         }

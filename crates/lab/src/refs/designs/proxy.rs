@@ -91,7 +91,7 @@ impl Protocol for Proxy {
         let count = unsafe { &record.as_ref().count };
         // Relaxed: we have a reference. Of 32 bits, as the seed's: each is an mbuf somewhere.
         count.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other code knows it yet.
         unsafe { set_link(to, Link(Cell::new(Some(record)))) };
     }
 
@@ -120,7 +120,7 @@ impl Protocol for Proxy {
             // SAFETY: the last reference goes here.
             unsafe { zones.free_cluster(cluster) };
         }
-        // SAFETY: nobody else knows it.
+        // SAFETY: no other code knows it.
         unsafe { zones.free_mbuf(mbuf) };
     }
 

@@ -1,5 +1,5 @@
-//! Our way of counting by itself: a reference is an address, a length and where the count is. No mbuf, as `Arc` has none,
-//! so that the two protocols can be compared alone.
+//! Our way of counting by itself: a reference is an address, a length and where the count is. No mbuf, as `Arc` has
+//! none, so that the two protocols can be compared alone.
 //!
 //! Locks: none.
 
@@ -37,11 +37,11 @@ impl<const CLUSTERS: usize> References<CLUSTERS> {
         let Ok(data) = self.zone.alloc() else {
             out_of_memory(NAME)
         };
-        // SAFETY: it has room for them (asserted above), and nobody else knows it.
+        // SAFETY: it has room for them (asserted above), and no other code knows it.
         unsafe { data.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
         // SAFETY: a live cluster of this zone, which was built with counts.
         let count = unsafe { self.zone.refcount(data) };
-        // Relaxed: whoever gets a reference gets it through something that synchronises.
+        // Relaxed: a thread gets a reference through something that synchronises.
         count.store(1, Ordering::Relaxed);
         Reference {
             count: NonNull::from(count),

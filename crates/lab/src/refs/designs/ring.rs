@@ -7,12 +7,13 @@
 //!     ^-------------------^           nothing is allocated; alone, it is its own neighbour
 //! ```
 //!
-//! An mbuf that is its own neighbour is nobody else's, and is freed or joined without the mutex. All others, whatever
+//! An mbuf that is its own neighbour is not shared, and is freed or joined without the mutex. All others, whatever
 //! cluster they share, wait for each other.
 //!
-//! Invariants: with the mutex held, `next` and `prev` of the mbufs of a ring agree. An mbuf that is alone is changed by
-//! its holder only; `next` is the last thing that a neighbour who leaves writes to it, with Release, and is read
-//! without the mutex with Acquire, so that its holder sees all of that neighbour's doing before it frees. Locks: the one.
+//! Invariants: with the mutex held, `next` and `prev` of the mbufs of a ring agree. An mbuf that is alone is changed
+//! by its holder only; `next` is the last field that a leaving neighbour writes to it, with Release, and is read
+//! without the mutex with Acquire, so that its holder sees all that this neighbour did before it frees. Locks: the
+//! one.
 
 use super::mbufs::{Address, Mbuf, Protocol, Zones, cluster, link, set_link};
 use super::spin::SpinMutex;
@@ -66,7 +67,7 @@ unsafe fn join(old: Address<Ring>, new: Address<Ring>) {
         next: AtomicPtr::new(after),
         prev: AtomicPtr::new(old.as_ptr()),
     };
-    // SAFETY: nobody else knows it yet.
+    // SAFETY: no other code knows it yet.
     unsafe { set_link(new, neighbours) };
     old_link.next.store(new.as_ptr(), Ordering::Relaxed);
     // SAFETY: a member of the ring does not go while the mutex is held, or is `old` itself.
@@ -126,7 +127,7 @@ impl Protocol for Ring {
 
     #[inline]
     unsafe fn share(&self, from: Address<Self>, to: Address<Self>) {
-        // SAFETY: the caller has it. If it is alone nobody can join it but by way of the caller.
+        // SAFETY: the caller has it. If it is alone it can be joined only by way of the caller.
         let _held = unsafe { is_shared(from) }.then(|| self.mutex.lock());
         // SAFETY: the mutex is held, or `from` is alone.
         unsafe { join(from, to) };
@@ -138,10 +139,10 @@ impl Protocol for Ring {
         if !unsafe { self.leave(mbuf) } {
             // SAFETY: as above.
             let cluster = unsafe { cluster(mbuf) };
-            // SAFETY: nobody else shares it.
+            // SAFETY: no other mbuf shares it.
             unsafe { zones.free_cluster(cluster) };
         }
-        // SAFETY: out of its ring, nobody else knows it.
+        // SAFETY: out of its ring, no other code knows it.
         unsafe { zones.free_mbuf(mbuf) };
     }
 }

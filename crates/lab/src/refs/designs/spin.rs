@@ -1,4 +1,4 @@
-//! A mutex that spins, as a kernel's does: nobody sleeps on it.
+//! A mutex that spins, as a kernel's does: no thread sleeps on it.
 //!
 //! Source: OpenBSD's mutex(9).
 //!
@@ -18,7 +18,7 @@ impl SpinMutex {
     /// Takes the mutex until what is returned is dropped.
     #[inline]
     pub(super) fn lock(&self) -> Held<'_> {
-        // Acquire, and Release in the drop: what was done under the mutex is seen by who has it next.
+        // Acquire, and Release in the drop: the next holder sees all that was done under the mutex.
         while self.0.swap(true, Ordering::Acquire) {
             self.wait();
         }

@@ -156,7 +156,7 @@ fn latency(rows: &[&Row], mode: &str) -> String {
     }
 }
 
-/// In one line where nobody has any: a table of zeros and no bars looks as if something were missing.
+/// In one line where no design has any: a table of zeros and no bars looks as if something were missing.
 fn nothing(title: &str, rows: &[&Row]) -> Markup {
     let mut who: Vec<&str> = Vec::new();
     for row in rows.iter().filter(|row| row.median.is_some()) {
@@ -170,7 +170,7 @@ fn nothing(title: &str, rows: &[&Row]) -> Markup {
     }
 }
 
-/// Who did not take part, by the reason.
+/// The designs that did not take part, by the reason.
 pub(super) fn skipped(rows: &[&Row]) -> Markup {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in rows.iter().filter(|row| row.median.is_none()) {

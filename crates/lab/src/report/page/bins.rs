@@ -1,7 +1,7 @@
 //! Histograms: a line for each bin, a column with bars for each contestant.
 //!
-//! Where counts go over more than three powers of ten the bars are logarithmic: of a million packets the one that waited
-//! for long is what the picture is for.
+//! Where counts go over more than three powers of ten the bars are logarithmic: of a million packets the one that
+//! waited for long is what the picture is for.
 
 use super::figure;
 use crate::report::rows::Row;
@@ -73,7 +73,7 @@ fn is_ours(rows: &[&Row], design: &str) -> bool {
     rows.iter().any(|row| row.design == design && row.ours)
 }
 
-/// From a count to per cent of a bar's room; whoever has any is seen.
+/// From a count to per cent of a bar's room; a bin with any packet is seen.
 struct Scale {
     most: f64,
     logarithmic: bool,

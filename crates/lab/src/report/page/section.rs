@@ -61,7 +61,7 @@ fn table(block: &Block<'_>) -> Markup {
     }
 }
 
-/// The claims again, for whoever came here by a link.
+/// The claims again, for a reader that came here by a link.
 fn verdicts(section: &Section) -> Markup {
     html! {
         ul.verdicts {

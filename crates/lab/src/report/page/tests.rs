@@ -99,7 +99,7 @@ fn a_page_needs_nothing_else() {
 
 #[test]
 fn every_record_is_in_one_table() {
-    // Breaks when a record of a shape that nobody thought of is left out, or shown twice.
+    // Breaks when a record of an unforeseen shape is left out, or shown twice.
     let records = [
         record("alloc", "pair", "a", r#","size":256"#),
         record("alloc", "pair", "a", r#","size":2048"#),
@@ -177,7 +177,8 @@ fn bars_are_as_long_as_figures_are_large() {
 
 #[test]
 fn every_experiment_has_what_a_section_needs() {
-    // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or nothing quicker than its normal.
+    // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or nothing quicker than its
+    // normal.
     let mut names: Vec<&str> = experiments().iter().map(|one| one.name()).collect();
     names.sort_unstable();
     names.dedup();
@@ -208,7 +209,7 @@ fn every_experiment_has_what_a_section_needs() {
 
 #[test]
 fn claims_are_not_judged_without_records() {
-    // Breaks when a claim that nobody measured is said to hold.
+    // Breaks when a claim that was not measured is said to hold.
     let page = render(&results(&[]));
     for verdict in [
         Verdict::Holds,

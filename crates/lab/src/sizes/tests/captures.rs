@@ -94,7 +94,7 @@ fn packet(order: Order, nth: usize) -> Vec<u8> {
 }
 
 /// A pcapng file with two interfaces, and blocks between that say nothing about packets: one of a name that is
-/// shorter than an address, for which pcap-file's own blocks refuse the file, and one that nobody knows.
+/// shorter than an address, for which pcap-file's own blocks refuse the file, and one of an unknown type.
 fn pcapng(order: Order) -> Vec<u8> {
     let mut names = order.half(1);
     names.extend(order.half(5));

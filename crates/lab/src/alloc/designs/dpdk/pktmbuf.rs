@@ -83,7 +83,7 @@ impl Design for Pktmbuf {
 
 impl Drop for Pktmbuf {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the pool any more.
+        // SAFETY: the pool is not used any more.
         let free = unsafe { (self.shim.free_count)(self.pool.as_ptr()) };
         debug_assert_eq!(free, ITEMS, "packets are missing from the pool");
         // SAFETY: as above.

@@ -10,7 +10,6 @@
 //! | `futex` | the word that a thread can sleep on |
 //! | `spin` | how long to look again before sleeping |
 //! | `wait` | one wait: what it costs, and which owner the thread waits for |
-//! | `stats` | [`lock_stats`]: all that in a table |
 //!
 //! An uncontended lock is one compare-exchange and an uncontended unlock another. A contended one
 //! spins for about as long as going to sleep would take, but only where there is another CPU and
@@ -32,7 +31,6 @@ mod rmlock_word;
 mod rwlock;
 mod rwlock_word;
 mod spin;
-mod stats;
 mod wait;
 mod word;
 
@@ -41,15 +39,11 @@ pub use mutex::{Mutex, MutexGuard};
 pub use raw::RawMutex;
 pub use rmlock::{RmLock, RmLockReadGuard, RmLockWriteGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use stats::{ClassStats, LockStats, lock_stats};
 pub use wait::How;
 
-pub(crate) use class::ClassesHeld;
-#[cfg(any(debug_assertions, feature = "witness"))]
-pub(crate) use class::Registry; // the graph of orders has a line for each class
+pub(crate) use class::{ClassesHeld, Registry};
 pub(crate) use mutex_word::OWNER;
 pub(crate) use rmlock::readers_held;
-pub(crate) use stats::json_string;
 pub(crate) use wait::Waiting;
 pub(crate) use word::LockWord;
 

@@ -17,9 +17,16 @@ use core::fmt;
 use core::panic::Location;
 use std::time::{Duration, Instant};
 
-use crate::lock::{How, LockClass, json_string};
+use crate::lock::{How, LockClass};
 use crate::thread::{self, ThreadRecord};
 use crate::witness;
+
+mod stats;
+
+pub use crate::witness::HeldLock;
+pub use stats::{ClassStats, LockStats, lock_stats};
+
+use stats::json_string;
 
 /// What all threads hold and wait for, now.
 #[doc(alias = "show alllocks")]
@@ -112,21 +119,6 @@ pub struct ThreadLocks {
     pub holds: Vec<HeldLock>,
     /// What it sleeps for.
     pub waits: Option<WaitsFor>,
-}
-
-/// A lock that a thread holds.
-#[derive(Clone, Debug)]
-pub struct HeldLock {
-    /// Its class.
-    pub class: &'static LockClass,
-    /// Held how.
-    pub how: How,
-    /// Tells it from others of its class, as long as it lives.
-    pub(crate) lock: usize,
-    /// Where it was taken, if WITNESS is built in.
-    pub site: Option<&'static Location<'static>>,
-    /// Since when, if WITNESS is built in.
-    pub since: Option<Instant>,
 }
 
 /// A lock that a thread sleeps for.

@@ -42,7 +42,9 @@ mod off;
 #[cfg(not(any(debug_assertions, feature = "witness")))]
 use off as build;
 
-use crate::show::HeldLock;
+mod held_lock;
+
+pub use held_lock::HeldLock;
 
 pub(crate) use build::{Held, HeldList, OrdersHeld};
 

@@ -27,27 +27,27 @@ pub struct LockClass {
     /// Its place in [`order`]: a thread takes greater ranks later. [`order::UNRANKED`] leaves the
     /// place to be learnt.
     pub rank: u16,
-    pub(super) counters: ClassCounters,
+    pub(crate) counters: ClassCounters,
     /// Its place in the registry, plus one; 0 until it is there.
     registered: AtomicU32,
 }
 
 /// What happened to the locks of a class. All relaxed: the numbers order nothing.
-pub(super) struct ClassCounters {
+pub(crate) struct ClassCounters {
     /// How often one was taken or tried, by estimate where it is sampled.
-    pub(super) acquisitions: Counter,
+    pub(crate) acquisitions: Counter,
     /// How often one was not free.
-    pub(super) contended: AtomicU64,
+    pub(crate) contended: AtomicU64,
     /// How often a thread slept for one.
-    pub(super) sleeps: AtomicU64,
+    pub(crate) sleeps: AtomicU64,
     /// How often one was handed to a thread that had been overtaken too often.
-    pub(super) handoffs: AtomicU64,
+    pub(crate) handoffs: AtomicU64,
     /// How often a single wait was overtaken, at most.
-    pub(super) overtaken_max: AtomicU64,
+    pub(crate) overtaken_max: AtomicU64,
     /// Nanoseconds waited, spinning and asleep.
-    pub(super) waited: AtomicU64,
+    pub(crate) waited: AtomicU64,
     /// Nanoseconds of the longest wait.
-    pub(super) waited_max: AtomicU64,
+    pub(crate) waited_max: AtomicU64,
 }
 
 impl LockClass {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::mutex_word::MutexWord;
 use super::word::Waiter;
 use super::*;
-use crate::show::{ShowLocks, show_locks};
+use crate::show::{ClassStats, LockStats, ShowLocks, lock_stats, show_locks};
 use crate::{order, witness};
 
 static OUTER: LockClass = LockClass::new("outer", order::CONN);

@@ -9,11 +9,11 @@ use core::panic::Location;
 use std::sync::MutexGuard;
 use std::time::Instant;
 
+use super::HeldLock;
 use super::graph;
 pub(crate) use super::graph::OrdersHeld;
 use super::report::{self, Fault};
 use crate::lock::{How, LockClass};
-use crate::show::HeldLock;
 use crate::thread;
 
 pub(super) const ENABLED: bool = true;

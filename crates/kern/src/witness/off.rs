@@ -1,7 +1,7 @@
 //! WITNESS where it is not built in: nothing, at no size.
 
+use super::HeldLock;
 use crate::lock::{How, LockClass};
-use crate::show::HeldLock;
 
 pub(super) const ENABLED: bool = false;
 

@@ -4,8 +4,8 @@
 //! counted here: they cost next to nothing, and counting them would. Locks: none.
 
 use crate::harness::sys;
-use kern::lock::LockStats;
 use kern::lock_stats;
+use kern::show::LockStats;
 use std::time::Duration;
 
 /// The state of the counts at a moment.

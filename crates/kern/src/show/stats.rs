@@ -16,8 +16,8 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
-use super::class::{LockClass, Registry};
-use crate::show::{ShowLocks, show_locks};
+use super::{ShowLocks, show_locks};
+use crate::lock::{LockClass, Registry};
 
 /// The statistics of all classes that were ever counted, in the order of their ranks.
 #[doc(alias = "lockstat")]
@@ -131,7 +131,7 @@ fn json(class: &ClassStats) -> String {
 }
 
 /// RFC 8259 section 7: quotation marks, backslashes and control characters are escaped.
-pub(crate) fn json_string(text: &str) -> String {
+pub(super) fn json_string(text: &str) -> String {
     let mut json = String::from("\"");
     for c in text.chars() {
         match c {

@@ -1,22 +1,20 @@
 //! Pings: each goes on to the host that it asks for, and what comes back, comes back. Nothing is
 //! answered in another's name.
 //!
-//! Called by: the loop. Calls: policy, ping, [`EchoSocket`].
-//! Invariants: at most [`PINGS_MAX`] are under way, each for [`PATIENCE`] at most; each has a sequence
-//! number of ours of its own.
+//! Called by: the loop. Calls: policy, ping, pending_pings, [`EchoSocket`].
+//! Invariants: a ping waits for [`ANSWER_WAIT`] at most; no ping is sent whose answer could not be told from another's.
 //! Locks: none. Sources: RFC 792.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kern::CalloutId;
 use mbuf::Chain;
 use mbuma::Unreach;
 use mbuma::socket::{Echo, EchoSocket};
 
+use super::pending_pings::PendingPings;
 use super::ping::PingSocket;
 use super::policy;
 use super::ready::Wake;
@@ -24,10 +22,8 @@ use super::shared::Shared;
 use super::table::{Kind, Token};
 use crate::sys::socket::SendError;
 
-/// Pings under way at most.
-const PINGS_MAX: usize = 4096;
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the gateway waits for an answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Pings, answers or errors that are handled in a turn at most.
 const TURN_MAX: usize = 64;
 
@@ -36,8 +32,7 @@ pub(super) struct Pings {
     socket: EchoSocket,
     wake: Arc<Wake>,
     host: Outside,
-    pending: HashMap<u16, Pending>,
-    seq_next: u16,
+    pending: PendingPings,
 }
 
 /// The way to the host's network.
@@ -50,12 +45,6 @@ enum Outside {
     Denied,
 }
 
-/// A ping under way.
-struct Pending {
-    echo: Echo,
-    timer: CalloutId,
-}
-
 impl Pings {
     /// Serves what comes to `socket`.
     pub(super) fn new(shared: &Shared, socket: EchoSocket) -> Pings {
@@ -65,8 +54,7 @@ impl Pings {
             socket,
             wake,
             host: Outside::Unopened,
-            pending: HashMap::new(),
-            seq_next: 0,
+            pending: PendingPings::default(),
         }
     }
 
@@ -77,16 +65,24 @@ impl Pings {
                 return;
             };
             shared.counters.pings += 1;
-            if let Err(kind) = self.send(shared, &echo) {
-                self.refuse(shared, &echo, kind);
-            } else if self.pending.len() < PINGS_MAX {
-                self.remember(shared, echo);
+            // One too many is lost, as in a full queue: without a number of its own its answer would be another's.
+            let Some(seq) = self.pending.free_seq() else {
+                continue;
+            };
+            match self.send(shared, &echo, seq) {
+                Ok(()) => {
+                    let token = Token::nth(Kind::Ping, u32::from(seq));
+                    let timer = shared.after(ANSWER_WAIT, token);
+                    let pool = shared.stack.pool();
+                    self.pending.insert(pool, seq, echo, timer);
+                }
+                Err(kind) => self.refuse(shared, &echo, kind),
             }
         }
         self.wake.wake();
     }
 
-    fn send(&mut self, shared: &mut Shared, echo: &Echo) -> Result<(), Unreach> {
+    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<(), Unreach> {
         let decided = shared.policy.decide_host(echo.dst);
         let dst = decided.map_err(|denial| denial.unreach())?;
         // We are a hop on the way.
@@ -94,7 +90,6 @@ impl Pings {
         if ttl == 0 {
             return Err(Unreach::TimeExceeded);
         }
-        let seq = self.seq_next;
         let host = self.host.open(shared).ok_or(Unreach::AdminProhibited)?;
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
@@ -106,18 +101,9 @@ impl Pings {
         }
     }
 
-    fn remember(&mut self, shared: &mut Shared, echo: Echo) {
-        let seq = self.seq_next;
-        self.seq_next = seq.wrapping_add(1);
-        let timer = shared.after(PATIENCE, Token::nth(Kind::Ping, u32::from(seq)));
-        // A number comes round only after 65,536 pings, and fewer wait.
-        let before = self.pending.insert(seq, Pending { echo, timer });
-        debug_assert!(before.is_none(), "{seq}");
-    }
-
     /// Forgets a ping, and its timer.
     fn take(&mut self, shared: &mut Shared, seq: u16) -> Option<Echo> {
-        let Pending { echo, timer } = self.pending.remove(&seq)?;
+        let (echo, timer) = self.pending.remove(seq)?;
         shared.timers.cancel(timer);
         Some(echo)
     }
@@ -149,8 +135,9 @@ impl Pings {
     }
 
     fn answer(&mut self, shared: &mut Shared, from: Ipv4Addr, seq: u16, payload: Chain) {
-        let asked = self.pending.get(&seq).is_some_and(|p| p.echo.dst == from);
-        if let Some(echo) = self.take(shared, seq).filter(|_| asked) {
+        // An answer from another host leaves the ping waiting: that host may have guessed the number.
+        let asked = self.pending.get(seq).is_some_and(|echo| echo.dst == from);
+        if asked && let Some(echo) = self.take(shared, seq) {
             shared.counters.pings_answered += 1;
             self.socket.reply(&echo, payload);
         }
@@ -177,7 +164,7 @@ impl Pings {
     /// A ping has waited long enough: silence is what its sender gets.
     pub(super) fn timer(&mut self, token: Token) {
         if let Ok(seq) = u16::try_from(token.index()) {
-            self.pending.remove(&seq);
+            self.pending.remove(seq);
         }
     }
 

@@ -1,6 +1,6 @@
 //! One UDP flow: its ends, its way out, and what it waits for.
 //!
-//! Called by: udp. Calls: question.
+//! Called by: udp. Calls: question, quote.
 //! Locks: none.
 
 use std::net::{SocketAddr, SocketAddrV4};
@@ -8,19 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use kern::{CalloutId, Time};
-use mbuf::{Chain, MbufPool};
+use mbuf::MbufPool;
 use mbuma::socket::Datagram;
 
 use super::question::{ANSWER_WAIT, Question};
+use super::quote;
 
 /// How long a flow may be idle. RFC 4787 asks routers for two minutes; ours holds a descriptor.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long a flow lives on after a name server's answer: there may be a second question.
 const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a datagram that are kept for an error to quote, when keeping all of it is dear.
-const QUOTED_MAX: usize = 1024;
-/// Memory that keeping a whole datagram may cost.
-const KEPT_WHOLE_MAX: usize = 4096;
 
 /// The two ends of a flow, as the guest sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,14 +64,7 @@ impl Flow {
         if self.outlet.client().is_some() {
             return;
         }
-        if datagram.payload.pinned() > KEPT_WHOLE_MAX {
-            let mut head = [0; QUOTED_MAX];
-            let len = datagram.payload.len().min(QUOTED_MAX);
-            let (head, _) = head.split_at_mut(len);
-            datagram.payload.copy_to(0, head);
-            // An error without a quotation still names both ends.
-            datagram.payload = Chain::from_slice(pool, head).unwrap_or_default();
-        }
+        quote::shorten(pool, &mut datagram.payload);
         self.unanswered = Some(datagram);
     }
 

@@ -5,7 +5,8 @@ use mbuf::{Chain, Live, MbufPool, PoolConfig};
 use mbuma::socket::Datagram;
 
 use super::super::question::{ANSWER_WAIT, Question};
-use super::{ANSWERED_IDLE_MAX, Ends, Flow, IDLE_MAX, KEPT_WHOLE_MAX, Outlet, QUOTED_MAX};
+use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
+use super::{ANSWERED_IDLE_MAX, Ends, Flow, IDLE_MAX, Outlet};
 
 const ENDS: Ends = Ends {
     guest: std::net::SocketAddrV4::new(crate::guest::GUEST, 1000),

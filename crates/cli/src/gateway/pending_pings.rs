@@ -1,0 +1,73 @@
+//! The guest's pings that wait for an answer, each under a sequence number of ours of its own.
+//!
+//! The host's socket sends the pings of all programs of the guest, so the guest's own numbers are not unique there. Our
+//! numbers go round: a ping without an answer may still wait when its number would be used again, so a used number is
+//! passed over.
+//!
+//! Called by: echo. Calls: nothing.
+//! Invariants: at most [`PINGS_MAX`] wait; each holds at most [`quote::KEPT_WHOLE_MAX`] bytes of buffers.
+//! Locks: none.
+
+use std::collections::HashMap;
+
+use kern::CalloutId;
+use mbuf::MbufPool;
+use mbuma::socket::Echo;
+
+use super::quote;
+
+/// Pings that wait at most.
+const PINGS_MAX: usize = 4096;
+
+/// The pings that wait.
+#[derive(Debug, Default)]
+pub(super) struct PendingPings {
+    by_seq: HashMap<u16, Pending>,
+    /// The number that is tried first for the next ping.
+    seq_next: u16,
+}
+
+#[derive(Debug)]
+struct Pending {
+    echo: Echo,
+    timer: CalloutId,
+}
+
+impl PendingPings {
+    /// The number under which the next ping is to be sent, and inserted; `None` if as many wait as may.
+    pub(super) fn free_seq(&mut self) -> Option<u16> {
+        if self.by_seq.len() >= PINGS_MAX {
+            return None;
+        }
+        while self.by_seq.contains_key(&self.seq_next) {
+            self.seq_next = self.seq_next.wrapping_add(1);
+        }
+        Some(self.seq_next)
+    }
+
+    /// Adds a ping that was sent under `seq`, a free number.
+    pub(super) fn insert(&mut self, pool: &MbufPool, seq: u16, mut echo: Echo, timer: CalloutId) {
+        quote::shorten(pool, &mut echo.payload);
+        self.by_seq.insert(seq, Pending { echo, timer });
+        self.seq_next = seq.wrapping_add(1);
+    }
+
+    /// The ping that was sent under `seq`.
+    pub(super) fn get(&self, seq: u16) -> Option<&Echo> {
+        self.by_seq.get(&seq).map(|pending| &pending.echo)
+    }
+
+    /// Takes it out, with its timer.
+    pub(super) fn remove(&mut self, seq: u16) -> Option<(Echo, CalloutId)> {
+        let pending = self.by_seq.remove(&seq)?;
+        Some((pending.echo, pending.timer))
+    }
+
+    /// Forgets all of them.
+    pub(super) fn clear(&mut self) {
+        self.by_seq.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use mbuma::socket::{Incoming, Interceptor};
 
 use super::outgoing::{Outcome, Outgoing};
 use super::poller::Readiness;
-use super::publish::Listener;
+use super::publish::{Accepted, Listener};
 use super::ready::Wake;
 use super::shared::Shared;
 use super::splice::{Remainder, Splice, Turn};
@@ -93,13 +93,14 @@ impl Connections {
     /// Begins what clients of a published port ask for.
     pub(super) fn accept(&mut self, shared: &mut Shared, listener: &Listener) {
         for _ in 0..BEGIN_MAX {
-            let Some(client) = listener.accept(shared) else {
-                return;
+            let client = match listener.accept(shared) {
+                Accepted::Client(client) => client,
+                Accepted::Lost => continue,
+                Accepted::None => return,
             };
             let token = self.table.next_token();
             if client.host.watch(&shared.poller, token).is_ok() {
-                let splice = Splice::new(client.stream, client.host, token);
-                self.add_splice(shared, splice.with_second(client.second));
+                self.add_splice(shared, Splice::of_client(client, token));
             }
         }
         listener.wake();

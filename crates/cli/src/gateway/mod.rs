@@ -25,6 +25,7 @@
 mod allowance;
 mod balance;
 mod capture_file;
+mod client_quota;
 mod connections;
 mod control;
 mod crew;

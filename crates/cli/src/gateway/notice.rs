@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub(super) enum Subject {
     /// No descriptor is left.
     Descriptors,
+    /// Published ports have as many clients as they may.
+    Clients,
     /// No server of the guest's answers behind a published port.
     NoServer,
     /// A zone of the pool is short of items.

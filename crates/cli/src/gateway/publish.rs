@@ -11,15 +11,19 @@
 //! Invariants: bound before COMMAND starts, so that a port in use is an error and not a surprise.
 //! Locks: none.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kern::Time;
 use mbuma::{SocketError, TcpStream};
 
+use super::client_quota::{ClientPlace, ClientQuota};
 use super::host::Host;
+use super::notice;
 use super::policy;
 use super::ready::Wake;
 use super::shared::Shared;
@@ -28,17 +32,25 @@ use crate::args::Publish;
 use crate::errors::Error;
 use crate::sys::socket;
 
-/// How long to wait for a descriptor when there is none left. Clients wait in the kernel's queue.
-const DESCRIPTOR_WAIT: Duration = Duration::from_millis(100);
+/// How long to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's queue.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// One published port.
 pub(super) struct Listener {
     listener: TcpListener,
-    guest: SocketAddrV4,
-    /// Where the server may listen in the place of there.
-    loopback: Option<SocketAddrV4>,
+    server: Server,
+    quota: ClientQuota,
     token: Token,
     wake: Arc<Wake>,
+    /// When a timer brings the next attempt to accept.
+    retry_at: Cell<Time>,
+}
+
+/// Where the guest's server listens.
+pub(super) struct Server {
+    pub(super) guest: SocketAddrV4,
+    /// It may listen on the guest's 127.0.0.1 instead.
+    pub(super) loopback: bool,
 }
 
 /// A client that was accepted, and the connection into the guest that was begun for it.
@@ -47,15 +59,55 @@ pub(super) struct Client {
     pub(super) host: Host,
     /// Where the server is to be looked for if it is not at the other end of `stream`.
     pub(super) second: Option<SocketAddrV4>,
+    pub(super) place: ClientPlace,
+}
+
+impl Server {
+    /// Where to look for the server if the guest's address refuses.
+    fn second(&self) -> Option<SocketAddrV4> {
+        let port = self.guest.port();
+        self.loopback
+            .then(|| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+    }
+}
+
+/// What an attempt to accept a client came to.
+pub(super) enum Accepted {
+    /// A client whose connection into the guest was begun.
+    Client(Client),
+    /// A client that is gone, or was reset. There may be more.
+    Lost,
+    /// No client, or none that can be accepted now.
+    None,
+}
+
+/// Whether accept(2) failed because of the client that it would have returned, which left the queue by that
+/// (accept(2), "Error handling").
+fn is_of_the_client(error: &io::Error) -> bool {
+    let gone = [
+        libc::ECONNABORTED,
+        libc::EINTR,
+        libc::ENETDOWN,
+        libc::EPROTO,
+        libc::ENOPROTOOPT,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        libc::EHOSTUNREACH,
+        libc::EOPNOTSUPP,
+        libc::ENETUNREACH,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| gone.contains(&errno))
 }
 
 impl Listener {
-    /// Listens for `publish`, the `index`th; its clients are connected to `guest`, or to its 127.0.0.1 if `loopback`.
+    /// Listens for `publish`, the `index`th published TCP port, whose clients are connected to `server`.
     pub(super) fn bind(
         shared: &Shared,
         publish: &Publish,
-        guest: SocketAddrV4,
-        loopback: bool,
+        server: Server,
+        quota: &ClientQuota,
         index: u32,
     ) -> Result<Listener, Error> {
         let token = Token::nth(Kind::Listener, index);
@@ -73,10 +125,11 @@ impl Listener {
         let wake = shared.wake_for(token);
         Ok(Listener {
             listener,
-            guest,
-            loopback: loopback.then(|| SocketAddrV4::new(Ipv4Addr::LOCALHOST, guest.port())),
+            server,
+            quota: quota.clone(),
             token,
             wake,
+            retry_at: Cell::new(Time::ZERO),
         })
     }
 
@@ -85,34 +138,66 @@ impl Listener {
         self.wake.wake();
     }
 
-    /// The next client. `None` when none is waiting, or none can be accepted now.
-    pub(super) fn accept(&self, shared: &mut Shared) -> Option<Client> {
-        loop {
-            match self.listener.accept() {
-                Ok((socket, client)) => {
-                    let Ok(host) = Host::accepted(socket) else {
-                        continue;
-                    };
-                    match self.connect(shared, client) {
-                        Ok(stream) => {
-                            let second = self.loopback;
-                            return Some(Client {
-                                stream,
-                                host,
-                                second,
-                            });
-                        }
-                        Err(_) => host.reset(),
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(e) if policy::is_out_of_descriptors(&e) => {
-                    shared.out_of_descriptors();
-                    shared.after(DESCRIPTOR_WAIT, self.token);
-                    return None;
-                }
-                // The client went away while it waited: accept(2) tells of such errors.
-                Err(_) => {}
+    /// Takes the next client from the kernel's queue.
+    pub(super) fn accept(&self, shared: &mut Shared) -> Accepted {
+        let Some(place) = self.quota.place() else {
+            self.note_quota(shared);
+            return self.later(shared);
+        };
+        match self.listener.accept() {
+            Ok((socket, client)) => match Host::accepted(socket) {
+                Ok(host) => self.begin(shared, host, client, place),
+                Err(_) => Accepted::Lost,
+            },
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Accepted::None,
+            Err(e) if policy::is_out_of_descriptors(&e) => {
+                shared.out_of_descriptors();
+                self.later(shared)
+            }
+            Err(e) if is_of_the_client(&e) => Accepted::Lost,
+            // The kernel has no memory, or forbids it: the same call would fail again at once.
+            Err(_) => self.later(shared),
+        }
+    }
+
+    /// Has a timer bring the next attempt, unless one is set: each client that comes meanwhile brings another.
+    fn later(&self, shared: &mut Shared) -> Accepted {
+        let now = shared.now();
+        if self.retry_at.get() <= now {
+            self.retry_at.set(now + ACCEPT_WAIT);
+            shared.after(ACCEPT_WAIT, self.token);
+        }
+        Accepted::None
+    }
+
+    fn note_quota(&self, shared: &mut Shared) {
+        let now = shared.now();
+        shared.notices.say(now, notice::Subject::Clients, || {
+            format!(
+                "published ports have {} clients, as many as the limit on open files allows: further clients wait. Raise \
+                 the hard limit, which `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)",
+                self.quota.max()
+            )
+        });
+    }
+
+    fn begin(
+        &self,
+        shared: &mut Shared,
+        host: Host,
+        client: SocketAddr,
+        place: ClientPlace,
+    ) -> Accepted {
+        match self.connect(shared, client) {
+            Ok(stream) => Accepted::Client(Client {
+                stream,
+                host,
+                second: self.server.second(),
+                place,
+            }),
+            Err(_) => {
+                host.reset();
+                Accepted::Lost
             }
         }
     }
@@ -121,11 +206,11 @@ impl Listener {
     fn connect(&self, shared: &mut Shared, client: SocketAddr) -> Result<TcpStream, SocketError> {
         let anyone = SocketAddrV4::new(shared.policy.gateway(), 0);
         let shown = shared.policy.shown_address(client).unwrap_or(anyone);
-        let stream = match shared.stack.tcp_connect(shown, self.guest) {
+        let stream = match shared.stack.tcp_connect(shown, self.server.guest) {
             // An old connection from this port lingers; another port serves as well.
             Err(SocketError::AddrInUse) if shown.port() != 0 => {
                 let other = SocketAddrV4::new(*shown.ip(), 0);
-                shared.stack.tcp_connect(other, self.guest)
+                shared.stack.tcp_connect(other, self.server.guest)
             }
             begun => begun,
         };

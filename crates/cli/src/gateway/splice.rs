@@ -32,10 +32,12 @@ use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
 use super::balance::Recent;
+use super::client_quota::ClientPlace;
 use super::heat::Heat;
 use super::host::{Host, Moved};
 use super::notice;
 use super::poller::{Poller, Readiness};
+use super::publish::Client;
 use super::ready::Wake;
 use super::shared::{READ_MAX, Shared};
 use super::table::Token;
@@ -59,6 +61,8 @@ pub(super) struct Splice {
     host: Host,
     /// Where the guest's server may be if it is not where `stream` leads; until the guest has accepted or refused.
     second: Option<SocketAddrV4>,
+    /// Its place in the quota, if it is a published port's client: held until the connection ends.
+    _place: Option<ClientPlace>,
     /// Taken from the guest, not yet taken by the host.
     pending: Chain,
     up: Half,
@@ -125,6 +129,7 @@ impl Splice {
             stream,
             host,
             second: None,
+            _place: None,
             pending: Chain::new(),
             up: Half::Open,
             down: Half::Open,
@@ -136,9 +141,13 @@ impl Splice {
         }
     }
 
-    /// The same, of a client whose server may be in a second place.
-    pub(super) fn with_second(self, second: Option<SocketAddrV4>) -> Splice {
-        Splice { second, ..self }
+    /// The same, for a client of a published port.
+    pub(super) fn of_client(client: Client, token: Token) -> Splice {
+        Splice {
+            second: client.second,
+            _place: Some(client.place),
+            ..Splice::new(client.stream, client.host, token)
+        }
     }
 
     /// From now on the stream wakes `wake`.

@@ -19,6 +19,7 @@ use wire::MacAddr;
 
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
 use super::capture_file::CaptureFile;
+use super::client_quota::ClientQuota;
 use super::connections::Connections;
 use super::control::Control;
 use super::crew::{Crew, Door};
@@ -28,7 +29,7 @@ use super::front::Front;
 use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
-use super::publish::Listener;
+use super::publish::{Listener, Server};
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::rounds::Worker;
@@ -47,6 +48,8 @@ const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
 const STATUS_PORT: u16 = 80;
 /// Retransmissions of a SYN to the guest, which is one hop away: a published port is given up after 63 s.
 const SYN_RETRANSMITS_MAX: u8 = 5;
+/// Connections at most.
+const CONNECTIONS_MAX: usize = 1 << 18;
 /// Connections to the status page that wait at most.
 const STATUS_BACKLOG: usize = 16;
 /// Datagrams of the guest that wait for their turn at most: as many as there may be flows, so that a burst of new flows
@@ -68,6 +71,7 @@ pub(super) fn start(
     let _ = limits::raise_descriptors();
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
     let mut config = Config::new(Arc::clone(&clock), Random::from_os());
+    config.tcp.connections_max = CONNECTIONS_MAX;
     config.tcp.recv_buffer = RECV_BUFFER;
     config.tcp.send_buffer = SEND_BUFFER;
     // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
@@ -253,13 +257,17 @@ fn publish(
     loopback: bool,
     opts: &NetOpts,
 ) -> Result<Vec<Listener>, Error> {
+    // Without a limit that can be read, the kernel says when no descriptor is left.
+    let descriptors = limits::descriptors().unwrap_or(usize::MAX);
+    let quota = ClientQuota::new(descriptors.min(CONNECTIONS_MAX));
     let mut listeners = Vec::new();
     for publish in &opts.publish {
         let guest = SocketAddrV4::new(guest, publish.guest_port);
         match publish.proto {
             Proto::Tcp => {
                 let index = listeners.len() as u32;
-                listeners.push(Listener::bind(shared, publish, guest, loopback, index)?);
+                let to = Server { guest, loopback };
+                listeners.push(Listener::bind(shared, publish, to, &quota, index)?);
             }
             Proto::Udp => flows.publish(shared, publish, guest)?,
         }

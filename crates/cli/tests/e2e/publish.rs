@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::needs::{guests, programs};
 use crate::common::scratch::noise;
-use crate::common::server::{closed_port, connect};
+use crate::common::server::{TcpServer, closed_port, connect};
 use crate::common::{Running, Scratch, alone, mbuma, mbuma_python, output_of, program, wait_until};
 
 #[test]
@@ -193,6 +193,52 @@ for _ in range(600):
     running.signal("CONT");
     assert_eq!(clients.len(), 600);
     running.finish().good();
+}
+
+/// Holds every client that comes; opens a connection of its own when it is told to.
+const HOLDING_SERVER: &str = "
+import socket, sys, threading
+l = socket.create_server(('0.0.0.0', 7), backlog=128)
+def hold():
+    held = []
+    while True:
+        held.append(l.accept())
+threading.Thread(target=hold, daemon=True).start()
+print('listening')
+for line in sys.stdin:
+    s = socket.create_connection(('10.0.2.2', int(line)), 10)
+    print('connected')
+";
+
+#[test]
+fn clients_leave_descriptors_for_the_guest() {
+    // Breaks when clients of a published port take every descriptor: then the guest opens no connection of its own until
+    // they leave, which they need not do.
+    needs!(guests(), programs(&["python3"]));
+    let port = closed_port();
+    let server = TcpServer::start(|mut stream| drop(stream.read(&mut [0])));
+    let published = format!("{port}:7");
+    let mbuma = mbuma_python(
+        &["--host-loopback", "--publish", &published],
+        HOLDING_SERVER,
+        &[],
+    );
+    let mut limited = crate::common::program("sh");
+    limited
+        .args(["-c", "ulimit -n 160; exec \"$@\"", "sh"])
+        .arg(mbuma.get_program())
+        .args(mbuma.get_args());
+    let mut running = Running::start(limited);
+    running.wait_for("listening");
+    let to = (std::net::Ipv4Addr::LOCALHOST, port).into();
+    let connect = |_| TcpStream::connect_timeout(&to, Duration::from_secs(10)).ok();
+    let clients: Vec<_> = (0..150).map_while(connect).collect();
+    running.wait_for_complaint("published ports have 120 clients");
+    running.say(&server.port().to_string());
+    running.wait_for("connected");
+    drop(clients);
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! How many clients of published TCP ports are served at once.
+//!
+//! Each takes a descriptor and a connection of the stack. Clients come from outside, and the guest's server may keep
+//! them open: without a bound they would take all descriptors, and the guest could open no connection of its own.
+//!
+//! Called by: start, publish, splice. Calls: nothing.
+//! Locks: none. The count is Relaxed: it orders nothing, and only worker 0 adds to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One part in so many of the descriptors, and of the stack's connections, is kept for what the guest opens.
+const KEPT_SHARE: usize = 4;
+
+/// The clients of all published ports.
+#[derive(Clone, Debug)]
+pub(super) struct ClientQuota {
+    served: Arc<AtomicUsize>,
+    max: usize,
+}
+
+/// The place that a client has in the quota, until it is dropped.
+#[derive(Debug)]
+pub(super) struct ClientPlace(Arc<AtomicUsize>);
+
+impl ClientQuota {
+    /// For a gateway that may have so many connections.
+    pub(super) fn new(connections: usize) -> ClientQuota {
+        ClientQuota {
+            served: Arc::default(),
+            max: connections - connections / KEPT_SHARE,
+        }
+    }
+
+    /// Clients at most.
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// A place for one more client, if there is one.
+    pub(super) fn place(&self) -> Option<ClientPlace> {
+        if self.served.load(Ordering::Relaxed) >= self.max {
+            return None;
+        }
+        self.served.fetch_add(1, Ordering::Relaxed);
+        Some(ClientPlace(Arc::clone(&self.served)))
+    }
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ClientQuota;
+
+    #[test]
+    fn a_quarter_is_kept_and_places_come_back() {
+        // Breaks when clients from outside may take every descriptor, or a client that left keeps its place.
+        let quota = ClientQuota::new(48);
+        let mut places: Vec<_> = (0..36).map_while(|_| quota.place()).collect();
+        assert_eq!(places.len(), 36);
+        assert!(quota.place().is_none() && quota.clone().place().is_none());
+        places.pop();
+        assert!(quota.place().is_some_and(|_| quota.place().is_none()));
+    }
+}

@@ -12,12 +12,14 @@
 //! Invariants: a request has 8 KiB and 10 s at most; at most [`READERS_MAX`] connections.
 //! Locks: none. Sources: RFC 9110, RFC 9112.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kern::Time;
+use kern::{CalloutId, Time};
 use mbuma::{SocketError, TcpListener, TcpStream};
 
 use super::figures::Figures;
+use super::ready::Wake;
 use super::request::{self, REQUEST_MAX, Request, Status};
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
@@ -26,6 +28,8 @@ use super::table::{Kind, Table, Token};
 const READERS_MAX: usize = 64;
 /// How long a connection may wait for a whole request, or for its answer to be taken.
 const REQUEST_WAIT: Duration = Duration::from_secs(10);
+/// Reads of [`REQUEST_MAX`] bytes that are discarded behind a bad request: a receive buffer's worth.
+const DISCARDS_MAX: usize = 32;
 /// The page, with names in double braces where figures go.
 const PAGE: &str = include_str!("templates/status.html");
 
@@ -38,6 +42,8 @@ pub(super) struct StatusPage {
 /// One connection.
 struct Reader {
     stream: TcpStream,
+    wake: Arc<Wake>,
+    timer: CalloutId,
     /// Received, and not a whole request yet.
     received: Vec<u8>,
     /// Said, and not taken by the send buffer yet.
@@ -51,6 +57,8 @@ struct Reader {
 /// What a connection does next.
 enum Next {
     Wait,
+    /// Another turn, after the others: more requests may be there.
+    Again,
     Close,
 }
 
@@ -70,16 +78,18 @@ impl StatusPage {
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         while let Some(stream) = self.listener.accept() {
             if self.readers.len() >= READERS_MAX {
-                self.abort_oldest();
+                self.abort_oldest(shared);
             }
             let token = self.readers.next_token();
             let wake = shared.wake_for(token);
             stream.set_waker(Some(wake.waker()));
             stream.set_nodelay(true);
             wake.wake();
-            shared.after(REQUEST_WAIT, token);
+            let timer = shared.after(REQUEST_WAIT, token);
             self.readers.insert(Reader {
                 stream,
+                wake,
+                timer,
                 received: Vec::new(),
                 unsent: Vec::new(),
                 last: false,
@@ -100,36 +110,41 @@ impl StatusPage {
         };
         match reader.turn(shared, figures) {
             Ok(Next::Wait) => {}
-            Ok(Next::Close) => drop(self.readers.remove(token)),
-            Err(_) => self.abort(token),
+            Ok(Next::Again) => reader.wake.wake(),
+            Ok(Next::Close) => drop(self.remove(shared, token)),
+            Err(_) => self.abort(shared, token),
         }
+    }
+
+    /// Takes a connection out, and its timer.
+    fn remove(&mut self, shared: &mut Shared, token: Token) -> Option<Reader> {
+        let reader = self.readers.remove(token)?;
+        shared.timers.cancel(reader.timer);
+        Some(reader)
     }
 
     /// A connection's timer came.
     pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
         let now = shared.now();
         match self.readers.find(token) {
-            Some(reader) if reader.deadline <= now => self.abort(token),
-            Some(reader) => {
-                let at = reader.deadline;
-                shared.timers.schedule(at, token);
-            }
+            Some(reader) if reader.deadline <= now => self.abort(shared, token),
+            Some(reader) => reader.timer = shared.timers.schedule(reader.deadline, token),
             None => {}
         }
     }
 
-    fn abort_oldest(&mut self) {
+    fn abort_oldest(&mut self, shared: &mut Shared) {
         let oldest = self
             .readers
             .iter()
             .min_by_key(|(_, reader)| reader.deadline);
         if let Some((token, _)) = oldest {
-            self.abort(token);
+            self.abort(shared, token);
         }
     }
 
-    fn abort(&mut self, token: Token) {
-        if let Some(reader) = self.readers.remove(token) {
+    fn abort(&mut self, shared: &mut Shared, token: Token) {
+        if let Some(reader) = self.remove(shared, token) {
             reader.stream.abort();
         }
     }
@@ -143,6 +158,8 @@ impl StatusPage {
 }
 
 impl Reader {
+    /// Answers one request at most: a client that goes on sending, and whose packets another worker takes in, would keep
+    /// this worker from its other work.
     fn turn(
         &mut self,
         shared: &mut Shared,
@@ -160,6 +177,7 @@ impl Reader {
                     self.deadline = shared.now() + REQUEST_WAIT;
                     self.received.drain(..request.len.min(self.received.len()));
                     self.answer(shared, &request, &figures);
+                    return Ok(Next::Again);
                 }
                 Ok(None) if !self.receive()? => return Ok(Next::Wait),
                 Ok(None) => {}
@@ -237,7 +255,12 @@ impl Reader {
         self.last = true;
         // Read and forgotten, so that closing is no reset that would overtake the answer.
         self.received.clear();
-        while matches!(self.stream.recv(&mut [0; REQUEST_MAX]), Ok(n) if n > 0) {}
+        let mut ignored = [0; REQUEST_MAX];
+        for _ in 0..DISCARDS_MAX {
+            if !matches!(self.stream.recv(&mut ignored), Ok(n) if n > 0) {
+                break;
+            }
+        }
         let body = status.text();
         let head = request::head(status, "text/plain", body.len(), false);
         self.unsent.extend_from_slice(head.as_bytes());

@@ -77,6 +77,8 @@ pub(super) struct Splice {
     relief: Option<usize>,
     /// What its buffers are made for.
     allowance: Allowance,
+    /// When a timer lets it look for clusters again.
+    retry_at: Time,
 }
 
 /// One direction.
@@ -138,6 +140,7 @@ impl Splice {
             recent: Recent::default(),
             relief: None,
             allowance: Allowance::FULL,
+            retry_at: Time::ZERO,
         }
     }
 
@@ -169,6 +172,7 @@ impl Splice {
     ) -> io::Result<()> {
         self.token = token;
         self.recent = Recent::default();
+        self.retry_at = Time::ZERO;
         self.set_waker(wake);
         self.stream.keep_to_this_cpu();
         self.host.watch(poller, token)
@@ -337,7 +341,7 @@ impl Splice {
                 false => shared.scatter().ok(),
             };
             let Some(row) = row else {
-                shared.after(NO_BUFS_WAIT, self.token);
+                self.retry_later(shared);
                 return Ok(Turn::Wait);
             };
             match self.host.read(row, room.whole_segments().min(READ_MAX)) {
@@ -356,6 +360,15 @@ impl Splice {
             }
         }
         Ok(Turn::Wait)
+    }
+
+    /// Has a timer bring a turn when there may be clusters again, unless one is set: other turns come meanwhile.
+    fn retry_later(&mut self, shared: &mut Shared) {
+        let now = shared.now();
+        if self.retry_at <= now {
+            self.retry_at = now + NO_BUFS_WAIT;
+            shared.after(NO_BUFS_WAIT, self.token);
+        }
     }
 
     /// Bytes that it has moved of late.

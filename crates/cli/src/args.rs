@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! Called by: main, and everyone who reads an option. Calls: clap.
+//! Called by: main, and all that read an option. Calls: clap.
 //! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
@@ -95,7 +95,7 @@ Exit status:
   COMMAND's own; 128+N if signal N ended it; 127 if it was not found; 126 if it could not be run;
   125 if mbuma itself failed; 2 for a mistake in the options.
 
-Signals sent to mbuma go on to COMMAND, but for SIGRTMIN+1, which has mbuma print who holds which
+Signals sent to mbuma go on to COMMAND, but for SIGRTMIN+1, which has mbuma print which thread holds which
 lock (see `mbuma netstat --locks`). Processes that COMMAND leaves behind get SIGTERM when it ends,
 and SIGKILL a moment later."
 )]
@@ -156,7 +156,7 @@ pub(crate) struct AttachArgs {
     pub(crate) net: NetOpts,
 }
 
-/// What the stack and its gateway are asked to do, whoever the guest is.
+/// What the stack and its gateway are asked to do, for any guest.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NetOpts {
     /// Let 10.0.2.2 reach the host's 127.0.0.1 (every port but the status page's)
@@ -183,7 +183,7 @@ pub(crate) struct NetOpts {
     #[arg(long)]
     pub(crate) giant: bool,
 
-    /// Print who holds which lock when nothing has moved for N seconds though there is work; 0: never
+    /// Print which thread holds which lock when nothing has moved for N seconds though there is work; 0: never
     #[arg(long, value_name = "N", default_value_t = WATCHDOG_DEFAULT)]
     pub(crate) watchdog: u32,
 

@@ -87,7 +87,7 @@ impl From<OwnedFd> for Channel {
 }
 
 impl AsFd for Channel {
-    /// Readable when there is something to hear, or nobody to hear from.
+    /// Readable when there is a message, or when the other end is closed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

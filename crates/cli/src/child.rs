@@ -181,8 +181,8 @@ impl Child {
     /// COMMAND has stopped, and the shell that waits for mbuma in the foreground must learn of it: stop too.
     ///
     /// A shell inside that stops itself is in a process group of its own, so the terminal's signal did
-    /// not reach us. Without a terminal, or in the background, whoever stopped COMMAND will continue
-    /// COMMAND, and nobody would continue mbuma.
+    /// not reach us. Without a terminal, or in the background, the process that stopped COMMAND will continue COMMAND, and
+    /// would not continue mbuma.
     ///
     /// Ctrl-Z stops both of us, and we hear of COMMAND's stop only when both go on: then it is over.
     fn stop_along(&self) -> io::Result<()> {

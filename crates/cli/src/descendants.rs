@@ -1,13 +1,13 @@
 //! The processes that COMMAND left behind, and their end.
 //!
-//! Whoever calls this is the subreaper of all it started: a process whose parent has ended becomes the
-//! caller's child, so that each descendant stays below the caller in /proc until it ends.
+//! The calling process must be the subreaper of all that it started: a process whose parent has ended becomes the
+//! caller's child, so each descendant stays below the caller in /proc until it ends.
 //!
-//! They are asked first: SIGTERM, parents before their children, and a moment to act on it. A parent that sees its child end
-//! first may take that for the end of its work, or start another. Then they are killed from the top down: every
-//! child is, what it leaves becomes a child, and so on until there is none. A child that has not been
-//! reaped keeps its number, so nobody else can be hit; and a parent that ends before its children
-//! cannot start them again.
+//! 1. SIGTERM to all of them, parents before their children, then a grace period. A parent that sees its child end first
+//!    may take that for the end of its work, or start another child.
+//! 2. SIGKILL from the top down: to every child, then to the processes that become children by that, until there is none.
+//!    A child that has not been reaped keeps its process number, so no other process can be hit; and a parent that ends
+//!    before its children cannot start them again.
 //!
 //! Called by: child, guard. Calls: sys::process, /proc.
 //! Invariants: children that mbuma had before it forked (a shell may exec into mbuma) are not touched.
@@ -30,7 +30,7 @@ const LOOK_SOON: Duration = Duration::from_micros(100);
 /// How seldom to look at last: a process in the kernel's uninterruptible sleep ends when its device
 /// lets it.
 const LOOK_SELDOM: Duration = Duration::from_millis(50);
-/// How long SIGKILL may take to show before somebody who is waited for stops waiting.
+/// How long the caller waits for SIGKILL to take effect.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long [`end_all`] takes at most, give or take a look at /proc.
 pub(crate) const END_MAX: Duration = GRACE.saturating_add(KILL_WAIT_MAX);
@@ -107,12 +107,12 @@ pub(crate) fn kill_all(
 
 /// Kills every child but `spared`.
 fn kill_children(spared: &[Pid]) {
-    // The kernel's own list is the quicker one by far, and may miss a child while others end: whoever
-    // calls this looks again.
+    // The kernel's own list is by far the quicker one, and may miss a child while others end: the caller calls this
+    // again.
     let listed = process::listed_children().unwrap_or_else(|_| children());
     for pid in listed.into_iter().filter(|pid| !spared.contains(pid)) {
-        // Our child until we reap it, so the number is its own. One that may not be signalled runs as
-        // somebody we cannot be; nothing is to be done.
+        // It is our child until we reap it, so the number is its own. A child that may not be signalled runs as a user
+        // that mbuma cannot become: it is left alone.
         let _ = Pidfd::open(pid).and_then(|child| child.signal(libc::SIGKILL));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Error {
         /// What execvp said.
         source: io::Error,
     },
-    /// A published port is somebody else's, or not allowed.
+    /// A published port is in use, or not allowed.
     Publish {
         /// As it was asked for.
         publish: Publish,
@@ -50,7 +50,7 @@ pub(crate) enum Error {
     },
     /// A step of setting up the guest failed.
     Setup(Failure),
-    /// There is nobody whom netstat could ask, or no answer.
+    /// There is no mbuma that netstat could ask, or no answer.
     Netstat(String),
     /// Anything else, with what was being done.
     Io {

@@ -52,7 +52,7 @@ pub(crate) struct Guest {
     pub(crate) loopback: bool,
     /// The largest IP packet, on the interface and hence for the stack.
     pub(crate) mtu: u16,
-    /// Who is at the other end.
+    /// The addresses at the other end.
     pub(crate) ends: GuestEnd,
 }
 
@@ -203,7 +203,7 @@ fn own_resolv_conf() -> io::Result<()> {
     mount::detach(directory).and(placed)
 }
 
-/// Shows the guest's interfaces in /sys/class/net: sysfs shows those of whoever mounted it.
+/// Shows the guest's interfaces in /sys/class/net: sysfs shows those of the namespace of the process that mounted it.
 ///
 /// Only the two directories concerned are replaced, because a whole new /sys would lack what is
 /// mounted below the old one, cgroups above all.

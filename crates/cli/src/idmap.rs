@@ -1,7 +1,7 @@
 //! Which users and groups of the host exist inside, written by the parent (user_namespaces(7)).
 //!
 //! Called by: launch; guest asks [`own_range`], netstat [`outer_uid`]. Calls: /proc/PID/{uid_map,gid_map,setgroups}.
-//! Invariants: nobody inside gains a user or group of the host that mbuma itself does not have.
+//! Invariants: no process inside gains a user or group of the host that mbuma itself does not have.
 //! Locks: none.
 
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) fn write(child: Pid, map_root: bool) -> io::Result<()> {
             identity(&fs::read_to_string("/proc/self/gid_map")?),
         ]
     } else {
-        // A group may only be mapped by an ordinary user once nobody inside can drop others.
+        // The kernel lets an ordinary user map a group only after setgroups(2) is denied inside.
         fs::write(format!("/proc/{}/setgroups", child.0), "deny")?;
         [single(uid, map_root), single(gid, map_root)]
     };

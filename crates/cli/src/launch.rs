@@ -138,7 +138,7 @@ fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Chan
         Ok(false) => return EXIT_OWN_FAILURE,
         Err(failure) => failure,
     };
-    // If the parent is gone, nobody is left to tell.
+    // If the parent is gone, there is no process left to tell.
     let _ = channel.send(&Message::Failed(failure), None);
     EXIT_OWN_FAILURE
 }
@@ -176,7 +176,7 @@ fn heard(channel: &Channel, expected: &Message) -> Result<bool, Failure> {
 fn become_command(inherited: &Inherited, parent: Pid, command: &[OsString]) -> Failure {
     let prepared = || {
         process::die_with_parent()?;
-        // Had the parent ended before that line, nobody would tell us.
+        // If the parent had ended before that line, no signal would have come.
         if Pid::parent() != parent {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -205,7 +205,7 @@ impl Until for CommandEnds<'_> {
     }
 
     fn check(&mut self) -> Result<Verdict, Error> {
-        // Without COMMAND there is nobody but mbuma to do what a signal asks for. Signals come first here,
+        // Without COMMAND only mbuma can do what a signal asks for. Signals come first here,
         // so that one which ended COMMAND is COMMAND's.
         let ended = self.child.status().is_some();
         let mut asked = false;

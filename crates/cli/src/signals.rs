@@ -36,7 +36,7 @@ const FORWARDED: [i32; 9] = [
     libc::SIGCONT,
 ];
 
-/// What has mbuma print who holds which lock. SIGUSR1 and SIGUSR2 are COMMAND's, as is everything else
+/// The signal that has mbuma print which thread holds which lock. SIGUSR1 and SIGUSR2 are COMMAND's, as is everything else
 /// that a program may expect; of the real-time ones the first belongs to some runtimes.
 fn show_locks() -> i32 {
     libc::SIGRTMIN() + 1

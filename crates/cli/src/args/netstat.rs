@@ -12,7 +12,7 @@ Examples:
   mbuma netstat -m -z              buffers, then the zones that they come from
   mbuma netstat -s --json | jq '.protocols.drops'
   mbuma netstat -a -w 1            the connections, again each second, until Ctrl-C
-  mbuma netstat --locks            which lock was waited for, how long, and who has it now
+  mbuma netstat --locks            which lock was waited for, how long, and which thread has it
 
 An mbuma whose loop hangs cannot answer, and netstat gives it up after 2 seconds. It still takes a
 signal: `kill -s RTMIN+1 PID`, from a shell, has it print what --locks shows on its standard error.
@@ -45,7 +45,7 @@ pub(crate) struct NetstatArgs {
     #[arg(short = 'i', long)]
     pub(crate) interfaces: bool,
 
-    /// Lock classes with their waits; who holds which lock, and who waits for whom
+    /// Lock classes with their waits; which thread holds which lock, and which waits for it
     #[arg(long)]
     pub(crate) locks: bool,
 

@@ -5,17 +5,20 @@
 //!     '--channel--'
 //! ```
 //!
-//! SIGKILL leaves mbuma no moment to end anything, and what the kernel does by itself at a parent's end
-//! (PR_SET_PDEATHSIG) reaches that parent's own children only. So somebody else has to notice, and has to be
-//! above all that COMMAND starts: the guard is COMMAND's parent, and the subreaper of everything below.
-//! When mbuma's end of the channel closes, for whatever reason, it kills until nothing is left.
-//! When mbuma asks, at COMMAND's own end, it does so politely. If the guard itself is killed, COMMAND is
-//! too (PR_SET_PDEATHSIG), the rest becomes mbuma's, and mbuma ends it. Only who kills both at one stroke
-//! leaves something: what COMMAND put into the background.
+//! SIGKILL leaves mbuma no time to end anything, and the signal that the kernel sends at a parent's end
+//! (PR_SET_PDEATHSIG) reaches that parent's own children only. So another process must notice, and must be above all that
+//! COMMAND starts: the guard is COMMAND's parent, and the subreaper of everything below.
 //!
-//! A PID namespace would do all that in the kernel. But COMMAND would see other process numbers than
-//! everyone else does: /proc has to be mounted anew, which containers forbid; a terminal's process groups have no
-//! numbers inside; and a debugger, a pid file or a socket's peer credentials mean nothing across it.
+//! | event | what the guard does |
+//! |---|---|
+//! | mbuma's end of the channel closes | kills until no process is left |
+//! | mbuma asks, at COMMAND's own end | SIGTERM first, then the same |
+//! | the guard itself is killed | COMMAND is killed too (PR_SET_PDEATHSIG); mbuma becomes the parent of the rest and ends it |
+//! | guard and mbuma are killed at once | what COMMAND put into the background stays |
+//!
+//! A PID namespace would do this in the kernel. But COMMAND would see other process numbers than the rest of the
+//! system: /proc must be mounted again, which containers forbid; a terminal's process groups have no numbers inside; and
+//! a debugger, a pid file or a socket's peer credentials mean nothing across it.
 //!
 //! Called by: launch, child. Calls: channel, descendants, sys::process.
 //! Invariants: the guard outlives all that COMMAND starts, unless it is killed itself; it holds no descriptor of
@@ -34,8 +37,7 @@ use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
 
-/// What `ps` calls the guard. Whoever kills everything called mbuma at once does not mean to leave COMMAND's
-/// processes behind, so the name is another.
+/// What `ps` calls the guard. `killall mbuma` must not end mbuma and the guard at once, so the name is another.
 const NAME: &CStr = c"guest-guard";
 /// How long the guard may take for what it is asked at the end.
 const WAIT_MAX: Duration = END_MAX.saturating_add(Duration::from_millis(500));
@@ -156,7 +158,7 @@ fn guard_main(mbuma: Channel, signals: &SignalFd, f: impl FnOnce(&Channel, Pid) 
     match forked.and_then(|(pid, channel)| introduce(&mbuma, pid, channel)) {
         Ok(command) => watch(&mbuma, signals, command),
         Err(e) => {
-            // If mbuma is gone, nobody is left to tell.
+            // If mbuma is gone, there is no process left to tell.
             let _ = mbuma.send(&Message::Failed(Failure::at(Step::Child)(e)), None);
             descendants::kill_all(&[], None, |_, _| ());
             EXIT_OWN_FAILURE
@@ -182,8 +184,8 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     let pidfd = Pidfd::open(pid)?;
     mbuma.send(&Message::Started(pid), Some(pidfd.as_fd()))?;
     mbuma.send(&Message::Conversation, Some(channel.as_fd()))?;
-    // Whoever kills mbuma's process group does not reach the guard. It stays in the session: that keeps a
-    // process group of COMMAND's from being an orphan, which could not be stopped from the terminal.
+    // A signal to mbuma's process group must not reach the guard. The guard stays in the session: that keeps a process
+    // group of COMMAND's from being an orphan, which could not be stopped from the terminal.
     process::lead_own_group()?;
     fd::let_go_of_stdio()?;
     fd::let_go_of_stderr()?;

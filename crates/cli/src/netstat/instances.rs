@@ -1,5 +1,5 @@
-//! Where running mbumas can be asked: one socket each, called after its process, in a directory that is
-//! its user's alone.
+//! Where running mbumas can be asked: each has a socket with its process number as its name, in a directory that only its
+//! user can read.
 //!
 //! ```text
 //!   $XDG_RUNTIME_DIR/mbuma/4711.sock     where that is set, and is the user's own
@@ -9,13 +9,13 @@
 //! In a user namespace, the number in the second name is the one that the user has outside: two users who are both 0 in
 //! namespaces of their own need two directories.
 //!
-//! A socket whose mbuma was killed stays behind, and refuses connections; whoever comes by next, an mbuma
-//! that starts or a netstat, removes it. A socket is made under another name and given its own once it
-//! listens, so that none that refuses was just about to listen. Both happen under the directory's lock.
+//! A socket whose mbuma was killed stays behind, and refuses connections; the next mbuma that starts, or the next netstat,
+//! removes it. A socket is made under another name and gets its own name once it listens, so a socket that refuses is
+//! never about to listen. Both happen under the directory's lock.
 //!
-//! Called by: gateway::control (its own socket), netstat (everybody's). Calls: sys::unix.
+//! Called by: gateway::control (its own socket), netstat (all sockets). Calls: sys::unix.
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
-//! Locks: the directory's (flock(2)), for a moment; who doesn't get it does without.
+//! Locks: the directory's (flock(2)), for a few system calls. A process that does not get it goes on without.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
@@ -91,7 +91,7 @@ pub(crate) fn find() -> Found {
     }
     if uid == 0 {
         let others = everybodys_places().into_iter();
-        // What only has such a name is nobody's mistake.
+        // A directory that only happens to have such a name is no error.
         let others = others.filter(|dir| !found.places.contains(dir));
         let instances = others.filter_map(|dir| look_into(&dir, uid).ok());
         found.instances.extend(instances.flatten());
@@ -146,7 +146,7 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
     if owner != uid {
         return Err(io::Error::other("it belongs to another user"));
     }
-    // Held to the end of this function: nobody takes the new socket for a stale one.
+    // Held to the end of this function, so that no process takes the new socket for a stale one.
     let lock = hold(dir);
     if lock.is_some() {
         for (_, path) in sockets(dir) {
@@ -161,7 +161,7 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
     let listener = UnixListener::bind(&fresh)?;
-    // Who may connect. Until here the directory keeps others out.
+    // The mode says which users may connect. Until here the directory keeps others out.
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
     // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
     let placed = listener
@@ -195,9 +195,9 @@ fn look_into(dir: &Path, uid: u32) -> io::Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// The owner of a directory that nobody else can look into or change.
+/// The owner of a directory that no other user can read or change.
 ///
-/// Its name may be anybody's in /tmp, so a link is not followed, and what others may write to is refused.
+/// Any user may have made the name in /tmp, so a link is not followed, and a directory that others may write to is refused.
 fn owner(dir: &Path) -> io::Result<u32> {
     let meta = fs::symlink_metadata(dir)?;
     if !meta.is_dir() {
@@ -222,7 +222,7 @@ fn sockets(dir: &Path) -> Vec<(i32, PathBuf)> {
         .collect()
 }
 
-/// Connects, if it is the directory's owner, or root, who listens.
+/// Connects, if the listener is the directory's owner, or root.
 fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
     let stream = unix::connect(path)?;
     let peer = unix::peer_uid(stream.as_fd())?;
@@ -232,7 +232,7 @@ fn ask_for(path: &Path, owner: u32) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Whether an attempt to connect says that nobody listens any more.
+/// Whether an attempt to connect says that the socket has no listener any more.
 fn is_gone(e: &io::Error) -> bool {
     matches!(
         e.kind(),
@@ -247,15 +247,15 @@ fn tidy(dir: &Path, path: &Path) {
     }
 }
 
-/// Removes a socket that nobody listens to. The directory's lock is held, so that none comes in between.
+/// Removes a socket without a listener. The directory's lock is held, so that no listener appears in between.
 fn remove_if_stale(path: &Path) {
     if unix::connect(path).is_err_and(|e| is_gone(&e)) {
-        // Somebody else's netstat may have been quicker.
+        // Another netstat may have been quicker.
         let _ = fs::remove_file(path);
     }
 }
 
-/// The directory's lock, until it is dropped. None if somebody keeps it, which must stop nobody's start.
+/// The directory's lock, until it is dropped. `None` if another process keeps it: that must not stop the caller.
 fn hold(dir: &Path) -> Option<File> {
     let file = File::open(dir).ok()?;
     for _ in 0..LOCK_TRIES {

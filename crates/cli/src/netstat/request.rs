@@ -89,7 +89,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// For whoever asked.
+    /// For the process that asked.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Refusal::TooLong => "the request is too long",

@@ -41,7 +41,7 @@ impl Epoll {
     pub(crate) fn new() -> io::Result<Epoll> {
         // SAFETY: takes flags and touches no memory.
         let fd = cvt(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel just made this descriptor, and no other owner has it.
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

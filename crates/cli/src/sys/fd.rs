@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::cvt;
 
-/// Takes over descriptor `number`, which whoever started mbuma left open for us.
+/// Takes over descriptor `number`, which the process that started mbuma left open for it.
 ///
 /// # Errors
 /// EBADF when it is not open, is one of the standard three, or is one of mbuma's own.
@@ -23,7 +23,7 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: F_SETFD takes an int and touches no memory.
     cvt(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: the number is open, and nobody in this program owns it: all that we open is
+    // SAFETY: the number is open, and no value in this program owns it: all that we open is
     // close-on-exec, and this one was not, so it came by exec. Marking it so above makes a second
     // call fail, so that there is one owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
@@ -95,7 +95,7 @@ pub(crate) fn let_go_of_stderr() -> io::Result<()> {
 fn point_at_null(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     // SAFETY: private to this module, which passes 0, 1 and 2. The standard library refers to these by
-    // number and never owns them, so replacing what they mean invalidates nobody's descriptor.
+    // number and never owns them, so replacing what they mean invalidates no owned descriptor.
     cvt(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
     Ok(())
 }

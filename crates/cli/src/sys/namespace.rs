@@ -54,6 +54,6 @@ pub(crate) fn enter(ns: &impl AsFd, kind: Kind) -> io::Result<()> {
 pub(crate) fn owner(ns: &impl AsFd) -> io::Result<File> {
     // SAFETY: NS_GET_USERNS takes no argument; on another kind of file it is ENOTTY.
     let fd = cvt(unsafe { libc::ioctl(ns.as_fd().as_raw_fd(), libc::NS_GET_USERNS) })?;
-    // SAFETY: the kernel just made this descriptor for us, close-on-exec, and nobody else has it.
+    // SAFETY: the kernel just made this descriptor for us, close-on-exec, and no other owner has it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }

@@ -56,7 +56,7 @@ impl Pidfd {
     pub(crate) fn open(pid: Pid) -> io::Result<Pidfd> {
         // SAFETY: takes two numbers; no flags. The result is close-on-exec.
         let fd = cvt_long(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
-        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel just made this descriptor, and no other owner has it.
         Ok(Pidfd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -102,7 +102,7 @@ pub(crate) fn fork_into(f: impl FnOnce() -> u8) -> io::Result<Pid> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("fork with more than one thread"));
     }
-    // SAFETY: with one thread there is nobody whose locks or half-done work the child could
+    // SAFETY: with one thread there is no other whose locks or half-done work the child could
     // inherit, so that it may run any code, as after an ordinary call.
     match cvt(unsafe { libc::fork() })? {
         0 => exit_now(

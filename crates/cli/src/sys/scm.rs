@@ -2,7 +2,7 @@
 //!
 //! Called by: channel. Calls: socketpair(2), sendmsg(2), recvmsg(2) with SCM_RIGHTS (unix(7)).
 //! Invariants: at most [`FDS_MAX`] descriptors a message; all arrive close-on-exec, in the order in which they
-//! were sent, and those that somebody sent and nobody asked for are closed.
+//! were sent, and descriptors that were not asked for are closed.
 //! Locks: none.
 
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     // SAFETY: the call writes two ints, for which there is room.
     cvt(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
     let [a, b] = fds;
-    // SAFETY: the kernel just made this descriptor, and nobody else has it.
+    // SAFETY: the kernel just made this descriptor, and no other owner has it.
     let a = unsafe { OwnedFd::from_raw_fd(a) };
     // SAFETY: as above; the two numbers differ.
     let b = unsafe { OwnedFd::from_raw_fd(b) };
@@ -117,7 +117,7 @@ fn attach(msg: &mut libc::msghdr, control: &mut Control, fds: &[BorrowedFd<'_>])
     // SAFETY: plain arithmetic on a length.
     let len = unsafe { libc::CMSG_LEN(payload) };
     // SAFETY: `header` is null or the start of `control`: large enough, aligned, initialized to
-    // zero, and reached by nobody else while this reference lives.
+    // zero, and no other reference reaches it while this one lives.
     if let Some(header) = unsafe { header.as_mut() } {
         header.cmsg_len = len as _;
         header.cmsg_level = libc::SOL_SOCKET;
@@ -157,7 +157,7 @@ fn detach(msg: &libc::msghdr) -> Vec<OwnedFd> {
         let slot = unsafe { data.add(at) };
         // SAFETY: as above; no alignment is assumed.
         let fd = unsafe { slot.read_unaligned() };
-        // SAFETY: the kernel made this descriptor for us with the message, and nobody else has it.
+        // SAFETY: the kernel made this descriptor for us with the message, and no other owner has it.
         unsafe { OwnedFd::from_raw_fd(fd) }
     };
     (0..count).map(take).collect()

@@ -56,7 +56,7 @@ impl SigSet {
                 libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
             )
         })?;
-        // SAFETY: the kernel just made this descriptor, and nobody else has it.
+        // SAFETY: the kernel just made this descriptor, and no other owner has it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

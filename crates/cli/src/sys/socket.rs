@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Tcp,
     /// Datagrams.
     Udp,
-    /// Pings, with an identifier that the kernel chooses (ping_group_range(5) says who may).
+    /// Pings, with an identifier that the kernel chooses (the groups in net.ipv4.ping_group_range may open one).
     Ping,
     /// ICMP as it is on the wire: for those with CAP_NET_RAW.
     RawIcmp,
@@ -42,7 +42,7 @@ pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
     let style = style | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: takes three numbers and touches no memory.
     let fd = cvt(unsafe { libc::socket(family, style, protocol) })?;
-    // SAFETY: the kernel just made this descriptor, and nobody else has it.
+    // SAFETY: the kernel just made this descriptor, and no other owner has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -123,8 +123,8 @@ fn set<T: Copy>(
     Ok(())
 }
 
-/// Sends `pieces` as one datagram, or as much of them as a stream takes; to `peer`, or to whom the
-/// socket is connected.
+/// Sends `pieces` as one datagram, or as much of them as a stream takes; to `peer`, or to the peer that the socket is
+/// connected to.
 pub(crate) fn send(
     fd: BorrowedFd<'_>,
     pieces: &[IoSlice<'_>],
@@ -151,7 +151,7 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, pieces: &mut [IoSliceMut<'_>]) -> io::Res
     recvmsg(fd, &mut msg, 0)
 }
 
-/// Receives one datagram into `pieces`, and who sent it.
+/// Receives one datagram into `pieces`, and its sender.
 pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],

@@ -1,5 +1,5 @@
 //! Sockets of UNIX's own family by name, as the standard library does not offer them: connecting without
-//! waiting, and knowing who is at the other end.
+//! waiting, and knowing which user is at the other end.
 //!
 //! Called by: netstat. Calls: socket(2), connect(2), getsockopt(2) with SO_PEERCRED.
 //! Invariants: every socket made here is close-on-exec.
@@ -22,7 +22,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let style = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: takes three numbers and touches no memory.
     let fd = cvt(unsafe { libc::socket(libc::AF_UNIX, style, 0) })?;
-    // SAFETY: the kernel just made this descriptor, and nobody else has it.
+    // SAFETY: the kernel just made this descriptor, and no other owner has it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let (at, len) = (ptr::from_ref(&name).cast(), mem::size_of_val(&name));
     // SAFETY: `at` points at `len` bytes of an initialized socket address, whose path ends with a NUL.
@@ -32,7 +32,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The user who is at the other end: who connected, or who listened.
+/// The user at the other end: of the process that connected, or that listened.
 pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut peer = MaybeUninit::<libc::ucred>::uninit();
     let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;

@@ -70,7 +70,9 @@ impl Question {
                 self.give_up(shared);
                 shared.resolvers.next_after(self.resolver, now)
             }
-            Some(_) => Some(self.resolver),
+            // The wait goes on from when it was first asked: a guest that repeats its question often is no reason to wait
+            // longer for this server.
+            Some(_) => return,
             None => shared.resolvers.first(now),
         };
         if wanted != Some(self.resolver) {

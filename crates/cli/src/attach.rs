@@ -23,12 +23,12 @@ use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::gateway;
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
+use crate::lifecycle::{GuestState, Lifecycle};
 use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::namespace::{self, Kind};
 use crate::sys::process::{self, Pid, Pidfd};
-use crate::until::{Until, Verdict};
 use name::NamedNetwork;
 
 /// Serves the namespace to its end, or ours.
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
     let place = Place::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
     let guest = make_guest(args, &place)?;
-    let mut until = NamespaceEnds {
+    let mut lifecycle = NamespaceEnds {
         signals,
         ready_fd,
         exit_fd,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
         name: name_of(&args.target, &place.net)?,
     };
     drop(place.net);
-    let summary = gateway::serve(guest, &args.net, &mut until)?;
+    let summary = gateway::serve(guest, &args.net, &mut lifecycle)?;
     summary.report(args.net.stats);
     Ok(0)
 }
@@ -244,7 +244,7 @@ impl NamespaceEnds {
     }
 }
 
-impl Until for NamespaceEnds {
+impl Lifecycle for NamespaceEnds {
     fn up(&mut self) -> Result<(), Error> {
         let Some(fd) = self.ready_fd.take() else {
             return Ok(());
@@ -261,7 +261,7 @@ impl Until for NamespaceEnds {
         fds
     }
 
-    fn check(&mut self) -> Result<Verdict, Error> {
+    fn check(&mut self) -> Result<GuestState, Error> {
         let mut asked = false;
         while let Some(info) = self
             .signals
@@ -277,9 +277,9 @@ impl Until for NamespaceEnds {
         let polled = fd::poll(&self.ends(), Some(Duration::ZERO)).map_err(Error::io("polling"))?;
         let ended = polled.contains(&true);
         Ok(match (asked, ended) {
-            (true, _) => Verdict::Told,
-            (false, true) => Verdict::GuestEnded,
-            (false, false) => Verdict::Go,
+            (true, _) => GuestState::StopRequested,
+            (false, true) => GuestState::Ended,
+            (false, false) => GuestState::Running,
         })
     }
 }

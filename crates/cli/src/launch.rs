@@ -34,24 +34,24 @@ use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::gateway;
 use crate::guest::{self, Guest, GuestEnd};
 use crate::idmap;
+use crate::lifecycle::{GuestState, Lifecycle};
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, Kind};
 use crate::sys::process::{self, Pid};
 use crate::sys::{fd, mount, tap};
-use crate::until::{Until, Verdict};
 
 /// Runs COMMAND to its end and gives the status to exit with.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
     let (signals, inherited) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let (guest, child) = start(args, &signals, inherited)?;
-    let mut until = CommandEnds {
+    let mut lifecycle = CommandEnds {
         child,
         signals,
         command: &args.command,
     };
-    let summary = gateway::serve(guest, &args.net, &mut until)?;
-    let status = until.child.end();
+    let summary = gateway::serve(guest, &args.net, &mut lifecycle)?;
+    let status = lifecycle.child.end();
     summary.report(args.net.stats);
     Ok(status)
 }
@@ -195,7 +195,7 @@ struct CommandEnds<'a> {
     command: &'a [OsString],
 }
 
-impl Until for CommandEnds<'_> {
+impl Lifecycle for CommandEnds<'_> {
     fn up(&mut self) -> Result<(), Error> {
         self.child.release(self.command)
     }
@@ -204,7 +204,7 @@ impl Until for CommandEnds<'_> {
         vec![self.child.as_fd(), self.signals.as_fd()]
     }
 
-    fn check(&mut self) -> Result<Verdict, Error> {
+    fn check(&mut self) -> Result<GuestState, Error> {
         // Without COMMAND only mbuma can do what a signal asks for. Signals come first here,
         // so that one which ended COMMAND is COMMAND's.
         let ended = self.child.status().is_some();
@@ -225,9 +225,9 @@ impl Until for CommandEnds<'_> {
             .reap()
             .map_err(Error::io("stopping along with COMMAND"))?;
         Ok(match self.child.status() {
-            Some(_) if asked => Verdict::Told,
-            Some(_) => Verdict::GuestEnded,
-            None => Verdict::Go,
+            Some(_) if asked => GuestState::StopRequested,
+            Some(_) => GuestState::Ended,
+            None => GuestState::Running,
         })
     }
 }

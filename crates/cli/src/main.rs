@@ -17,11 +17,11 @@ mod gateway;
 mod guest;
 mod idmap;
 mod launch;
+mod lifecycle;
 mod netstat;
 mod signals;
 #[allow(unsafe_code)]
 mod sys;
-mod until;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

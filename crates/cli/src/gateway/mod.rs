@@ -18,7 +18,7 @@
 //! thread, the [`watch`], only looks on: at whether the loops still go round, and at who holds which lock.
 //!
 //! Called by: launch, attach. Calls: mbuma, and the files of this module.
-//! Invariants: [`Until::up`] comes after everything that can fail at the start; at the end all threads
+//! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
 //! are joined and all buffers are given back.
 //! Locks: none but those of crew.
 
@@ -76,8 +76,8 @@ use mbuf::Live;
 use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
+use crate::lifecycle::Lifecycle;
 use crate::say;
-use crate::until::Until;
 use crew::{Crew, Phase};
 use rounds::Worker;
 use watch::Watch;
@@ -93,18 +93,22 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
-/// Serves `guest` until `until` says stop. If that is the guest's end, then for as long as it takes to
+/// Serves `guest` until `lifecycle` says stop. If that is the guest's end, then for as long as it takes to
 /// deliver what it sent.
 ///
 /// # Errors
 /// Something cannot be set up, or the TAP is gone.
-pub(crate) fn serve(guest: Guest, opts: &NetOpts, until: &mut dyn Until) -> Result<Summary, Error> {
+pub(crate) fn serve(
+    guest: Guest,
+    opts: &NetOpts,
+    lifecycle: &mut dyn Lifecycle,
+) -> Result<Summary, Error> {
     let crew = Crew::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
     let _first = crew.bind(0);
     let (mut first, others) = start::start(guest, opts, &crew)?;
-    first.watch(until)?;
+    first.watch(lifecycle)?;
     let _watch = watch(std::iter::once(&first).chain(&others), opts);
-    let others = serve_together(&mut first, others, &crew, until)?;
+    let others = serve_together(&mut first, others, &crew, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
     let shares = shares.collect();
     let figures = first
@@ -134,7 +138,7 @@ fn serve_together(
     first: &mut Worker,
     others: Vec<Worker>,
     crew: &Crew,
-    until: &mut dyn Until,
+    lifecycle: &mut dyn Lifecycle,
 ) -> Result<Vec<Worker>, Error> {
     thread::scope(|scope| {
         // Also when something fails, or panics: the scope waits for its threads.
@@ -149,8 +153,8 @@ fn serve_together(
             .map(follow)
             .collect::<io::Result<Vec<_>>>();
         let threads = threads.map_err(Error::io("starting a worker"))?;
-        until.up()?;
-        let led = first.lead(until);
+        lifecycle.up()?;
+        let led = first.lead(lifecycle);
         drop(dismiss);
         let others: Result<Vec<_>, _> = threads.into_iter().map(joined).collect();
         led.and(others)

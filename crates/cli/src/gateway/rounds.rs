@@ -25,7 +25,7 @@ use super::table::{Kind, Token};
 use super::watch::Pulse;
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
-use crate::until::{Until, Verdict};
+use crate::lifecycle::{GuestState, Lifecycle};
 
 /// What is taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
@@ -57,8 +57,8 @@ struct Round {
     tap_ready: bool,
     /// More packets wait for this worker's CPU in the stack.
     stack_ready: bool,
-    /// Whoever says when to stop has news.
-    until_ready: bool,
+    /// The lifecycle has news.
+    lifecycle_ready: bool,
     /// The guest has ended: who takes something in is not done.
     lingers: bool,
     /// The ready list's other half: those that were ready earlier, and have not had their turn.
@@ -69,9 +69,9 @@ struct Round {
 
 impl Worker {
     /// Watches what says when to stop.
-    pub(super) fn watch(&self, until: &dyn Until) -> Result<(), Error> {
-        let token = Token::only(Kind::Until);
-        let fds = until.fds();
+    pub(super) fn watch(&self, lifecycle: &dyn Lifecycle) -> Result<(), Error> {
+        let token = Token::only(Kind::Lifecycle);
+        let fds = lifecycle.fds();
         // By edge: what stays ready, as a process that has ended does, is attended to once.
         let watched = fds
             .iter()
@@ -79,15 +79,15 @@ impl Worker {
         watched.map_err(Error::io("watching what ends the gateway"))
     }
 
-    /// Serves, as the first worker, until `until` says stop; then, if that is the guest's end, until what
+    /// Serves, as the first worker, until `lifecycle` says stop; then, if that is the guest's end, until what
     /// the guest sent has gone where it was sent to.
-    pub(super) fn lead(&mut self, until: &mut dyn Until) -> Result<(), Error> {
-        if self.run(until)? == Verdict::GuestEnded {
+    pub(super) fn lead(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<(), Error> {
+        if self.run(lifecycle)? == GuestState::Ended {
             self.shared.crew.advance(Phase::Linger);
             self.linger(|round| {
                 // More ends, and is to be reaped.
-                let news = std::mem::take(&mut round.until_ready);
-                Ok(!news || until.check()? != Verdict::Told)
+                let news = std::mem::take(&mut round.lifecycle_ready);
+                Ok(!news || lifecycle.check()? != GuestState::StopRequested)
             })?;
         }
         Ok(())
@@ -103,21 +103,21 @@ impl Worker {
         self.linger(|_| Ok(crew.phase() == Phase::Linger))
     }
 
-    /// Serves until `until` says stop, and says why. If another worker has left, its error says why.
-    fn run(&mut self, until: &mut dyn Until) -> Result<Verdict, Error> {
+    /// Serves until `lifecycle` says stop, and says why. If another worker has left, its error says why.
+    fn run(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<GuestState, Error> {
         let mut round = Round::default();
         // Something may have happened before anyone watched.
-        let mut verdict = until.check()?;
-        while verdict == Verdict::Go {
+        let mut state = lifecycle.check()?;
+        while state == GuestState::Running {
             self.round(&mut round, None)?;
-            if std::mem::take(&mut round.until_ready) {
-                verdict = until.check()?;
+            if std::mem::take(&mut round.lifecycle_ready) {
+                state = lifecycle.check()?;
             }
             if self.shared.crew.has_lost_one() {
-                return Ok(Verdict::Told);
+                return Ok(GuestState::StopRequested);
             }
         }
-        Ok(verdict)
+        Ok(state)
     }
 
     /// The guest has ended, but its kernel may hold bytes that it sent: serves on until they have
@@ -265,7 +265,7 @@ impl Worker {
     fn event(&mut self, round: &mut Round, token: Token, readiness: Readiness) {
         match token.kind() {
             Some(Kind::Tap) => round.tap_ready = true,
-            Some(Kind::Until) => round.until_ready = true,
+            Some(Kind::Lifecycle) => round.lifecycle_ready = true,
             Some(Kind::Connection) => self.connections.note(token, readiness),
             // The event has ended the wait; nothing else is to be done.
             Some(Kind::Wakeup) => {}

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     /// The TAP.
     Tap,
     /// What says when to stop.
-    Until,
+    Lifecycle,
     /// Connections that the guest begins.
     Interceptor,
     /// The status page's listener.
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 /// Every kind, at the index of its number.
 const KINDS: [Kind; 18] = [
     Kind::Tap,
-    Kind::Until,
+    Kind::Lifecycle,
     Kind::Interceptor,
     Kind::StatusPage,
     Kind::Reader,

@@ -161,7 +161,7 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
     let listener = UnixListener::bind(&fresh)?;
-    // The mode says which users may connect. Until here the directory keeps others out.
+    // The mode says which users may connect. Lifecycle here the directory keeps others out.
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
     // A container that shares /tmp, and not the process numbers, may have one of that name: it keeps it.
     let placed = listener

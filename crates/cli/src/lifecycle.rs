@@ -1,4 +1,4 @@
-//! What lasts as long as the gateway serves: the seam between it and whoever started it.
+//! When the gateway begins and stops to serve: its interface to `run` and `attach`.
 //!
 //! Called by: gateway. Implemented by: [`crate::launch`] (until COMMAND ends) and [`crate::attach`]
 //! (until the namespace, the signal or the descriptor ends it).
@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use crate::errors::Error;
 
 /// When to begin, when to stop, and what else wants attention in between.
-pub(crate) trait Until {
+pub(crate) trait Lifecycle {
     /// Called once, when the stack answers and every published port is bound: lets COMMAND go, or
     /// tells the container engine.
     ///
@@ -18,22 +18,22 @@ pub(crate) trait Until {
     fn up(&mut self) -> Result<(), Error>;
 
     /// Descriptors to watch beside the stack's own, the same ones for as long as this lives. Any
-    /// event on any of them, hang-up included, means [`Until::check`].
+    /// event on any of them, hang-up included, means [`Lifecycle::check`].
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Attends to what happened: passes signals on, reaps what ended. Never blocks, and may be
     /// called when nothing happened, or after the guest's end.
-    fn check(&mut self) -> Result<Verdict, Error>;
+    fn check(&mut self) -> Result<GuestState, Error>;
 }
 
-/// Whether to go on.
+/// Whether to keep serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Verdict {
+pub(crate) enum GuestState {
     /// Keep serving.
-    Go,
+    Running,
     /// The guest has ended. The TAP still reaches its kernel, which may hold bytes to deliver.
-    GuestEnded,
-    /// Somebody asked mbuma to end: at once, whatever the guest is doing.
-    Told,
+    Ended,
+    /// A signal asked mbuma to end: at once, whatever the guest is doing.
+    StopRequested,
 }

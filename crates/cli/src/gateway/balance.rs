@@ -12,7 +12,7 @@
 //! Half of k goes at a time, because the other worker's figures are from its last period. Only a worker that seldom
 //! sleeps gives: else the hosts or the guest limit its connections.
 //!
-//! Called by: connections, rounds. Calls: crew.
+//! Called by: connections, rounds. Calls: worker_pool.
 //! Locks: none; a worker's own, but for [`BusyLoad`], which is published by its owner. Relaxed: figures that order nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use kern::Time;
 
-use super::crew::Crew;
+use super::worker_pool::WorkerPool;
 
 /// How long connections are counted.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -138,11 +138,11 @@ impl Balance {
     }
 
     /// A round of worker `own` begins.
-    pub(super) fn round(&mut self, crew: &Crew, own: usize, now: Time, sleeps: bool) {
+    pub(super) fn round(&mut self, worker_pool: &WorkerPool, own: usize, now: Time, sleeps: bool) {
         self.rounds += 1;
         self.sleeps += u32::from(sleeps);
         let length = now - self.since;
-        if crew.len() < 2 || length < PERIOD {
+        if worker_pool.len() < 2 || length < PERIOD {
             return;
         }
         // A period that a long sleep was part of says nothing of what the worker could do.
@@ -150,9 +150,11 @@ impl Balance {
             true => self.sum,
             false => Sum::default(),
         };
-        crew.load(own).publish(now, sum);
+        worker_pool.load(own).publish(now, sum);
         let is_full = self.sleeps <= self.rounds / 2;
-        let gift = is_full.then(|| crew.surplus(own, sum, now)).flatten();
+        let gift = is_full
+            .then(|| worker_pool.surplus(own, sum, now))
+            .flatten();
         *self = Balance {
             period: self.period + 1,
             gift,

@@ -1,6 +1,6 @@
 //! A worker's TCP connections between guest and host, and their turns.
 //!
-//! Called by: the loop. Calls: outgoing, publish, splice, crew.
+//! Called by: the loop. Calls: outgoing, publish, splice, worker_pool.
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
 //! host socket carry its token.
 //! Locks: none.
@@ -47,7 +47,7 @@ enum State {
 }
 
 impl Connections {
-    /// Takes what `interceptor` gives when [`Connections::knocker`] is called.
+    /// Takes what `interceptor` gives when [`Connections::intercept_wake`] is called.
     pub(super) fn new(shared: &Shared, interceptor: &Arc<Interceptor>) -> Connections {
         Connections {
             table: Table::new(Kind::Connection),
@@ -57,7 +57,7 @@ impl Connections {
     }
 
     /// Whom to wake when there are connections to intercept.
-    pub(super) fn knocker(&self) -> Arc<Wake> {
+    pub(super) fn intercept_wake(&self) -> Arc<Wake> {
         Arc::clone(&self.wake)
     }
 
@@ -150,7 +150,8 @@ impl Connections {
                         connection.wake.wake();
                     }
                     let relief = splice.relief();
-                    let to = relief.or_else(|| shared.crew.relief(shared.worker, now, bytes));
+                    let to =
+                        relief.or_else(|| shared.worker_pool.relief(shared.worker, now, bytes));
                     if let Some(to) = to.filter(|_| splice.leave(&shared.poller).is_ok()) {
                         self.give(shared, token, to, now, bytes);
                     }
@@ -166,13 +167,15 @@ impl Connections {
         let connection = self.table.remove(token);
         if let Some(State::Splice(splice)) = connection.map(|c| c.state) {
             shared.counters.connections_moved += 1;
-            shared.crew.give(shared.worker, to, splice, now, bytes);
+            shared
+                .worker_pool
+                .give(shared.worker, to, splice, now, bytes);
         }
     }
 
     /// Takes in what other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
-        for mut splice in shared.crew.given(shared.worker) {
+        for mut splice in shared.worker_pool.given(shared.worker) {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
             if splice.arrive(&shared.poller, token, &wake).is_err() {
@@ -233,7 +236,7 @@ impl Connections {
     /// Ends all of them, those on their way to this worker too.
     pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
-        let given = shared.crew.given(shared.worker);
+        let given = shared.worker_pool.given(shared.worker);
         given.into_iter().for_each(Splice::close);
     }
 }

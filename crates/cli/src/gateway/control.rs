@@ -40,13 +40,13 @@ const ASKER_WAIT: Duration = Duration::from_secs(5);
 
 /// The socket, and who asks.
 pub(super) struct Control {
-    door: Option<Door>,
+    door: Option<AcceptSteering>,
     wake: Arc<Wake>,
     askers: Table<Asker>,
 }
 
 /// The socket, whose file goes with it.
-struct Door {
+struct AcceptSteering {
     listener: UnixListener,
     path: PathBuf,
 }
@@ -72,9 +72,10 @@ impl Control {
     pub(super) fn open(shared: &Shared) -> Control {
         let token = Token::only(Kind::Control);
         let door = instances::open().ok();
-        let door = door.map(|(listener, path)| Door { listener, path });
+        let door = door.map(|(listener, path)| AcceptSteering { listener, path });
         // By edge: connections that can't be taken now, for lack of descriptors, are no reason to spin.
-        let watched = |door: &Door| shared.poller.add_alarm(&door.listener, token).is_ok();
+        let watched =
+            |door: &AcceptSteering| shared.poller.add_alarm(&door.listener, token).is_ok();
         Control {
             door: door.filter(watched),
             wake: shared.wake_for(token),
@@ -132,7 +133,7 @@ impl Control {
     }
 }
 
-impl Drop for Door {
+impl Drop for AcceptSteering {
     fn drop(&mut self) {
         // Gone already is as good.
         let _ = fs::remove_file(&self.path);

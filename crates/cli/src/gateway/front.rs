@@ -135,7 +135,7 @@ impl Front {
 
 /// What went through so far: this worker's share as it is, the others' as they last said.
 pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Figures {
-    let mut shares = shared.crew.shares();
+    let mut shares = shared.worker_pool.shares();
     let counters = shared.counters;
     shares[shared.worker] = Share { counters, gauges };
     let uptime = shared.now() - Time::ZERO;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker 0, hot                            worker 1, cool
-//!   a turn ends, Crew::relief says 1
+//!   a turn ends, WorkerPool::relief says 1
 //!   out of table, epoll set  --> [ inbox ] -->  into table, epoll set; a turn
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! find the old worker, are made up for by the turn that it begins with. Packets of it come by the old
 //! worker's queue until the new one has written the first; the stack does not mind.
 //!
-//! Called by: crew. Calls: ready.
+//! Called by: worker_pool. Calls: ready.
 //! Invariants: as long as something lies here, its wake is on the worker's ready list, or in its turn: so a
 //! worker whose list is empty, and which is not in the middle of a round, has nothing here.
 //! Locks: `row` (class TASKQUEUE), never held over a call.

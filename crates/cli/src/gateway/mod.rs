@@ -20,7 +20,7 @@
 //! Called by: launch, attach. Calls: mbuma, and the files of this module.
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
 //! are joined and all buffers are given back.
-//! Locks: none but those of crew.
+//! Locks: none but those of worker_pool.
 
 mod allowance;
 mod balance;
@@ -28,7 +28,6 @@ mod capture_file;
 mod client_quota;
 mod connections;
 mod control;
-mod crew;
 mod echo;
 mod figures;
 mod flow;
@@ -63,6 +62,7 @@ mod table;
 mod template;
 mod udp;
 mod watch;
+mod worker_pool;
 
 pub(crate) use summary::Summary;
 
@@ -78,9 +78,9 @@ use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::Lifecycle;
 use crate::say;
-use crew::{Crew, Phase};
 use rounds::Worker;
 use watch::Watch;
+use worker_pool::{Phase, WorkerPool};
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
 /// kernel that has more to say says it by then: it waits 200 ms for an answer, then asks again.
@@ -103,12 +103,13 @@ pub(crate) fn serve(
     opts: &NetOpts,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
-    let crew = Crew::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
-    let _first = crew.bind(0);
-    let (mut first, others) = start::start(guest, opts, &crew)?;
+    let worker_pool =
+        WorkerPool::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
+    let _first = worker_pool.bind(0);
+    let (mut first, others) = start::start(guest, opts, &worker_pool)?;
     first.watch(lifecycle)?;
     let _watch = watch(std::iter::once(&first).chain(&others), opts);
-    let others = serve_together(&mut first, others, &crew, lifecycle)?;
+    let others = serve_together(&mut first, others, &worker_pool, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
     let shares = shares.collect();
     let figures = first
@@ -137,16 +138,18 @@ fn watch<'a>(workers: impl Iterator<Item = &'a Worker>, opts: &NetOpts) -> Optio
 fn serve_together(
     first: &mut Worker,
     others: Vec<Worker>,
-    crew: &Crew,
+    worker_pool: &WorkerPool,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Vec<Worker>, Error> {
     thread::scope(|scope| {
         // Also when something fails, or panics: the scope waits for its threads.
-        let dismiss = Dismiss(crew);
+        let dismiss = Dismiss(worker_pool);
         let follow = |mut worker: Worker| {
             let name = format!("mbuma-{}", worker.shared.worker);
             let thread = thread::Builder::new().name(name);
-            thread.spawn_scoped(scope, move || followed(&mut worker, crew).map(|()| worker))
+            thread.spawn_scoped(scope, move || {
+                followed(&mut worker, worker_pool).map(|()| worker)
+            })
         };
         let threads = others
             .into_iter()
@@ -162,10 +165,10 @@ fn serve_together(
 }
 
 /// A thread of a worker that is not the first. Whoever leaves it before the end tells the first.
-fn followed(worker: &mut Worker, crew: &Crew) -> Result<(), Error> {
+fn followed(worker: &mut Worker, worker_pool: &WorkerPool) -> Result<(), Error> {
     let index = worker.shared.worker;
-    let _bound = crew.bind(index);
-    let _leaves = Leaves(crew, index);
+    let _bound = worker_pool.bind(index);
+    let _leaves = Leaves(worker_pool, index);
     worker.follow()
 }
 
@@ -176,7 +179,7 @@ fn joined(thread: ScopedJoinHandle<'_, Result<Worker, Error>>) -> Result<Worker,
 }
 
 /// Sends everybody home.
-struct Dismiss<'a>(&'a Crew);
+struct Dismiss<'a>(&'a WorkerPool);
 
 impl Drop for Dismiss<'_> {
     fn drop(&mut self) {
@@ -185,7 +188,7 @@ impl Drop for Dismiss<'_> {
 }
 
 /// Says that a worker has left.
-struct Leaves<'a>(&'a Crew, usize);
+struct Leaves<'a>(&'a WorkerPool, usize);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 //! give back; all of it, in pieces, when the system is short of memory.
 //!
 //! While no worker uses the pool there are no ticks, so that an idle mbuma is not woken. The first worker that uses it
-//! then wakes worker 0 ([`Crew::note_use`](super::crew::Crew::note_use)).
+//! then wakes worker 0 ([`WorkerPool::note_use`](super::worker_pool::WorkerPool::note_use)).
 //!
 //! Called by: front, start. Calls: [`uma::LoopReclaimer`], the C library's heap.
 //! Invariants: this is the only code that reclaims the pool; a tick has at most one timer.
@@ -103,7 +103,7 @@ impl PoolReclaim {
         self.timer = None;
         let now = shared.now();
         if self.zones.tick(now) {
-            shared.crew.expect_use();
+            shared.worker_pool.expect_use();
         }
         self.trim_heap();
         self.shortages.look(shared);

@@ -14,7 +14,6 @@ use mbuma::device::Budget;
 use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
-use super::crew::{Phase, Rest};
 use super::figures::{Gauges, Share};
 use super::front::Front;
 use super::poller::Readiness;
@@ -23,6 +22,7 @@ use super::shared::Shared;
 use super::splice::Remainder;
 use super::table::{Kind, Token};
 use super::watch::Pulse;
+use super::worker_pool::{Phase, Quiescence};
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -83,7 +83,7 @@ impl Worker {
     /// the guest sent has gone where it was sent to.
     pub(super) fn lead(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<(), Error> {
         if self.run(lifecycle)? == GuestState::Ended {
-            self.shared.crew.advance(Phase::Linger);
+            self.shared.worker_pool.advance(Phase::Linger);
             self.linger(|round| {
                 // More ends, and is to be reaped.
                 let news = std::mem::take(&mut round.lifecycle_ready);
@@ -95,12 +95,12 @@ impl Worker {
 
     /// Serves beside the first worker, until that says stop.
     pub(super) fn follow(&mut self) -> Result<(), Error> {
-        let crew = Arc::clone(&self.shared.crew);
+        let worker_pool = Arc::clone(&self.shared.worker_pool);
         let mut round = Round::default();
-        while crew.phase() == Phase::Serve {
+        while worker_pool.phase() == Phase::Serve {
             self.round(&mut round, None)?;
         }
-        self.linger(|_| Ok(crew.phase() == Phase::Linger))
+        self.linger(|_| Ok(worker_pool.phase() == Phase::Linger))
     }
 
     /// Serves until `lifecycle` says stop, and says why. If another worker has left, its error says why.
@@ -113,7 +113,7 @@ impl Worker {
             if std::mem::take(&mut round.lifecycle_ready) {
                 state = lifecycle.check()?;
             }
-            if self.shared.crew.has_lost_one() {
+            if self.shared.worker_pool.has_lost_one() {
                 return Ok(GuestState::StopRequested);
             }
         }
@@ -141,8 +141,8 @@ impl Worker {
             }
             let busy = round.tap_ready || round.stack_ready;
             let idle = !busy && round.turns.is_empty() && self.shared.ready.is_empty();
-            let rest = self.rest(idle, now - start, now - moved_at);
-            let all = self.shared.crew.settle(self.shared.worker, rest);
+            let vote = self.quiescence(idle, now - start, now - moved_at);
+            let all = self.shared.worker_pool.vote(self.shared.worker, vote);
             // The first decides for everybody: it has been told.
             if all && self.front.is_some() {
                 break;
@@ -152,7 +152,7 @@ impl Worker {
     }
 
     /// Whether anything is to be waited for, `since` the guest's end, `still` since anything moved.
-    fn rest(&self, idle: bool, since: Duration, still: Duration) -> Rest {
+    fn quiescence(&self, idle: bool, since: Duration, still: Duration) -> Quiescence {
         let remainder = self.connections.remainder();
         let late = match remainder {
             Remainder::Nothing | Remainder::Unknown => still >= BUSY_QUIET || since >= LINGER_MAX,
@@ -165,9 +165,9 @@ impl Worker {
             Remainder::Part | Remainder::Whole => false,
         };
         match (late, idle && done) {
-            (true, _) => Rest::Late,
-            (false, true) => Rest::Idle,
-            (false, false) => Rest::No,
+            (true, _) => Quiescence::TimedOut,
+            (false, true) => Quiescence::Idle,
+            (false, false) => Quiescence::Busy,
         }
     }
 
@@ -189,7 +189,7 @@ impl Worker {
             self.shared.ready.rise();
         }
         if round.lingers {
-            self.shared.crew.unsettle(self.shared.worker);
+            self.shared.worker_pool.retract_vote(self.shared.worker);
         }
         let events = events.map_err(Error::io("waiting for events"))?;
         for index in 0..events {
@@ -207,11 +207,15 @@ impl Worker {
         let (worker, now) = (self.shared.worker, self.shared.now());
         round.stack_ready = self.shared.stack.run_netisr(worker, BUDGET);
         if events > 0 {
-            self.shared.crew.note_use();
+            self.shared.worker_pool.note_use();
         }
         self.tell();
-        let Shared { balance, crew, .. } = &mut self.shared;
-        balance.round(crew, worker, now, rests);
+        let Shared {
+            balance,
+            worker_pool,
+            ..
+        } = &mut self.shared;
+        balance.round(worker_pool, worker, now, rests);
         Ok(())
     }
 
@@ -220,7 +224,7 @@ impl Worker {
     /// wait behind them, on their CPU, instead of waking it where the packet came from.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let sleeps = timeout != Some(Duration::ZERO);
-        let looks = sleeps && !self.shared.crew.is_busy(self.shared.now());
+        let looks = sleeps && !self.shared.worker_pool.is_busy(self.shared.now());
         if looks && self.shared.poller.spin(timeout) {
             return Ok(self.shared.poller.len());
         }
@@ -229,13 +233,17 @@ impl Worker {
 
     /// Tells the others what this worker has done.
     fn tell(&mut self) {
-        let Shared { crew, worker, .. } = &self.shared;
+        let Shared {
+            worker_pool,
+            worker,
+            ..
+        } = &self.shared;
         let moved = self.shared.counters.moved();
         if moved != self.told {
-            crew.warm(*worker, self.shared.now(), moved - self.told);
+            worker_pool.warm(*worker, self.shared.now(), moved - self.told);
         }
-        if crew.len() > 1 {
-            crew.publish(*worker, self.share());
+        if worker_pool.len() > 1 {
+            worker_pool.publish(*worker, self.share());
         }
         self.told = moved;
     }

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::allowance::Allowance;
 use super::balance::Balance;
-use super::crew::Crew;
 use super::figures::Counters;
 use super::notice::{self, Notices};
 use super::policy::Policy;
@@ -20,6 +19,7 @@ use super::poller::Poller;
 use super::ready::{Ready, Wake};
 use super::resolvers::Resolvers;
 use super::table::Token;
+use super::worker_pool::WorkerPool;
 
 /// Bytes that one read from a host socket takes at most: what one segment carries over the TAP.
 pub(super) const READ_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) stack: Stack,
     /// Which worker's this is, and who else there is.
     pub(super) worker: usize,
-    pub(super) crew: Arc<Crew>,
+    pub(super) worker_pool: Arc<WorkerPool>,
     pub(super) poller: Poller,
     pub(super) ready: Ready,
     pub(super) policy: Policy,
@@ -53,7 +53,7 @@ impl Shared {
     /// For a stack and one of its workers, with nothing open yet.
     pub(super) fn new(
         stack: Stack,
-        crew: &Arc<Crew>,
+        worker_pool: &Arc<WorkerPool>,
         worker: usize,
         poller: Poller,
         policy: Policy,
@@ -64,9 +64,9 @@ impl Shared {
             allowance: (Allowance::of(stack.pool().headroom()), stack.now()),
             timers: Callout::new(stack.now()),
             balance: Balance::new(stack.now()),
-            ready: crew.ready(worker),
+            ready: worker_pool.ready(worker),
             worker,
-            crew: Arc::clone(crew),
+            worker_pool: Arc::clone(worker_pool),
             counters: Counters::default(),
             notices: Notices::default(),
             stack,

@@ -22,7 +22,6 @@ use super::capture_file::CaptureFile;
 use super::client_quota::ClientQuota;
 use super::connections::Connections;
 use super::control::Control;
-use super::crew::{Crew, Door};
 use super::echo::Pings;
 use super::figures::Fixed;
 use super::front::Front;
@@ -36,6 +35,7 @@ use super::rounds::Worker;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use super::udp::Flows;
+use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::{NetOpts, Proto};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd, PREFIX_LEN};
@@ -65,7 +65,7 @@ const INTERCEPT_BACKLOG: usize = 1024;
 pub(super) fn start(
     guest: Guest,
     opts: &NetOpts,
-    crew: &Arc<Crew>,
+    worker_pool: &Arc<WorkerPool>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     // A lower limit only means that connections are refused earlier.
     let _ = limits::raise_descriptors();
@@ -78,19 +78,28 @@ pub(super) fn start(
     config.tcp.soft_errors_abort = true;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
     config.udp_queue_max = NEW_FLOWS_MAX;
-    config.cpus = crew.cpus();
+    config.cpus = worker_pool.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
-    crew.serve_cpus(&stack);
+    worker_pool.serve_cpus(&stack);
     let policy = Policy::new(&guest.ends, opts.host_loopback);
     let resolvers = Resolvers::of_host();
     let shared = |worker| {
-        let poller = poller(crew, worker, &guest.taps[worker])?;
+        let poller = poller(worker_pool, worker, &guest.taps[worker])?;
         let (policy, resolvers) = (policy.clone(), resolvers.clone());
         let stack = stack.clone();
-        Ok(Shared::new(stack, crew, worker, poller, policy, resolvers))
+        Ok(Shared::new(
+            stack,
+            worker_pool,
+            worker,
+            poller,
+            policy,
+            resolvers,
+        ))
     };
-    let all: Vec<Shared> = (0..crew.len()).map(shared).collect::<Result<_, Error>>()?;
+    let all: Vec<Shared> = (0..worker_pool.len())
+        .map(shared)
+        .collect::<Result<_, Error>>()?;
     let fixed = Fixed {
         guest: guest.ends.clone(),
         mtu: guest.mtu,
@@ -103,15 +112,15 @@ pub(super) fn start(
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
-    workers(all, index, fixed, opts, crew, &clock)
+    workers(all, index, fixed, opts, worker_pool, &clock)
 }
 
 /// What worker `index` sleeps on: its queue, and whoever wakes it.
-fn poller(crew: &Crew, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
+fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
     let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
     let watched = poller.add_reader(tap, Token::only(Kind::Tap));
     watched.map_err(Error::io("watching the TAP"))?;
-    let watched = crew.watch(index, &poller);
+    let watched = worker_pool.watch(index, &poller);
     watched.map_err(Error::io("watching for other workers"))?;
     Ok(poller)
 }
@@ -122,7 +131,7 @@ fn workers(
     index: IfIndex,
     fixed: Fixed,
     opts: &NetOpts,
-    crew: &Arc<Crew>,
+    worker_pool: &Arc<WorkerPool>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
@@ -141,8 +150,15 @@ fn workers(
         })
     };
     let mut workers: Vec<Worker> = all.into_iter().map(worker).collect::<Result<_, Error>>()?;
-    let knockers = workers.iter().map(|w| w.connections.knocker()).collect();
-    interceptor.set_waker(Some(Door::waker(crew, clock, knockers)));
+    let intercept_wakes = workers
+        .iter()
+        .map(|w| w.connections.intercept_wake())
+        .collect();
+    interceptor.set_waker(Some(AcceptSteering::waker(
+        worker_pool,
+        clock,
+        intercept_wakes,
+    )));
     let others = workers.split_off(1);
     let mut first = workers.remove(0);
     first.front = Some(front);

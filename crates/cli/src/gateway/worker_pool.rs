@@ -30,7 +30,7 @@
 //!
 //! Called by: serve, the loop, shared. Calls: inbox, ready, [`kern::sys::eventfd`].
 //! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
-//! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a member's `share` (STATS).
+//! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a handle's `share` (STATS).
 
 use std::io;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ use super::splice::Splice;
 use super::table::{Kind, Token};
 use kern::sys::EventFd;
 
-static SETTLED: LockClass = LockClass::new("gateway settled", order::STACK_CONFIG);
+static VOTES: LockClass = LockClass::new("gateway votes", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
 /// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
@@ -60,13 +60,13 @@ const HOT: u64 = 1 << 20;
 const HOTTER: u64 = 4;
 
 /// All workers of a guest.
-pub(super) struct Crew {
+pub(super) struct WorkerPool {
     cpus: Arc<Workers>,
-    members: Vec<Member>,
+    handles: Vec<WorkerHandle>,
     /// A [`Phase`]. Release and Acquire, though each worker is also woken after it changed.
     phase: AtomicU8,
     /// Who has nothing to wait for any more.
-    settled: Mutex<Vec<Rest>>,
+    votes: Mutex<Vec<Quiescence>>,
     /// Worker 0 has stopped giving memory back, and is to be woken when the pool is used. Relaxed: a use that the worker
     /// misses is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
     expects_use: AtomicBool,
@@ -75,11 +75,11 @@ pub(super) struct Crew {
 }
 
 /// What others see of a worker.
-struct Member {
+struct WorkerHandle {
     ready: Ready,
     event: Option<Arc<EventFd>>,
     /// Gets it out of its sleep, to look around.
-    rouse: Arc<Wake>,
+    wakeup: Arc<Wake>,
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
     share: Mutex<Share>,
@@ -90,7 +90,7 @@ struct Member {
 
 /// Whether a worker has anything to wait for, after the guest's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum Quiescence {
     /// It has, or is in the middle of something.
     No,
     /// It has nothing, until it takes something in.
@@ -111,25 +111,25 @@ pub(super) enum Phase {
     End,
 }
 
-impl Crew {
+impl WorkerPool {
     /// `count` workers, which begin to serve.
-    pub(super) fn new(count: usize) -> io::Result<Arc<Crew>> {
+    pub(super) fn new(count: usize) -> io::Result<Arc<WorkerPool>> {
         let cpus = Arc::new(Workers::new(count));
-        let members = (0..count).map(|index| Member::new(&cpus, index));
-        let members: Vec<Member> = members.collect::<io::Result<_>>()?;
-        Ok(Arc::new(Crew {
+        let handles = (0..count).map(|index| WorkerHandle::new(&cpus, index));
+        let handles: Vec<WorkerHandle> = handles.collect::<io::Result<_>>()?;
+        Ok(Arc::new(WorkerPool {
             expects_use: AtomicBool::new(true),
-            reclaim: members[0].ready.wake_for(Token::only(Kind::Reclaim)),
-            members,
+            reclaim: handles[0].ready.wake_for(Token::only(Kind::Reclaim)),
+            handles,
             cpus,
             phase: AtomicU8::new(Phase::Serve as u8),
-            settled: Mutex::new(&SETTLED, vec![Rest::No; count]),
+            votes: Mutex::new(&VOTES, vec![Quiescence::Busy; count]),
         }))
     }
 
     /// How many they are.
     pub(super) fn len(&self) -> usize {
-        self.members.len()
+        self.handles.len()
     }
 
     /// The stack's CPUs.
@@ -144,12 +144,12 @@ impl Crew {
 
     /// Worker `index`'s ready list.
     pub(super) fn ready(&self, index: usize) -> Ready {
-        self.members[index].ready.clone()
+        self.handles[index].ready.clone()
     }
 
     /// Lets `poller`, worker `index`'s, be woken by the others.
     pub(super) fn watch(&self, index: usize, poller: &Poller) -> io::Result<()> {
-        let event = self.members[index].event.as_ref();
+        let event = self.handles[index].event.as_ref();
         event.map_or(Ok(()), |event| {
             poller.add_alarm(&**event, Token::only(Kind::Wakeup))
         })
@@ -157,8 +157,8 @@ impl Crew {
 
     /// Has the stack wake whoever is to do what others left with a CPU.
     pub(super) fn serve_cpus(&self, stack: &Stack) {
-        for (cpu, member) in self.members.iter().enumerate() {
-            stack.set_cpu_waker(cpu, Some(member.rouse.waker()));
+        for (cpu, handle) in self.handles.iter().enumerate() {
+            stack.set_cpu_waker(cpu, Some(handle.wakeup.waker()));
         }
     }
 
@@ -174,57 +174,57 @@ impl Crew {
     /// The service goes on to `phase`: tells everybody.
     pub(super) fn advance(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Release);
-        self.members.iter().for_each(|member| member.rouse.wake());
+        self.handles.iter().for_each(|handle| handle.wakeup.wake());
     }
 
     /// Worker `index` has left, or fails to.
     pub(super) fn leave(&self, index: usize) {
-        self.members[index].lost.store(true, Ordering::Release);
-        self.members[0].rouse.wake();
+        self.handles[index].lost.store(true, Ordering::Release);
+        self.handles[0].wakeup.wake();
     }
 
     /// Whether one has left.
     pub(super) fn has_lost_one(&self) -> bool {
-        self.members.iter().any(Member::is_lost)
+        self.handles.iter().any(WorkerHandle::is_lost)
     }
 
     /// Worker `index` is about to take something in.
-    pub(super) fn unsettle(&self, index: usize) {
-        let rest = &mut self.settled.lock()[index];
-        if *rest == Rest::Idle {
-            *rest = Rest::No;
+    pub(super) fn retract_vote(&self, index: usize) {
+        let vote = &mut self.votes.lock()[index];
+        if *vote == Quiescence::Idle {
+            *vote = Quiescence::Busy;
         }
     }
 
     /// Worker `index` says what it has to wait for. True if nobody has anything; then worker 0 is told, if it is
     /// another.
-    pub(super) fn settle(&self, index: usize, rest: Rest) -> bool {
-        let mut settled = self.settled.lock();
-        settled[index] = rest;
-        let done = |(member, rest): (&Member, &Rest)| {
-            member.is_lost()
-                || match rest {
-                    Rest::No => false,
-                    Rest::Idle => member.ready.is_empty(),
-                    Rest::Late => true,
+    pub(super) fn vote(&self, index: usize, vote: Quiescence) -> bool {
+        let mut votes = self.votes.lock();
+        votes[index] = vote;
+        let done = |(handle, vote): (&WorkerHandle, &Quiescence)| {
+            handle.is_lost()
+                || match vote {
+                    Quiescence::Busy => false,
+                    Quiescence::Idle => handle.ready.is_empty(),
+                    Quiescence::TimedOut => true,
                 }
         };
-        let all = self.members.iter().zip(settled.iter()).all(done);
-        drop(settled);
+        let all = self.handles.iter().zip(votes.iter()).all(done);
+        drop(votes);
         if all && index != 0 {
-            self.members[0].rouse.wake();
+            self.handles[0].wakeup.wake();
         }
         all
     }
 
     /// What worker `index` has done so far.
     pub(super) fn publish(&self, index: usize, share: Share) {
-        *self.members[index].share.lock() = share;
+        *self.handles[index].share.lock() = share;
     }
 
     /// Worker `index` has moved `bytes` more.
     pub(super) fn warm(&self, index: usize, now: Time, bytes: u64) {
-        self.members[index].heat.add(now, bytes);
+        self.handles[index].heat.add(now, bytes);
     }
 
     /// The next worker that uses the pool is to wake worker 0.
@@ -242,7 +242,7 @@ impl Crew {
 
     /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.
     pub(super) fn is_busy(&self, now: Time) -> bool {
-        self.members.iter().any(|member| member.is_hot(now))
+        self.handles.iter().any(|handle| handle.is_hot(now))
     }
 
     /// Who is to serve a connection whose SYN came to worker `own`.
@@ -253,18 +253,18 @@ impl Crew {
     /// Who would better serve a connection of worker `own` that has moved `bytes` of late: one that
     /// will have much less to do, even with it, than `own` has without.
     pub(super) fn relief(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
-        let heat = |index: usize| self.members[index].heat.at(now);
-        let rest = heat(own).saturating_sub(bytes);
-        if rest < HOT {
+        let heat = |index: usize| self.handles[index].heat.at(now);
+        let vote = heat(own).saturating_sub(bytes);
+        if vote < HOT {
             return None;
         }
         let coolest = (0..self.len()).min_by_key(|index| heat(*index));
-        coolest.filter(|index| heat(*index) + bytes < rest / HOTTER)
+        coolest.filter(|index| heat(*index) + bytes < vote / HOTTER)
     }
 
     /// What worker `index`'s busy connections did of late.
     pub(super) fn load(&self, index: usize) -> &BusyLoad {
-        &self.members[index].load
+        &self.handles[index].load
     }
 
     /// The worker that should get some of worker `own`'s busy connections, which did `sum`, and how many: see
@@ -279,33 +279,33 @@ impl Crew {
     /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
     pub(super) fn give(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
         // Now, and not when it is there: else the next one would be sent after it for the same reason.
-        self.members[own].heat.take(now, bytes);
-        self.members[to].heat.add(now, bytes);
-        self.members[to].inbox.put(splice);
+        self.handles[own].heat.take(now, bytes);
+        self.handles[to].heat.add(now, bytes);
+        self.handles[to].inbox.put(splice);
     }
 
     /// What was given to worker `index`.
     pub(super) fn given(&self, index: usize) -> Vec<Splice> {
-        self.members[index].inbox.take_all()
+        self.handles[index].inbox.take_all()
     }
 
     /// What each has done so far, a moment ago.
     pub(super) fn shares(&self) -> Vec<Share> {
-        let shares = self.members.iter().map(|member| *member.share.lock());
+        let shares = self.handles.iter().map(|handle| *handle.share.lock());
         shares.collect()
     }
 }
 
-impl Member {
-    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<Member> {
+impl WorkerHandle {
+    fn new(cpus: &Arc<Workers>, index: usize) -> io::Result<WorkerHandle> {
         let event = match cpus.count() {
             1 => None,
             _ => Some(Arc::new(EventFd::new()?)),
         };
         let chime = event.as_ref().map(|event| Chime::new(cpus, index, event));
         let ready = Ready::new(chime);
-        Ok(Member {
-            rouse: ready.wake_for(Token::only(Kind::Wakeup)),
+        Ok(WorkerHandle {
+            wakeup: ready.wake_for(Token::only(Kind::Wakeup)),
             event,
             lost: AtomicBool::new(false),
             inbox: Inbox::new(&ready),
@@ -327,30 +327,38 @@ impl Member {
 
 /// Where connections to be intercepted knock: at the worker that took the SYN in, which is the one whose
 /// thread calls, or at one that has less to do; at worker 0, should another thread ever call.
-pub(super) struct Door {
-    crew: Arc<Crew>,
+pub(super) struct AcceptSteering {
+    worker_pool: Arc<WorkerPool>,
     clock: Arc<dyn Clock>,
     /// Each worker's way to its turn.
     wakes: Vec<Arc<Wake>>,
 }
 
-impl Door {
+impl AcceptSteering {
     /// To the workers that have `wakes`.
-    pub(super) fn waker(crew: &Arc<Crew>, clock: &Arc<dyn Clock>, wakes: Vec<Arc<Wake>>) -> Waker {
-        let (crew, clock) = (Arc::clone(crew), Arc::clone(clock));
-        Waker::from(Arc::new(Door { crew, clock, wakes }))
+    pub(super) fn waker(
+        worker_pool: &Arc<WorkerPool>,
+        clock: &Arc<dyn Clock>,
+        wakes: Vec<Arc<Wake>>,
+    ) -> Waker {
+        let (worker_pool, clock) = (Arc::clone(worker_pool), Arc::clone(clock));
+        Waker::from(Arc::new(AcceptSteering {
+            worker_pool,
+            clock,
+            wakes,
+        }))
     }
 }
 
-impl std::task::Wake for Door {
+impl std::task::Wake for AcceptSteering {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let caller = self.crew.cpus.current();
+        let caller = self.worker_pool.cpus.current();
         let own = if caller.is_own { caller.index } else { 0 };
-        let index = self.crew.host_for(own, self.clock.now());
+        let index = self.worker_pool.host_for(own, self.clock.now());
         Wake::wake(&self.wakes[index]);
     }
 }

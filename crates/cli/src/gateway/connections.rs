@@ -145,15 +145,18 @@ impl Connections {
             State::Splice(splice) => match splice.turn(shared, now) {
                 Turn::Done => self.remove(token),
                 turn => {
-                    let bytes = splice.heat(now);
+                    let bytes = splice.load_average(now);
                     if turn == Turn::Again {
                         connection.wake.wake();
                     }
-                    let relief = splice.relief();
-                    let to =
-                        relief.or_else(|| shared.worker_pool.relief(shared.worker, now, bytes));
+                    let rebalance_target = splice.rebalance_target();
+                    let to = rebalance_target.or_else(|| {
+                        shared
+                            .worker_pool
+                            .rebalance_target(shared.worker, now, bytes)
+                    });
                     if let Some(to) = to.filter(|_| splice.leave(&shared.poller).is_ok()) {
-                        self.give(shared, token, to, now, bytes);
+                        self.migrate(shared, token, to, now, bytes);
                     }
                 }
             },
@@ -163,19 +166,19 @@ impl Connections {
     }
 
     /// Gives the connection, which this worker's poller does not watch any more, to worker `to`.
-    fn give(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time, bytes: u64) {
+    fn migrate(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time, bytes: u64) {
         let connection = self.table.remove(token);
         if let Some(State::Splice(splice)) = connection.map(|c| c.state) {
             shared.counters.connections_moved += 1;
             shared
                 .worker_pool
-                .give(shared.worker, to, splice, now, bytes);
+                .migrate(shared.worker, to, splice, now, bytes);
         }
     }
 
     /// Takes in what other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
-        for mut splice in shared.worker_pool.given(shared.worker) {
+        for mut splice in shared.worker_pool.take_migrated(shared.worker) {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
             if splice.arrive(&shared.poller, token, &wake).is_err() {
@@ -236,7 +239,7 @@ impl Connections {
     /// Ends all of them, those on their way to this worker too.
     pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
-        let given = shared.worker_pool.given(shared.worker);
+        let given = shared.worker_pool.take_migrated(shared.worker);
         given.into_iter().for_each(Splice::close);
     }
 }

@@ -240,7 +240,7 @@ impl Worker {
         } = &self.shared;
         let moved = self.shared.counters.moved();
         if moved != self.told {
-            worker_pool.warm(*worker, self.shared.now(), moved - self.told);
+            worker_pool.record_load(*worker, self.shared.now(), moved - self.told);
         }
         if worker_pool.len() > 1 {
             worker_pool.publish(*worker, self.share());

@@ -33,8 +33,8 @@ use mbuma::{SocketError, State, TcpStream};
 use super::allowance::Allowance;
 use super::balance::Recent;
 use super::client_quota::ClientPlace;
-use super::heat::Heat;
 use super::host::{Host, Moved};
+use super::load_average::LoadAverage;
 use super::notice;
 use super::poller::{Poller, Readiness};
 use super::publish::Client;
@@ -70,11 +70,11 @@ pub(super) struct Splice {
     /// Whom the end of a wait is for.
     token: Token,
     /// What it has moved of late.
-    heat: Heat,
+    load_average: LoadAverage,
     /// What it has moved in its worker's period.
     recent: Recent,
     /// The worker that its worker's surplus of busy connections goes to.
-    relief: Option<usize>,
+    rebalance_target: Option<usize>,
     /// What its buffers are made for.
     allowance: Allowance,
     /// When a timer lets it look for clusters again.
@@ -136,9 +136,9 @@ impl Splice {
             up: Half::Open,
             down: Half::Open,
             token,
-            heat: Heat::default(),
+            load_average: LoadAverage::default(),
             recent: Recent::default(),
-            relief: None,
+            rebalance_target: None,
             allowance: Allowance::FULL,
             retry_at: Time::ZERO,
         }
@@ -200,8 +200,8 @@ impl Splice {
         let before = shared.counters.moved();
         let stepped = self.step(shared);
         let moved = shared.counters.moved() - before;
-        self.heat.add(now, moved);
-        self.relief = shared.balance.moved(&mut self.recent, moved);
+        self.load_average.record(now, moved);
+        self.rebalance_target = shared.balance.moved(&mut self.recent, moved);
         match stepped {
             Ok(turn) => turn,
             Err(Broken::Guest(SocketError::Refused)) => match self.try_second(shared) {
@@ -372,13 +372,13 @@ impl Splice {
     }
 
     /// Bytes that it has moved of late.
-    pub(super) fn heat(&self, now: Time) -> u64 {
-        self.heat.at(now)
+    pub(super) fn load_average(&self, now: Time) -> u64 {
+        self.load_average.at(now)
     }
 
     /// The worker that would serve it better, judged by the number of busy connections.
-    pub(super) fn relief(&self) -> Option<usize> {
-        self.relief
+    pub(super) fn rebalance_target(&self) -> Option<usize> {
+        self.rebalance_target
     }
 
     /// What the guest still has to say.

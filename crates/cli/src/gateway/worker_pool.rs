@@ -43,8 +43,8 @@ use mbuma::Stack;
 
 use super::balance::{BusyLoad, Sum};
 use super::figures::Share;
-use super::heat::Heat;
 use super::inbox::Inbox;
+use super::load_average::LoadAverage;
 use super::poller::Poller;
 use super::ready::{Chime, Ready, Wake};
 use super::splice::Splice;
@@ -55,9 +55,9 @@ static VOTES: LockClass = LockClass::new("gateway votes", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
 /// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
-const HOT: u64 = 1 << 20;
+const BUSY_BYTES: u64 = 1 << 20;
 /// How much hotter than another a worker is whose connections are better off there.
-const HOTTER: u64 = 4;
+const LOAD_RATIO: u64 = 4;
 
 /// All workers of a guest.
 pub(super) struct WorkerPool {
@@ -83,7 +83,7 @@ struct WorkerHandle {
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
     share: Mutex<Share>,
-    heat: Heat,
+    load_average: LoadAverage,
     load: BusyLoad,
     inbox: Inbox,
 }
@@ -223,8 +223,8 @@ impl WorkerPool {
     }
 
     /// Worker `index` has moved `bytes` more.
-    pub(super) fn warm(&self, index: usize, now: Time, bytes: u64) {
-        self.handles[index].heat.add(now, bytes);
+    pub(super) fn record_load(&self, index: usize, now: Time, bytes: u64) {
+        self.handles[index].load_average.record(now, bytes);
     }
 
     /// The next worker that uses the pool is to wake worker 0.
@@ -242,24 +242,24 @@ impl WorkerPool {
 
     /// Whether a worker moves much: then the CPUs are wanted, by it and by the programs at both ends.
     pub(super) fn is_busy(&self, now: Time) -> bool {
-        self.handles.iter().any(|handle| handle.is_hot(now))
+        self.handles.iter().any(|handle| handle.is_busy(now))
     }
 
     /// Who is to serve a connection whose SYN came to worker `own`.
-    fn host_for(&self, own: usize, now: Time) -> usize {
-        self.relief(own, now, 0).unwrap_or(own)
+    fn worker_for(&self, own: usize, now: Time) -> usize {
+        self.rebalance_target(own, now, 0).unwrap_or(own)
     }
 
     /// Who would better serve a connection of worker `own` that has moved `bytes` of late: one that
     /// will have much less to do, even with it, than `own` has without.
-    pub(super) fn relief(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
-        let heat = |index: usize| self.handles[index].heat.at(now);
-        let vote = heat(own).saturating_sub(bytes);
-        if vote < HOT {
+    pub(super) fn rebalance_target(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
+        let load_average = |index: usize| self.handles[index].load_average.at(now);
+        let vote = load_average(own).saturating_sub(bytes);
+        if vote < BUSY_BYTES {
             return None;
         }
-        let coolest = (0..self.len()).min_by_key(|index| heat(*index));
-        coolest.filter(|index| heat(*index) + bytes < vote / HOTTER)
+        let least_loaded = (0..self.len()).min_by_key(|index| load_average(*index));
+        least_loaded.filter(|index| load_average(*index) + bytes < vote / LOAD_RATIO)
     }
 
     /// What worker `index`'s busy connections did of late.
@@ -277,15 +277,15 @@ impl WorkerPool {
     }
 
     /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
-    pub(super) fn give(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
+    pub(super) fn migrate(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
         // Now, and not when it is there: else the next one would be sent after it for the same reason.
-        self.handles[own].heat.take(now, bytes);
-        self.handles[to].heat.add(now, bytes);
+        self.handles[own].load_average.hand_over(now, bytes);
+        self.handles[to].load_average.record(now, bytes);
         self.handles[to].inbox.put(splice);
     }
 
     /// What was given to worker `index`.
-    pub(super) fn given(&self, index: usize) -> Vec<Splice> {
+    pub(super) fn take_migrated(&self, index: usize) -> Vec<Splice> {
         self.handles[index].inbox.take_all()
     }
 
@@ -310,14 +310,14 @@ impl WorkerHandle {
             lost: AtomicBool::new(false),
             inbox: Inbox::new(&ready),
             share: Mutex::new(&SHARE, Share::default()),
-            heat: Heat::default(),
+            load_average: LoadAverage::default(),
             load: BusyLoad::default(),
             ready,
         })
     }
 
-    fn is_hot(&self, now: Time) -> bool {
-        self.heat.at(now) >= HOT
+    fn is_busy(&self, now: Time) -> bool {
+        self.load_average.at(now) >= BUSY_BYTES
     }
 
     fn is_lost(&self) -> bool {
@@ -358,7 +358,7 @@ impl std::task::Wake for AcceptSteering {
     fn wake_by_ref(self: &Arc<Self>) {
         let caller = self.worker_pool.cpus.current();
         let own = if caller.is_own { caller.index } else { 0 };
-        let index = self.worker_pool.host_for(own, self.clock.now());
+        let index = self.worker_pool.worker_for(own, self.clock.now());
         Wake::wake(&self.wakes[index]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kern::{Clock, Time, VirtualClock};
 
-use super::{AcceptSteering, HOT, HOTTER, Phase, Quiescence, WorkerPool};
+use super::{AcceptSteering, BUSY_BYTES, LOAD_RATIO, Phase, Quiescence, WorkerPool};
 use crate::gateway::table::{Kind, Token};
 
 fn worker_pool(count: usize) -> std::sync::Arc<WorkerPool> {
@@ -44,20 +44,20 @@ fn a_connection_goes_to_who_has_less_to_do_if_that_is_much_less() {
     // connections wake other workers for nothing.
     let worker_pool = worker_pool(3);
     let now = Time::ZERO;
-    let host = |now| [0, 1, 2].map(|own| worker_pool.host_for(own, now));
+    let host = |now| [0, 1, 2].map(|own| worker_pool.worker_for(own, now));
     assert_eq!(host(now), [0, 1, 2]);
-    worker_pool.warm(1, now, HOT - 1);
+    worker_pool.record_load(1, now, BUSY_BYTES - 1);
     assert_eq!(host(now), [0, 1, 2], "not so much");
     assert!(!worker_pool.is_busy(now));
-    worker_pool.warm(1, now, 1);
+    worker_pool.record_load(1, now, 1);
     assert_eq!(host(now), [0, 0, 2]);
     assert!(worker_pool.is_busy(now), "one is enough");
-    worker_pool.warm(0, now, 1000);
+    worker_pool.record_load(0, now, 1000);
     assert_eq!(host(now), [0, 2, 2]);
-    worker_pool.warm(2, now, HOT / HOTTER);
-    worker_pool.warm(0, now, HOT / HOTTER);
+    worker_pool.record_load(2, now, BUSY_BYTES / LOAD_RATIO);
+    worker_pool.record_load(0, now, BUSY_BYTES / LOAD_RATIO);
     assert_eq!(host(now), [0, 1, 2], "the others are not much cooler");
-    worker_pool.warm(1, now, HOT);
+    worker_pool.record_load(1, now, BUSY_BYTES);
     assert_eq!(host(now), [0, 2, 2]);
     assert_eq!(host(now + Duration::from_secs(1)), [0, 1, 2], "long ago");
 }
@@ -67,25 +67,33 @@ fn a_connection_is_given_away_if_both_workers_have_less_than_one_had() {
     // Breaks when two workers send a stream to and fro, or all of a hot one's go to the other in one round.
     let worker_pool = worker_pool(2);
     let now = Time::ZERO;
-    worker_pool.warm(0, now, 8 * HOT);
-    assert_eq!(worker_pool.relief(0, now, 0), Some(1));
-    assert_eq!(worker_pool.relief(1, now, 0), None, "it is cool itself");
-    assert_eq!(worker_pool.relief(0, now, 8 * HOT), None, "it is the heat");
+    worker_pool.record_load(0, now, 8 * BUSY_BYTES);
+    assert_eq!(worker_pool.rebalance_target(0, now, 0), Some(1));
     assert_eq!(
-        worker_pool.relief(0, now, 4 * HOT),
+        worker_pool.rebalance_target(1, now, 0),
+        None,
+        "it is cool itself"
+    );
+    assert_eq!(
+        worker_pool.rebalance_target(0, now, 8 * BUSY_BYTES),
+        None,
+        "it is the load_average"
+    );
+    assert_eq!(
+        worker_pool.rebalance_target(0, now, 4 * BUSY_BYTES),
         None,
         "each has as much"
     );
-    assert_eq!(worker_pool.relief(0, now, HOT), Some(1));
-    worker_pool.warm(1, now, HOT);
+    assert_eq!(worker_pool.rebalance_target(0, now, BUSY_BYTES), Some(1));
+    worker_pool.record_load(1, now, BUSY_BYTES);
     assert_eq!(
-        worker_pool.relief(0, now, HOT),
+        worker_pool.rebalance_target(0, now, BUSY_BYTES),
         None,
         "the other has enough"
     );
-    worker_pool.warm(1, now, HOT);
-    assert_eq!(worker_pool.relief(0, now, 0), None);
-    assert_eq!(worker_pool.relief(1, now, 0), None);
+    worker_pool.record_load(1, now, BUSY_BYTES);
+    assert_eq!(worker_pool.rebalance_target(0, now, 0), None);
+    assert_eq!(worker_pool.rebalance_target(1, now, 0), None);
 }
 
 #[test]

@@ -21,16 +21,16 @@ const BYTES_MAX: u64 = (1 << BYTES_BITS) - 1;
 
 /// Bytes moved, those of before counted less and less.
 #[derive(Debug, Default)]
-pub(super) struct Heat(AtomicU64);
+pub(super) struct LoadAverage(AtomicU64);
 
-impl Heat {
+impl LoadAverage {
     /// It has moved `bytes` more.
-    pub(super) fn add(&self, now: Time, bytes: u64) {
+    pub(super) fn record(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_add(bytes).min(BYTES_MAX));
     }
 
     /// What moved `bytes` of it goes elsewhere.
-    pub(super) fn take(&self, now: Time, bytes: u64) {
+    pub(super) fn hand_over(&self, now: Time, bytes: u64) {
         self.change(now, |sum| sum.saturating_sub(bytes));
     }
 
@@ -67,7 +67,7 @@ fn step(at: Time) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{BYTES_MAX, Heat, STEP};
+    use super::{BYTES_MAX, LoadAverage, STEP};
     use kern::Time;
 
     fn after(steps: u64) -> Time {
@@ -77,45 +77,48 @@ mod tests {
     #[test]
     fn what_was_moved_counts_half_a_step_later() {
         // Breaks when a worker that was busy once counts as busy for ever, or one that is does not.
-        let heat = Heat::default();
-        assert_eq!(heat.at(after(1 << 40)), 0);
-        heat.add(after(3), 1000);
-        heat.add(after(3), 24);
+        let load_average = LoadAverage::default();
+        assert_eq!(load_average.at(after(1 << 40)), 0);
+        load_average.record(after(3), 1000);
+        load_average.record(after(3), 24);
         assert_eq!(
-            [3, 4, 5, 13, 14, 1000].map(|n| heat.at(after(n))),
+            [3, 4, 5, 13, 14, 1000].map(|n| load_average.at(after(n))),
             [1024, 512, 256, 1, 0, 0]
         );
-        heat.add(after(4), 88);
-        assert_eq!(heat.at(after(4)), 600);
+        load_average.record(after(4), 88);
+        assert_eq!(load_average.at(after(4)), 600);
         // A clock that was read before.
-        assert_eq!(heat.at(after(2)), 600);
-        heat.add(after(2), 40);
-        assert_eq!([3, 4, 5].map(|n| heat.at(after(n))), [640, 640, 320]);
+        assert_eq!(load_average.at(after(2)), 600);
+        load_average.record(after(2), 40);
+        assert_eq!(
+            [3, 4, 5].map(|n| load_average.at(after(n))),
+            [640, 640, 320]
+        );
     }
 
     #[test]
     fn what_goes_elsewhere_counts_no_more() {
         // Breaks when a worker that gave its load away goes on giving, or has less than nothing.
-        let heat = Heat::default();
-        heat.add(after(1), 1000);
-        heat.take(after(2), 200);
-        assert_eq!(heat.at(after(2)), 300);
-        heat.take(after(2), 301);
-        assert_eq!(heat.at(after(2)), 0);
+        let load_average = LoadAverage::default();
+        load_average.record(after(1), 1000);
+        load_average.hand_over(after(2), 200);
+        assert_eq!(load_average.at(after(2)), 300);
+        load_average.hand_over(after(2), 301);
+        assert_eq!(load_average.at(after(2)), 0);
     }
 
     #[test]
     fn it_has_an_end() {
         // Breaks when so many bytes that they do not fit in are taken for few, or for a time.
-        let heat = Heat::default();
-        heat.add(after(7), BYTES_MAX);
-        heat.add(after(7), u64::MAX);
+        let load_average = LoadAverage::default();
+        load_average.record(after(7), BYTES_MAX);
+        load_average.record(after(7), u64::MAX);
         assert_eq!(
-            [7, 8].map(|n| heat.at(after(n))),
+            [7, 8].map(|n| load_average.at(after(n))),
             [BYTES_MAX, BYTES_MAX / 2]
         );
         let late = after(u64::MAX / STEP);
-        heat.add(late, 5);
-        assert_eq!(heat.at(late), 5);
+        load_average.record(late, 5);
+        assert_eq!(load_average.at(late), 5);
     }
 }

@@ -32,7 +32,6 @@ mod echo;
 mod figures;
 mod flow;
 mod flow_table;
-mod front;
 mod host;
 mod http;
 mod inbox;
@@ -53,6 +52,7 @@ mod report;
 mod request;
 mod resolvers;
 mod rounds;
+mod services;
 mod shared;
 mod shortages;
 mod splice;
@@ -113,13 +113,13 @@ pub(crate) fn serve(
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
     let shares = shares.collect();
     let figures = first
-        .front
+        .services
         .as_ref()
         .map(|f| f.figures(&first.shared, shares));
     let live = close(first, others);
     debug_assert_eq!(live, Live::NONE, "buffers that nobody gave back");
     Ok(Summary {
-        figures: figures.unwrap_or_else(|| unreachable!("the first worker has a front")),
+        figures: figures.unwrap_or_else(|| unreachable!("the first worker has a services")),
         leaked: live.into(),
     })
 }

@@ -19,7 +19,7 @@ use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
 use super::template::size;
 use super::udp::Flows;
-use super::{front, watch};
+use super::{services, watch};
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
 use zones::ZoneReport;
@@ -77,8 +77,8 @@ impl View<'_> {
     }
 
     fn figures(&self) -> Figures {
-        let gauges = front::gauges(self.connections, self.flows);
-        front::figures_now(self.fixed, self.shared, gauges)
+        let gauges = services::gauges(self.connections, self.flows);
+        services::figures_now(self.fixed, self.shared, gauges)
     }
 
     fn stack(&self) -> StackStats {

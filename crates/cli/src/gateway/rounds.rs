@@ -15,9 +15,9 @@ use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
 use super::figures::{Gauges, Share};
-use super::front::Front;
 use super::poller::Readiness;
 use super::ready::Wake;
+use super::services::Services;
 use super::shared::Shared;
 use super::splice::Remainder;
 use super::table::{Kind, Token};
@@ -47,7 +47,7 @@ pub(super) struct Worker {
     /// Bytes that the others were told of.
     pub(super) told: u64,
     /// What only the first worker does.
-    pub(super) front: Option<Front>,
+    pub(super) services: Option<Services>,
 }
 
 /// What a round of the loop leaves for the next.
@@ -144,7 +144,7 @@ impl Worker {
             let vote = self.quiescence(idle, now - start, now - moved_at);
             let all = self.shared.worker_pool.vote(self.shared.worker, vote);
             // The first decides for everybody: it has been told.
-            if all && self.front.is_some() {
+            if all && self.services.is_some() {
                 break;
             }
         }
@@ -278,8 +278,8 @@ impl Worker {
             // The event has ended the wait; nothing else is to be done.
             Some(Kind::Wakeup) => {}
             _ => {
-                if let Some(front) = &mut self.front {
-                    front.event(&mut self.shared, &self.connections, token, readiness);
+                if let Some(services) = &mut self.services {
+                    services.event(&mut self.shared, &self.connections, token, readiness);
                 }
             }
         }
@@ -291,9 +291,9 @@ impl Worker {
         let now = self.shared.now();
         self.shared.timers.advance(now, &mut round.due);
         for token in round.due.drain(..) {
-            match (token.kind(), &mut self.front) {
+            match (token.kind(), &mut self.services) {
                 (Some(Kind::Connection), _) => self.connections.wake(token),
-                (_, Some(front)) => front.timer(&mut self.shared, token),
+                (_, Some(services)) => services.timer(&mut self.shared, token),
                 // These have no timers.
                 _ => {}
             }
@@ -314,11 +314,11 @@ impl Worker {
 
     fn turn(&mut self, token: Token) {
         let shared = &mut self.shared;
-        match (token.kind(), &mut self.front) {
+        match (token.kind(), &mut self.services) {
             (Some(Kind::Connection), _) => self.connections.turn(shared, token),
             (Some(Kind::Interceptor), _) => self.connections.intercept(shared),
             (Some(Kind::Inbox), _) => self.connections.take_in(shared),
-            (_, Some(front)) => front.turn(shared, &mut self.connections, token),
+            (_, Some(services)) => services.turn(shared, &mut self.connections, token),
             // These have no turns.
             _ => {}
         }
@@ -326,7 +326,7 @@ impl Worker {
 
     /// What went through this worker so far.
     pub(super) fn share(&self) -> Share {
-        let flows_active = self.front.as_ref().map_or(0, Front::flows);
+        let flows_active = self.services.as_ref().map_or(0, Services::flows);
         Share {
             counters: self.shared.counters,
             gauges: Gauges {
@@ -344,8 +344,8 @@ impl Worker {
     /// Ends whatever is open: resets for connections that are under way.
     pub(super) fn close(&mut self) {
         self.connections.close(&self.shared);
-        if let Some(front) = &mut self.front {
-            front.close();
+        if let Some(services) = &mut self.services {
+            services.close();
         }
         self.shared.release_buffers();
     }

@@ -24,7 +24,6 @@ use super::connections::Connections;
 use super::control::Control;
 use super::echo::Pings;
 use super::figures::Fixed;
-use super::front::Front;
 use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
@@ -32,6 +31,7 @@ use super::publish::{Listener, Server};
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::rounds::Worker;
+use super::services::Services;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use super::udp::Flows;
@@ -137,13 +137,13 @@ fn workers(
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
     let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
-    let front = front(&all[0], index, fixed, opts)?;
+    let services = services(&all[0], index, fixed, opts)?;
     let worker = |shared: Shared| {
         let inward = shared.stack.rx_queue(index, shared.worker);
         Ok(Worker {
             connections: Connections::new(&shared, &interceptor),
             pulse: Arc::default(),
-            front: None,
+            services: None,
             told: 0,
             inward: inward.map_err(Error::io("finding the TAP's queue"))?,
             shared,
@@ -161,7 +161,7 @@ fn workers(
     )));
     let others = workers.split_off(1);
     let mut first = workers.remove(0);
-    first.front = Some(front);
+    first.services = Some(services);
     Ok((first, others))
 }
 
@@ -177,7 +177,12 @@ fn reach_loopback(stack: &Stack, index: IfIndex, ends: &GuestEnd) -> Result<(), 
 }
 
 /// Opens what the first worker serves for all.
-fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Result<Front, Error> {
+fn services(
+    shared: &Shared,
+    index: IfIndex,
+    fixed: Fixed,
+    opts: &NetOpts,
+) -> Result<Services, Error> {
     let stack = &shared.stack;
     let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
     let page = stack.tcp_listen(page, STATUS_BACKLOG);
@@ -189,7 +194,7 @@ fn front(shared: &Shared, index: IfIndex, fixed: Fixed, opts: &NetOpts) -> Resul
 
     let mut flows = Flows::new(shared, datagrams);
     let listeners = publish(shared, &mut flows, fixed.guest.addr, fixed.loopback, opts)?;
-    Ok(Front {
+    Ok(Services {
         flows,
         pings: Pings::new(shared, echoes),
         page: StatusPage::new(shared, page),

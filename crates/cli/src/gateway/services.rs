@@ -23,7 +23,7 @@ use super::table::{Kind, Token};
 use super::udp::Flows;
 
 /// All of it.
-pub(super) struct Front {
+pub(super) struct Services {
     pub(super) flows: Flows,
     pub(super) pings: Pings,
     pub(super) page: StatusPage,
@@ -33,7 +33,7 @@ pub(super) struct Front {
     pub(super) fixed: Fixed,
 }
 
-impl Front {
+impl Services {
     /// Remembers what became ready, or attends to it at once where that is bounded.
     pub(super) fn event(
         &mut self,

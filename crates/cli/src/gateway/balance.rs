@@ -12,7 +12,7 @@
 //! Half of k goes at a time, because the other worker's figures are from its last period. Only a worker that seldom
 //! sleeps gives: else the hosts or the guest limit its connections.
 //!
-//! Called by: connections, rounds. Calls: worker_pool.
+//! Called by: connections, event_loop. Calls: worker_pool.
 //! Locks: none; a worker's own, but for [`BusyLoad`], which is published by its owner. Relaxed: figures that order nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};

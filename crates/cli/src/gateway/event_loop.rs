@@ -180,13 +180,13 @@ impl Worker {
     fn round(&mut self, round: &mut Round, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.next_deadline();
         let busy = round.tap_ready || round.stack_ready || !round.turns.is_empty();
-        let rests = !busy && self.shared.ready.settle();
+        let rests = !busy && self.shared.ready.prepare_sleep();
         let timeout = self.timeout(due, !rests, at_most);
         self.pulse.beat();
         let events = self.wait(timeout);
         self.pulse.beat();
         if rests {
-            self.shared.ready.rise();
+            self.shared.ready.awake();
         }
         if round.lingers {
             self.shared.worker_pool.retract_vote(self.shared.worker);

@@ -10,7 +10,7 @@
 //! another one, so no wakeup is lost and none is queued twice.
 //!
 //! A list is one worker's. With others beside it, they too put things on it, and may find it asleep: a
-//! [`Chime`] says whether, and wakes it. Everything that another worker wants of it comes this way, so
+//! [`EventfdWaker`] says whether, and wakes it. Everything that another worker wants of it comes this way, so
 //! that the list is all there is to look at once more before it sleeps (see [`kern::sleep_flag`]).
 //!
 //! Called by: the loop, the stack (through [`std::task::Waker`]). Calls: nothing.
@@ -36,12 +36,12 @@ pub(super) struct Ready(Arc<List>);
 struct List {
     row: Mutex<VecDeque<Arc<Wake>>>,
     /// None where nobody else is there to wake the worker.
-    chime: Option<Chime>,
+    eventfd_waker: Option<EventfdWaker>,
 }
 
 /// How others wake a worker.
 #[derive(Debug)]
-pub(super) struct Chime {
+pub(super) struct EventfdWaker {
     cpus: Arc<Workers>,
     /// Which of them it is.
     index: usize,
@@ -59,10 +59,10 @@ pub(super) struct Wake {
     list: Arc<List>,
 }
 
-impl Chime {
+impl EventfdWaker {
     /// Wakes worker `index` of `cpus`, which watches `event` by edge.
-    pub(super) fn new(cpus: &Arc<Workers>, index: usize, event: &Arc<EventFd>) -> Chime {
-        Chime {
+    pub(super) fn new(cpus: &Arc<Workers>, index: usize, event: &Arc<EventFd>) -> EventfdWaker {
+        EventfdWaker {
             cpus: Arc::clone(cpus),
             index,
             flag: SleepFlag::new(),
@@ -71,7 +71,7 @@ impl Chime {
     }
 
     /// Something was put on the list.
-    fn strike(&self) {
+    fn notify(&self) {
         let caller = self.cpus.current();
         // The worker itself is awake.
         let own = caller.is_own && caller.index == self.index;
@@ -83,9 +83,9 @@ impl Chime {
 
 impl Ready {
     /// An empty list.
-    pub(super) fn new(chime: Option<Chime>) -> Ready {
+    pub(super) fn new(eventfd_waker: Option<EventfdWaker>) -> Ready {
         let row = Mutex::new(&LIST, VecDeque::new());
-        Ready(Arc::new(List { row, chime }))
+        Ready(Arc::new(List { row, eventfd_waker }))
     }
 
     /// The way onto the list for what `token` names.
@@ -104,21 +104,21 @@ impl Ready {
 
     /// Whether the worker may sleep: nothing is on the list, and whoever puts something there from now on
     /// wakes it.
-    pub(super) fn settle(&self) -> bool {
-        if let Some(chime) = &self.0.chime {
-            chime.flag.prepare_sleep();
+    pub(super) fn prepare_sleep(&self) -> bool {
+        if let Some(eventfd_waker) = &self.0.eventfd_waker {
+            eventfd_waker.flag.prepare_sleep();
         }
         let may_sleep = self.is_empty();
         if !may_sleep {
-            self.rise();
+            self.awake();
         }
         may_sleep
     }
 
     /// The worker is awake again.
-    pub(super) fn rise(&self) {
-        if let Some(chime) = &self.0.chime {
-            chime.flag.awake();
+    pub(super) fn awake(&self) {
+        if let Some(eventfd_waker) = &self.0.eventfd_waker {
+            eventfd_waker.flag.awake();
         }
     }
 
@@ -139,8 +139,8 @@ impl Wake {
     pub(super) fn wake(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
             self.list.row.lock().push_back(Arc::clone(self));
-            if let Some(chime) = &self.list.chime {
-                chime.strike();
+            if let Some(eventfd_waker) = &self.list.eventfd_waker {
+                eventfd_waker.notify();
             }
         }
     }

@@ -46,7 +46,7 @@ use super::figures::Share;
 use super::inbox::Inbox;
 use super::load_average::LoadAverage;
 use super::poller::Poller;
-use super::ready::{Chime, Ready, Wake};
+use super::ready::{EventfdWaker, Ready, Wake};
 use super::splice::Splice;
 use super::table::{Kind, Token};
 use kern::sys::EventFd;
@@ -302,8 +302,10 @@ impl WorkerHandle {
             1 => None,
             _ => Some(Arc::new(EventFd::new()?)),
         };
-        let chime = event.as_ref().map(|event| Chime::new(cpus, index, event));
-        let ready = Ready::new(chime);
+        let eventfd_waker = event
+            .as_ref()
+            .map(|event| EventfdWaker::new(cpus, index, event));
+        let ready = Ready::new(eventfd_waker);
         Ok(WorkerHandle {
             wakeup: ready.wake_for(Token::only(Kind::Wakeup)),
             event,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kern::Workers;
 
 use super::super::table::{Kind, Token};
-use super::{Chime, Ready};
+use super::{EventfdWaker, Ready};
 use crate::sys::fd;
 use kern::sys::EventFd;
 
@@ -55,25 +55,25 @@ fn only_a_sleeping_worker_is_woken_and_only_by_others() {
     let event = Arc::new(EventFd::new().expect("a descriptor"));
     let signalled =
         || fd::poll(&[std::os::fd::AsFd::as_fd(&*event)], Some(Duration::ZERO)).expect("poll")[0];
-    let ready = Ready::new(Some(Chime::new(&cpus, 1, &event)));
+    let ready = Ready::new(Some(EventfdWaker::new(&cpus, 1, &event)));
     let wake = ready.wake_for(Token::only(Kind::Interceptor));
     let other = ready.wake_for(Token::only(Kind::Wakeup));
     wake.wake();
-    assert!(!ready.settle(), "there is something to do");
+    assert!(!ready.prepare_sleep(), "there is something to do");
     assert_eq!(tokens(&ready).len(), 1);
     {
         let _me = cpus.bind(1);
-        assert!(ready.settle());
+        assert!(ready.prepare_sleep());
         wake.wake();
         assert!(!signalled(), "the worker woke itself");
-        ready.rise();
+        ready.awake();
     }
     assert_eq!(tokens(&ready).len(), 1);
     wake.wake();
     assert!(!signalled(), "it was awake");
     assert_eq!(tokens(&ready).len(), 1);
     let _another = cpus.bind(0);
-    assert!(ready.settle());
+    assert!(ready.prepare_sleep());
     other.wake();
     assert!(signalled(), "it slept");
 }

@@ -1,6 +1,6 @@
 //! A worker's TCP connections between guest and host, and their turns.
 //!
-//! Called by: the loop. Calls: outgoing, publish, splice, worker_pool.
+//! Called by: the loop. Calls: outgoing, publish, relay, worker_pool.
 //! Invariants: each connection is in the table from its first event to its last, and its waker and its
 //! host socket carry its token.
 //! Locks: none.
@@ -14,8 +14,8 @@ use super::outgoing::{Outcome, Outgoing};
 use super::poller::Readiness;
 use super::publish::{Accepted, Listener};
 use super::ready::Wake;
+use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
-use super::splice::{Remainder, Splice, Turn};
 use super::table::{Kind, Table, Token};
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
@@ -41,7 +41,7 @@ enum State {
     /// The guest waits for the host's side.
     Outgoing(Outgoing),
     /// Both sides are there.
-    Splice(Splice),
+    Relay(Relay),
     /// In the middle of a turn.
     Turning,
 }
@@ -76,7 +76,7 @@ impl Connections {
         let token = self.table.next_token();
         match Outgoing::begin(shared, incoming, token) {
             Outcome::Joined(stream, host) => {
-                self.add_splice(shared, Splice::new(stream, host, token));
+                self.add_relay(shared, Relay::new(stream, host, token));
             }
             Outcome::Waiting(outgoing) => {
                 let wake = shared.wake_for(token);
@@ -100,18 +100,18 @@ impl Connections {
             };
             let token = self.table.next_token();
             if client.host.watch(&shared.poller, token).is_ok() {
-                self.add_splice(shared, Splice::of_client(client, token));
+                self.add_relay(shared, Relay::of_client(client, token));
             }
         }
         listener.wake();
     }
 
     /// Adds a connection whose host socket is watched already under the next token.
-    fn add_splice(&mut self, shared: &Shared, splice: Splice) {
+    fn add_relay(&mut self, shared: &Shared, relay: Relay) {
         let wake = shared.wake_for(self.table.next_token());
-        splice.set_waker(&wake);
+        relay.set_waker(&wake);
         wake.wake();
-        let state = State::Splice(splice);
+        let state = State::Relay(relay);
         self.table.insert(Connection { wake, state });
     }
 
@@ -122,7 +122,7 @@ impl Connections {
         };
         match &mut connection.state {
             State::Outgoing(outgoing) => outgoing.host_mut().note(readiness),
-            State::Splice(splice) => splice.note(readiness),
+            State::Relay(relay) => relay.note(readiness),
             State::Turning => {}
         }
         connection.wake.wake();
@@ -142,20 +142,20 @@ impl Connections {
             return;
         };
         match &mut connection.state {
-            State::Splice(splice) => match splice.turn(shared, now) {
+            State::Relay(relay) => match relay.turn(shared, now) {
                 Turn::Done => self.remove(token),
                 turn => {
-                    let bytes = splice.load_average(now);
+                    let bytes = relay.load_average(now);
                     if turn == Turn::Again {
                         connection.wake.wake();
                     }
-                    let rebalance_target = splice.rebalance_target();
+                    let rebalance_target = relay.rebalance_target();
                     let to = rebalance_target.or_else(|| {
                         shared
                             .worker_pool
                             .rebalance_target(shared.worker, now, bytes)
                     });
-                    if let Some(to) = to.filter(|_| splice.leave(&shared.poller).is_ok()) {
+                    if let Some(to) = to.filter(|_| relay.leave(&shared.poller).is_ok()) {
                         self.migrate(shared, token, to, now, bytes);
                     }
                 }
@@ -168,26 +168,26 @@ impl Connections {
     /// Gives the connection, which this worker's poller does not watch any more, to worker `to`.
     fn migrate(&mut self, shared: &mut Shared, token: Token, to: usize, now: Time, bytes: u64) {
         let connection = self.table.remove(token);
-        if let Some(State::Splice(splice)) = connection.map(|c| c.state) {
+        if let Some(State::Relay(relay)) = connection.map(|c| c.state) {
             shared.counters.connections_moved += 1;
             shared
                 .worker_pool
-                .migrate(shared.worker, to, splice, now, bytes);
+                .migrate(shared.worker, to, relay, now, bytes);
         }
     }
 
     /// Takes in what other workers gave to this one.
     pub(super) fn take_in(&mut self, shared: &Shared) {
-        for mut splice in shared.worker_pool.take_migrated(shared.worker) {
+        for mut relay in shared.worker_pool.take_migrated(shared.worker) {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
-            if splice.arrive(&shared.poller, token, &wake).is_err() {
+            if relay.arrive(&shared.poller, token, &wake).is_err() {
                 // Nobody would hear of its host's side any more.
-                splice.close();
+                relay.close();
                 continue;
             }
             wake.wake();
-            let state = State::Splice(splice);
+            let state = State::Relay(relay);
             self.table.insert(Connection { wake, state });
         }
     }
@@ -205,7 +205,7 @@ impl Connections {
             Outcome::Joined(stream, host) => {
                 // The waker that the incoming connection had is the stream's.
                 connection.wake.wake();
-                State::Splice(Splice::new(stream, host, token))
+                State::Relay(Relay::new(stream, host, token))
             }
             Outcome::Waiting(outgoing) => State::Outgoing(outgoing),
             Outcome::Over => return self.remove(token),
@@ -225,13 +225,13 @@ impl Connections {
 
     /// What the guest has still to say on any of them.
     pub(super) fn remainder(&self) -> Remainder {
-        let all = self.splices().map(Splice::remainder);
+        let all = self.relays().map(Relay::remainder);
         all.max().unwrap_or(Remainder::Nothing)
     }
 
-    fn splices(&self) -> impl Iterator<Item = &Splice> {
+    fn relays(&self) -> impl Iterator<Item = &Relay> {
         self.table.iter().filter_map(|(_, c)| match &c.state {
-            State::Splice(splice) => Some(splice),
+            State::Relay(relay) => Some(relay),
             State::Outgoing(_) | State::Turning => None,
         })
     }
@@ -240,14 +240,14 @@ impl Connections {
     pub(super) fn close(&mut self, shared: &Shared) {
         self.table.drain().for_each(Connection::close);
         let given = shared.worker_pool.take_migrated(shared.worker);
-        given.into_iter().for_each(Splice::close);
+        given.into_iter().for_each(Relay::close);
     }
 }
 
 impl Connection {
     fn close(self) {
         match self.state {
-            State::Splice(splice) => splice.close(),
+            State::Relay(relay) => relay.close(),
             // Dropping it refuses it.
             State::Outgoing(_) | State::Turning => {}
         }

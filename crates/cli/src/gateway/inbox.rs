@@ -21,14 +21,14 @@ use std::sync::Arc;
 use kern::{LockClass, Mutex, order};
 
 use super::ready::{Ready, Wake};
-use super::splice::Splice;
+use super::relay::Relay;
 use super::table::{Kind, Token};
 
 static ROW: LockClass = LockClass::new("gateway inbox", order::TASKQUEUE);
 
 /// What is on its way to a worker.
 pub(super) struct Inbox {
-    row: Mutex<Vec<Splice>>,
+    row: Mutex<Vec<Relay>>,
     wake: Arc<Wake>,
 }
 
@@ -42,13 +42,13 @@ impl Inbox {
     }
 
     /// Gives `splice` to the worker.
-    pub(super) fn put(&self, splice: Splice) {
-        self.row.lock().push(splice);
+    pub(super) fn put(&self, relay: Relay) {
+        self.row.lock().push(relay);
         self.wake.wake();
     }
 
     /// All that lies here.
-    pub(super) fn take_all(&self) -> Vec<Splice> {
+    pub(super) fn take_all(&self) -> Vec<Relay> {
         std::mem::take(&mut *self.row.lock())
     }
 }

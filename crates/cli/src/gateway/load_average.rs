@@ -5,7 +5,7 @@
 //!   | step         | bytes         |      bytes of before count half, a step later
 //! ```
 //!
-//! Called by: worker_pool, splice. Calls: nothing.
+//! Called by: worker_pool, relay. Calls: nothing.
 //! Locks: none; one word, Relaxed: who reads a number of a moment ago decides as it would have decided then. It is
 //! changed by a compare and exchange, since who gives a connection away changes another worker's.
 

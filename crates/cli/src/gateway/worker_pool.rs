@@ -47,7 +47,7 @@ use super::inbox::Inbox;
 use super::load_average::LoadAverage;
 use super::poller::Poller;
 use super::ready::{EventfdWaker, Ready, Wake};
-use super::splice::Splice;
+use super::relay::Relay;
 use super::table::{Kind, Token};
 use kern::sys::EventFd;
 
@@ -277,15 +277,15 @@ impl WorkerPool {
     }
 
     /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
-    pub(super) fn migrate(&self, own: usize, to: usize, splice: Splice, now: Time, bytes: u64) {
+    pub(super) fn migrate(&self, own: usize, to: usize, relay: Relay, now: Time, bytes: u64) {
         // Now, and not when it is there: else the next one would be sent after it for the same reason.
         self.handles[own].load_average.hand_over(now, bytes);
         self.handles[to].load_average.record(now, bytes);
-        self.handles[to].inbox.put(splice);
+        self.handles[to].inbox.put(relay);
     }
 
     /// What was given to worker `index`.
-    pub(super) fn take_migrated(&self, index: usize) -> Vec<Splice> {
+    pub(super) fn take_migrated(&self, index: usize) -> Vec<Relay> {
         self.handles[index].inbox.take_all()
     }
 

@@ -56,7 +56,7 @@ const SPACE_MIN: usize = 16 << 10;
 const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
 
 /// A connection that goes through.
-pub(super) struct Splice {
+pub(super) struct Relay {
     stream: TcpStream,
     host: Host,
     /// Where the guest's server may be if it is not where `stream` leads; until the guest has accepted or refused.
@@ -123,11 +123,11 @@ enum Broken {
     Host,
 }
 
-impl Splice {
+impl Relay {
     /// Joins the two halves. Both wake `token`.
-    pub(super) fn new(stream: TcpStream, host: Host, token: Token) -> Splice {
+    pub(super) fn new(stream: TcpStream, host: Host, token: Token) -> Relay {
         stream.set_nodelay(true);
-        Splice {
+        Relay {
             stream,
             host,
             second: None,
@@ -145,11 +145,11 @@ impl Splice {
     }
 
     /// The same, for a client of a published port.
-    pub(super) fn of_client(client: Client, token: Token) -> Splice {
-        Splice {
+    pub(super) fn of_client(client: Client, token: Token) -> Relay {
+        Relay {
             second: client.second,
             _place: Some(client.place),
-            ..Splice::new(client.stream, client.host, token)
+            ..Relay::new(client.stream, client.host, token)
         }
     }
 

@@ -21,7 +21,7 @@ use super::relay::Remainder;
 use super::services::Services;
 use super::shared::Shared;
 use super::table::{Kind, Token};
-use super::watch::Pulse;
+use super::watch::Heartbeat;
 use super::worker_pool::{Phase, Quiescence};
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
@@ -43,7 +43,7 @@ pub(super) struct Worker {
     pub(super) inward: RxQueue,
     pub(super) connections: Connections,
     /// Shows that the loop goes round.
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) heartbeat: Arc<Heartbeat>,
     /// Bytes that the others were told of.
     pub(super) told: u64,
     /// What only the first worker does.
@@ -182,9 +182,9 @@ impl Worker {
         let busy = round.tap_ready || round.stack_ready || !round.turns.is_empty();
         let rests = !busy && self.shared.ready.prepare_sleep();
         let timeout = self.timeout(due, !rests, at_most);
-        self.pulse.beat();
+        self.heartbeat.beat();
         let events = self.wait(timeout);
-        self.pulse.beat();
+        self.heartbeat.beat();
         if rests {
             self.shared.ready.awake();
         }
@@ -232,7 +232,7 @@ impl Worker {
     }
 
     /// Tells the others what this worker has done.
-    fn tell(&mut self) {
+    fn print_locks(&mut self) {
         let Shared {
             worker_pool,
             worker,

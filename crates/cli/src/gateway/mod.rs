@@ -127,8 +127,8 @@ pub(crate) fn serve(
 /// Has a thread look after the loops. Without one there is nothing to be seen of a loop that hangs, no more.
 fn watch<'a>(workers: impl Iterator<Item = &'a Worker>, opts: &NetOpts) -> Option<Watch> {
     let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
-    let pulses = workers.map(|worker| Arc::clone(&worker.pulse));
-    let started = Watch::start(pulses.collect(), bound);
+    let heartbeats = workers.map(|worker| Arc::clone(&worker.heartbeat));
+    let started = Watch::start(heartbeats.collect(), bound);
     started
         .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
         .ok()

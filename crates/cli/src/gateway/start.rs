@@ -142,7 +142,7 @@ fn workers(
         let inward = shared.stack.rx_queue(index, shared.worker);
         Ok(Worker {
             connections: Connections::new(&shared, &interceptor),
-            pulse: Arc::default(),
+            heartbeat: Arc::default(),
             services: None,
             told: 0,
             inward: inward.map_err(Error::io("finding the TAP's queue"))?,

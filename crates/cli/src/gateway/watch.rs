@@ -35,17 +35,17 @@ const LOOKS: u32 = 4;
 
 /// Whether the loop goes round: even while it sleeps, odd while it is awake.
 #[derive(Debug)]
-pub(super) struct Pulse(AtomicU64);
+pub(super) struct Heartbeat(AtomicU64);
 
-impl Default for Pulse {
+impl Default for Heartbeat {
     /// Of a loop that has not slept yet.
-    fn default() -> Pulse {
-        Pulse(AtomicU64::new(1))
+    fn default() -> Heartbeat {
+        Heartbeat(AtomicU64::new(1))
     }
 }
 
-impl Pulse {
-    /// The loop goes to sleep, or wakes up. Relaxed, here and in [`Pulse::get`]: the number is all that
+impl Heartbeat {
+    /// The loop goes to sleep, or wakes up. Relaxed, here and in [`Heartbeat::get`]: the number is all that
     /// there is to know. Only the loop writes it, so no addition has to be one step.
     pub(super) fn beat(&self) {
         self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
@@ -66,62 +66,75 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Starts it, over the loops that have these pulses.
-    pub(super) fn start(pulses: Vec<Arc<Pulse>>, bound: Option<Duration>) -> io::Result<Watch> {
+    pub(super) fn start(
+        heartbeats: Vec<Arc<Heartbeat>>,
+        bound: Option<Duration>,
+    ) -> io::Result<Watch> {
         let signals = SignalFd::of_show_locks()?;
         let (stop, kept) = io::pipe()?;
         let thread = thread::Builder::new().name("watch".to_owned());
-        thread.spawn(move || run(&signals, &stop, &pulses, bound))?;
+        thread.spawn(move || run(&signals, &stop, &heartbeats, bound))?;
         Ok(Watch { _stop: kept })
     }
 }
 
 /// The thread, to its end.
-fn run(signals: &SignalFd, stop: &PipeReader, pulses: &[Arc<Pulse>], bound: Option<Duration>) {
-    let patience = || -> Vec<_> { pulses.iter().map(|_| Patience::default()).collect() };
-    let mut dogs = bound.map(|bound| (patience(), kern::Watchdog::new(bound)));
+fn run(
+    signals: &SignalFd,
+    stop: &PipeReader,
+    heartbeats: &[Arc<Heartbeat>],
+    bound: Option<Duration>,
+) {
+    let detectors = || -> Vec<_> {
+        heartbeats
+            .iter()
+            .map(|_| StallDetector::default())
+            .collect()
+    };
+    let mut detection = bound.map(|bound| (detectors(), kern::Watchdog::new(bound)));
     let tick = bound.map(|bound| bound / LOOKS);
     // An error of the system's here is nothing that a thread beside the work could mend.
     while let Ok([signal, false]) = fd::poll(&[signals.as_fd(), stop.as_fd()], tick).as_deref() {
         if *signal {
             while matches!(signals.read(), Ok(Some(_))) {}
-            tell("a signal asks for the locks");
+            print_locks("a signal asks for the locks");
             continue;
         }
-        if let (Some((patience, locks)), Some(bound)) = (&mut dogs, bound) {
-            look(patience, locks, pulses, bound);
+        if let (Some((detectors, locks)), Some(bound)) = (&mut detection, bound) {
+            look(detectors, locks, heartbeats, bound);
         }
     }
 }
 
 /// One look at the loops and at all threads.
 fn look(
-    patience: &mut [Patience],
+    detectors: &mut [StallDetector],
     locks: &mut kern::Watchdog,
-    pulses: &[Arc<Pulse>],
+    heartbeats: &[Arc<Heartbeat>],
     bound: Duration,
 ) {
-    let looks = patience.iter_mut().zip(pulses);
+    let looks = detectors.iter_mut().zip(heartbeats);
     // Each is looked at, though one that hangs is enough.
-    let hangs = looks.map(|(patience, pulse)| patience.look(pulse.get()));
+    let hangs = looks.map(|(detectors, heartbeat)| detectors.look(heartbeat.get()));
     let hangs = hangs.fold(false, |any, hangs| any | hangs);
     let waits = !locks.check(Instant::now()).is_empty();
     if hangs {
-        tell(&format!("the loop has been in one round for {bound:?}"));
+        print_locks(&format!("the loop has been in one round for {bound:?}"));
     } else if waits {
-        tell(&format!("a thread has waited for a lock for {bound:?}"));
+        print_locks(&format!("a thread has waited for a lock for {bound:?}"));
     }
 }
 
 /// What became of the same round, look by look.
 #[derive(Debug, Default)]
-struct Patience {
+struct StallDetector {
     /// The pulse at the last look.
     seen: u64,
     /// At how many looks after the first it was the same.
     again: u32,
 }
 
-impl Patience {
+impl StallDetector {
     /// A look at the pulse; true when it is time to tell, once a round.
     fn look(&mut self, now: u64) -> bool {
         let same = now == self.seen;
@@ -137,7 +150,7 @@ impl Patience {
 }
 
 /// Prints everything about locks, in one piece.
-fn tell(why: &str) {
+fn print_locks(why: &str) {
     let text = format!("mbuma: {why}\n{}", locks_text());
     // A closed standard error is no reason to fail.
     let _ = io::stderr().lock().write_all(text.as_bytes());

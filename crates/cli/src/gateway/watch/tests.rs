@@ -3,11 +3,11 @@
 use super::*;
 
 /// The looks, by number, at which it told.
-fn told(pulses: &[u64]) -> Vec<usize> {
-    let mut patience = Patience::default();
-    let looks = pulses.iter().enumerate();
+fn told(heartbeats: &[u64]) -> Vec<usize> {
+    let mut detectors = StallDetector::default();
+    let looks = heartbeats.iter().enumerate();
     looks
-        .filter_map(|(n, pulse)| patience.look(*pulse).then_some(n))
+        .filter_map(|(n, heartbeat)| detectors.look(*heartbeat).then_some(n))
         .collect()
 }
 
@@ -31,10 +31,10 @@ fn sleep_and_work_are_no_hangs() {
 #[test]
 fn a_pulse_goes_round() {
     // Breaks when the loop's first round looks like sleep, or its sleep like a round.
-    let pulse = Pulse::default();
-    assert_eq!(pulse.get() % 2, 1, "it has not slept yet");
-    pulse.beat();
-    assert_eq!(pulse.get() % 2, 0);
-    pulse.beat();
-    assert_eq!(pulse.get() % 2, 1);
+    let heartbeat = Heartbeat::default();
+    assert_eq!(heartbeat.get() % 2, 1, "it has not slept yet");
+    heartbeat.beat();
+    assert_eq!(heartbeat.get() % 2, 0);
+    heartbeat.beat();
+    assert_eq!(heartbeat.get() % 2, 1);
 }

@@ -21,7 +21,7 @@ pub(super) struct ClientQuota {
 
 /// The place that a client has in the quota, until it is dropped.
 #[derive(Debug)]
-pub(super) struct ClientPlace(Arc<AtomicUsize>);
+pub(super) struct ClientSlot(Arc<AtomicUsize>);
 
 impl ClientQuota {
     /// For a gateway that may have so many connections.
@@ -38,16 +38,16 @@ impl ClientQuota {
     }
 
     /// A place for one more client, if there is one.
-    pub(super) fn place(&self) -> Option<ClientPlace> {
+    pub(super) fn slot(&self) -> Option<ClientSlot> {
         if self.served.load(Ordering::Relaxed) >= self.max {
             return None;
         }
         self.served.fetch_add(1, Ordering::Relaxed);
-        Some(ClientPlace(Arc::clone(&self.served)))
+        Some(ClientSlot(Arc::clone(&self.served)))
     }
 }
 
-impl Drop for ClientPlace {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -61,10 +61,10 @@ mod tests {
     fn a_quarter_is_kept_and_places_come_back() {
         // Breaks when clients from outside may take every descriptor, or a client that left keeps its place.
         let quota = ClientQuota::new(48);
-        let mut places: Vec<_> = (0..36).map_while(|_| quota.place()).collect();
-        assert_eq!(places.len(), 36);
-        assert!(quota.place().is_none() && quota.clone().place().is_none());
-        places.pop();
-        assert!(quota.place().is_some_and(|_| quota.place().is_none()));
+        let mut slots: Vec<_> = (0..36).map_while(|_| quota.slot()).collect();
+        assert_eq!(slots.len(), 36);
+        assert!(quota.slot().is_none() && quota.clone().slot().is_none());
+        slots.pop();
+        assert!(quota.slot().is_some_and(|_| quota.slot().is_none()));
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use kern::Time;
 use mbuma::{SocketError, TcpStream};
 
-use super::client_quota::{ClientPlace, ClientQuota};
+use super::client_quota::{ClientQuota, ClientSlot};
 use super::host::Host;
 use super::notice;
 use super::policy;
@@ -59,7 +59,7 @@ pub(super) struct Client {
     pub(super) host: Host,
     /// Where the server is to be looked for if it is not at the other end of `stream`.
     pub(super) second: Option<SocketAddrV4>,
-    pub(super) place: ClientPlace,
+    pub(super) slot: ClientSlot,
 }
 
 impl Server {
@@ -140,13 +140,13 @@ impl Listener {
 
     /// Takes the next client from the kernel's queue.
     pub(super) fn accept(&self, shared: &mut Shared) -> Accepted {
-        let Some(place) = self.quota.place() else {
+        let Some(slot) = self.quota.slot() else {
             self.note_quota(shared);
             return self.later(shared);
         };
         match self.listener.accept() {
             Ok((socket, client)) => match Host::accepted(socket) {
-                Ok(host) => self.begin(shared, host, client, place),
+                Ok(host) => self.begin(shared, host, client, slot),
                 Err(_) => Accepted::Lost,
             },
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Accepted::None,
@@ -186,14 +186,14 @@ impl Listener {
         shared: &mut Shared,
         host: Host,
         client: SocketAddr,
-        place: ClientPlace,
+        slot: ClientSlot,
     ) -> Accepted {
         match self.connect(shared, client) {
             Ok(stream) => Accepted::Client(Client {
                 stream,
                 host,
                 second: self.server.second(),
-                place,
+                slot,
             }),
             Err(_) => {
                 host.reset();

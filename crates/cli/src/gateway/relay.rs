@@ -32,7 +32,7 @@ use mbuma::{SocketError, State, TcpStream};
 
 use super::allowance::Allowance;
 use super::balance::Recent;
-use super::client_quota::ClientPlace;
+use super::client_quota::ClientSlot;
 use super::host::{Host, Moved};
 use super::load_average::LoadAverage;
 use super::notice;
@@ -62,7 +62,7 @@ pub(super) struct Relay {
     /// Where the guest's server may be if it is not where `stream` leads; until the guest has accepted or refused.
     second: Option<SocketAddrV4>,
     /// Its place in the quota, if it is a published port's client: held until the connection ends.
-    _place: Option<ClientPlace>,
+    _slot: Option<ClientSlot>,
     /// Taken from the guest, not yet taken by the host.
     pending: Chain,
     up: Half,
@@ -131,7 +131,7 @@ impl Relay {
             stream,
             host,
             second: None,
-            _place: None,
+            _slot: None,
             pending: Chain::new(),
             up: Half::Open,
             down: Half::Open,
@@ -148,7 +148,7 @@ impl Relay {
     pub(super) fn of_client(client: Client, token: Token) -> Relay {
         Relay {
             second: client.second,
-            _place: Some(client.place),
+            _slot: Some(client.slot),
             ..Relay::new(client.stream, client.host, token)
         }
     }

@@ -136,12 +136,12 @@ impl Token {
 #[derive(Debug)]
 pub(super) struct Table<T> {
     kind: Kind,
-    places: Vec<Place<T>>,
+    slots: Vec<TableSlot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct TableSlot<T> {
     /// Of what is here now, or comes next.
     generation: u32,
     value: Option<T>,
@@ -152,29 +152,29 @@ impl<T> Table<T> {
     pub(super) const fn new(kind: Kind) -> Table<T> {
         Table {
             kind,
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
         }
     }
 
     /// The token that the next [`Table::insert`] gives: what is inserted may want to know it before.
     pub(super) fn next_token(&self) -> Token {
-        let fresh = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        let fresh = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let index = self.free.last().copied().unwrap_or(fresh);
-        let place = self.places.get(index as usize);
-        Token::new(self.kind, place.map_or(0, |p| p.generation), index)
+        let slot = self.slots.get(index as usize);
+        Token::new(self.kind, slot.map_or(0, |p| p.generation), index)
     }
 
     /// Adds `value`.
     pub(super) fn insert(&mut self, value: T) -> Token {
         let token = self.next_token();
         let value = Some(value);
-        match self.places.get_mut(token.index()) {
-            Some(place) => {
+        match self.slots.get_mut(token.index()) {
+            Some(slot) => {
                 self.free.pop();
-                place.value = value;
+                slot.value = value;
             }
-            None => self.places.push(Place {
+            None => self.slots.push(TableSlot {
                 generation: 0,
                 value,
             }),
@@ -184,41 +184,41 @@ impl<T> Table<T> {
 
     /// What `token` names, if it is still there.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut T> {
-        let place = self.places.get_mut(token.index())?;
-        (place.generation == token.generation()).then_some(place.value.as_mut())?
+        let slot = self.slots.get_mut(token.index())?;
+        (slot.generation == token.generation()).then_some(slot.value.as_mut())?
     }
 
     /// Takes out what `token` names; the token names nothing from now on.
     pub(super) fn remove(&mut self, token: Token) -> Option<T> {
-        let place = self.places.get_mut(token.index())?;
-        if place.generation != token.generation() {
+        let slot = self.slots.get_mut(token.index())?;
+        if slot.generation != token.generation() {
             return None;
         }
-        let value = place.value.take()?;
-        place.generation = (place.generation + 1) & GENERATION_MAX;
+        let value = slot.value.take()?;
+        slot.generation = (slot.generation + 1) & GENERATION_MAX;
         self.free.push(token.index() as u32);
         Some(value)
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// All of them with their tokens.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
-        self.places.iter().zip(0..).filter_map(|(place, index)| {
-            let token = Token::new(self.kind, place.generation, index);
-            Some((token, place.value.as_ref()?))
+        self.slots.iter().zip(0..).filter_map(|(slot, index)| {
+            let token = Token::new(self.kind, slot.generation, index);
+            Some((token, slot.value.as_ref()?))
         })
     }
 
     /// Takes all of them out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.free.clear();
-        std::mem::take(&mut self.places)
+        std::mem::take(&mut self.slots)
             .into_iter()
-            .filter_map(|place| place.value)
+            .filter_map(|slot| slot.value)
     }
 }
 

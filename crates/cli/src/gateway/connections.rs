@@ -56,7 +56,7 @@ impl Connections {
         }
     }
 
-    /// Whom to wake when there are connections to intercept.
+    /// What to wake when there are connections to intercept.
     pub(super) fn intercept_wake(&self) -> Arc<Wake> {
         Arc::clone(&self.wake)
     }
@@ -182,7 +182,7 @@ impl Connections {
             let token = self.table.next_token();
             let wake = shared.wake_for(token);
             if relay.arrive(&shared.poller, token, &wake).is_err() {
-                // Nobody would hear of its host's side any more.
+                // No event of its host socket would come any more.
                 relay.close();
                 continue;
             }

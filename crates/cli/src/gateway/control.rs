@@ -13,7 +13,7 @@
 //! have a socket runs without.
 //!
 //! Called by: the loop. Calls: netstat::{instances, request}, report.
-//! Invariants: at most [`ASKERS_MAX`] who ask, each with one request of bounded length and one answer, which
+//! Invariants: at most [`ASKERS_MAX`] clients, each with one request of bounded length and one answer, which
 //! [`report`](super::report) bounds; the socket's file goes with the gateway.
 //! Locks: none.
 
@@ -31,14 +31,14 @@ use super::table::{Kind, Table, Token};
 use crate::netstat::instances;
 use crate::netstat::request::{self, REQUEST_MAX, Request};
 
-/// Who may ask at once.
+/// Clients at once.
 const ASKERS_MAX: usize = 16;
 /// Connections that are taken in a turn at most.
 const ACCEPT_MAX: usize = 16;
 /// How long one may take to ask, and to take the answer.
 const ASKER_WAIT: Duration = Duration::from_secs(5);
 
-/// The socket, and who asks.
+/// The socket, and its clients.
 pub(super) struct Control {
     door: Option<AcceptSteering>,
     wake: Arc<Wake>,
@@ -51,7 +51,7 @@ struct AcceptSteering {
     path: PathBuf,
 }
 
-/// Somebody who asks.
+/// A client.
 struct Asker {
     stream: UnixStream,
     /// Received, and not a whole request yet.
@@ -60,7 +60,7 @@ struct Asker {
     answer: Option<(Vec<u8>, usize)>,
 }
 
-/// What becomes of one who asks.
+/// What becomes of a client.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Wait,
@@ -83,12 +83,12 @@ impl Control {
         }
     }
 
-    /// Somebody connects.
+    /// A client connects.
     pub(super) fn wake(&self) {
         self.wake.wake();
     }
 
-    /// Takes those who connect.
+    /// Accepts clients.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         let Some(door) = &self.door else {
             return;
@@ -167,7 +167,7 @@ impl Asker {
         let mut bytes = [0; REQUEST_MAX];
         while self.received.len() < REQUEST_MAX {
             match self.stream.read(&mut bytes) {
-                // Without a request there is nothing to be said to one who says no more.
+                // A client that ends without a request gets no answer.
                 Ok(0) if Request::parse(&self.received) == Ok(None) => {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }

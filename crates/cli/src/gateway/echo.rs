@@ -37,7 +37,7 @@ pub(super) struct Pings {
 
 /// The way to the host's network.
 enum Outside {
-    /// Nobody has pinged yet.
+    /// The guest has sent no ping yet.
     Unopened,
     /// There is one.
     Open(PingSocket),

@@ -1,7 +1,7 @@
-//! The loop of a worker: rounds of sleeping, taking in, and giving turns.
+//! The event loop of a worker. A round: wait for events, take frames in, run timers, give the ready connections a turn.
 //!
 //! Called by: serve. Calls: everything in the gateway.
-//! Invariants: nothing that is ready waits for more than the turns of the others; each turn is bounded.
+//! Invariants: what is ready waits at most for one turn of each other ready entry; each turn is bounded.
 //! Locks: none.
 
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ const BUDGET: Budget = Budget {
 /// [`BUDGET`], they wait in the TAP's queue, and overflow it, while the data that they acknowledge stays in memory.
 const TURNS_MAX: usize = 16;
 
-/// One of those who serve a guest: its queue of the TAP, and the connections that came by it.
+/// A worker: its queue of the TAP, and the connections that it serves.
 pub(super) struct Worker {
     pub(super) shared: Shared,
     /// What came from the guest by this worker's TAP.
@@ -44,8 +44,8 @@ pub(super) struct Worker {
     pub(super) connections: Connections,
     /// Shows that the loop goes round.
     pub(super) heartbeat: Arc<Heartbeat>,
-    /// Bytes that the others were told of.
-    pub(super) told: u64,
+    /// Bytes that were published to the others.
+    pub(super) published: u64,
     /// What only the first worker does.
     pub(super) services: Option<Services>,
 }
@@ -59,7 +59,7 @@ struct Round {
     stack_ready: bool,
     /// The lifecycle has news.
     lifecycle_ready: bool,
-    /// The guest has ended: who takes something in is not done.
+    /// The guest has ended: a worker that takes something in retracts its vote.
     lingers: bool,
     /// The ready list's other half: those that were ready earlier, and have not had their turn.
     turns: VecDeque<Arc<Wake>>,
@@ -106,7 +106,7 @@ impl Worker {
     /// Serves until `lifecycle` says stop, and says why. If another worker has left, its error says why.
     fn run(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<GuestState, Error> {
         let mut round = Round::default();
-        // Something may have happened before anyone watched.
+        // Something may have happened before the descriptors were watched.
         let mut state = lifecycle.check()?;
         while state == GuestState::Running {
             self.round(&mut round, None)?;
@@ -143,7 +143,7 @@ impl Worker {
             let idle = !busy && round.turns.is_empty() && self.shared.ready.is_empty();
             let vote = self.quiescence(idle, now - start, now - moved_at);
             let all = self.shared.worker_pool.vote(self.shared.worker, vote);
-            // The first decides for everybody: it has been told.
+            // Worker 0 decides for all: it has been woken.
             if all && self.services.is_some() {
                 break;
             }
@@ -209,7 +209,7 @@ impl Worker {
         if events > 0 {
             self.shared.worker_pool.note_use();
         }
-        self.tell();
+        self.publish_load();
         let Shared {
             balance,
             worker_pool,
@@ -219,9 +219,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for events; if more are likely to come soon, without sleeping at first. Not beside a bulk stream,
-    /// even another worker's: looking takes the CPU from those that move it, and the system soon lets who looked
-    /// wait behind them, on their CPU, instead of waking it where the packet came from.
+    /// Waits for events. If more are likely to come soon it polls before it sleeps, but not beside a bulk stream, even
+    /// another worker's: polling takes the CPU from the threads that move the stream, and Linux then schedules the polling
+    /// worker behind them, on their CPU, instead of waking it on the CPU that the packet came from.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let sleeps = timeout != Some(Duration::ZERO);
         let looks = sleeps && !self.shared.worker_pool.is_busy(self.shared.now());
@@ -231,21 +231,21 @@ impl Worker {
         self.shared.poller.wait(timeout)
     }
 
-    /// Tells the others what this worker has done.
-    fn print_locks(&mut self) {
+    /// Publishes what this worker has done to the others.
+    fn publish_load(&mut self) {
         let Shared {
             worker_pool,
             worker,
             ..
         } = &self.shared;
         let moved = self.shared.counters.moved();
-        if moved != self.told {
-            worker_pool.record_load(*worker, self.shared.now(), moved - self.told);
+        if moved != self.published {
+            worker_pool.record_load(*worker, self.shared.now(), moved - self.published);
         }
         if worker_pool.len() > 1 {
             worker_pool.publish(*worker, self.share());
         }
-        self.told = moved;
+        self.published = moved;
     }
 
     /// When time makes something happen next.
@@ -277,15 +277,16 @@ impl Worker {
             Some(Kind::Connection) => self.connections.note(token, readiness),
             // The event has ended the wait; nothing else is to be done.
             Some(Kind::Wakeup) => {}
-            _ => {
+            Some(kind) => {
                 if let Some(services) = &mut self.services {
-                    services.event(&mut self.shared, &self.connections, token, readiness);
+                    services.event(&mut self.shared, &self.connections, kind, token, readiness);
                 }
             }
+            None => {}
         }
     }
 
-    /// Runs the timers that are due, the stack's and ours.
+    /// Runs the timers that are due, the stack's and the gateway's.
     fn run_timers(&mut self, round: &mut Round) {
         self.shared.stack.poll_timers(self.shared.worker);
         let now = self.shared.now();
@@ -293,9 +294,8 @@ impl Worker {
         for token in round.due.drain(..) {
             match (token.kind(), &mut self.services) {
                 (Some(Kind::Connection), _) => self.connections.wake(token),
-                (_, Some(services)) => services.timer(&mut self.shared, token),
-                // These have no timers.
-                _ => {}
+                (Some(kind), Some(services)) => services.timer(&mut self.shared, kind, token),
+                (Some(_), None) | (None, _) => {}
             }
         }
     }
@@ -318,9 +318,12 @@ impl Worker {
             (Some(Kind::Connection), _) => self.connections.turn(shared, token),
             (Some(Kind::Interceptor), _) => self.connections.intercept(shared),
             (Some(Kind::Inbox), _) => self.connections.take_in(shared),
-            (_, Some(services)) => services.turn(shared, &mut self.connections, token),
-            // These have no turns.
-            _ => {}
+            // The turn has ended the wait; nothing else is to be done.
+            (Some(Kind::Wakeup), _) => {}
+            (Some(kind), Some(services)) => {
+                services.turn(shared, &mut self.connections, kind, token);
+            }
+            (Some(_), None) | (None, _) => {}
         }
     }
 
@@ -351,7 +354,7 @@ impl Worker {
     }
 }
 
-/// The TAP can't be read any more, mostly because somebody deleted the interface.
+/// The TAP can't be read any more, mostly because its interface was deleted.
 fn tap_error(source: io::Error) -> Error {
     let doing = match source.raw_os_error() {
         Some(libc::EBADFD | libc::ENODEV) => "the guest's interface is gone",

@@ -73,7 +73,7 @@ impl StatusPage {
         }
     }
 
-    /// Takes connections. For one too many, the one that has been waited for longest ends: else who asks slowly
+    /// Takes connections. For one too many, the one whose request is due first ends: else clients that ask slowly
     /// would shut the page for all.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         while let Some(stream) = self.listener.accept() {

@@ -1,4 +1,4 @@
-//! How much a worker, or a connection, has moved of late, as others may read it.
+//! A load average in bytes, of a worker or of a connection, which other workers may read.
 //!
 //! ```text
 //!   63          28 27             0
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Called by: worker_pool, relay. Calls: nothing.
-//! Locks: none; one word, Relaxed: who reads a number of a moment ago decides as it would have decided then. It is
-//! changed by a compare and exchange, since who gives a connection away changes another worker's.
+//! Locks: none; one word, Relaxed: a reader that sees an older number decides as it would have decided then. It is
+//! changed by compare and exchange, since the worker that a connection leaves changes that of the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +36,7 @@ impl LoadAverage {
 
     fn change(&self, now: Time, change: impl Fn(u64) -> u64) {
         let changed = |word| {
-            // Somebody else's clock may have been read a moment later.
+            // Another thread's clock may have been read a moment later.
             let at = step(now).max(word >> BYTES_BITS);
             Some(at << BYTES_BITS | change(left(word, at)))
         };

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!                         .------------ the gateway, a worker a queue --------.
-//!   guest's kernel  TAP  | [Stack] -- connections -- splice -- host sockets   |  host's kernel
+//!   guest's kernel  TAP  | [Stack] -- connections -- relays -- host sockets   |  host's kernel
 //!        <==========>    |    |                                               |  <==========>
-//!                        |    |   front: only the first worker                |
+//!                        |    |   services: only the first worker             |
 //!                        |    |------ udp ---------- flows --- host sockets   |
 //!                        |    |------ echo --------- pings --- host socket    |
 //!                        |    |------ publish -- accepted host sockets        |
@@ -15,7 +15,7 @@
 //! A round of a worker's loop: sleep until a descriptor is ready, a timer is due, or another worker has
 //! something for it; remember what became ready; take frames in from its queue of the TAP; run timers; give
 //! everything on its ready list one turn. With nothing to do it sleeps, for ever if no timer is set. One more
-//! thread, the [`watch`], only looks on: at whether the loops still go round, and at who holds which lock.
+//! thread, the [`watch`], only watches: whether the loops still go round, and which thread holds which lock.
 //!
 //! Called by: launch, attach. Calls: mbuma, and the files of this module.
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
@@ -117,7 +117,7 @@ pub(crate) fn serve(
         .as_ref()
         .map(|f| f.figures(&first.shared, shares));
     let live = close(first, others);
-    debug_assert_eq!(live, Live::NONE, "buffers that nobody gave back");
+    debug_assert_eq!(live, Live::NONE, "buffers that were not given back");
     Ok(Summary {
         figures: figures.unwrap_or_else(|| unreachable!("the first worker has a services")),
         leaked: live.into(),
@@ -164,7 +164,7 @@ fn serve_together(
     })
 }
 
-/// A thread of a worker that is not the first. Whoever leaves it before the end tells the first.
+/// The thread of a worker that is not the first. If it ends before the service does, it wakes the first.
 fn followed(worker: &mut Worker, worker_pool: &WorkerPool) -> Result<(), Error> {
     let index = worker.shared.worker;
     let _bound = worker_pool.bind(index);
@@ -178,7 +178,7 @@ fn joined(thread: ScopedJoinHandle<'_, Result<Worker, Error>>) -> Result<Worker,
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Sends everybody home.
+/// Ends the phase in which workers serve, when dropped.
 struct Dismiss<'a>(&'a WorkerPool);
 
 impl Drop for Dismiss<'_> {

@@ -77,7 +77,7 @@ impl Outgoing {
         }
     }
 
-    /// For whom it is.
+    /// The guest's side.
     pub(super) fn incoming(&self) -> &Incoming {
         &self.incoming
     }

@@ -35,7 +35,7 @@ pub(super) struct PingSocket {
 /// The answer to a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer<'a> {
-    /// Who answered.
+    /// The host that answered.
     pub(super) from: Ipv4Addr,
     /// To which of our pings.
     pub(super) seq: u16,

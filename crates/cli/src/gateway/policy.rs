@@ -3,8 +3,8 @@
 //!
 //! | the guest asks for | it gets |
 //! |---|---|
-//! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise nobody is there |
-//! | 10.0.2.3, port 53 | the host's resolvers; other ports: nobody is there |
+//! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise the port is closed |
+//! | 10.0.2.3, port 53 | the host's resolvers; other ports are closed |
 //! | the rest of 10.0.2.0/24 | no such host |
 //! | loopback, link-local, multicast, broadcast, reserved | prohibited |
 //! | anything else | the same address, as the host reaches it |
@@ -47,8 +47,8 @@ pub(super) enum Destination {
 /// Why something goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Denial {
-    /// The address is there, and nobody listens.
-    Nobody,
+    /// The address is there, and the port is closed.
+    PortClosed,
     /// The address is not there.
     NoHost,
     /// We do not let it.
@@ -72,10 +72,10 @@ impl Policy {
             let resolves = asked.port() == DNS_PORT;
             return resolves
                 .then_some(Destination::Resolver)
-                .ok_or(Denial::Nobody);
+                .ok_or(Denial::PortClosed);
         }
         let host = if ip == self.gateway {
-            self.loopback().ok_or(Denial::Nobody)?
+            self.loopback().ok_or(Denial::PortClosed)?
         } else {
             self.decide_host(ip)?
         };
@@ -120,10 +120,10 @@ fn is_special(ip: Ipv4Addr) -> bool {
 }
 
 impl Denial {
-    /// As a TCP connection is told: nobody is a reset, the rest are ICMP errors.
+    /// As a TCP connection is told: a closed port is a reset, the rest are ICMP errors.
     pub(super) fn refusal(self) -> Refusal {
         match self {
-            Denial::Nobody => Refusal::Reset,
+            Denial::PortClosed => Refusal::Reset,
             Denial::NoHost | Denial::Prohibited => Refusal::Unreachable(self.unreach()),
         }
     }
@@ -131,7 +131,7 @@ impl Denial {
     /// As the sender of a datagram is told.
     pub(super) fn unreach(self) -> Unreach {
         match self {
-            Denial::Nobody => Unreach::Port,
+            Denial::PortClosed => Unreach::Port,
             Denial::NoHost => Unreach::Host,
             Denial::Prohibited => Unreach::AdminProhibited,
         }

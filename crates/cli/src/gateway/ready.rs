@@ -1,20 +1,21 @@
-//! The ready list: what has something to do, each thing once, in the order in which it became so.
+//! The ready list of a worker: connections and services that have something to do, each once, in the order in which they
+//! became ready.
 //!
 //! ```text
-//!   epoll event --.                                   .-- take: clears the mark, then its turn
-//!                  >-- Wake: sets its mark, and if ---|
-//!   stack's waker -'   it was clear, joins the list   '-- ... a wake during the turn joins again
+//!   epoll event --.                                    .-- take: clears the mark, then its turn
+//!                  >-- wake: sets its mark, and if  ---|
+//!   stack's waker -'   it was clear, joins the list    '-- a wake during the turn joins again
 //! ```
 //!
-//! The mark is cleared before the turn: what happens during it is either seen by it or brings
-//! another one, so no wakeup is lost and none is queued twice.
+//! The mark is cleared before the turn: an event during the turn is either seen by it or brings another turn. So no wakeup
+//! is lost, and nothing is on the list twice.
 //!
-//! A list is one worker's. With others beside it, they too put things on it, and may find it asleep: a
-//! [`EventfdWaker`] says whether, and wakes it. Everything that another worker wants of it comes this way, so
-//! that the list is all there is to look at once more before it sleeps (see [`kern::sleep_flag`]).
+//! Other workers put entries on the list too, and may find its worker asleep: then an [`EventfdWaker`] wakes it. All that
+//! others want of a worker comes by this list, so that the list is all it must check again before it sleeps (see
+//! [`kern::sleep_flag`]).
 //!
 //! Called by: the loop, the stack (through [`std::task::Waker`]). Calls: nothing.
-//! Locks: `row` (class TASKQUEUE), never held over a call.
+//! Locks: `queue` (class TASKQUEUE), never held over a call.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub(super) struct Ready(Arc<List>);
 
 #[derive(Debug)]
 struct List {
-    row: Mutex<VecDeque<Arc<Wake>>>,
-    /// None where nobody else is there to wake the worker.
+    queue: Mutex<VecDeque<Arc<Wake>>>,
+    /// `None` if there is no other worker to wake this one.
     eventfd_waker: Option<EventfdWaker>,
 }
 
@@ -53,8 +54,8 @@ pub(super) struct EventfdWaker {
 #[derive(Debug)]
 pub(super) struct Wake {
     token: Token,
-    /// It is on the list. AcqRel on both sides: whoever finds it set knows that the turn which clears
-    /// it comes later, and sees all that was done before.
+    /// It is on the list. AcqRel on both sides: the turn that clears the mark sees all that was done before any wake
+    /// that found it set.
     queued: AtomicBool,
     list: Arc<List>,
 }
@@ -84,8 +85,11 @@ impl EventfdWaker {
 impl Ready {
     /// An empty list.
     pub(super) fn new(eventfd_waker: Option<EventfdWaker>) -> Ready {
-        let row = Mutex::new(&LIST, VecDeque::new());
-        Ready(Arc::new(List { row, eventfd_waker }))
+        let queue = Mutex::new(&LIST, VecDeque::new());
+        Ready(Arc::new(List {
+            queue,
+            eventfd_waker,
+        }))
     }
 
     /// The way onto the list for what `token` names.
@@ -99,11 +103,10 @@ impl Ready {
 
     /// Whether nothing waits for its turn.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.row.lock().is_empty()
+        self.0.queue.lock().is_empty()
     }
 
-    /// Whether the worker may sleep: nothing is on the list, and whoever puts something there from now on
-    /// wakes it.
+    /// Whether the worker may sleep: the list is empty, and a wake from now on wakes the worker.
     pub(super) fn prepare_sleep(&self) -> bool {
         if let Some(eventfd_waker) = &self.0.eventfd_waker {
             eventfd_waker.flag.prepare_sleep();
@@ -125,7 +128,7 @@ impl Ready {
     /// Exchanges the whole list for `taken`, an empty one with room.
     pub(super) fn take_all(&self, taken: &mut VecDeque<Arc<Wake>>) {
         debug_assert!(taken.is_empty());
-        std::mem::swap(&mut *self.0.row.lock(), taken);
+        std::mem::swap(&mut *self.0.queue.lock(), taken);
     }
 }
 
@@ -138,7 +141,7 @@ impl Wake {
     /// Puts it onto the list, unless it is there.
     pub(super) fn wake(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.list.row.lock().push_back(Arc::clone(self));
+            self.list.queue.lock().push_back(Arc::clone(self));
             if let Some(eventfd_waker) = &self.list.eventfd_waker {
                 eventfd_waker.notify();
             }

@@ -14,7 +14,7 @@
 //! | a half is | until | then |
 //! |---|---|---|
 //! | `Open` | its source says end of file | all that came before was passed on; the end is too |
-//! | `Over` | the other half is over as well | the splice is done |
+//! | `Over` | the other half is over as well | the relay is done |
 //!
 //! An error is passed on as a reset, in both directions.
 //!
@@ -67,7 +67,7 @@ pub(super) struct Relay {
     pending: Chain,
     up: Half,
     down: Half,
-    /// Whom the end of a wait is for.
+    /// The token that timers bring a turn to.
     token: Token,
     /// What it has moved of late.
     load_average: LoadAverage,

@@ -206,7 +206,7 @@ fn locks_json() -> Value {
     json!({
         "classes": parsed(&kern::lock_stats().to_json()),
         "threads": parsed(&kern::show_locks().to_json()),
-        // Holders that nobody waits for, and exact acquisitions.
+        // Holders that no thread waits for, and exact acquisitions.
         "witness": kern::witness::ENABLED,
     })
 }

@@ -125,7 +125,7 @@ impl<'a> Headers<'a> {
         !says("close") && (version == 1 || says("keep-alive"))
     }
 
-    /// Whether something follows the headers, which nobody here reads.
+    /// Whether a body follows the headers, which is not read.
     fn announce_body(&self) -> bool {
         let sized = self
             .values("content-length")

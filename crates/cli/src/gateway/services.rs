@@ -1,8 +1,9 @@
-//! What one worker does for all: datagrams, pings, the status page, published ports, the control socket, and
-//! giving memory back.
+//! The services that worker 0 runs for all workers: datagrams, pings, the status page, published ports, the control
+//! socket, and giving memory back.
 //!
-//! Each has one table of what it knows, and seldom more traffic than one worker carries. Sharing the tables
-//! among workers would cost every connection's worker the locks.
+//! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
+//!
+//! The matches over [`Kind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
 //! Called by: the first worker's loop. Calls: udp, echo, http, publish, control, figures.
 //! Locks: none.
@@ -39,17 +40,18 @@ impl Services {
         &mut self,
         shared: &mut Shared,
         connections: &Connections,
+        kind: Kind,
         token: Token,
         readiness: Readiness,
     ) {
-        match token.kind() {
-            Some(Kind::Flow) => self.flows.readable(shared, token),
-            Some(Kind::Inlet) => self.flows.inlet_readable(shared, token.index()),
-            Some(Kind::PingSocket) => self.pings.readable(shared),
-            Some(Kind::Listener) => self.wake_listener(token),
-            Some(Kind::Control) => self.control.wake(),
-            Some(Kind::Reclaim) => self.reclaim.event(shared, readiness),
-            Some(Kind::Asker) => {
+        match kind {
+            Kind::Flow => self.flows.readable(shared, token),
+            Kind::Inlet => self.flows.inlet_readable(shared, token.index()),
+            Kind::PingSocket => self.pings.readable(shared),
+            Kind::Listener => self.wake_listener(token),
+            Kind::Control => self.control.wake(),
+            Kind::Reclaim => self.reclaim.event(shared, readiness),
+            Kind::Asker => {
                 let view = View {
                     fixed: &self.fixed,
                     shared,
@@ -59,8 +61,18 @@ impl Services {
                 };
                 self.control.turn(token, &view);
             }
-            // The others have no descriptor here.
-            _ => {}
+            // The loop's, or without a descriptor.
+            Kind::Tap
+            | Kind::Lifecycle
+            | Kind::Connection
+            | Kind::Wakeup
+            | Kind::Interceptor
+            | Kind::Inbox
+            | Kind::StatusPage
+            | Kind::Reader
+            | Kind::Datagrams
+            | Kind::Echoes
+            | Kind::Ping => {}
         }
     }
 
@@ -71,16 +83,27 @@ impl Services {
     }
 
     /// A timer came.
-    pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
-        match token.kind() {
-            Some(Kind::Flow) => self.flows.timer(shared, token),
-            Some(Kind::Ping) => self.pings.timer(token),
-            Some(Kind::Reader) => self.page.timer(shared, token),
-            Some(Kind::Asker) => self.control.timer(token),
-            Some(Kind::Listener) => self.wake_listener(token),
-            Some(Kind::Reclaim) => self.reclaim.timer(shared),
-            // The others have no timers here.
-            _ => {}
+    pub(super) fn timer(&mut self, shared: &mut Shared, kind: Kind, token: Token) {
+        match kind {
+            Kind::Flow => self.flows.timer(shared, token),
+            Kind::Ping => self.pings.timer(token),
+            Kind::Reader => self.page.timer(shared, token),
+            Kind::Asker => self.control.timer(token),
+            Kind::Listener => self.wake_listener(token),
+            Kind::Reclaim => self.reclaim.timer(shared),
+            // The loop's, or without timers.
+            Kind::Tap
+            | Kind::Lifecycle
+            | Kind::Connection
+            | Kind::Wakeup
+            | Kind::Interceptor
+            | Kind::Inbox
+            | Kind::StatusPage
+            | Kind::Datagrams
+            | Kind::Inlet
+            | Kind::Echoes
+            | Kind::PingSocket
+            | Kind::Control => {}
         }
     }
 
@@ -89,27 +112,38 @@ impl Services {
         &mut self,
         shared: &mut Shared,
         connections: &mut Connections,
+        kind: Kind,
         token: Token,
     ) {
-        match token.kind() {
-            Some(Kind::Listener) => {
+        match kind {
+            Kind::Listener => {
                 if let Some(listener) = self.listeners.get(token.index()) {
                     connections.accept(shared, listener);
                 }
             }
-            Some(Kind::Datagrams) => self.flows.forward(shared),
-            Some(Kind::Echoes) => self.pings.forward(shared),
-            Some(Kind::StatusPage) => self.page.accept(shared),
-            Some(Kind::Control) => self.control.accept(shared),
-            Some(Kind::Reclaim) => self.reclaim.resume(shared),
-            Some(Kind::Reader) => {
+            Kind::Datagrams => self.flows.forward(shared),
+            Kind::Echoes => self.pings.forward(shared),
+            Kind::StatusPage => self.page.accept(shared),
+            Kind::Control => self.control.accept(shared),
+            Kind::Reclaim => self.reclaim.resume(shared),
+            Kind::Reader => {
                 let gauges = gauges(connections, &self.flows);
                 let fixed = &self.fixed;
                 let figures = |shared: &Shared| figures_now(fixed, shared, gauges);
                 self.page.turn(shared, token, figures);
             }
-            // The others have no turns here.
-            _ => {}
+            // The loop's, or never on the ready list.
+            Kind::Tap
+            | Kind::Lifecycle
+            | Kind::Connection
+            | Kind::Wakeup
+            | Kind::Interceptor
+            | Kind::Inbox
+            | Kind::Flow
+            | Kind::Inlet
+            | Kind::Ping
+            | Kind::PingSocket
+            | Kind::Asker => {}
         }
     }
 

@@ -30,7 +30,7 @@ const ALLOWANCE_AGE: Duration = Duration::from_millis(1);
 /// What is shared.
 pub(super) struct Shared {
     pub(super) stack: Stack,
-    /// Which worker's this is, and who else there is.
+    /// The index of the worker that owns this, and the pool that it is in.
     pub(super) worker: usize,
     pub(super) worker_pool: Arc<WorkerPool>,
     pub(super) poller: Poller,

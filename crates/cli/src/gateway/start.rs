@@ -115,7 +115,7 @@ pub(super) fn start(
     workers(all, index, fixed, opts, worker_pool, &clock)
 }
 
-/// What worker `index` sleeps on: its queue, and whoever wakes it.
+/// What worker `index` sleeps on: its queue, and the wakeups by other workers.
 fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Poller, Error> {
     let poller = Poller::new().map_err(Error::io("making an epoll set"))?;
     let watched = poller.add_reader(tap, Token::only(Kind::Tap));
@@ -144,7 +144,7 @@ fn workers(
             connections: Connections::new(&shared, &interceptor),
             heartbeat: Arc::default(),
             services: None,
-            told: 0,
+            published: 0,
             inward: inward.map_err(Error::io("finding the TAP's queue"))?,
             shared,
         })

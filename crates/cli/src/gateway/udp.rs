@@ -102,7 +102,7 @@ impl Flows {
 
     /// Sends on what the guest sent.
     pub(super) fn forward(&mut self, shared: &mut Shared) {
-        // Nobody behind a published port can be told of an error; it must be taken nevertheless.
+        // No client of a published port can be told of an error; the error must be taken nevertheless.
         while self.socket.take_error().is_some() {}
         for _ in 0..TURN_MAX {
             let Some(datagram) = self.socket.recv() else {
@@ -231,7 +231,7 @@ impl Flows {
         }
     }
 
-    /// The host behind a flow says that nobody listens.
+    /// The host behind a flow says that the port is closed.
     fn refused(&mut self, shared: &mut Shared, token: Token) {
         let Some(flow) = self.table.find(token) else {
             return;

@@ -1,6 +1,6 @@
 //! The watch: a thread beside the gateway's, for when that hangs.
 //!
-//! It prints who holds which lock and who waits for whom, and what the locks have cost, on standard error:
+//! It prints which thread holds which lock, which threads wait for it, and what the locks have cost, on standard error:
 //! when it gets SIGRTMIN+1, and by itself, once, when the loop is in one round, or a thread waits for one
 //! lock, for longer than `--watchdog` says.
 //!
@@ -13,7 +13,7 @@
 //! seem to have hung meanwhile. A loop with nothing to do is asleep, for however long.
 //!
 //! Called by: serve. Calls: [`kern::show_locks`], [`kern::Watchdog`], signals.
-//! Invariants: it takes no lock of the stack's and waits for nobody but the reader of standard error; no
+//! Invariants: it takes no lock of the stack's and waits only for the reader of standard error; no
 //! handler runs, since the signal is blocked in all threads and read here.
 //! Locks: none.
 
@@ -59,8 +59,7 @@ impl Heartbeat {
 /// The thread, as long as this is kept.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Its other end notices when this one is closed. The thread isn't waited for: whoever reads standard
-    /// error may take his time.
+    /// The thread ends when this end is closed. It is not joined: the reader of standard error may be slow.
     _stop: PipeWriter,
 }
 
@@ -156,11 +155,11 @@ fn print_locks(why: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Who holds what, who waits for whom, and what that has cost: `show locks`, then a table.
+/// Which thread holds which lock, which threads wait for it, and what that has cost: `show locks`, then a table.
 pub(super) fn locks_text() -> String {
     let mut text = kern::show_locks().to_string();
     if !witness::ENABLED {
-        text += "(this build knows a lock's holder only while somebody waits for it; one with `--features \
+        text += "(this build knows a lock's holder only while a thread waits for it; one with `--features \
                  witness` knows all)\n";
     }
     // Writing to a string cannot fail.

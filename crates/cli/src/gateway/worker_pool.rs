@@ -1,4 +1,4 @@
-//! The workers that serve one guest together, and what they know of each other.
+//! The workers that serve one guest together, and what each can see of the others.
 //!
 //! ```text
 //!              TAP queue 0     TAP queue 1     TAP queue 2
@@ -8,29 +8,32 @@
 //!                   '-----------[ Stack ]-----------'
 //! ```
 //!
-//! They share the stack and nothing else on a packet's way. A connection is begun, and served to its end, by
-//! the worker on whose queue its SYN came; but where that is busy with much and another is not, by the other,
-//! so that a small request does not wait for each turn of a bulk stream that its flow's hash put it beside. For the
-//! same reason one that is under way goes to another worker (see [`inbox`](super::inbox)). What
-//! a worker writes makes the guest's kernel send the rest of the connection to the same queue. UDP flows, pings, the
-//! status page and published ports are worker 0's (see front): they need one table each, and are seldom what fills
-//! a machine.
+//! The workers share the stack, and nothing else on a packet's way.
 //!
-//! Four things cross from one to another, all of them as a [`Wake`] on the other's ready list: a socket
-//! of the other's became ready by what this one took in; the stack left packets or a timer with the other's
-//! CPU; a connection is the other's now; the phase changed.
+//! | what | which worker serves it |
+//! |---|---|
+//! | a new connection | the worker on whose queue its SYN came; if that is busy and another is not, the other |
+//! | a connection under way | the same worker; if that has become busy and another is not, the other ([`inbox`](super::inbox)) |
+//! | UDP flows, pings, the status page, published ports | worker 0: each needs one table, and seldom fills a CPU |
+//!
+//! So a small request does not wait for the turns of a bulk stream that its flow's hash put beside it. The guest's kernel
+//! sends the packets of a connection to the queue that the last packet to it came from, so they follow it to its worker.
+//!
+//! Four events cross from one worker to another, each as a [`Wake`] on the other's ready list: a socket of the other's
+//! became ready by a packet that this worker took in; the stack left packets or a timer for the other's CPU; a connection
+//! moves to the other; the phase changed.
 //!
 //! # The end
-//! [`Phase`] goes one way: `Serve`, `Linger`, `End`; worker 0 moves it. While they linger, each says of
-//! itself whether it has anything to wait for, and the guest is done when all of them say so *and* no
-//! ready list has anything on it, looked at under one lock. A worker takes its word back, under that
-//! lock, before it takes anything from its list or its TAP queue. So whoever is said to be settled, and has
-//! an empty list, is not in the middle of anything; and what it gave others lies on their lists. A guest that
-//! left much running is never idle: a worker that has waited long enough says so for good.
+//! [`Phase`] goes one way: `Serve`, `Linger`, `End`; worker 0 moves it. In `Linger` each worker votes whether it still has
+//! work to wait for. The service ends when all workers vote that they have none *and* no ready list has an entry, both
+//! read under one lock. A worker retracts its vote, under that lock, before it takes anything from its list or its TAP
+//! queue. So a worker whose vote stands, and whose list is empty, is not in the middle of anything; and what it passed to
+//! others is on their lists. A guest that left busy processes behind is never idle: a worker that has waited long enough
+//! votes [`Quiescence::TimedOut`] for good.
 //!
 //! Called by: serve, the loop, shared. Calls: inbox, ready, [`kern::sys::eventfd`].
-//! Invariants: with one worker there is no descriptor to wake it by, and nobody to.
-//! Locks: `settled` (STACK_CONFIG; ready lists are looked at under it), a handle's `share` (STATS).
+//! Invariants: with one worker there is no descriptor to wake it by, because no other thread would.
+//! Locks: `votes` (STACK_CONFIG; ready lists are read under it), a handle's `share` (STATS).
 
 use std::io;
 use std::sync::Arc;
@@ -54,9 +57,9 @@ use kern::sys::EventFd;
 static VOTES: LockClass = LockClass::new("gateway votes", order::STACK_CONFIG);
 static SHARE: LockClass = LockClass::new("gateway share", order::STATS);
 
-/// A worker this hot moves more than some 90 MB a second: others need not wait in line with that.
+/// A load average of a busy worker: it moves more than some 90 MB a second, and other connections should not wait for that.
 const BUSY_BYTES: u64 = 1 << 20;
-/// How much hotter than another a worker is whose connections are better off there.
+/// The ratio of two workers' loads from which on a connection moves to the one with the smaller load.
 const LOAD_RATIO: u64 = 4;
 
 /// All workers of a guest.
@@ -65,7 +68,7 @@ pub(super) struct WorkerPool {
     handles: Vec<WorkerHandle>,
     /// A [`Phase`]. Release and Acquire, though each worker is also woken after it changed.
     phase: AtomicU8,
-    /// Who has nothing to wait for any more.
+    /// One vote for each worker.
     votes: Mutex<Vec<Quiescence>>,
     /// Worker 0 has stopped giving memory back, and is to be woken when the pool is used. Relaxed: a use that the worker
     /// misses is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
@@ -78,7 +81,7 @@ pub(super) struct WorkerPool {
 struct WorkerHandle {
     ready: Ready,
     event: Option<Arc<EventFd>>,
-    /// Gets it out of its sleep, to look around.
+    /// Wakes it without anything for it to do but read the phase and the stack's queues.
     wakeup: Arc<Wake>,
     /// It has left before it was told to. Release and Acquire: its error comes by the join of its thread.
     lost: AtomicBool,
@@ -92,11 +95,11 @@ struct WorkerHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quiescence {
     /// It has, or is in the middle of something.
-    No,
+    Busy,
     /// It has nothing, until it takes something in.
     Idle,
-    /// It has waited as long as it will, whatever comes.
-    Late,
+    /// It has waited for the longest time, and will not wait for anything more.
+    TimedOut,
 }
 
 /// How far the service is.
@@ -107,7 +110,7 @@ pub(super) enum Phase {
     Serve,
     /// The guest has ended, and what it sent is delivered.
     Linger,
-    /// Everybody leaves.
+    /// All workers leave.
     End,
 }
 
@@ -127,7 +130,7 @@ impl WorkerPool {
         }))
     }
 
-    /// How many they are.
+    /// The number of workers.
     pub(super) fn len(&self) -> usize {
         self.handles.len()
     }
@@ -137,7 +140,7 @@ impl WorkerPool {
         Arc::clone(&self.cpus)
     }
 
-    /// The calling thread is worker `index` until what is returned is dropped.
+    /// The calling thread is worker `index` until the returned value is dropped.
     pub(super) fn bind(&self, index: usize) -> Bound {
         self.cpus.bind(index)
     }
@@ -155,7 +158,7 @@ impl WorkerPool {
         })
     }
 
-    /// Has the stack wake whoever is to do what others left with a CPU.
+    /// Has the stack wake a CPU's worker when another left packets or timers for that CPU.
     pub(super) fn serve_cpus(&self, stack: &Stack) {
         for (cpu, handle) in self.handles.iter().enumerate() {
             stack.set_cpu_waker(cpu, Some(handle.wakeup.waker()));
@@ -171,7 +174,7 @@ impl WorkerPool {
         }
     }
 
-    /// The service goes on to `phase`: tells everybody.
+    /// The service goes on to `phase`: wakes all workers.
     pub(super) fn advance(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Release);
         self.handles.iter().for_each(|handle| handle.wakeup.wake());
@@ -196,8 +199,7 @@ impl WorkerPool {
         }
     }
 
-    /// Worker `index` says what it has to wait for. True if nobody has anything; then worker 0 is told, if it is
-    /// another.
+    /// Worker `index` votes. True if the service can end: then worker 0 is woken, if it is another.
     pub(super) fn vote(&self, index: usize, vote: Quiescence) -> bool {
         let mut votes = self.votes.lock();
         votes[index] = vote;
@@ -245,13 +247,13 @@ impl WorkerPool {
         self.handles.iter().any(|handle| handle.is_busy(now))
     }
 
-    /// Who is to serve a connection whose SYN came to worker `own`.
+    /// The worker for a connection whose SYN came to worker `own`.
     fn worker_for(&self, own: usize, now: Time) -> usize {
         self.rebalance_target(own, now, 0).unwrap_or(own)
     }
 
-    /// Who would better serve a connection of worker `own` that has moved `bytes` of late: one that
-    /// will have much less to do, even with it, than `own` has without.
+    /// The worker that a connection of worker `own`, with `bytes` in its load average, should move to: one that has much
+    /// less to do, even with it, than `own` without it.
     pub(super) fn rebalance_target(&self, own: usize, now: Time, bytes: u64) -> Option<usize> {
         let load_average = |index: usize| self.handles[index].load_average.at(now);
         let vote = load_average(own).saturating_sub(bytes);
@@ -276,7 +278,7 @@ impl WorkerPool {
         most.filter(|(_, count)| *count > 0)
     }
 
-    /// Worker `own` gives `splice`, which has moved `bytes` of late, to worker `to`.
+    /// Moves `relay`, with `bytes` in its load average, from worker `own` to worker `to`.
     pub(super) fn migrate(&self, own: usize, to: usize, relay: Relay, now: Time, bytes: u64) {
         // Now, and not when it is there: else the next one would be sent after it for the same reason.
         self.handles[own].load_average.hand_over(now, bytes);
@@ -284,7 +286,7 @@ impl WorkerPool {
         self.handles[to].inbox.put(relay);
     }
 
-    /// What was given to worker `index`.
+    /// The connections that moved to worker `index` since the last call.
     pub(super) fn take_migrated(&self, index: usize) -> Vec<Relay> {
         self.handles[index].inbox.take_all()
     }
@@ -327,12 +329,12 @@ impl WorkerHandle {
     }
 }
 
-/// Where connections to be intercepted knock: at the worker that took the SYN in, which is the one whose
-/// thread calls, or at one that has less to do; at worker 0, should another thread ever call.
+/// Chooses the worker that accepts a new connection of the guest: the worker that took the SYN in, which is the calling
+/// thread's, or another with less to do; worker 0 if a thread that is no worker calls.
 pub(super) struct AcceptSteering {
     worker_pool: Arc<WorkerPool>,
     clock: Arc<dyn Clock>,
-    /// Each worker's way to its turn.
+    /// The wake of each worker's interceptor.
     wakes: Vec<Arc<Wake>>,
 }
 

@@ -19,7 +19,7 @@ fn asked(text: &str) -> SocketAddrV4 {
 fn the_hosts_loopback_is_out_of_reach_unless_asked_for() {
     // Breaks when a guest reaches what listens on the host's 127.0.0.1 without --host-loopback.
     let gateway = asked("10.0.2.2:5432");
-    assert_eq!(policy(false).decide(gateway), Err(Denial::Nobody));
+    assert_eq!(policy(false).decide(gateway), Err(Denial::PortClosed));
     let there = Destination::Host("127.0.0.1:5432".parse().expect("an address"));
     assert_eq!(policy(true).decide(gateway), Ok(there));
     for text in [
@@ -65,7 +65,7 @@ fn names_are_asked_at_one_port_of_one_address() {
         policy.decide(asked("10.0.2.3:53")),
         Ok(Destination::Resolver)
     );
-    assert_eq!(policy.decide(asked("10.0.2.3:54")), Err(Denial::Nobody));
+    assert_eq!(policy.decide(asked("10.0.2.3:54")), Err(Denial::PortClosed));
     assert_eq!(policy.decide(asked("10.0.2.4:53")), Err(Denial::NoHost));
     assert_eq!(policy.decide(asked("10.0.2.100:80")), Err(Denial::NoHost));
     assert_eq!(policy.decide(asked("10.0.2.255:80")), Err(Denial::NoHost));
@@ -119,10 +119,10 @@ fn errors_of_the_host_keep_their_meaning() {
     assert_eq!(told(libc::EMFILE), None);
     let out = |errno| is_out_of_descriptors(&io::Error::from_raw_os_error(errno));
     assert!(out(libc::EMFILE) && out(libc::ENFILE) && !out(libc::ECONNREFUSED));
-    assert_eq!(Denial::Nobody.refusal(), Refusal::Reset);
+    assert_eq!(Denial::PortClosed.refusal(), Refusal::Reset);
     assert_eq!(
         Denial::NoHost.refusal(),
         Refusal::Unreachable(Unreach::Host)
     );
-    assert_eq!(Denial::Nobody.unreach(), Unreach::Port);
+    assert_eq!(Denial::PortClosed.unreach(), Unreach::Port);
 }

@@ -36,7 +36,7 @@ struct Tcp {
     guest: SocketAddrV4,
     remote: SocketAddrV4,
     state: String,
-    /// Bytes from the guest that nobody has taken yet.
+    /// Bytes from the guest that were not read yet.
     up_queue: usize,
     /// Bytes for the guest that it has not acknowledged.
     down_queue: usize,

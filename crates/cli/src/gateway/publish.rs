@@ -174,8 +174,8 @@ impl Listener {
         let now = shared.now();
         shared.notices.say(now, notice::Subject::Clients, || {
             format!(
-                "published ports have {} clients, as many as the limit on open files allows: further clients wait. Raise \
-                 the hard limit, which `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)",
+                "published ports have {} clients, as many as the limit on open files allows: further clients wait. \
+                 Raise the hard limit, which `ulimit -Hn` shows (`LimitNOFILE=` of systemd, `nofile` of limits.conf)",
                 self.quota.max()
             )
         });

@@ -7,6 +7,7 @@ use kern::{Clock, Cpus, Giant, MonotonicClock, OneCpu, Random};
 use mbuf::PoolConfig;
 
 use crate::netisr::NetisrConfig;
+use crate::tcp::cc::CongestionControl;
 use crate::unix::UnixConfig;
 
 /// Everything a [`Stack`](crate::Stack) takes from outside.
@@ -85,6 +86,10 @@ pub struct TcpConfig {
     pub send_buffer: usize,
     /// Initial congestion window in segments (RFC 6928). Default 10.
     pub initial_window: u32,
+    /// Congestion control of connections. Default Reno.
+    #[doc(alias = "net.inet.tcp.cc.algorithm")]
+    #[doc(alias = "tcp_congestion_control")]
+    pub congestion: CongestionControl,
     /// Lower bound of the retransmission timeout. RFC 6298 (2.4) says 1 s; like its peers we go to
     /// 200 ms.
     #[doc(alias = "net.inet.tcp.rexmit_min")]
@@ -157,6 +162,7 @@ impl Default for TcpConfig {
             recv_buffer: 1 << 20,
             send_buffer: 1 << 20,
             initial_window: 10,
+            congestion: CongestionControl::default(),
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(60),
             delayed_ack: Duration::from_millis(40),

@@ -158,9 +158,10 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 
 /// What congestion control should know of this acknowledgement of `bytes`.
 fn sample(batch: &Batch<'_>, t: &Tcb, seg: &Segment, bytes: u32) -> RateSample {
-    let flight = t.flight();
+    let (flight, srtt) = (t.flight(), t.send.rtt.smoothed());
     RateSample {
         now: batch.now,
+        srtt: srtt.map_or(0, |srtt| srtt.as_nanos() as u64),
         acked: bytes,
         prior_flight: flight,
         flight: t.send.max.since(seg.ack),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use kern::Time;
 use wire::SeqNum;
 
-use super::cc::{Cc, CongestionEvent, RateSample, Reno, Why, Window, initial_window};
+use super::cc::{Cc, CongestionEvent, RateSample, Why, Window, initial_window};
+use crate::config::TcpConfig;
 
 /// Segments that limited transmit may have in flight beyond the window (RFC 3042 2).
 const LIMITED_SEGMENTS: u8 = 2;
@@ -38,11 +39,11 @@ pub(crate) enum Recovery {
 }
 
 impl Congestion {
-    /// A window as it begins; `segments` is the configured initial window.
-    pub(crate) fn new(mss: u32, segments: u32) -> Self {
+    /// A window as it begins, and the configured algorithm.
+    pub(crate) fn new(mss: u32, config: &TcpConfig) -> Self {
         Self {
-            window: Window::new(mss, segments),
-            cc: Cc::Reno(Reno::default()),
+            window: Window::new(mss, config.initial_window),
+            cc: Cc::new(config.congestion),
             recover: None,
             ignore_below: None,
         }
@@ -159,7 +160,7 @@ impl Congestion {
 
     /// The path carries less than was thought.
     pub(crate) fn set_mss(&mut self, mss: u32) {
-        self.window.mss = mss;
+        self.window.set_mss(mss);
         self.cc.on_mss(&mut self.window);
     }
 }

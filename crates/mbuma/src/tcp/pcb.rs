@@ -360,7 +360,7 @@ impl SendState {
             sent_at: now,
             buf: Sockbuf::new(config.send_buffer),
             rtt: Rtt::new(),
-            cc: Congestion::new(mss, config.initial_window),
+            cc: Congestion::new(mss, config),
             retransmits: 0,
             persist_shift: 0,
             resend_one: false,

@@ -24,8 +24,13 @@ use std::time::Duration;
 
 use kern::Time;
 
+mod choice;
+mod cubic;
+mod hystart;
 mod reno;
 
+pub use choice::{CongestionControl, UnknownCongestionControl};
+pub use cubic::Cubic;
 pub use reno::Reno;
 
 /// What an algorithm controls. All fields are bytes.
@@ -57,11 +62,34 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
+    /// Grows `cwnd`, as far as TCP can announce a window.
+    pub fn grow(&mut self, bytes: u32) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(CWND_MAX.max(self.cwnd));
+    }
+
+    /// Sets `mss`. Fewer bytes in a segment make the windows smaller: they keep their number of segments, because queues
+    /// count packets. More bytes leave them as they are.
+    pub fn set_mss(&mut self, mss: u32) {
+        let scale = |bytes: u32| match bytes {
+            u32::MAX => bytes,
+            _ => (u64::from(bytes) * u64::from(mss) / u64::from(self.mss.max(1))) as u32,
+        };
+        if mss < self.mss {
+            (self.cwnd, self.ssthresh) = (scale(self.cwnd), scale(self.ssthresh));
+        }
+        self.mss = mss;
+        self.cwnd = self.cwnd.max(mss);
+        self.ssthresh = self.ssthresh.max(self.floor());
+    }
+
     /// The smallest window that congestion may leave: two segments (RFC 5681 equation 4).
     pub fn floor(&self) -> u32 {
         self.mss.saturating_mul(2)
     }
 }
+
+/// The largest window that TCP can announce (RFC 7323 2.3): no larger one can be used.
+const CWND_MAX: u32 = 65_535 << 14;
 
 /// The initial window in bytes: so many segments, but not more than two if they are larger than an Ethernet's
 /// (RFC 6928 2: min (10*MSS, max (2*MSS, 14600))).
@@ -127,7 +155,8 @@ pub struct CongestionEvent {
     pub why: Why,
     /// When.
     pub now: Time,
-    /// Bytes in flight when it was noticed, less what limited transmit sent beyond the window (RFC 5681 3.2).
+    /// Bytes sent and not cumulatively acknowledged when it was noticed, less what limited transmit sent beyond the window
+    /// (RFC 5681's FlightSize).
     pub flight: u32,
     /// The timer expired again for data that it had sent again: `ssthresh` must stay (RFC 5681 3.1).
     pub again: bool,
@@ -148,9 +177,11 @@ pub trait Algorithm: fmt::Debug + Send {
     /// a window of data, and once more if the retransmission timer expires meanwhile.
     fn on_congestion(&mut self, w: &mut Window, event: &CongestionEvent);
 
-    /// All that was in flight when the event was noticed is acknowledged.
+    /// All that was in flight when the event was noticed is acknowledged. Not called if the event was undone.
     fn on_recovered(&mut self, w: &mut Window) {
-        w.cwnd = w.ssthresh.max(w.floor());
+        if w.ssthresh != u32::MAX {
+            w.cwnd = w.ssthresh.max(w.floor());
+        }
     }
 
     /// The last event proved to be none: no segment was lost. Restores `cwnd` if it is now smaller, `ssthresh`, and the
@@ -164,9 +195,9 @@ pub trait Algorithm: fmt::Debug + Send {
         w.cwnd = w.cwnd.min(restart_window);
     }
 
-    /// `w.mss` has changed.
+    /// `w.mss` has changed ([`Window::set_mss`]).
     fn on_mss(&mut self, w: &mut Window) {
-        w.cwnd = w.cwnd.max(w.mss);
+        let _ = w;
     }
 
     /// The pacing rate in bytes per second. `None`: the default, made of `cwnd` and the smoothed round trip.
@@ -186,8 +217,8 @@ pub trait Algorithm: fmt::Debug + Send {
 #[derive(Debug)]
 pub(crate) enum Cc {
     Reno(Reno),
+    Cubic(Cubic),
     /// An embedder's own.
-    #[allow(dead_code, reason = "chosen through TcpConfig, which comes next")]
     Custom(Box<dyn Algorithm>),
 }
 
@@ -198,6 +229,7 @@ impl Cc {
     pub(crate) fn on_ack(&mut self, w: &mut Window, s: &RateSample) {
         match self {
             Self::Reno(reno) => reno.on_ack(w, s),
+            Self::Cubic(cubic) => cubic.on_ack(w, s),
             Self::Custom(custom) => custom.on_ack(w, s),
         }
     }
@@ -210,6 +242,7 @@ impl Deref for Cc {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Reno(reno) => reno,
+            Self::Cubic(cubic) => cubic,
             Self::Custom(custom) => custom.as_ref(),
         }
     }
@@ -219,6 +252,7 @@ impl DerefMut for Cc {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::Reno(reno) => reno,
+            Self::Cubic(cubic) => cubic,
             Self::Custom(custom) => custom.as_mut(),
         }
     }

@@ -33,13 +33,13 @@ impl Algorithm for Reno {
         if w.in_slow_start() {
             // By bytes acknowledged. RFC 3465's limit of two segments an acknowledgement is left out: peers that merge
             // segments acknowledge 64 KiB at a time.
-            w.cwnd = w.cwnd.saturating_add(s.acked);
+            w.grow(s.acked);
             return;
         }
         self.acked = self.acked.saturating_add(s.acked);
         if self.acked >= w.cwnd {
             self.acked -= w.cwnd;
-            w.cwnd = w.cwnd.saturating_add(w.mss);
+            w.grow(w.mss);
         }
     }
 
@@ -58,7 +58,7 @@ impl Algorithm for Reno {
     fn on_undo(&mut self, w: &mut Window, _: Time) {
         if let Some((cwnd, ssthresh)) = self.before.take() {
             w.cwnd = w.cwnd.max(cwnd);
-            w.ssthresh = ssthresh;
+            w.ssthresh = ssthresh.max(w.floor());
         }
     }
 }

@@ -1,0 +1,101 @@
+//! Which algorithm a connection has: for a stack ([`TcpConfig::congestion`](crate::TcpConfig::congestion)), and for a
+//! socket ([`TcpStream::set_congestion`](crate::TcpStream::set_congestion)).
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Algorithm, Cc, Cubic, Reno};
+
+/// A choice of congestion control.
+///
+/// An algorithm of your own is a type that implements [`Algorithm`]:
+/// ```
+/// use mbuma::congestion::{Algorithm, CongestionControl, CongestionEvent, RateSample, Window};
+///
+/// /// Always the same window: for a link whose capacity is reserved.
+/// #[derive(Debug)]
+/// struct Fixed;
+///
+/// impl Algorithm for Fixed {
+///     fn name(&self) -> &'static str {
+///         "fixed"
+///     }
+///     fn on_ack(&mut self, w: &mut Window, _: &RateSample) {
+///         w.cwnd = 100 * w.mss;
+///     }
+///     fn on_congestion(&mut self, w: &mut Window, _: &CongestionEvent) {
+///         w.ssthresh = 100 * w.mss;
+///     }
+///     fn on_undo(&mut self, _: &mut Window, _: kern::Time) {}
+/// }
+///
+/// let mut config = mbuma::Config::from_system();
+/// config.tcp.congestion = CongestionControl::Custom(|| Box::new(Fixed));
+/// ```
+#[doc(alias = "TCP_CONGESTION")]
+#[derive(Debug, Clone, Copy, Default)]
+pub enum CongestionControl {
+    /// [`Reno`]: RFC 5681.
+    #[default]
+    Reno,
+    /// [`Cubic`]: RFC 9438, with HyStart++ (RFC 9406).
+    Cubic,
+    /// An algorithm of the embedder's own. The function makes the state of one connection.
+    Custom(fn() -> Box<dyn Algorithm>),
+}
+
+impl CongestionControl {
+    /// The names of the algorithms that are built in.
+    pub const NAMES: [&str; 2] = ["reno", "cubic"];
+}
+
+/// No built-in algorithm has this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownCongestionControl;
+
+impl fmt::Display for UnknownCongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = CongestionControl::NAMES.join(", ");
+        write!(f, "unknown congestion control: there are {names}")
+    }
+}
+
+impl std::error::Error for UnknownCongestionControl {}
+
+impl FromStr for CongestionControl {
+    type Err = UnknownCongestionControl;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "reno" => Ok(Self::Reno),
+            "cubic" => Ok(Self::Cubic),
+            _ => Err(UnknownCongestionControl),
+        }
+    }
+}
+
+impl Cc {
+    /// The state of a new connection.
+    pub(crate) fn new(choice: CongestionControl) -> Self {
+        match choice {
+            CongestionControl::Reno => Self::Reno(Reno::default()),
+            CongestionControl::Cubic => Self::Cubic(Cubic::default()),
+            CongestionControl::Custom(make) => Self::Custom(make()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Breaks when a name that the tool offers is not understood, or names another algorithm.
+    #[test]
+    fn names() {
+        for name in CongestionControl::NAMES {
+            let choice = name.parse().unwrap();
+            assert_eq!(Cc::new(choice).name(), name);
+        }
+        assert!("bbr2".parse::<CongestionControl>().is_err());
+    }
+}

@@ -64,7 +64,7 @@ pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Re
 /// Whether a segment is a SYN that may end this connection's TIME-WAIT.
 fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
     seg.flags & (TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST) == TcpFlags::SYN
-        && time_wait::may_leave(&pcb.tcb.lock(), seg.seq)
+        && time_wait::may_leave(&pcb.tcb.lock(), seg)
 }
 
 /// An ICMP error quotes a segment that we sent.

@@ -87,7 +87,7 @@ fn open(
     if let Some(oldest) = oldest {
         crowd_out(batch, &oldest);
     }
-    let predecessor = old.and_then(|old| time_wait::leave(batch, old, seg.seq));
+    let predecessor = old.and_then(|old| time_wait::leave(batch, old, seg));
     let tcp = &batch.stack.tcp;
     let state = if intercepted {
         State::SynHeld

@@ -214,6 +214,9 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::RST) {
         return Continue(());
     }
+    if t.conn.state == State::TimeWait {
+        return Break(Verdict::Drop(DropReason::TcpBadReset)); // RFC 1337
+    }
     if seg.seq != t.recv.nxt {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadReset));
@@ -229,8 +232,6 @@ fn check_reset(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     }
     let error = match t.conn.state {
         State::SynReceived => Some(SocketError::Refused),
-        // All was said and heard.
-        State::TimeWait => None,
         _ => Some(SocketError::Reset),
     };
     t.close(error);

@@ -3,6 +3,7 @@
 //!
 //! A gateway whose side closes first collects one of these a connection, thousands a second. They
 //! hold no buffers, and only the last [`TcpConfig::time_wait_max`] are kept: the oldest make room.
+//! A reset does not end it: it may be an old one, and what it would let in are older segments (RFC 1337).
 //! A peer that comes back to the same port earlier than that ends its own, if a listener is there to take the new
 //! connection ([`leave`]). If the SYN was an old duplicate, the peer resets the listener's new connection, and the old one
 //! is back in TIME-WAIT ([`resume`]).
@@ -15,11 +16,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
-use wire::SeqNum;
 
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::planted::Planted;
+use super::segment::Segment;
 use super::timer::TcpTimer;
+use super::timestamps;
 use crate::batch::Batch;
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
@@ -52,8 +54,8 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
 }
 
 /// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns what the new one must know; `None` if the
-/// connection is in another state by now, or `syn` lies in its sequence space.
-pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Option<Predecessor> {
+/// connection is in another state by now, or `syn` may be one of its own segments.
+pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> Option<Predecessor> {
     let mut t = pcb.tcb.lock();
     if !may_leave(&t, syn) {
         return None;
@@ -73,10 +75,19 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: SeqNum) -> Opt
     Some(predecessor)
 }
 
-/// A SYN beyond the old connection's sequence space may end TIME-WAIT early (RFC 1122 4.2.2.13): a host that opens
-/// thousands of short connections comes back to the same port within minutes.
-pub(crate) fn may_leave(t: &Tcb, syn: SeqNum) -> bool {
-    t.conn.state == State::TimeWait && syn.after(t.recv.nxt)
+/// A SYN that can't be an old one may end TIME-WAIT early: a host that opens thousands of short connections comes back to
+/// the same port within minutes. Its timestamp tells, where both connections have them (RFC 6191 2), else its sequence
+/// number, if it lies beyond the old connection's (RFC 1122 4.2.2.13).
+///
+/// RFC 6191 would take any SYN with timestamps after a connection without. Its old segments would be dropped then for
+/// having none; ours would take them.
+pub(crate) fn may_leave(t: &Tcb, syn: &Segment) -> bool {
+    let beyond = syn.seq.after(t.recv.nxt);
+    let newer = match (t.conn.ts.recent(), syn.options.ts) {
+        (Some(recent), Some(ts)) if ts.value != recent => timestamps::is_older(recent, ts.value),
+        _ => beyond,
+    };
+    t.conn.state == State::TimeWait && newer
 }
 
 /// The SYN was an old duplicate: the connection is again what it was before, for the rest of its time.

@@ -95,7 +95,6 @@ impl TimestampClock {
     }
 
     /// The last value of the peer that counted.
-    #[cfg_attr(not(test), expect(dead_code))] // TIME-WAIT will ask
     pub(crate) fn recent(&self) -> Option<u32> {
         self.on.then_some(self.recent)
     }

@@ -247,21 +247,6 @@ fn a_newer_syn_takes_the_place_of_a_time_wait() {
 }
 
 #[test]
-fn a_reset_ends_time_wait_without_an_error() {
-    // RFC 9293 3.10.7.4: breaks when a program that has heard everything is told of an error.
-    let mut b = Bench::new();
-    let (hand, stream) = to_time_wait(&mut b);
-    b.say(&hand.segment(RST));
-    assert_eq!((stream.state(), stream.error()), (State::Closed, None));
-    assert!(
-        stream
-            .recv_chain(1)
-            .expect("the end of the stream")
-            .is_empty()
-    );
-}
-
-#[test]
 fn an_orphan_does_not_wait_in_fin_wait_2_for_ever() {
     // Breaks when a peer that never closes keeps a connection without an owner.
     let mut b = Bench::new();

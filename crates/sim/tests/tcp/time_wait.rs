@@ -101,3 +101,86 @@ fn a_syn_ends_time_wait_only_for_a_listener() {
     drop(stream);
     b.finish();
 }
+
+/// A connection with timestamps that is in TIME-WAIT; the station's clock stands at `ts`.
+fn waiting_with(b: &mut Bench, ts: u32) -> (Hand, TcpListener) {
+    let listener = b
+        .stack()
+        .tcp_listen(SocketAddrV4::new(US, PORT), 16)
+        .expect("the port is free");
+    let options = TcpOptions {
+        mss: Some(MSS as u16),
+        timestamps: Some((ts, 0)),
+        ..TcpOptions::default()
+    };
+    let mut hand = b.dial(5000, options);
+    hand.ts = Some((ts, 0));
+    drop(listener.accept().expect("established"));
+    b.run(ms(0));
+    let fin = b.one();
+    b.say(&hand.ack(&fin));
+    b.say(&hand.fin());
+    b.seen();
+    (hand, listener)
+}
+
+#[test]
+fn a_newer_timestamp_opens_the_next_connection() {
+    // RFC 6191 2: breaks when a peer whose initial numbers are random, as all are now, must wait for TIME-WAIT to end every
+    // second time; when an older SYN beyond the sequence space opens a connection; or when a SYN of the same time does
+    // whose number is not beyond it.
+    for (value, beyond, opens) in [
+        (1001, true, true),
+        (1001, false, true),
+        (1000, true, true),
+        (1000, false, false),
+        (999, true, false),
+        (999, false, false),
+    ] {
+        let mut b = Bench::new();
+        let (hand, listener) = waiting_with(&mut b, 1000);
+        let seq = match beyond {
+            true => hand.snd + 5000,
+            false => hand.snd - 5000,
+        };
+        let syn = Segment {
+            seq,
+            options: TcpOptions {
+                timestamps: Some((value, 0)),
+                ..TcpOptions::default()
+            },
+            ..hand.segment(SYN)
+        };
+        b.say(&syn);
+        let answer = b.one();
+        assert_eq!(answer.has(SYN), opens, "{value}, beyond: {beyond}");
+        if opens {
+            assert!(answer.seq.after(hand.rcv));
+        }
+        drop(listener);
+        b.run(secs(100));
+        b.seen();
+        b.finish();
+    }
+}
+
+#[test]
+fn a_reset_does_not_end_time_wait() {
+    // RFC 1337: breaks when a reset, which may be as old as any segment, ends the state that keeps old segments out.
+    let mut b = Bench::new();
+    let (hand, listener, stream) = closed_after(&mut b, 10);
+    for seq in [hand.snd, hand.snd - 1, hand.snd + 1] {
+        b.say(&Segment {
+            seq,
+            ..hand.segment(RST)
+        });
+        b.nothing();
+    }
+    assert_eq!(stream.state(), State::TimeWait);
+    b.run(secs(29));
+    assert_eq!(stream.state(), State::TimeWait);
+    b.run(secs(2));
+    assert_eq!(stream.state(), State::Closed);
+    drop((stream, listener));
+    b.finish();
+}

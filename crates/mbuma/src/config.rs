@@ -134,10 +134,15 @@ pub struct TcpConfig {
     /// How long an orphan (closed by its owner) may stay in FIN-WAIT-2. Default 60 s.
     #[doc(alias = "net.inet.tcp.finwait2_timeout")]
     pub fin_wait_2_timeout: Duration,
-    /// Half-open connections of a listener, beside those of its backlog; the oldest make room. Default 1024.
+    /// Half-open connections of a listener, beside those of its backlog. Beyond them a SYN is answered with a cookie;
+    /// without cookies, and for an interceptor, the oldest make room. Default 1024.
     #[doc(alias = "net.inet.tcp.syncache.cachelimit")]
     #[doc(alias = "tcp_max_syn_backlog")]
     pub half_open_max: usize,
+    /// SYN cookies, beyond the bound of half-open connections (RFC 4987 3.6). Default true.
+    #[doc(alias = "net.inet.tcp.syncookies")]
+    #[doc(alias = "net.ipv4.tcp_syncookies")]
+    pub syn_cookies: bool,
     /// Connections, listeners and embryos together at most. It bounds, and reserves nothing. Default 262,144.
     pub connections_max: usize,
     /// Selective acknowledgements are offered, and answered where the peer offers them (RFC 2018). Default true.
@@ -178,6 +183,7 @@ impl Default for TcpConfig {
             keepalive_probes: 8,
             fin_wait_2_timeout: Duration::from_secs(60),
             half_open_max: 1024,
+            syn_cookies: true,
             connections_max: 1 << 18,
             sack: true,
             timestamps: true,

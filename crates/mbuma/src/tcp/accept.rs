@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   SYN --> half open, at most half_open_max --> ready, at most the backlog --> accept
-//!            | the oldest makes room (accept/embryos.rs)
+//!            | beyond that a cookie (cookies.rs), or the oldest makes room (accept/embryos.rs)
 //!            v
 //! ```
 //!
@@ -129,6 +129,24 @@ impl AcceptQueue {
             ticket,
         };
         Some((place, oldest))
+    }
+
+    /// Whether there is no place for one more that is half open, though there would be one for it when it is ready.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let q = self.queue.lock();
+        let ready = !q.closed && q.ready.len() < self.backlog;
+        ready && q.embryos.len() >= self.half_open_max
+    }
+
+    /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the backlog
+    /// is full.
+    pub(crate) fn reserve_beyond(self: &Arc<Self>, key: Key) -> Option<Place> {
+        let mut q = self.queue.lock();
+        let ready = !q.closed && q.ready.len() < self.backlog;
+        ready.then(|| Place {
+            queue: Arc::clone(self),
+            ticket: q.embryos.add(key),
+        })
     }
 
     fn push(&self, ticket: Ticket, pcb: &Arc<Inpcb>) -> Pushed {

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use kern::Time;
-use wire::TcpFlags;
+use wire::{SeqNum, TcpFlags};
 
 use super::accept::{AcceptQueue, CrowdedOut, Pushed};
+use super::cookies;
 use super::input::Verdict;
 use super::options;
-use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
+use super::pcb::{Inpcb, Key, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::time_wait;
 use crate::batch::Batch;
@@ -46,7 +47,7 @@ pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>)
 /// Takes in a segment without a connection, or a SYN for `old`, which is in TIME-WAIT.
 pub(crate) fn run(
     batch: &mut Batch<'_>,
-    seg: &Segment,
+    seg: &mut Segment,
     ip: &ip4::Received<'_>,
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
@@ -59,7 +60,10 @@ pub(crate) fn run(
         return Verdict::Reset(DropReason::TcpNoConnection);
     };
     if seg.has(TcpFlags::ACK) {
-        return Verdict::Reset(DropReason::TcpNoConnection);
+        return match !intercepted && tcp.cookies.are_out(batch.now) {
+            true => cookies::redeem(batch, seg, ip, &queue),
+            false => Verdict::Reset(DropReason::TcpNoConnection),
+        };
     }
     if !seg.has(TcpFlags::SYN) {
         return Verdict::Drop(DropReason::TcpBadListenSegment);
@@ -81,6 +85,11 @@ fn open(
     if batch.stack.routes.lookup(*seg.key.peer.ip()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
+    // A connection in TIME-WAIT has its place in the table, which the cookie's acknowledgement would meet.
+    let cookies = batch.stack.tcp.config.syn_cookies && !intercepted && old.is_none();
+    if cookies && queue.is_crowded() {
+        return cookies::answer(batch, seg, ip);
+    }
     let Some((place, oldest)) = queue.reserve(seg.key) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
@@ -95,24 +104,51 @@ fn open(
         State::SynReceived
     };
     let iss = tcp.initial_sequence_after(&seg.key, batch.now, predecessor.as_ref());
-    let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
-    t.conn.ts = tcp.timestamps(&seg.key);
-    take_syn(&mut t, seg, ip.ifp.mtu() as u32, &tcp.config, batch.now);
+    let mut t = half_open(batch, seg, ip, state, iss);
     t.conn.accept = Some(place);
     t.conn.predecessor = predecessor.map(Box::new);
-    let (key, flows) = (&seg.key, batch.stack.netisr.flows());
-    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
-    let pcb = Inpcb::new(seg.key, flow, t);
-    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
-        pcb.tcb.lock().close(None);
+    let Some(pcb) = admit(batch, seg.key, ip, t) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
-    }
-    tcp.counters.opened_passive.inc();
+    };
     match intercepted {
         true => hold(batch, &pcb),
         false => batch.touch(&pcb),
     }
     Verdict::Delivered
+}
+
+/// A connection that this SYN begins.
+pub(super) fn half_open(
+    batch: &Batch<'_>,
+    syn: &Segment,
+    ip: &ip4::Received<'_>,
+    state: State,
+    iss: SeqNum,
+) -> Tcb {
+    let tcp = &batch.stack.tcp;
+    let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
+    t.conn.ts = tcp.timestamps(&syn.key);
+    take_syn(&mut t, syn, ip.ifp.mtu() as u32, &tcp.config, batch.now);
+    t
+}
+
+/// Puts a connection into the table; if there is no room, it gives its place in the queue up.
+pub(super) fn admit(
+    batch: &Batch<'_>,
+    key: Key,
+    ip: &ip4::Received<'_>,
+    t: Tcb,
+) -> Option<Arc<Inpcb>> {
+    let tcp = &batch.stack.tcp;
+    let flows = batch.stack.netisr.flows();
+    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
+    let pcb = Inpcb::new(key, flow, t);
+    if !tcp.table.insert(&pcb, tcp.config.connections_max) {
+        pcb.tcb.lock().close(None);
+        return None;
+    }
+    tcp.counters.opened_passive.inc();
+    Some(pcb)
 }
 
 /// Shows the connection to who decides about it.

@@ -43,6 +43,7 @@ mod ack;
 mod ack_policy;
 pub mod cc;
 mod congestion;
+mod cookies;
 pub(crate) mod input;
 mod listen;
 mod options;
@@ -85,6 +86,7 @@ pub(crate) struct TcpState {
     isn_secret: KeyedHash,
     port_secret: KeyedHash,
     timestamp_secret: KeyedHash,
+    cookies: cookies::Cookies,
     /// Next offset of the port search; shared by all threads, any value will do.
     port_next: AtomicUsize,
 }
@@ -102,6 +104,7 @@ impl TcpState {
             port_secret: KeyedHash::new(random),
             port_next: AtomicUsize::new(random.next_u32() as usize),
             timestamp_secret: KeyedHash::new(random),
+            cookies: cookies::Cookies::new(random),
         }
     }
 
@@ -244,5 +247,7 @@ counters! {
     zero_window_probes: Count, "Probes of a closed window.";
     keepalive_probes: Count, "Keepalive probes.";
     challenge_acks: Count, "Challenge acknowledgements (RFC 5961).";
+    cookies_sent: Count, "SYNs answered with a cookie: half-open connections were at their bound (RFC 4987 3.6).";
+    cookies_taken: Count, "Connections made when such a cookie came back.";
     crowded_out: Count, "Half-open connections that made room for newer ones: many mean a flood of SYNs (RFC 4987).";
 }

@@ -336,7 +336,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
 }
 
 /// A SYN's window is not scaled.
-fn syn_window(t: &mut Tcb) -> u16 {
+pub(super) fn syn_window(t: &mut Tcb) -> u16 {
     let window = t.rcv_space().min(65_535);
     t.recv.adv = t.recv.nxt + window;
     window as u16

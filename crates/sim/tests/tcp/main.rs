@@ -4,6 +4,7 @@ mod ack_policy;
 mod blind;
 mod close;
 mod common;
+mod cookies;
 mod exhausted;
 mod foreign;
 mod handshake;

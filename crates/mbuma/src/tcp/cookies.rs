@@ -1,0 +1,271 @@
+//! SYN cookies: handshakes of which the listener remembers nothing, while its half-open connections are at their bound.
+//!
+//! A forged SYN keeps a half-open connection for a minute. Beyond the bound a SYN is answered and forgotten. What the
+//! listener will need is in its initial sequence number, which the peer's acknowledgement brings back:
+//!
+//! ```text
+//!    31                       8 7   6 5     2   1    0
+//!   +--------------------------+-----+-------+------+------+
+//!   | keyed hash of the rest   | MSS | scale | SACK | slot |
+//!   +--------------------------+-----+-------+------+------+
+//!    of the two ends, the       one of none,          whether the slot
+//!    peer's number, the slot    MSSES  or + 1         of time is odd
+//! ```
+//!
+//! Timestamps need no bit: the acknowledgement has them if the SYN-ACK had. Linux keeps the options in its timestamp, where a
+//! peer without timestamps has no room for them; FreeBSD keeps them here.
+//!
+//! 1. A cookie is good in its slot of 64 s and in the next one. In that time the listener takes an acknowledgement for a
+//!    cookie; else a guess is not even looked at.
+//! 2. Each cookie is good once ([`Redeemed`]): a copy of the acknowledgement, or of the first data, that arrives when
+//!    the connection has ended already, does not open it again.
+//! 3. The SYN-ACK is never sent again. A peer whose acknowledgement is lost sends data, which does as well if it is the
+//!    first. Data that overtakes it does not have the peer's initial number: it is dropped without a reset, and the peer
+//!    sends it again.
+//!
+//! An interceptor has no cookies: its user decides before anything is answered.
+//!
+//! Locks: `redeemed` (TASKQUEUE), with nothing taken inside.
+//! Sources: D. J. Bernstein, *SYN cookies* (1996); RFC 4987 3.6; FreeBSD's syncache.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kern::{KeyedHash, LockClass, Mutex, Random, Time, order};
+use mbuf::Chain;
+use wire::{SeqNum, TcpFlags};
+
+use super::accept::AcceptQueue;
+use super::input::Verdict;
+use super::options::{self, SegmentOptions, SynOptions};
+use super::pcb::{Key, MSS_DEFAULT, State};
+use super::segment::{self, Outgoing, Payload, Segment};
+use super::{listen, output, steps};
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ip4;
+
+static REDEEMED: LockClass = LockClass::new("redeemed SYN cookies", order::TASKQUEUE);
+
+/// The maximum segment sizes that a cookie can tell: the largest that is not more than the peer's. IPv4's default, tunnels,
+/// Ethernet behind one more header, Ethernet.
+const MSSES: [u16; 4] = [536, 1300, 1440, 1460];
+
+/// A slot of time, in seconds.
+const SLOT: u64 = 64;
+
+/// Bits that say what they mean; the others are the hash.
+const PLAIN_BITS: u32 = 8;
+
+/// Cookies that are remembered for a slot at most: beyond that, a copy of an acknowledgement may open its connection
+/// again.
+const REDEEMED_MAX: usize = 1 << 16;
+
+/// Makes cookies, and knows its own again.
+#[derive(Debug)]
+pub(crate) struct Cookies {
+    secret: KeyedHash,
+    /// The slot after that of the last cookie; 0: there was none.
+    sent_until: AtomicU64,
+    redeemed: Mutex<Redeemed>,
+}
+
+/// The cookies of two slots of time that have opened a connection.
+#[derive(Debug, Default)]
+struct Redeemed {
+    slot: u64,
+    now: BTreeSet<u64>,
+    before: BTreeSet<u64>,
+}
+
+impl Redeemed {
+    /// Remembers a cookie in this slot; false if it was known.
+    fn add(&mut self, cookie: u64, slot: u64) -> bool {
+        if slot != self.slot {
+            let now = std::mem::take(&mut self.now);
+            self.before = if slot == self.slot + 1 {
+                now
+            } else {
+                BTreeSet::new()
+            };
+            self.slot = slot;
+        }
+        if self.before.contains(&cookie) || self.now.contains(&cookie) {
+            return false;
+        }
+        if self.now.len() < REDEEMED_MAX {
+            self.now.insert(cookie);
+        }
+        true
+    }
+}
+
+/// A cookie that was opened.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    syn: SynOptions,
+    /// The whole hash, which tells this cookie from others.
+    id: u64,
+}
+
+impl Cookies {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        Self {
+            secret: KeyedHash::new(random),
+            sent_until: AtomicU64::new(0),
+            redeemed: Mutex::new(&REDEEMED, Redeemed::default()),
+        }
+    }
+
+    /// Whether a cookie may be on its way back.
+    pub(crate) fn are_out(&self, now: Time) -> bool {
+        // Relaxed: a hint. A thread that misses it takes a handshake for a stray segment.
+        let until = self.sent_until.load(Ordering::Relaxed);
+        until > 0 && slot_of(now) <= until
+    }
+
+    fn make(&self, key: &Key, irs: SeqNum, syn: SynOptions, now: Time) -> SeqNum {
+        let slot = slot_of(now);
+        // Relaxed: as above. Only a new slot is written, so that a flood does not write to a shared line.
+        if self.sent_until.load(Ordering::Relaxed) != slot + 1 {
+            self.sent_until.store(slot + 1, Ordering::Relaxed);
+        }
+        let mss = syn.mss.unwrap_or(MSS_DEFAULT as u16);
+        let index = MSSES.iter().rposition(|&m| m <= mss).unwrap_or(0) as u32;
+        let scale = syn
+            .window_scale
+            .map_or(0, |shift| u32::from(shift.min(14)) + 1);
+        let plain =
+            index << 6 | scale << 2 | u32::from(syn.sack_permitted) << 1 | (slot & 1) as u32;
+        SeqNum((self.seal(key, irs, slot, plain) as u32) << PLAIN_BITS | plain)
+    }
+
+    /// What the SYN offered, if this is the cookie that it was answered with.
+    fn open(&self, key: &Key, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
+        let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
+        let this = slot_of(now);
+        let slot = match (this & 1) as u32 == plain & 1 {
+            true => this,
+            false => this.checked_sub(1)?,
+        };
+        let id = self.seal(key, irs, slot, plain);
+        let scale = (plain >> 2) & 15;
+        let syn = SynOptions {
+            mss: MSSES.get((plain >> 6) as usize).copied(),
+            window_scale: scale.checked_sub(1).map(|shift| shift as u8),
+            sack_permitted: plain & 2 != 0,
+        };
+        ((id as u32) << PLAIN_BITS | plain == cookie.0).then_some(Opened { syn, id })
+    }
+
+    /// The keyed hash of all that a cookie is good for.
+    fn seal(&self, key: &Key, irs: SeqNum, slot: u64, plain: u32) -> u64 {
+        let mut all = [0; 28];
+        all[..12].copy_from_slice(&key.to_bytes());
+        all[12..16].copy_from_slice(&irs.0.to_be_bytes());
+        all[16..24].copy_from_slice(&slot.to_be_bytes());
+        all[24..].copy_from_slice(&plain.to_be_bytes());
+        self.secret.hash(&all)
+    }
+
+    /// Takes a cookie; false if it was taken before.
+    fn redeem(&self, cookie: Opened, now: Time) -> bool {
+        self.redeemed.lock().add(cookie.id, slot_of(now))
+    }
+}
+
+fn slot_of(now: Time) -> u64 {
+    now.as_millis() / 1000 / SLOT
+}
+
+/// Answers a SYN beyond the bound, and forgets it.
+#[doc(alias = "syncookie_generate")]
+pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> Verdict {
+    let tcp = &batch.stack.tcp;
+    let iss = tcp
+        .cookies
+        .make(&seg.key, seg.seq, seg.options.syn, batch.now);
+    let mut t = listen::half_open(batch, seg, ip, State::SynReceived, iss);
+    let flags = TcpFlags::SYN | TcpFlags::ACK;
+    let out = Outgoing {
+        key: seg.key,
+        flow: 0,
+        seq: iss,
+        ack: t.recv.nxt,
+        flags,
+        window: output::syn_window(&mut t),
+        urgent: 0,
+        options: options::of_syn(&t, flags, batch.now),
+        segsz: 0,
+        may_fragment: false,
+    };
+    tcp.counters.cookies_sent.inc();
+    // If there is no buffer or route for it, the peer will ask again.
+    let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
+    Verdict::Delivered
+}
+
+/// Makes the connection whose cookie comes back with this segment, as if it had been half open all the time; the segment
+/// is its first one.
+#[doc(alias = "syncookie_expand")]
+pub(super) fn redeem(
+    batch: &mut Batch<'_>,
+    seg: &mut Segment,
+    ip: &ip4::Received<'_>,
+    queue: &Arc<AcceptQueue>,
+) -> Verdict {
+    let tcp = &batch.stack.tcp;
+    let (irs, iss) = (seg.seq - 1, seg.ack - 1);
+    let opened = match tcp.cookies.open(&seg.key, irs, iss, batch.now) {
+        Some(opened) if !seg.has(TcpFlags::SYN) => opened,
+        _ => return Verdict::Drop(DropReason::TcpNoCookie),
+    };
+    let Some(place) = queue.reserve_beyond(seg.key) else {
+        // The user is slow. The peer takes the connection for made, and sends again.
+        return Verdict::Drop(DropReason::TcpListenOverflow);
+    };
+    if !tcp.cookies.redeem(opened, batch.now) {
+        place.give_up();
+        return Verdict::Drop(DropReason::TcpNoCookie);
+    }
+    tcp.counters.segments_in.inc();
+    tcp.counters.cookies_taken.inc();
+    let mut t = listen::half_open(
+        batch,
+        &the_syn(seg, irs, opened.syn),
+        ip,
+        State::SynReceived,
+        iss,
+    );
+    // As after the answer.
+    output::syn_window(&mut t);
+    (t.send.nxt, t.send.max) = (iss + 1, iss + 1);
+    t.conn.accept = Some(place);
+    match listen::admit(batch, seg.key, ip, t) {
+        Some(pcb) => steps::run(batch, &pcb, seg),
+        None => Verdict::Drop(DropReason::TcpListenOverflow),
+    }
+}
+
+/// The SYN that was forgotten, but for its window, which the acknowledgement tells anew.
+fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
+    Segment {
+        key: ack.key,
+        seq: irs,
+        start: irs,
+        ack: SeqNum(0),
+        flags: TcpFlags::SYN,
+        window: 0,
+        urgent: 0,
+        options: SegmentOptions {
+            ts: ack.options.ts,
+            syn,
+            ..SegmentOptions::default()
+        },
+        data: Chain::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use kern::giant::Component;
 use kern::prim::{AtomicBool, Mutex, Ordering};
-use kern::{LockClass, order};
+use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
 
@@ -26,6 +26,7 @@ use crate::batch::Batch;
 use crate::device::{Capabilities, Device, offload};
 use crate::drops::DropReason;
 use crate::ether::arp::Neighbours;
+use crate::stack::SHARED_TIMERS_CPU;
 use planted::{Bug, planted};
 
 pub(crate) mod planted;
@@ -161,6 +162,16 @@ pub(crate) struct Queue {
     tx: Mutex<TxQueue>,
 }
 
+/// Whether a device has frames to pass on at `now`.
+fn is_due(device: &dyn Device, now: Time) -> bool {
+    device.next_deadline().is_some_and(|at| at <= now)
+}
+
+/// Whether a deadline comes before the one that there was: then the CPU that runs it sleeps too long.
+pub(crate) fn is_earlier(deadline: Option<Time>, before: Option<Time>) -> bool {
+    deadline.is_some_and(|at| before.is_none_or(|before| at < before))
+}
+
 #[derive(Debug, Default)]
 struct TxQueue {
     waiting: Mbufq,
@@ -275,21 +286,48 @@ impl Ifnet {
     /// Transmits until a queue is empty. Only the one whom [`Ifnet::enqueue`] told to comes here.
     pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>, queue: usize) {
         let Queue { device, tx } = &self.queues[queue];
+        let mut is_due = is_due(&**device, batch.now);
         loop {
             let mut frames = {
                 let mut queue = tx.lock();
-                if queue.waiting.is_empty() {
+                if queue.waiting.is_empty() && !is_due {
                     queue.running = false;
                     return;
                 }
                 queue.waiting.take_all()
             };
+            is_due = false;
             self.send(batch, &**device, &mut frames);
             if planted(Bug::OneLook) {
                 tx.lock().running = false;
                 return;
             }
         }
+    }
+
+    /// Transmits on the queues whose devices have frames of their own that are due.
+    pub(crate) fn transmit_due(self: &Arc<Self>, batch: &mut Batch<'_>) {
+        for (lane, queue) in self.queues.iter().enumerate() {
+            let due = is_due(&*queue.device, batch.now);
+            // A thread that transmits now has them in what it does.
+            if due && !std::mem::replace(&mut queue.tx.lock().running, true) {
+                batch.transmit_later(self, lane);
+            }
+        }
+    }
+
+    /// The queues whose devices are due.
+    pub(crate) fn due_queues(&self, now: Time) -> impl Iterator<Item = usize> {
+        let queues = self.queues.iter().enumerate();
+        let due = queues.filter(move |(_, queue)| is_due(&*queue.device, now));
+        due.map(|(lane, _)| lane)
+    }
+
+    /// When a device of it is due; never, once it is gone.
+    pub(crate) fn device_deadline(&self) -> Option<Time> {
+        let devices = self.queues.iter().map(|queue| &queue.device);
+        let all = devices.filter_map(|device| device.next_deadline());
+        all.min().filter(|_| !self.is_gone())
     }
 
     /// Finishes what the device can't do itself, and hands the frames over.
@@ -304,7 +342,12 @@ impl Ifnet {
         if self.is_gone() {
             return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
         }
-        let left = match batch.outward(&self.component, || device.transmit(&mut ready)) {
+        let before = device.next_deadline();
+        let sent = batch.outward(&self.component, || device.transmit(&mut ready));
+        if is_earlier(device.next_deadline(), before) {
+            batch.kick(SHARED_TIMERS_CPU);
+        }
+        let left = match sent {
             // What a full device leaves is lost, as on a wire: TCP sends it again.
             Ok(refused) => {
                 let drops = &batch.stack.drops;

@@ -18,7 +18,7 @@ use mbuf::{Mbufq, Packet};
 use crate::device::Budget;
 use crate::drops::DropReason;
 use crate::ether;
-use crate::ifnet::{IfIndex, Ifnet};
+use crate::ifnet::{IfIndex, Ifnet, is_earlier};
 use crate::stack::{Inner, Stack};
 
 /// One of an interface's receive queues, which may be polled from any thread.
@@ -46,7 +46,11 @@ impl RxQueue {
         }
         let device = &ifp.queues[*queue].device;
         let mut frames = Mbufq::new();
+        let before = device.next_deadline();
         let more = stack.outward(ifp, || device.receive(&mut frames, budget));
+        if is_earlier(device.next_deadline(), before) {
+            stack.wake_timers();
+        }
         // Whoever looks for more mostly finds nothing: that is no entry.
         if !frames.is_empty() {
             stack.enter(|batch| {
@@ -65,6 +69,12 @@ impl RxQueue {
 
 /// What a runtime asks of one that it keeps.
 impl RxQueue {
+    /// That queue of an interface that has it.
+    pub(crate) fn new(stack: &Arc<Inner>, ifp: &Arc<Ifnet>, queue: usize) -> Self {
+        let (stack, ifp) = (Arc::clone(stack), Arc::clone(ifp));
+        Self { stack, ifp, queue }
+    }
+
     /// Its number among the interface's queues.
     pub(crate) fn number(&self) -> usize {
         self.queue

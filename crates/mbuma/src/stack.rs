@@ -26,7 +26,7 @@ use wire::MacAddr;
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Budget, Device};
 use crate::drops::{DropReason, Drops};
 use crate::ether::arp;
 use crate::ether::arp::Neighbours;
@@ -37,6 +37,7 @@ use crate::ifnet::{IfConfig, IfIndex, IfStats, Ifnet};
 use crate::ip4::{Ip4State, loopback};
 use crate::netisr::{self, Netisr, Protocol, WorkStats};
 use crate::route::Routes;
+use crate::rx_queue::RxQueue;
 use crate::socket::TcpInfo;
 use crate::tcp::{Planted, TcpState, TcpStats};
 use crate::udp::UdpState;
@@ -48,6 +49,12 @@ static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
 
 /// The CPU that runs the timers which no CPU has for itself. There is always one of this number.
 pub(crate) const SHARED_TIMERS_CPU: usize = 0;
+
+/// What one device may pass on of its own before other timers run.
+const DUE_BUDGET: Budget = Budget {
+    frames: 64,
+    bytes: 1 << 20,
+};
 
 /// A network stack: clone the handle freely, use it from any thread.
 #[derive(Clone)]
@@ -126,6 +133,14 @@ impl Inner {
         let cpu = (cpu + astray) % self.cpu_wakers.len();
         let waker = self.cpu_wakers[cpu].lock().clone();
         waker.iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Wakes the CPU that runs the timers which no CPU has for itself, unless the caller is that CPU.
+    pub(crate) fn wake_timers(&self) {
+        let cpu = self.cpus.current();
+        if !(cpu.is_own && cpu.index == SHARED_TIMERS_CPU) {
+            self.wake_cpu(SHARED_TIMERS_CPU);
+        }
     }
 
     /// Whether `addr` is an address of this stack.
@@ -285,7 +300,7 @@ impl Stack {
     }
 
     /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
-    /// of whatever has no CPU of its own (neighbours, reassembly). Returns when its next one is; if another
+    /// of what has no CPU of its own (neighbours, reassembly, devices that pass on frames of their own). Returns when its next one is; if another
     /// thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is called.
     ///
     /// # Panics
@@ -296,6 +311,9 @@ impl Stack {
     }
 
     fn run_timers(&self, cpu: usize) {
+        if cpu == SHARED_TIMERS_CPU {
+            self.receive_due();
+        }
         self.0.enter(|batch| {
             batch.stack.tcp.run_timers(batch, cpu);
             if cpu != SHARED_TIMERS_CPU {
@@ -303,10 +321,27 @@ impl Stack {
             }
             batch.stack.ip4.run_timers(batch);
             let interfaces = batch.stack.interfaces.read().clone();
-            interfaces
-                .iter()
-                .for_each(|ifp| ifp.neighbours.run_timers(batch, ifp));
+            for ifp in &interfaces {
+                ifp.neighbours.run_timers(batch, ifp);
+                ifp.transmit_due(batch);
+            }
         });
+    }
+
+    /// Receives from devices that have frames to pass on now, though none came. What waits in a device that is broken is
+    /// nothing to wait for: the next poll of it fails.
+    fn receive_due(&self) {
+        let now = self.now();
+        let interfaces = self.0.interfaces.read();
+        let due = |ifp: &&Arc<Ifnet>| ifp.device_deadline().is_some_and(|at| at <= now);
+        let due: Vec<Arc<Ifnet>> = interfaces.iter().filter(due).map(Arc::clone).collect();
+        drop(interfaces);
+        for ifp in due {
+            for queue in ifp.due_queues(now) {
+                let received = RxQueue::new(&self.0, &ifp, queue).poll(DUE_BUDGET);
+                drop(received);
+            }
+        }
     }
 
     /// When [`Stack::poll`] has something to do next.
@@ -330,7 +365,11 @@ impl Stack {
         }
         let interfaces = self.0.interfaces.read();
         let arp = interfaces.iter().filter_map(|i| i.neighbours.deadline());
-        arp.chain(tcp).chain(self.0.ip4.deadline()).min()
+        let devices = interfaces.iter().filter_map(|i| i.device_deadline());
+        arp.chain(devices)
+            .chain(tcp)
+            .chain(self.0.ip4.deadline())
+            .min()
     }
 
     /// Whom to wake when another thread gave CPU `cpu` something to do: packets, or a timer earlier than

@@ -107,14 +107,13 @@ impl Wire {
         let receivers = self.ends.len();
         let emulator = &mut self.ends[from];
         let mut frame = frame.clone();
-        let Some(sent) = emulator.enter(now, &mut frame, log) else {
+        let Some(sent) = emulator.enter(now, &mut frame, &mut |event| log.push(event)) else {
             return;
         };
-        let mut copies = Vec::new();
         for end in (0..receivers).filter(|&end| end != from) {
-            emulator.carry(sent, frame.clone(), &mut copies, log);
-            let arrivals = copies.drain(..);
-            out.extend(arrivals.map(|(at, frame)| Delivery { at, end, frame }));
+            let mut arrive = |at, frame| out.push(Delivery { at, end, frame });
+            let mut log = |event| log.push(event);
+            emulator.carry(sent, frame.clone(), &mut arrive, &mut log);
         }
     }
 }

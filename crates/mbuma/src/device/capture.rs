@@ -203,6 +203,10 @@ impl<D: Device> Device for Capture<D> {
         self.device.detached()
     }
 
+    fn next_deadline(&self) -> Option<Time> {
+        self.device.next_deadline()
+    }
+
     /// Frames are written down before they are sent; those that the device then refuses are in the
     /// file nevertheless.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

@@ -10,6 +10,7 @@
 use std::fmt::Debug;
 use std::io;
 
+use kern::Time;
 use mbuf::Mbufq;
 use wire::MacAddr;
 
@@ -100,4 +101,12 @@ pub trait Device: Send + Sync + Debug {
     /// # Errors
     /// The device is gone or broken.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize>;
+
+    /// When the device has frames to pass on, in either direction, though none came: the stack then receives from it and
+    /// transmits to it, with an empty queue if it has nothing. `None`, as for most devices: never.
+    ///
+    /// Asked after each batch, and before each sleep, with locks held: it takes none itself, and is the same under Giant.
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
 }

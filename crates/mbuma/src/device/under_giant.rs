@@ -10,8 +10,8 @@
 use std::io;
 use std::sync::Arc;
 
-use kern::Giant;
 use kern::giant::Component;
+use kern::{Giant, Time};
 use mbuf::Mbufq;
 use wire::MacAddr;
 
@@ -86,6 +86,10 @@ impl<D: Device> Device for UnderGiant<D> {
 
     fn detached(&self) -> usize {
         self.call(Device::detached)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.device.next_deadline()
     }
 
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {

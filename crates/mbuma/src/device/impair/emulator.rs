@@ -101,13 +101,13 @@ impl LinkEmulator {
         self.link.bytes_in(self.wait(now))
     }
 
-    /// Sends a frame at `now`: appends what comes out of it to `out`, with its times, and what happened to `log`.
+    /// Sends a frame at `now`: tells `out` what comes out of it, each with its time, and `log` what happened.
     pub fn send<F: LinkFrame>(
         &mut self,
         now: Time,
         mut frame: F,
-        out: &mut Vec<(Time, F)>,
-        log: &mut Vec<LinkEvent>,
+        out: &mut impl FnMut(Time, F),
+        log: &mut impl FnMut(LinkEvent),
     ) {
         if let Some(sent) = self.enter(now, &mut frame, log) {
             self.carry(sent, frame, out, log);
@@ -121,7 +121,7 @@ impl LinkEmulator {
         &mut self,
         now: Time,
         frame: &mut F,
-        log: &mut Vec<LinkEvent>,
+        log: &mut impl FnMut(LinkEvent),
     ) -> Option<Time> {
         self.counts.sent += 1;
         self.counts.bytes += frame.bytes() as u64;
@@ -142,7 +142,7 @@ impl LinkEmulator {
     }
 
     /// Counts a frame that the owner has no room for, as if the queue were full.
-    pub fn overflow(&mut self, bytes: usize, log: &mut Vec<LinkEvent>) {
+    pub fn overflow(&mut self, bytes: usize, log: &mut impl FnMut(LinkEvent)) {
         self.counts.sent += 1;
         self.counts.bytes += bytes as u64;
         self.counts.count(LinkEvent::Overflowed, log);
@@ -165,8 +165,8 @@ impl LinkEmulator {
         &mut self,
         sent: Time,
         mut frame: F,
-        out: &mut Vec<(Time, F)>,
-        log: &mut Vec<LinkEvent>,
+        out: &mut impl FnMut(Time, F),
+        log: &mut impl FnMut(LinkEvent),
     ) {
         let faults = self.link.faults;
         let r = &mut self.random;
@@ -192,9 +192,9 @@ impl LinkEmulator {
         }
         if twice && let Some(copy) = frame.duplicate() {
             self.counts.count(LinkEvent::Duplicated, log);
-            out.push((self.arrival(sent, log), copy));
+            out(self.arrival(sent, log), copy);
         }
-        out.push((self.arrival(sent, log), frame));
+        out(self.arrival(sent, log), frame);
     }
 
     /// Moves the two-state model on by a frame. Draws nothing where there are no bursts.
@@ -207,7 +207,7 @@ impl LinkEmulator {
         self.random.chance(burst.loss) && self.in_burst
     }
 
-    fn arrival(&mut self, sent: Time, log: &mut Vec<LinkEvent>) -> Time {
+    fn arrival(&mut self, sent: Time, log: &mut impl FnMut(LinkEvent)) -> Time {
         let link = self.link;
         let late = self.random.chance(link.faults.reorder);
         let jitter = self.below(link.jitter);

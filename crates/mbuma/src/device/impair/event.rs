@@ -70,9 +70,9 @@ impl LinkCounts {
         self.events[event as usize]
     }
 
-    pub(super) fn count(&mut self, event: LinkEvent, log: &mut Vec<LinkEvent>) {
+    pub(super) fn count(&mut self, event: LinkEvent, log: &mut impl FnMut(LinkEvent)) {
         self.events[event as usize] += 1;
-        log.push(event);
+        log(event);
     }
 
     /// Adds another direction's.

@@ -1,0 +1,323 @@
+//! A device around another that does to frames what a bad link does, in both directions.
+//!
+//! ```text
+//!   the other device --receive--> [emulator, delay queue] --receive--> stack
+//!   the other device <--transmit- [emulator, delay queue] <--transmit- stack
+//! ```
+//!
+//! Frames wait here until their times. The stack asks for the next of these times ([`Device::next_deadline`]) with its other
+//! deadlines, and then receives and transmits again: so whatever drives the stack drives the link, and time is the
+//! stack's clock.
+//!
+//! Queue and loss are meant for frames of the MTU. So the stack is told that this device has no offloads, and large
+//! segments that the other device receives are cut, and their checksums finished, before they enter the link.
+//!
+//! Invariants: each direction holds at most [`HELD_MAX`] bytes of buffers; a frame beyond is dropped as
+//! if the queue were full. What the link loses is counted by the link ([`Impaired::counts`]), not by the stack: the stack
+//! never received it.
+//!
+//! Locks: one for each direction (IFQUEUE), held while frames are put in and taken out, with nothing called under it but
+//! zones. [`Device::next_deadline`] takes none.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kern::{Clock, LockClass, Mutex, Random, Time, order};
+use mbuf::{Csum, MbufPool, Mbufq, Packet};
+use wire::{EtherHeader, EtherType, Ipv4Header, MacAddr};
+
+use super::{DelayQueue, LinkConfig, LinkCounts, LinkEmulator, LinkFrame};
+use crate::device::{Budget, Capabilities, Device, offload};
+use crate::drops::DropReason;
+
+static LINK: LockClass = LockClass::new("impaired link", order::IFQUEUE);
+
+/// Bytes of buffers that frames under way in one direction hold at most: enough for 1 Gbit/s over 100 ms.
+pub const HELD_MAX: usize = 16 << 20;
+
+/// No frame waits.
+const NEVER: u64 = u64::MAX;
+
+/// A device whose frames go over an emulated link.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kern::{MonotonicClock, Random};
+/// use mbuma::device::{Capabilities, Device, impair::Impaired, memory::Pipe};
+/// use mbuma::{Config, IfConfig, Stack};
+///
+/// let stack = Stack::new(Config::from_system())?;
+/// let (device, _other_end) = Pipe::pair(Capabilities::plain(1500));
+/// let link = "rate=20mbit,delay=40ms,loss=1%".parse()?;
+/// let clock = Arc::new(MonotonicClock::new()); // that of the stack, where it has one of its own
+/// let device = Impaired::new(device, [link, link], stack.pool(), clock, Random::from_seed(1));
+/// stack.attach(Arc::new(device), IfConfig::new("wan0"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Impaired<D> {
+    device: D,
+    pool: MbufPool,
+    clock: Arc<dyn Clock>,
+    inward: OneWay,
+    outward: OneWay,
+    /// Received frames that could not be cut, since they were last reported.
+    no_bufs: AtomicU64,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct OneWay {
+    under_way: Mutex<UnderWay>,
+    /// When the next frame comes out, in nanoseconds; written under the lock. Relaxed: the caller that made it earlier
+    /// wakes the CPU that reads it.
+    next_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    emulator: LinkEmulator,
+    /// Each with the bytes of buffers that it holds.
+    frames: DelayQueue<(Packet, usize)>,
+    /// Their sum.
+    held: usize,
+}
+
+/// A packet, and where it gets buffers from where it must be changed.
+struct Carried<'p> {
+    packet: Packet,
+    pool: &'p MbufPool,
+}
+
+impl<D: Device> Impaired<D> {
+    /// Puts a link around `device`: the first of `links` is for what it receives, the second for what it transmits. `clock`
+    /// is that of the stack; `random` decides which frames meet a fault.
+    pub fn new(
+        device: D,
+        links: [LinkConfig; 2],
+        pool: &MbufPool,
+        clock: Arc<dyn Clock>,
+        mut random: Random,
+    ) -> Self {
+        let [inward, outward] = links.map(|link| OneWay::new(link, random.fork()));
+        Self {
+            device,
+            pool: pool.clone(),
+            clock,
+            inward,
+            outward,
+            no_bufs: AtomicU64::new(0),
+        }
+    }
+
+    /// Frames that enter from now on meet these links, in the order of [`Impaired::new`].
+    pub fn set_links(&self, links: [LinkConfig; 2]) {
+        let [inward, outward] = links;
+        self.inward.under_way.lock().emulator.set_link(inward);
+        self.outward.under_way.lock().emulator.set_link(outward);
+    }
+
+    /// What the links are like now, in the order of [`Impaired::new`].
+    pub fn links(&self) -> [LinkConfig; 2] {
+        [&self.inward, &self.outward].map(|way| way.under_way.lock().emulator.link())
+    }
+
+    /// What the links did to frames, in the order of [`Impaired::new`].
+    pub fn counts(&self) -> [LinkCounts; 2] {
+        [&self.inward, &self.outward].map(|way| way.under_way.lock().emulator.counts())
+    }
+
+    /// Cuts what the device merged, and finishes checksums that it trusts.
+    fn finish(&self, frame: Packet, ready: &mut Mbufq) {
+        let caps = self.capabilities();
+        if offload::prepare(&self.pool, frame, caps, ready).is_err() {
+            self.no_bufs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl OneWay {
+    fn new(link: LinkConfig, random: Random) -> Self {
+        let under_way = UnderWay {
+            emulator: LinkEmulator::new(link, random),
+            frames: DelayQueue::new(),
+            held: 0,
+        };
+        Self {
+            under_way: Mutex::new(&LINK, under_way),
+            next_ns: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// Takes frames in, and moves those whose time has come to `out`, within `budget`; says whether more are due.
+    fn pass(
+        &self,
+        now: Time,
+        frames: &mut Mbufq,
+        pool: &MbufPool,
+        max: usize,
+        out: &mut Mbufq,
+    ) -> bool {
+        let mut under_way = self.under_way.lock();
+        while let Some(packet) = frames.dequeue() {
+            under_way.take_in(now, Carried { packet, pool });
+        }
+        let mut left = max;
+        while left > 0
+            && let Some((packet, held)) = under_way.frames.pop_due(now)
+        {
+            under_way.held -= held;
+            out.enqueue(packet);
+            left -= 1;
+        }
+        let next = under_way.frames.next_at();
+        let ns = next.map_or(NEVER, Time::as_nanos);
+        self.next_ns.store(ns, Ordering::Relaxed);
+        next.is_some_and(|at| at <= now)
+    }
+
+    fn next_at(&self) -> Option<Time> {
+        match self.next_ns.load(Ordering::Relaxed) {
+            NEVER => None,
+            ns => Some(Time::from_nanos(ns)),
+        }
+    }
+
+    /// Drops what is under way, and says how many frames that was.
+    fn clear(&self) -> usize {
+        let mut under_way = self.under_way.lock();
+        let dropped = std::mem::take(&mut under_way.frames);
+        under_way.held = 0;
+        self.next_ns.store(NEVER, Ordering::Relaxed);
+        drop(under_way);
+        dropped.len()
+    }
+}
+
+impl UnderWay {
+    fn take_in(&mut self, now: Time, frame: Carried<'_>) {
+        let Self {
+            emulator,
+            frames,
+            held,
+        } = self;
+        if *held + frame.packet.pinned() > HELD_MAX {
+            return emulator.overflow(frame.bytes(), &mut |_| ());
+        }
+        let mut arrive = |at, frame: Carried<'_>| {
+            let pinned = frame.packet.pinned();
+            *held += pinned;
+            frames.push(at, (frame.packet, pinned));
+        };
+        emulator.send(now, frame, &mut arrive, &mut |_| ());
+    }
+}
+
+impl<D: Device> Device for Impaired<D> {
+    /// None but the size of frames: queue and loss are meant for frames of the MTU.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::plain(self.device.capabilities().mtu)
+    }
+
+    fn mac(&self) -> Option<MacAddr> {
+        self.device.mac()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        let (mut arrived, mut ready) = (Mbufq::new(), Mbufq::new());
+        // Even a device that is gone leaves frames under way.
+        let more = self.device.receive(&mut arrived, budget);
+        arrived.for_each(|frame| self.finish(frame, &mut ready));
+        let now = self.clock.now();
+        let due = (self.inward).pass(now, &mut ready, &self.pool, budget.frames, rx);
+        more.map(|more| more || due)
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        let mut drops = self.device.take_drops();
+        match self.no_bufs.swap(0, Ordering::Relaxed) {
+            0 => {}
+            n => drops.push((DropReason::NoBufs, n)),
+        }
+        drops
+    }
+
+    fn detached(&self) -> usize {
+        self.outward.clear();
+        self.inward.clear() + self.device.detached()
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        let mut due = Mbufq::new();
+        let now = self.clock.now();
+        self.outward.pass(now, tx, &self.pool, usize::MAX, &mut due);
+        let refused = self.device.transmit(&mut due);
+        // What the device has no room for now is lost, as on a link.
+        tx.append(&mut due);
+        refused
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let ways = [self.inward.next_at(), self.outward.next_at()];
+        let ways = ways.into_iter().flatten();
+        ways.chain(self.device.next_deadline()).min()
+    }
+}
+
+impl LinkFrame for Carried<'_> {
+    fn bytes(&self) -> usize {
+        self.packet.len()
+    }
+
+    /// It never is: it was finished before.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
+    fn duplicate(&mut self) -> Option<Self> {
+        let packet = self.packet.copy_packet().ok()?;
+        let pool = self.pool;
+        Some(Self { packet, pool })
+    }
+
+    fn flip_bit(&mut self, bit: u64) -> bool {
+        let (at, mut byte) = ((bit / 8) as usize, [0]);
+        let may = self.ethertype() != Some(EtherType::ARP);
+        if !may || self.packet.make_writable(self.pool, at, 1).is_err() {
+            return false;
+        }
+        self.packet.copy_to(at, &mut byte);
+        byte[0] ^= 1 << (bit % 8);
+        // Nothing is known of its checksums any more.
+        self.packet.header_mut().csum = Csum::empty();
+        self.packet.write_at(at, &byte).is_ok()
+    }
+
+    fn cut_to(&mut self, len: usize) {
+        self.packet.truncate(len);
+        self.packet.header_mut().csum = Csum::empty();
+    }
+
+    fn mark_ce(&mut self) -> bool {
+        const HEADERS: usize = EtherHeader::LEN + Ipv4Header::LEN;
+        let ready = self.ethertype() == Some(EtherType::IPV4)
+            && self.packet.pullup(HEADERS).is_ok()
+            && self.packet.make_writable(self.pool, 0, HEADERS).is_ok();
+        let front = self.packet.front_mut().filter(|_| ready);
+        let header = front.and_then(|bytes| bytes.get_mut(EtherHeader::LEN..));
+        header.is_some_and(|bytes| Ipv4Header::parse_mut(bytes).is_ok_and(Ipv4Header::mark_ce))
+    }
+}
+
+impl Carried<'_> {
+    fn ethertype(&self) -> Option<EtherType> {
+        let mut header = [0; EtherHeader::LEN];
+        let whole = self.packet.copy_to(0, &mut header);
+        let parsed = EtherHeader::parse(&header).ok().filter(|_| whole);
+        parsed.map(|(header, _)| header.ethertype())
+    }
+}
+
+#[cfg(test)]
+mod tests;

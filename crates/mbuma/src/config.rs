@@ -154,11 +154,27 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.rfc1323")]
     #[doc(alias = "net.ipv4.tcp_timestamps")]
     pub timestamps: bool,
+    /// Explicit congestion notification (RFC 3168). Default [`EcnMode::Accept`].
+    #[doc(alias = "net.inet.tcp.ecn.enable")]
+    #[doc(alias = "net.ipv4.tcp_ecn")]
+    pub ecn: EcnMode,
     /// Out-of-order ranges a connection keeps at most. Default 256.
     pub reass_ranges_max: usize,
     /// A bug to be switched on. Default none.
     #[cfg(any(feature = "planted-bugs", shuttle))]
     pub planted: Option<crate::tcp::Planted>,
+}
+
+/// What a stack does with explicit congestion notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EcnMode {
+    /// It is neither offered nor accepted.
+    Off,
+    /// It is accepted where the peer offers it.
+    #[default]
+    Accept,
+    /// It is offered too. Some middleboxes drop a SYN that offers it; then it goes again without, after a second.
+    Offer,
 }
 
 impl Default for TcpConfig {
@@ -187,6 +203,7 @@ impl Default for TcpConfig {
             connections_max: 1 << 18,
             sack: true,
             timestamps: true,
+            ecn: EcnMode::default(),
             reass_ranges_max: 256,
             #[cfg(any(feature = "planted-bugs", shuttle))]
             planted: None,

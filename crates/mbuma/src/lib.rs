@@ -97,7 +97,7 @@ mod tcp;
 mod udp;
 pub mod unix;
 
-pub use config::{Config, TcpConfig};
+pub use config::{Config, EcnMode, TcpConfig};
 pub use drops::DropReason;
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use icmp::Unreach;

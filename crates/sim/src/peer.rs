@@ -38,6 +38,8 @@ pub struct Segment {
     pub data: Vec<u8>,
     /// Time to live of the IP header.
     pub ttl: u8,
+    /// The two bits of the IP header that ECN has (RFC 3168 5).
+    pub ecn: u8,
     /// Routers must not fragment it. What a station says always has it set.
     pub df: bool,
 }
@@ -58,6 +60,7 @@ impl Segment {
             raw_options: Vec::new(),
             data: Vec::new(),
             ttl: 64,
+            ecn: 0,
             df: true,
         }
     }
@@ -87,6 +90,7 @@ impl Segment {
             raw_options: Vec::new(),
             data: segment.get(tcp.header_len()..)?.to_vec(),
             ttl: ip.ttl(),
+            ecn: ip.ecn(),
             df: ip.df(),
         })
     }
@@ -132,12 +136,20 @@ impl Segment {
             self.ttl,
             &payload,
         );
+        self.mark(&mut packet);
         let l3 = Ipv4Header::LEN;
         if let Some(sum) = card::tcp_checksum(&packet, 0, l3) {
             let field = l3 + TcpHeader::CHECKSUM_OFFSET;
             packet[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         }
         packet
+    }
+
+    /// Puts the ECN bits into an IP packet.
+    fn mark(&self, packet: &mut [u8]) {
+        packet[1] |= self.ecn;
+        let marked = Ipv4Header::fill_checksum(packet);
+        debug_assert!(marked.is_ok(), "the packet has its header");
     }
 }
 

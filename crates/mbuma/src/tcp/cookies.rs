@@ -263,6 +263,7 @@ fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
             syn,
             ..SegmentOptions::default()
         },
+        ce: false,
         data: Chain::new(),
     }
 }

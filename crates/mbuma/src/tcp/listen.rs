@@ -193,6 +193,7 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, config: &TcpConfig,
     t.recv.last_ack_sent = t.recv.nxt;
     t.recv.mss = mtu.saturating_sub(HEADERS);
     options::agree(t, &seg.options, now);
+    t.conn.ecn.begin(seg.flags);
     t.send.cc = super::congestion::Congestion::new(t.send.mss, config);
     // The window in a SYN is never scaled.
     t.send.wnd = u32::from(seg.window);

@@ -44,6 +44,7 @@ mod ack_policy;
 pub mod cc;
 mod congestion;
 mod cookies;
+mod ecn;
 pub(crate) mod input;
 mod listen;
 mod options;

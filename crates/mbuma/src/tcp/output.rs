@@ -311,7 +311,7 @@ fn outgoing(pcb: &Inpcb, t: &mut Tcb, plan: Plan, now: Time) -> Outgoing {
         (announce(t), options::of_segment(t, plan.len, now))
     };
     let urgent = urgent::pointer(t, plan.seq).filter(|_| !syn);
-    let mut flags = plan.flags;
+    let mut flags = plan.flags | t.conn.ecn.bits_of(plan.flags, t.send.retransmits > 0);
     flags.set(TcpFlags::URG, urgent.is_some());
     Outgoing {
         key: pcb.key,

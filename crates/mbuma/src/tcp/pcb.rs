@@ -18,6 +18,7 @@ use wire::SeqNum;
 use super::accept::Place;
 use super::ack_policy::AckPolicy;
 use super::congestion::Congestion;
+use super::ecn::Ecn;
 use super::reass::Reassembly;
 use super::rtt::Rtt;
 use super::timer::Timers;
@@ -214,6 +215,7 @@ pub(crate) struct ConnState {
     pub(crate) ts: TimestampClock,
     /// Both ends understand SACK. Until the handshake is over: it is offered.
     pub(crate) sack_on: bool,
+    pub(crate) ecn: Ecn,
     /// The user wants nothing more: it closed its handle.
     pub(crate) orphan: bool,
     pub(crate) error: Option<SocketError>,
@@ -328,6 +330,7 @@ impl ConnState {
             challenge_acks: (now, 0),
             ts: TimestampClock::new(config.timestamps),
             sack_on: config.sack,
+            ecn: Ecn::new(config.ecn, state == State::SynSent),
             orphan: false,
             error: None,
             soft_error: None,

@@ -108,6 +108,7 @@ impl World {
             window: 1000,
             urgent: 0,
             options: SegmentOptions::default(),
+            ce: false,
             data: Chain::new(),
         };
         stack.enter(|batch| input::demultiplex(batch, &mut segment, &ip));

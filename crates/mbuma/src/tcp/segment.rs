@@ -32,6 +32,8 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     pub(crate) urgent: u16,
     pub(crate) options: SegmentOptions,
+    /// A router marked it: congestion experienced (RFC 3168 5).
+    pub(crate) ce: bool,
     pub(crate) data: Chain,
 }
 
@@ -69,6 +71,7 @@ impl Segment {
             window: header.window(),
             urgent: header.urgent(),
             options,
+            ce: ip.tos & 0b11 == 0b11,
             data,
         })
     }

@@ -35,6 +35,9 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         }
         return Continue(());
     }
+    if t.conn.ecn.on_data(seg.ce, seg.has(TcpFlags::CWR)) {
+        t.recv.ack_now = true;
+    }
     let data = std::mem::take(&mut seg.data);
     if !t.conn.state.receives_data() {
         return Break(Verdict::Drop(DropReason::TcpAfterClose));

@@ -5,6 +5,7 @@ mod blind;
 mod close;
 mod common;
 mod cookies;
+mod ecn_receiver;
 mod exhausted;
 mod foreign;
 mod handshake;

@@ -1,0 +1,138 @@
+//! Explicit congestion notification: what is agreed on, and the receiver's half, as a value.
+//!
+//! ```text
+//!   client                                   server
+//!   SYN  ECE CWR  ----------------------->             offered
+//!                 <-----------------------   SYN-ACK ECE   agreed on
+//!   data, ECT(0) -- router marks: CE ----->  echo: ECE on all that is sent ...
+//!                 <----------------------- ECE
+//!   data, CWR  --------------------------->             ... until CWR
+//! ```
+//!
+//! A SYN that goes again goes without ECN: a middlebox may have dropped it for its bits (RFC 3168 6.1.1.1). A SYN-ACK with
+//! both bits is that of a host that reflects what it does not know.
+//!
+//! Locks: none; part of the connection. Source: RFC 3168 section 6.1.
+
+use wire::TcpFlags;
+
+use crate::config::EcnMode;
+
+/// The bits that offer ECN.
+const OFFER: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
+
+/// What a connection keeps for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ecn {
+    /// Offered, or to be accepted, until the handshake is over; then agreed on.
+    on: bool,
+    /// Congestion was experienced, and the sender has not answered that it knows.
+    echo: bool,
+}
+
+impl Ecn {
+    /// Of a connection that this side begins, or of one that it answers.
+    pub(crate) fn new(mode: EcnMode, active: bool) -> Self {
+        let on = match mode {
+            EcnMode::Off => false,
+            EcnMode::Accept => !active,
+            EcnMode::Offer => true,
+        };
+        Self { on, echo: false }
+    }
+
+    /// Whether what is sent may say that the transport understands marks.
+    #[cfg_attr(not(test), expect(dead_code))] // the sender will ask
+    pub(crate) const fn is_on(self) -> bool {
+        self.on
+    }
+
+    /// Takes what the peer's SYN or SYN-ACK offers or answers.
+    pub(crate) fn begin(&mut self, syn: TcpFlags) {
+        let agreed = match syn.contains(TcpFlags::ACK) {
+            true => syn & OFFER == TcpFlags::ECE,
+            false => syn.contains(OFFER),
+        };
+        self.on &= agreed;
+    }
+
+    /// The bits of a segment that is sent with these flags; `again`: its SYN was sent before.
+    pub(crate) fn bits_of(&mut self, flags: TcpFlags, again: bool) -> TcpFlags {
+        let offers = flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
+        self.on &= !(offers && again);
+        match () {
+            () if !self.on => TcpFlags::empty(),
+            () if offers => OFFER,
+            () if flags.contains(TcpFlags::SYN) || self.echo => TcpFlags::ECE,
+            () => TcpFlags::empty(),
+        }
+    }
+
+    /// New data arrived, marked or not. True if the sender should learn of it at once.
+    pub(crate) fn on_data(&mut self, ce: bool, cwr: bool) -> bool {
+        let before = self.echo;
+        // A mark on the very segment that has CWR is a new one.
+        self.echo = self.on && (ce || (self.echo && !cwr));
+        self.echo && !before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACK: TcpFlags = TcpFlags::ACK;
+    const SYN: TcpFlags = TcpFlags::SYN;
+    const ECE: TcpFlags = TcpFlags::ECE;
+
+    #[test]
+    fn ecn_is_on_if_both_ends_say_so() {
+        // RFC 3168 6.1.1: breaks if a host that does not know ECN, or reflects what it does not know, is taken for one
+        // that does; or if ECN is used that was switched off.
+        for (mode, theirs, on) in [
+            (EcnMode::Off, OFFER, false),
+            (EcnMode::Accept, OFFER, true),
+            (EcnMode::Offer, OFFER, true),
+            (EcnMode::Accept, ECE, false),
+            (EcnMode::Accept, TcpFlags::empty(), false),
+        ] {
+            let mut passive = Ecn::new(mode, false);
+            passive.begin(SYN | theirs);
+            assert_eq!(passive.is_on(), on, "{mode:?} {theirs:?}");
+            let answer = if on { ECE } else { TcpFlags::empty() };
+            assert_eq!(passive.bits_of(SYN | ACK, true), answer);
+        }
+        for (mode, answer, on) in [
+            (EcnMode::Offer, ECE, true),
+            (EcnMode::Offer, OFFER, false),
+            (EcnMode::Offer, TcpFlags::empty(), false),
+            (EcnMode::Accept, ECE, false),
+        ] {
+            let mut active = Ecn::new(mode, true);
+            let offered = active.bits_of(SYN, false);
+            assert_eq!(offered == OFFER, mode == EcnMode::Offer);
+            active.begin(SYN | ACK | answer);
+            assert_eq!(active.is_on(), on, "{mode:?} {answer:?}");
+        }
+    }
+
+    #[test]
+    fn marks_are_echoed_until_the_sender_knows() {
+        // RFC 3168 6.1.3: breaks if a lost acknowledgement loses the mark, or the echo has no end; or if a mark on the segment
+        // that ends the echo is lost.
+        let mut ecn = Ecn::new(EcnMode::Accept, false);
+        ecn.begin(SYN | OFFER);
+        assert_eq!(ecn.bits_of(ACK, false), TcpFlags::empty());
+        assert!(ecn.on_data(true, false));
+        for _ in 0..3 {
+            assert!(!ecn.on_data(false, false));
+            assert_eq!(ecn.bits_of(ACK, false), ECE);
+        }
+        assert!(!ecn.on_data(true, true));
+        assert_eq!(ecn.bits_of(ACK, false), ECE);
+        assert!(!ecn.on_data(false, true));
+        assert_eq!(ecn.bits_of(ACK, false), TcpFlags::empty());
+        let mut off = Ecn::new(EcnMode::Off, false);
+        assert!(!off.on_data(true, false));
+    }
+}

@@ -1,0 +1,132 @@
+//! Explicit congestion notification: the handshake, and the receiver's half (RFC 3168).
+
+use crate::common::*;
+use mbuma::EcnMode;
+use sim::Segment;
+use wire::TcpFlags;
+
+const ECE: TcpFlags = TcpFlags::ECE;
+const CWR: TcpFlags = TcpFlags::CWR;
+
+/// Congestion experienced, in the IP header.
+const CE: u8 = 0b11;
+
+/// A connection that the station began with an offer of ECN, which the stack took.
+fn agreed(b: &mut Bench) -> (Hand, mbuma::TcpListener, mbuma::TcpStream) {
+    let listener = b
+        .stack()
+        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .expect("the port is free");
+    let mut hand = Hand::from_port(5000);
+    b.say(&hand.segment(SYN | ECE | CWR));
+    let answer = b.one();
+    assert_eq!(answer.flags, SYN | ACK | ECE);
+    hand.snd += 1;
+    hand.rcv = answer.seq + 1;
+    b.say(&hand.segment(ACK));
+    let stream = listener.accept().expect("established");
+    (hand, listener, stream)
+}
+
+/// The same with a mark.
+fn marked(segment: Segment) -> Segment {
+    Segment { ecn: CE, ..segment }
+}
+
+#[test]
+fn a_mark_is_echoed_until_the_sender_says_that_it_knows() {
+    // RFC 3168 6.1.3: breaks when a mark is not echoed at once, on acknowledgements and data, until CWR; or after it.
+    let mut b = Bench::new();
+    let (mut hand, listener, stream) = agreed(&mut b);
+    let data = hand.data(b"x");
+    b.say(&marked(data));
+    assert_eq!(b.one().flags, ACK | ECE);
+    let data = hand.data(b"x");
+    b.say(&data);
+    stream.send(b"answer").expect("room");
+    b.run(ms(0));
+    let answer = b.one();
+    assert_eq!(answer.flags, ACK | PSH | ECE);
+    let acknowledgement = hand.ack(&answer);
+    b.say(&acknowledgement);
+    let known = hand.data(b"x");
+    b.say(&Segment {
+        flags: known.flags | CWR,
+        ..known
+    });
+    b.run(ms(50));
+    assert_eq!(b.one().flags, ACK);
+    drop((stream, listener));
+    b.finish();
+}
+
+#[test]
+fn marks_outside_of_the_window_and_on_old_data_are_not_echoed() {
+    // RFC 3168 6.1.3 and 6.1.5: breaks when a forged or repeated segment slows the sender down.
+    let mut b = Bench::new();
+    let (mut hand, listener, stream) = agreed(&mut b);
+    let data = hand.data(b"x");
+    b.say(&data);
+    b.run(ms(50));
+    b.seen();
+    let beyond = Segment {
+        seq: hand.snd + 1_000_000,
+        ..data.clone()
+    };
+    for wrong in [beyond, data, hand.segment(ACK)] {
+        b.say(&marked(wrong));
+        b.run(ms(50));
+        assert!(b.seen().iter().all(|s| s.flags == ACK));
+    }
+    drop((stream, listener));
+    b.finish();
+}
+
+#[test]
+fn without_an_agreement_marks_mean_nothing() {
+    // RFC 3168 6.1.1: breaks when a peer that did not offer ECN gets its bits, or a stack that has it switched off accepts an
+    // offer.
+    let mut b = Bench::new();
+    let (mut hand, stream) = b.passive();
+    let data = hand.data(b"x");
+    b.say(&marked(data));
+    b.run(ms(50));
+    assert_eq!(b.one().flags, ACK);
+    drop(stream);
+    b.finish();
+
+    let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Off);
+    let listener = b
+        .stack()
+        .tcp_listen(std::net::SocketAddrV4::new(US, PORT), 16)
+        .expect("the port is free");
+    b.say(&Hand::from_port(5000).segment(SYN | ECE | CWR));
+    assert_eq!(b.one().flags, SYN | ACK);
+    drop(listener);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn an_offer_that_gets_no_answer_is_not_made_again() {
+    // RFC 3168 6.1.1.1: breaks when a middlebox that drops SYNs with the bits keeps every connection out; or when ECN is
+    // used though one SYN went without it.
+    let mut b = Bench::tuned(|c| c.tcp.ecn = EcnMode::Offer);
+    let stream = b.connect();
+    let first = b.one();
+    assert_eq!(first.flags, SYN | ECE | CWR);
+    b.run(secs(1));
+    let second = b.one();
+    assert_eq!(second.flags, SYN);
+    let mut hand = Hand::answering(&second);
+    b.say(&hand.segment(SYN | ACK | ECE));
+    hand.snd += 1;
+    assert_eq!(b.one().flags, ACK);
+    let data = hand.data(b"x");
+    b.say(&marked(data));
+    b.run(ms(50));
+    assert_eq!(b.one().flags, ACK);
+    drop(stream);
+    b.finish();
+}

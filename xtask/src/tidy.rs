@@ -2,6 +2,7 @@
 //! state the figures that the code has, and the tool links no more packages than it should.
 
 mod figures;
+mod modules;
 mod packages;
 mod types;
 mod words;
@@ -47,6 +48,7 @@ pub(crate) fn run() -> bool {
         let text = fs::read_to_string(file).unwrap_or_default();
         check_file(&mut complaints, &file.to_string_lossy(), &text);
     }
+    modules::check(&mut complaints, &files);
     types::check(&mut complaints, &files);
     let texts = [
         "ARCHITECTURE.md",

@@ -32,8 +32,6 @@ mod cut;
 mod read;
 mod unshare;
 
-pub use condense::PINNED_PER_BYTE_MAX;
-
 /// An owned list of mbufs; dropping it frees them.
 ///
 /// `S` says what the mbufs may be: [`Mapped`] unless told otherwise, so that every byte can be

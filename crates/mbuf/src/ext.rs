@@ -31,6 +31,9 @@ use crate::pool::{ClusterSize, Fresh, Zones};
 use crate::refs::{First, Refs, Release};
 
 mod pages;
+mod source;
+
+pub use source::{PageSource, Pages};
 
 /// A reference to outside storage; dropping it gives the reference back.
 ///

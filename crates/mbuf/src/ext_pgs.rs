@@ -26,7 +26,7 @@
 //! [`segments`](Chain::segments), and which code that must look [maps](Chain::map) first. It never
 //! begins a packet.
 //!
-//! Here is how one is made; `source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such), `pieces.rs`
+//! Here is how one is made; `ext/source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such), `pieces.rs`
 //! walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of them.
 //!
 //! Invariants: [`PgHdr::is_valid`]; the pages between the first and the last are used whole; the
@@ -50,8 +50,8 @@ mod memfd;
 mod owned;
 mod pieces;
 mod record;
-mod source;
 
+pub use crate::ext::{PageSource, Pages};
 pub use error::{ExtPgsError, RecordTooLong};
 pub use file::FilePages;
 pub use map::MapError;
@@ -59,7 +59,6 @@ pub use memfd::MemfdPages;
 pub use owned::OwnedPages;
 pub use pieces::{PageRun, Piece, Pieces};
 pub use record::Record;
-pub use source::{PageSource, Pages};
 
 /// One page-list mbuf being built.
 ///

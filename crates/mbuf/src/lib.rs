@@ -180,44 +180,54 @@
 //!
 //! Each method has its BSD name as an alias: search these pages for `m_pullup`.
 //!
-//! # Reading the source
+//! # The modules, top to bottom
 //!
-//! `raw.rs` (the layout), `refs.rs` and `ext.rs` (sharing), `mbuf.rs` (one mbuf: here is nearly all that is
-//! `unsafe`), `list.rs`, `packet.rs`, `chain.rs`, `mbufq.rs`, `scatter.rs`, `cursor.rs`, `writer.rs`, `tag.rs`,
-//! `ext_pgs.rs`, `pool.rs`.
+//! A module uses those below it and those of its own layer; `cargo xtask tidy` checks that. Read from the bottom.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | uses of lists | `mbufq.rs` (a queue of packets), `scatter.rs` (room for `readv`), `writer.rs` |
+//! | lists of mbufs | `packet.rs`, `chain.rs`, `cursor.rs`, `ext_pgs.rs` (pages that are not mapped), `list.rs`; `segments.rs` |
+//! | one mbuf | `mbuf.rs` (nearly all `unsafe` code), `ext.rs` (outside storage), `tag.rs`, `pool.rs`, `raw.rs` (the layout) |
+//! | leaves | `refs.rs` (reference counts), `copy.rs`, `pkthdr.rs`, `storage.rs`, `error.rs`, `histogram.rs`, `planted.rs` |
 //!
 //! Sources: seed 004 (mbufs, clusters, the packet zone, tags), seed 000 (shared clusters), seed 001 (page
 //! lists in the mbuf itself), seed 003 (the queue that is taken whole).
 
-mod chain;
-mod copy;
-mod cursor;
-mod error;
-mod ext;
-mod ext_pgs;
-mod histogram;
-mod list;
-mod mbuf;
 mod mbufq;
-#[cfg(doctest)]
-mod misuse;
-mod packet;
-mod pkthdr;
-mod planted;
-mod pool;
-mod raw;
-mod refs;
 mod scatter;
-#[cfg(all(test, any(loom, shuttle)))]
-mod schedules;
-mod segments;
-mod storage;
-mod tag;
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;
 mod writer;
 
-pub use chain::{Chain, PINNED_PER_BYTE_MAX};
+mod chain;
+mod cursor;
+mod ext_pgs;
+mod list;
+mod packet;
+
+mod segments;
+
+mod ext;
+mod mbuf;
+mod pool;
+mod raw;
+mod tag;
+
+mod copy;
+mod error;
+mod histogram;
+mod pkthdr;
+mod planted;
+mod refs;
+mod storage;
+
+#[cfg(doctest)]
+mod misuse;
+#[cfg(all(test, any(loom, shuttle)))]
+mod schedules;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+pub use chain::Chain;
 pub use cursor::{Cursor, CursorMut};
 pub use error::{CollapseError, NoBufs, PullupError, WriteError};
 pub use ext_pgs::{
@@ -225,6 +235,7 @@ pub use ext_pgs::{
     Piece, Pieces, Record, RecordTooLong,
 };
 pub use histogram::{SizeCounts, SizeHistogram};
+pub use mbuf::PINNED_PER_BYTE_MAX;
 pub use mbufq::Mbufq;
 pub use packet::Packet;
 pub use pkthdr::{Csum, PktHdr};

@@ -27,6 +27,7 @@ mod free;
 mod make;
 mod ptr;
 
+pub use bytes::PINNED_PER_BYTE_MAX;
 pub(crate) use ptr::{Borrowed, MbufPtr};
 
 /// An owned mbuf, with its successors.

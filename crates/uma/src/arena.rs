@@ -17,9 +17,8 @@
 //! lock. [`Arena::open_samples`] may be called at any time: what is open already stays so.
 
 use crate::ZoneError;
-use crate::geometry::{Geometry, ItemPlace};
-use crate::reclaim::purge::{Purged, give_back_runs};
-use crate::region::{self, PageSize, Region};
+use crate::geometry::{ArenaOptions, Geometry, ItemPlace};
+use crate::region::{self, PageSize, Purged, Region, give_back_runs};
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
@@ -33,41 +32,6 @@ pub(crate) const COUNT_BYTES: usize = 64;
 const ADDRESS_SPACE_SHARE: usize = 8;
 /// Slabs become accessible in steps of this many bytes: one system call for 64 small slabs.
 const STEP_BYTES: usize = 4 << 20;
-
-/// How a zone wants its memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ArenaOptions {
-    /// Address space for its slabs, which bounds them for ever.
-    pub(crate) reserve_bytes: usize,
-    /// A reference count beside each item.
-    pub(crate) refcounts: bool,
-    /// Slabs of huge pages, given back only whole. The trap in it: giving back a part of a huge
-    /// page lowers the resident size at once, and frees no memory until all of it is given back.
-    pub(crate) huge: bool,
-    /// The first items of different slabs begin at different cache sets ([`Geometry`]).
-    pub(crate) colour: bool,
-    /// Each item has pages of its own and ends at a page that can't be accessed: finds a write beyond an item. Slow,
-    /// and the system allows some 32,000 such items.
-    pub(crate) guard: bool,
-    /// This many more slabs behind the others, which [`Slabs`](crate::slabs::Slabs) never uses.
-    pub(crate) sample_slabs: usize,
-    /// Bytes behind each item that its owner must not touch, for builds that check it.
-    pub(crate) redzone: Option<usize>,
-}
-
-impl Default for ArenaOptions {
-    fn default() -> Self {
-        Self {
-            reserve_bytes: crate::RESERVE_BYTES_DEFAULT,
-            refcounts: false,
-            huge: false,
-            colour: false,
-            guard: false,
-            sample_slabs: 0,
-            redzone: None,
-        }
-    }
-}
 
 /// Memory for slabs.
 #[derive(Debug)]

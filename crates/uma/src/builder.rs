@@ -1,7 +1,7 @@
 //! How a zone is described before it is made.
 
-use crate::arena::{Arena, ArenaOptions};
-use crate::geometry::Geometry;
+use crate::arena::Arena;
+use crate::geometry::{ArenaOptions, Geometry};
 use crate::hooks::{Hooks, Import, NoHooks};
 use crate::keg::{Keg, Store};
 use crate::percpu::{Backend, Percpu};
@@ -14,8 +14,6 @@ use core::alloc::Layout;
 use core::any::TypeId;
 use std::sync::Arc;
 
-/// The address space a zone reserves unless told otherwise.
-pub const RESERVE_BYTES_DEFAULT: usize = if cfg!(miri) { 4 << 20 } else { 8 << 30 };
 /// The most items that a bucket may hold.
 pub const BUCKET_ITEMS_MAX: usize = 4096;
 
@@ -98,7 +96,7 @@ impl<H: Hooks> ZoneBuilder<H> {
     }
 
     /// Reserves this much address space, which bounds the memory of the zone for ever; default
-    /// [`RESERVE_BYTES_DEFAULT`]. Reserving costs no memory. When the address space is limited
+    /// [`RESERVE_BYTES_DEFAULT`](crate::RESERVE_BYTES_DEFAULT). Reserving costs no memory. When the address space is limited
     /// (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room,
     /// half of what was asked is tried, and so on.
     pub fn reserve_bytes(mut self, bytes: usize) -> Self {

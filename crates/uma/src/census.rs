@@ -194,7 +194,7 @@ impl ZoneInner {
     /// What is known of live items, and whether that is all of them.
     #[cfg(not(feature = "invariants"))]
     fn records(&self) -> (Vec<Sample>, bool) {
-        (self.keg.samples.of_zone(NonNull::from(self)), false)
+        (self.keg.samples.of_zone(NonNull::from(self).cast()), false)
     }
 
     /// What is known of live items, and whether that is all of them.

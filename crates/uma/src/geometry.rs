@@ -45,10 +45,14 @@
 //! colour: probably each misses its first-level cache, and what it then fetches ahead is the other's next item.
 
 use crate::ZoneError;
-use crate::arena::ArenaOptions;
 use crate::region;
 use core::alloc::Layout;
 use core::ops::Range;
+
+pub(crate) use options::ArenaOptions;
+pub use options::RESERVE_BYTES_DEFAULT;
+
+mod options;
 
 /// The smallest slab: 16 pages of 4 KiB, and one page where pages are 64 KiB.
 pub(crate) const SLAB_BYTES_MIN: usize = 64 * 1024;

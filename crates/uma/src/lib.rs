@@ -109,13 +109,21 @@
 //! None of it is counted per allocation: the store that takes an item out of a bucket also counts
 //! it, and the rest is arithmetic (`stats.rs`).
 //!
-//! # Reading order
+//! # The modules, top to bottom
 //!
-//! `bucket.rs`, `percpu.rs` and the sections of your machine below it, `depot.rs`, `cacheline.rs`; `geometry.rs`
-//! (how an address becomes an item), `slab.rs`, `slabs.rs`, `arena.rs`, `region.rs`; `keg.rs`
-//! and what is below it; then the ways of an item, `alloc.rs`, `free.rs`, `reclaim/trim.rs`, `reclaim/purge.rs`;
-//! then `zone_inner.rs` (what keeps a zone) and the handles: `raw_ref.rs`, `raw.rs`, `zone.rs`,
-//! `object.rs`, `local.rs`.
+//! A module uses those below it and those of its own layer; `cargo xtask tidy` checks that. Read from the bottom.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | typed handles | `object.rs`, `zone.rs` |
+//! | memory given back | `reclaim.rs`: a thread or an event loop that trims zones |
+//! | raw handles | `builder.rs`, `raw.rs`, `raw_ref.rs` (eight bytes), `local.rs` (a cache for one thread) |
+//! | paths of an item | `alloc.rs`, `free.rs`, `sampling.rs`; `fork.rs` |
+//! | a zone and its keg | `zone_inner.rs`, `weak.rs`; `keg.rs`, `keg/closed.rs` (the limit); reports: `census.rs`, `stats.rs`, `warning.rs`, `invariants.rs` |
+//! | samples | `sample.rs`: which allocations are recorded |
+//! | caches | `depot.rs`, then `percpu.rs` and the sections of each machine, then `bucket.rs` |
+//! | slabs | `slabs.rs` with `slabs/purge.rs`, then `arena.rs`, `geometry.rs` (how an address becomes an item), `region.rs` |
+//! | leaves | `slab.rs`, `bitset.rs`, `cacheline.rs`, `hooks.rs`, `error.rs`, `caught.rs`; for checks `asan.rs`, `fail.rs`, `planted.rs` |
 //!
 //! Sources: Bosko Milekic, *Network Buffer Allocation in the FreeBSD Operating System* (seed 004),
 //! sections 5.3 to 5.6: zones, kegs, secondary zones, hooks that fail, reference counts, and the
@@ -123,54 +131,66 @@
 //! measures by how much on your machine). Jeff Bonwick, *The Slab Allocator* (1994); Bonwick and Adams,
 //! *Magazines and Vmem* (2001).
 
-mod alloc;
-mod arena;
-mod asan;
-mod bitset;
-mod bucket;
+mod object;
+mod zone;
+
+mod reclaim;
+
 mod builder;
-mod cacheline;
-mod caught;
-mod census;
-mod depot;
-mod error;
-#[cfg(feature = "invariants")]
-mod fail;
+mod local;
+mod raw;
+mod raw_ref;
+
+mod alloc;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
 mod free;
-mod geometry;
-mod hooks;
+mod sampling;
+#[cfg(all(test, any(loom, shuttle)))]
+mod schedules;
+
+mod census;
 #[cfg(feature = "invariants")]
 mod invariants;
 mod keg;
-mod local;
-mod metadata;
-mod object;
-mod percpu;
-mod planted;
-mod raw;
-mod raw_ref;
-mod reclaim;
-mod region;
-mod residency;
-mod sample;
-#[cfg(all(test, any(loom, shuttle)))]
-mod schedules;
-mod slab;
-mod slabs;
 mod stats;
 mod warning;
 mod weak;
-mod zone;
 mod zone_inner;
 
-pub use builder::{BUCKET_ITEMS_MAX, RESERVE_BYTES_DEFAULT, ZoneBuilder};
+mod sample;
+
+mod depot;
+
+mod percpu;
+
+mod bucket;
+
+mod slabs;
+
+mod arena;
+
+mod geometry;
+
+mod region;
+
+mod asan;
+mod bitset;
+mod cacheline;
+mod caught;
+mod error;
+#[cfg(feature = "invariants")]
+mod fail;
+mod hooks;
+mod planted;
+mod slab;
+
+pub use builder::{BUCKET_ITEMS_MAX, ZoneBuilder};
 pub use census::{Census, Holder};
 pub use error::{AllocError, HookFailed, ZoneError};
 #[cfg(feature = "invariants")]
 pub use fail::{FailPlan, FailPoint};
-pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX};
+pub use geometry::{ITEM_ALIGN_MAX, ITEM_BYTES_MAX, RESERVE_BYTES_DEFAULT};
 pub use hooks::{Hooks, Import, Imported, NoHooks};
 pub use local::LocalCache;
 pub use object::{Object, ObjectBox, ObjectHooks, ObjectZone};
@@ -185,9 +205,9 @@ pub use raw::RawZone;
 pub use raw_ref::RawZoneRef;
 pub use reclaim::event_loop::{LoopReclaimer, Pace};
 pub use reclaim::pressure::PressureSource;
-pub use reclaim::purge::Purged;
 pub use reclaim::set::{ReclaimSet, Tick};
 pub use reclaim::thread::{RECLAIM_INTERVAL, ReclaimStats, Reclaimer};
+pub use region::Purged;
 pub use stats::ZoneStats;
 pub use warning::{Warning, WarningKind};
 pub use zone::{Zone, ZoneBox};

@@ -7,12 +7,9 @@
 //! Invariant: a zone that has ended is never used again ([`Life`]).
 //! Locks: none.
 
-use crate::zone_inner::ZoneInner;
 use core::alloc::Layout;
 #[cfg(all(test, any(loom, shuttle)))]
 use core::cell::{Cell, RefCell};
-#[cfg(all(test, any(loom, shuttle)))]
-use core::mem::ManuallyDrop;
 #[cfg(any(loom, shuttle))]
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -64,7 +61,6 @@ pub(crate) fn planted(bug: Bug) -> bool {
 std::thread_local! {
     // All threads of a model are coroutines on one system thread, which is the test's.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-    static ENDED_ZONES: RefCell<Vec<ManuallyDrop<Box<ZoneInner>>>> = const { RefCell::new(Vec::new()) };
     static BUCKETS: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -73,20 +69,16 @@ std::thread_local! {
 pub(crate) fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
     // A model that has failed leaves objects of a machine that no longer exists.
-    ENDED_ZONES.take();
     BUCKETS.take();
 }
 
-/// The zones that have ended since the last call. Called at the end of a model's run.
+/// Frees the buckets that a model kept. Called at the end of its run, when no thread that could use one is left.
 #[cfg(all(test, any(loom, shuttle)))]
-#[expect(clippy::vec_box, reason = "others may still know where they are")]
-pub(crate) fn ended_zones() -> Vec<Box<ZoneInner>> {
+pub(crate) fn free_buckets() {
     for (bucket, layout) in BUCKETS.take() {
         // SAFETY: given up to `dealloc`, and no thread that could use it is left.
         unsafe { std::alloc::dealloc(bucket, layout) };
     }
-    let ended_zones = ENDED_ZONES.take().into_iter();
-    ended_zones.map(ManuallyDrop::into_inner).collect()
 }
 
 /// Frees a bucket's memory. A model does so only at its end, so that a mistake does not damage the checker's heap.
@@ -101,14 +93,6 @@ pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
     unsafe {
         std::alloc::dealloc(bucket, layout);
     }
-}
-
-/// Frees the memory of a zone. A model does so later, so that a use after the end is found.
-pub(crate) fn free_zone(zone: Box<ZoneInner>) {
-    #[cfg(all(test, any(loom, shuttle)))]
-    ENDED_ZONES.with_borrow_mut(|ended_zones| ended_zones.push(ManuallyDrop::new(zone)));
-    #[cfg(not(all(test, any(loom, shuttle))))]
-    drop(zone);
 }
 
 /// Records, for the models, whether a zone has ended, and that all uses were ordered before its end.

@@ -7,12 +7,12 @@
 //!   pressure.rs     what the system reports about its memory (PSI)
 //!   waker.rs        a sleep that a report or another thread ends
 //!   trim.rs         one zone: free items from its caches into its slabs
-//!   purge.rs        one zone: pages without an item in use back to the system
 //! ```
+//!
+//! Which pages of a keg go, and how, is in `slabs/purge.rs`.
 
 pub(crate) mod event_loop;
 pub(crate) mod pressure;
-pub(crate) mod purge;
 pub(crate) mod set;
 pub(crate) mod thread;
 pub(crate) mod trim;

@@ -12,6 +12,13 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
+pub use give_back::Purged;
+#[cfg(all(test, not(miri)))]
+pub(crate) use give_back::VECTORS_WORK;
+pub(crate) use give_back::give_back_runs;
+
+mod give_back;
+
 /// A range of addresses that belongs to this value alone.
 #[derive(Debug)]
 pub(crate) struct Region {

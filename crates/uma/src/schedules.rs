@@ -21,7 +21,8 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
-use crate::planted::{Bug, ended_zones, plant};
+use crate::planted::{Bug, free_buckets, plant};
+use crate::zone_inner::{ended_zones, forget_ended_zones};
 use crate::{AllocError, RawZone, RawZoneRef};
 use core::alloc::Layout;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -58,6 +59,7 @@ struct Case {
 /// Runs a scenario in every order within the bounds, or in as many random ones.
 fn check(name: &str, case: Case, scenario: impl Fn() + Send + Sync + 'static) {
     plant(case.bug);
+    forget_ended_zones();
     Model::new(name)
         .switches(case.switches)
         .runs(10_000)
@@ -235,6 +237,7 @@ impl World {
 
 /// So many zones have ended since this was last asked, and lost no buckets.
 fn assert_ended(zones: usize) {
+    free_buckets();
     let ended_zones = ended_zones();
     assert_eq!(ended_zones.len(), zones, "a zone did not end");
     assert!(ended_zones.iter().all(|zone| zone.depot.lock().has_all()));

@@ -1,6 +1,6 @@
 //! All slabs of one layout, and which of their items are free.
 //!
-//! Giving pages back is in `reclaim/purge.rs`.
+//! Giving pages back is in `slabs/purge.rs`.
 //!
 //! Items are taken from the fullest slab first, and of equally full ones (in sixteenths) from
 //! the lowest: so slabs that are nearly empty get the time to become empty, and live items
@@ -21,13 +21,18 @@
 use crate::arena::Arena;
 use crate::bitset::Bitset;
 use crate::geometry::{Geometry, ItemPlace};
-use crate::metadata::make_room;
-use crate::reclaim::purge::Purge;
-use crate::residency::Residency;
 use crate::slab::{Fullness, SHELVES, Shelf, Slab};
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
+use metadata::make_room;
+use residency::Residency;
+
+pub(crate) use purge::Purge;
+
+mod metadata;
+mod purge;
+mod residency;
 
 /// Slabs and their free items.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use crate::depot::{Depot, DepotSlot};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
 use crate::percpu::Percpu;
-use crate::planted::{Bug, Life, free_zone, planted};
+use crate::planted::{Bug, Life, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use crate::weak::WeakZone;
@@ -40,6 +40,12 @@ use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize as Tally};
 use kern::Counter;
 use kern::prim::{AtomicUsize, Ordering, fence};
 use std::sync::Arc;
+
+use ended::free_zone;
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) use ended::{ended_zones, forget_ended_zones};
+
+mod ended;
 
 /// The limit that means no limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;

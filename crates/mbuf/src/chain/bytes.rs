@@ -7,9 +7,9 @@
 use bytes::Bytes;
 
 use super::Chain;
-use super::condense::PINNED_PER_BYTE_MAX;
 use crate::error::NoBufs;
 use crate::mbuf::Mbuf;
+use crate::mbuf::PINNED_PER_BYTE_MAX;
 use crate::pool::MbufPool;
 use crate::raw::{MLEN, MSIZE};
 

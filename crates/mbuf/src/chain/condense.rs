@@ -16,16 +16,9 @@ use super::Chain;
 use crate::error::NoBufs;
 use crate::list;
 use crate::mbuf::Mbuf;
+use crate::mbuf::PINNED_PER_BYTE_MAX;
 use crate::pool::{ClusterSize, MbufPool};
 use crate::raw::EXT;
-
-/// Bytes of storage for each byte shown, at most, after [`Chain::condense`].
-///
-/// 4 is what the sizes of clusters need: any amount of data from a quarter of the smallest cluster
-/// on has a cluster that is at least a quarter full of it. A larger factor would pin more, a smaller
-/// one would copy what no copy can hold better. Socket buffers charge data by this: a quarter of
-/// what it pins.
-pub const PINNED_PER_BYTE_MAX: usize = 4;
 
 /// From here on a cluster keeps the rule.
 const CLUSTER_MIN: usize = ClusterSize::K2.bytes() / PINNED_PER_BYTE_MAX;

@@ -7,9 +7,9 @@
 
 use core::ptr::NonNull;
 
+use super::PageSource;
 use super::{Ext, LentHead, Shows};
 use crate::error::NoBufs;
-use crate::ext_pgs::PageSource;
 use crate::raw::PAGE_SIZE;
 use crate::refs::Refs;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::source::PageSource;
+use crate::ext::PageSource;
 use crate::raw::PAGE_SIZE;
 
 /// The pages of a file: page n is its bytes from `4096 * n` on.

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::file::ends_early;
-use super::source::PageSource;
+use crate::ext::PageSource;
 use crate::raw::PAGE_SIZE;
 
 /// The pages of a sealed memfd: page n is its bytes from `4096 * n` on.

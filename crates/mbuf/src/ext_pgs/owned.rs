@@ -5,9 +5,9 @@ use core::slice;
 use std::io;
 
 use super::ExtPgsError;
-use super::source::{PageSource, Pages};
 use crate::error::WriteError;
 use crate::ext::Ext;
+use crate::ext::{PageSource, Pages};
 use crate::pool::{ClusterSize, MbufPool};
 use crate::raw::{PAGE_SIZE, PAGES_MAX};
 

@@ -9,8 +9,8 @@
 use core::fmt;
 use std::io;
 
-use super::source::PageSource;
 use crate::ext::Ext;
+use crate::ext::PageSource;
 use crate::mbuf::Mbuf;
 use crate::raw::{PAGE_SIZE, PGS};
 

@@ -19,7 +19,7 @@ use crate::caught::Caught;
 use crate::depot::SlotUse;
 use crate::keg::Keg;
 use crate::planted::{Bug, planted};
-use crate::reclaim::purge::Purged;
+use crate::region::Purged;
 use crate::zone_inner::ZoneInner;
 use core::sync::atomic::Ordering;
 use core::time::Duration;

@@ -7,7 +7,7 @@ use super::Site;
 use crate::arena::Arena;
 use crate::bitset::Bitset;
 use crate::geometry::ItemPlace;
-use crate::reclaim::purge::Purged;
+use crate::region::Purged;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kern::lock::LockClass;
@@ -20,13 +20,13 @@ static SAMPLES_CLASS: LockClass = LockClass::new("uma samples", order::STATS);
 
 /// The samples of the zones on one keg.
 pub(crate) struct Samples {
-    pub(super) slots: usize,
+    pub(crate) slots: usize,
     /// How often the free slots have halved; [`NO_SLOTS`]: there are none. Written under the lock.
-    pub(super) shift: AtomicU32,
+    pub(crate) shift: AtomicU32,
     table: Mutex<SampleTable>,
 }
 
-pub(super) const NO_SLOTS: u32 = u32::MAX;
+pub(crate) const NO_SLOTS: u32 = u32::MAX;
 
 #[derive(Default)]
 struct SampleTable {
@@ -43,18 +43,18 @@ struct SampleTable {
 
 /// What is known of one slot.
 #[derive(Clone, Default)]
-pub(super) struct SlotRecord {
-    pub(super) state: SlotState,
+pub(crate) struct SlotRecord {
+    pub(crate) state: SlotState,
     /// The address of the zone, as a name.
-    pub(super) zone: usize,
-    pub(super) sample: Option<Sample>,
+    pub(crate) zone: usize,
+    pub(crate) sample: Option<Sample>,
     /// Where the item that was here before was freed.
-    pub(super) freed_at: Option<Site>,
-    pub(super) may_hand_on: bool,
+    pub(crate) freed_at: Option<Site>,
+    pub(crate) may_hand_on: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum SlotState {
+pub(crate) enum SlotState {
     #[default]
     Free,
     Live,
@@ -73,7 +73,7 @@ pub(crate) struct Sample {
 }
 
 /// What is wrong with the free of something in the range of the samples.
-pub(super) enum Misuse {
+pub(crate) enum Misuse {
     NotAnItem,
     /// Where it was freed.
     Twice(Option<Site>),
@@ -98,7 +98,7 @@ impl Samples {
     }
 
     /// The lowest free slot.
-    pub(super) fn take(&self, arena: &Arena, record: SlotRecord) -> Option<NonNull<u8>> {
+    pub(crate) fn take(&self, arena: &Arena, record: SlotRecord) -> Option<NonNull<u8>> {
         let mut table = self.table.lock();
         if table.records.is_empty() && !table.open(arena, self.slots) {
             // Where the system has no memory for samples it is not asked again.
@@ -115,12 +115,12 @@ impl Samples {
         Some(arena.item_at(place_of(arena, slot)))
     }
 
-    pub(super) fn shift_of(&self, free: usize) -> u32 {
+    pub(crate) fn shift_of(&self, free: usize) -> u32 {
         self.slots.checked_div(free).map_or(NO_SLOTS, usize::ilog2)
     }
 
     /// Marks the item as on its way back, or says what is wrong with that.
-    pub(super) fn begin_free(
+    pub(crate) fn begin_free(
         &self,
         arena: &Arena,
         item: NonNull<u8>,
@@ -145,7 +145,7 @@ impl Samples {
     }
 
     /// The slot is free again. The sample, and whether it may hand its turn on.
-    pub(super) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
+    pub(crate) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
         let slot = slot_of(arena, item);
         let mut table = self.table.lock();
         table.free.insert(slot);
@@ -158,7 +158,7 @@ impl Samples {
 
     /// The live samples of a zone.
     #[cfg(not(feature = "invariants"))]
-    pub(crate) fn of_zone(&self, zone: NonNull<crate::zone_inner::ZoneInner>) -> Vec<Sample> {
+    pub(crate) fn of_zone(&self, zone: NonNull<()>) -> Vec<Sample> {
         let table = self.table.lock();
         let live = table
             .records

@@ -1,7 +1,8 @@
 //! Whose turn it is: breaks when a weight is lost or counted twice, or a turn comes too often.
 
 use super::table::NO_SLOTS;
-use super::{Relaxed, Sampler, Samples};
+use super::{Sampler, Samples};
+use core::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn a_turn_comes_after_so_many_refills() {

@@ -13,7 +13,7 @@ pub(crate) struct Sampler {
     /// order nothing; the thread that sets it to 0 has the turn.
     since: AtomicU64,
     /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
-    pub(super) handed_on: AtomicU32,
+    pub(crate) handed_on: AtomicU32,
 }
 
 const REFILL_BITS: u32 = 24;
@@ -44,7 +44,7 @@ impl Sampler {
     }
 
     /// Takes the turn, if it is one: the weight of the sample, and whether it may hand it on.
-    pub(super) fn claim(&self, shift: u32) -> Option<(u64, bool)> {
+    pub(crate) fn claim(&self, shift: u32) -> Option<(u64, bool)> {
         let since = self.since.load(Relaxed);
         if self.every == 0 || since & REFILLS < self.threshold(shift) {
             return None;
@@ -57,7 +57,7 @@ impl Sampler {
     }
 
     /// Passes a turn on to the next thread that needs a refill.
-    pub(super) fn hand_on(&self, weight: u64, shift: u32) {
+    pub(crate) fn hand_on(&self, weight: u64, shift: u32) {
         let turn = weight << REFILL_BITS | self.threshold(shift);
         self.since.fetch_add(turn, Relaxed);
     }

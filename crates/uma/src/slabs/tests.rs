@@ -1,7 +1,7 @@
 //! Breaks when bitmaps, counts and shelves disagree, or slabs are chosen badly.
 
 use super::*;
-use crate::arena::ArenaOptions;
+use crate::geometry::ArenaOptions;
 use core::alloc::Layout;
 
 fn slabs_of(size: usize, slabs: usize) -> (Slabs, Arena) {

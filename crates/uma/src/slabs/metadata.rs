@@ -7,8 +7,8 @@
 //! Invariant: a forgotten slab has no item out, none held, and no page, as a slab that was never used. The marks of
 //! pages of counts are never forgotten, because they are few.
 
+use super::Slabs;
 use crate::slab::{SHELVES, Shelf};
-use crate::slabs::Slabs;
 use std::collections::TryReserveError;
 
 /// Lists up to this size grow as `Vec` does.

@@ -3,8 +3,8 @@
 #![allow(clippy::single_range_in_vec_init)] // lists of one run are meant
 
 use super::*;
-use crate::arena::ArenaOptions;
-use crate::geometry::Geometry;
+use crate::geometry::{ArenaOptions, Geometry};
+use crate::region::page_bytes;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -307,13 +307,23 @@ fn samples_are_apart() {
 
 #[cfg(not(miri))]
 mod resident {
-    //! What only a real system can show.
+    //! Behaviour that only a real system shows.
 
     use super::*;
+    use crate::region::VECTORS_WORK;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Held by the test that changes [`VECTORS_WORK`] and by those that count system calls.
+    static COUNTS_CALLS: Mutex<()> = Mutex::new(());
+
+    fn counts_calls() -> MutexGuard<'static, ()> {
+        COUNTS_CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     fn one_percent_of_survivors_keep_their_pages_only() {
         // Breaks when a free page beside a live item stays resident.
+        let _alone = counts_calls();
         let mut rig = Rig::of_clusters(true, 512 << 20);
         let items = rig.take(262_144);
         let before = super::resident(&rig.arena);
@@ -434,6 +444,7 @@ mod resident {
     #[test]
     fn systems_without_vectors_are_served() {
         // Breaks when pages stay where process_madvise is refused.
+        let _alone = counts_calls();
         let mut rig = Rig::of_clusters(false, 8 << 20);
         let items = rig.take(4096);
         let freed: Vec<_> = items.iter().copied().step_by(4).collect();

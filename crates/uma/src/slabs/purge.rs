@@ -25,12 +25,11 @@
 //!
 //! One purge of a keg at a time.
 
+use super::Slabs;
 use crate::arena::{Arena, COUNT_BYTES};
-use crate::region::{Process, Region, VECTORS_MAX, page_bytes};
+use crate::region::{Purged, VECTORS_MAX};
 use crate::slab::{CLASSES, Shelf};
-use crate::slabs::Slabs;
-use core::ops::{AddAssign, Range};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::Range;
 use std::collections::TryReserveError;
 
 /// Partly used slabs that one purge looks into at most: some 0.4 us each under the keg's lock. A purge that is to
@@ -40,9 +39,6 @@ const LOOKS_LEAST: usize = 64;
 const BYTES_PER_LOOK: usize = 8 << 10;
 /// Runs of one purge: two calls' worth.
 const RUNS_MAX: usize = 2 * VECTORS_MAX;
-/// With fewer ranges than this, a call for each is cheaper than to open a descriptor.
-const SCATTERED_MIN: usize = 4;
-
 /// Units on their way out, and what is held meanwhile.
 #[derive(Debug, Default)]
 #[must_use = "what it holds is lost until purge_end"]
@@ -58,22 +54,6 @@ pub(crate) struct Purge {
     more: bool,
     /// Whether there was another, so that this one holds nothing.
     busy: bool,
-}
-
-/// What the system took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purged {
-    /// Pages of the ranges given back; some may not have been resident.
-    pub pages: usize,
-    /// System calls.
-    pub calls: usize,
-}
-
-impl AddAssign for Purged {
-    fn add_assign(&mut self, other: Self) {
-        self.pages += other.pages;
-        self.calls += other.calls;
-    }
 }
 
 impl Purge {
@@ -117,41 +97,6 @@ impl Purge {
         self.items.len().max(self.slabs.len()) < RUNS_MAX
     }
 }
-
-/// Gives ranges of a region back, many to a call where the system allows.
-///
-/// # Safety
-/// As for [`Region::give_back`], for each of the ranges.
-pub(crate) unsafe fn give_back_runs(region: &Region, ranges: &[Range<usize>]) -> Purged {
-    let process = match ranges.len() >= SCATTERED_MIN && VECTORS_WORK.load(Ordering::Relaxed) {
-        true => Process::open(),
-        false => None,
-    };
-    let mut purged = Purged::default();
-    for chunk in ranges.chunks(VECTORS_MAX) {
-        if let Some(process) = &process {
-            // SAFETY: so says the caller.
-            let bytes = unsafe { region.give_back_all(process, chunk) };
-            purged.calls += 1;
-            if bytes == Some(chunk.iter().map(Range::len).sum()) {
-                purged.pages += bytes.unwrap_or(0) / page_bytes();
-                continue;
-            }
-            // Relaxed: a hint that spares calls, nothing rests on it.
-            VECTORS_WORK.store(bytes.is_some(), Ordering::Relaxed);
-        }
-        for range in chunk {
-            // SAFETY: so says the caller; that it may be the second time makes no difference.
-            purged.pages += unsafe { region.give_back(range.clone()) } / page_bytes();
-            purged.calls += 1;
-        }
-    }
-    purged
-}
-
-/// Whether process_madvise may give pages of the own process back, as far as we know. Linux
-/// before 6.13 refuses, and so do some filters of system calls.
-static VECTORS_WORK: AtomicBool = AtomicBool::new(true);
 
 impl Slabs {
     /// Chooses what to give back, at most `max_bytes` of it, and so that what stays resident is

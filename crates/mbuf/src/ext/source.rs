@@ -4,8 +4,8 @@ use core::fmt;
 use std::io;
 use std::sync::Arc;
 
+use super::Ext;
 use crate::error::NoBufs;
-use crate::ext::Ext;
 
 /// Something that has pages of [`PAGE_SIZE`](crate::PAGE_SIZE) bytes, which it knows by numbers of
 /// its own. It is dropped with the last reference to it, on whatever thread that is.

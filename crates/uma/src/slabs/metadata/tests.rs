@@ -1,8 +1,8 @@
 //! Breaks when a slab is forgotten that something is known about, or the lists stay long.
 
 use super::*;
-use crate::arena::{Arena, ArenaOptions};
-use crate::geometry::Geometry;
+use crate::arena::Arena;
+use crate::geometry::{ArenaOptions, Geometry};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;

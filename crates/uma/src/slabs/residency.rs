@@ -6,9 +6,9 @@
 //!
 //! Locks: the keg's, as all of [`Slabs`](crate::slabs::Slabs).
 
+use super::metadata::{cut, make_room};
 use crate::arena::COUNT_BYTES;
 use crate::geometry::{Geometry, ItemPlace};
-use crate::metadata::{cut, make_room};
 use crate::region;
 use core::ops::Range;
 use std::collections::TryReserveError;

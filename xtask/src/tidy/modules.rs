@@ -1,0 +1,266 @@
+//! Layers inside a crate: a module uses modules of its own layer and of those below it.
+//!
+//! `lib.rs` lists its modules top to bottom, and an empty line ends a layer. An import that points up, or a circle
+//! inside a layer, makes a crate hard to read and to cut: both need an entry with a reason in [`CIRCLES`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates whose `lib.rs` lists layers.
+const LAYERED: [&str; 3] = ["kern", "uma", "mbuf"];
+
+/// Modules of one layer that use each other in a circle, and why that is right.
+const CIRCLES: [(&str, &[&str], &str); 5] = [
+    (
+        "kern",
+        &["fork", "lock", "thread", "witness"],
+        "a lock names its waiting thread, WITNESS lists a thread's locks, and a fork takes the locks of all",
+    ),
+    (
+        "uma",
+        &["builder", "local", "raw", "raw_ref"],
+        "a handle has a builder, and a builder makes a handle",
+    ),
+    (
+        "uma",
+        &[
+            "invariants",
+            "keg",
+            "warning",
+            "weak",
+            "zone_inner",
+            "census",
+            "stats",
+        ],
+        "a keg takes the caches of its zones back, a zone takes items from its keg and reports on itself",
+    ),
+    (
+        "mbuf",
+        &["chain", "cursor", "ext_pgs", "list", "packet"],
+        "a packet is a chain with a header: each becomes the other",
+    ),
+    (
+        "mbuf",
+        &["ext", "mbuf", "pool", "raw", "tag"],
+        "an mbuf has the address of its pool's zones, whose hooks make and end mbufs",
+    ),
+];
+
+/// Files beside the product code: models and tests.
+const BESIDE: [&str; 6] = [
+    "tests",
+    "schedules",
+    "loom_tests",
+    "model",
+    "modelled",
+    "misuse",
+];
+
+/// Checks the layers of all crates that list them.
+pub(super) fn check(complaints: &mut Vec<String>, files: &[PathBuf]) {
+    for krate in LAYERED {
+        let root = PathBuf::from(format!("crates/{krate}/src"));
+        let lib = fs::read_to_string(root.join("lib.rs")).unwrap_or_default();
+        let layers = Layers::of(&lib);
+        let mut uses = BTreeMap::<_, BTreeSet<_>>::new();
+        for file in files.iter().filter(|file| file.starts_with(&root)) {
+            let Some(module) = module_of(&root, file) else {
+                continue;
+            };
+            let text = fs::read_to_string(file).unwrap_or_default();
+            for used in layers.used(&text).filter(|used| *used != module) {
+                complaints.extend(layers.upward(&module, &used, file));
+                uses.entry(module.clone()).or_default().insert(used);
+            }
+        }
+        complaints.extend(circles(krate, &uses));
+    }
+}
+
+/// The modules of a crate with the numbers of their layers, and the names that its root re-exports.
+struct Layers {
+    layer: BTreeMap<String, usize>,
+    exported: BTreeMap<String, String>,
+}
+
+impl Layers {
+    fn of(lib: &str) -> Self {
+        let (mut layer, mut number) = (BTreeMap::new(), 0);
+        for line in lib.lines() {
+            let item = line.strip_prefix("pub ").unwrap_or(line);
+            match item.strip_prefix("mod ").and_then(|m| m.strip_suffix(';')) {
+                Some(module) => _ = layer.insert(module.to_owned(), number),
+                None => number += usize::from(line.is_empty()),
+            }
+        }
+        let mut exported = BTreeMap::new();
+        for item in lib.split("pub use ").skip(1) {
+            let item = &item[..item.find(';').unwrap_or(item.len())];
+            let Some((module, names)) = item.split_once("::") else {
+                continue;
+            };
+            let names = names.split(|c: char| !c.is_alphanumeric() && c != '_');
+            exported.extend(names.map(|name| (name.to_owned(), module.to_owned())));
+        }
+        Self { layer, exported }
+    }
+
+    /// The modules that a file uses by paths from the root of its crate.
+    fn used(&self, text: &str) -> impl Iterator<Item = String> {
+        let product = text.split("#[cfg(test)]\nmod tests {").next();
+        let lines = product.unwrap_or_default().lines();
+        let code: Vec<_> = lines
+            .map(|line| line.split("//").next().unwrap_or_default())
+            .collect();
+        let code = code.join("\n");
+        let names: Vec<_> = code
+            .split("crate::")
+            .skip(1)
+            .flat_map(first_names)
+            .collect();
+        names.into_iter().filter_map(|name| {
+            let module = self.exported.get(&name).unwrap_or(&name);
+            self.layer.contains_key(module).then(|| module.clone())
+        })
+    }
+
+    fn upward(&self, module: &str, used: &str, file: &Path) -> Option<String> {
+        let (from, to) = (self.layer.get(module)?, self.layer.get(used)?);
+        (to < from).then(|| {
+            let file = file.display();
+            format!("{file}: {module} must not use {used}, which lib.rs lists in a layer above it")
+        })
+    }
+}
+
+/// The first names of a path, or of each path in a group: `a::B` and `{a::B, C}`.
+fn first_names(path: &str) -> Vec<String> {
+    let name = |path: &str| -> String {
+        let path = path.trim_start();
+        path.chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect()
+    };
+    let Some(group) = path.strip_prefix('{') else {
+        return vec![name(path)];
+    };
+    let (mut depth, mut names, mut start) = (1, Vec::new(), 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || (depth == 1 && c == ',') {
+            names.push(name(&group[start..at]));
+            start = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names
+}
+
+/// The top-level module that a file belongs to, if it is product code.
+fn module_of(root: &Path, file: &Path) -> Option<String> {
+    let parts: Vec<_> = file.strip_prefix(root).ok()?.iter().collect();
+    let parts: Vec<_> = parts.iter().filter_map(|part| part.to_str()).collect();
+    let is_beside = |part: &&str| BESIDE.contains(&part.trim_end_matches(".rs"));
+    let module = parts.first()?.trim_end_matches(".rs");
+    (module != "lib" && !parts.iter().any(is_beside)).then(|| module.to_owned())
+}
+
+/// Complaints about modules that reach each other and are not on the list.
+fn circles(krate: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let reach = |from: &String| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            for used in uses.get(module).into_iter().flatten() {
+                if seen.insert(used.clone()) {
+                    next.push(used);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<_, _> = uses.keys().map(|module| (module, reach(module))).collect();
+    let mut found = Vec::new();
+    for (module, all) in &reached {
+        for other in all.iter().filter(|other| other > module) {
+            let back = reached.get(other).is_some_and(|all| all.contains(*module));
+            let known = CIRCLES.iter().any(|(k, names, _)| {
+                *k == krate && names.contains(&module.as_str()) && names.contains(&other.as_str())
+            });
+            if back && !known {
+                found.push(format!(
+                    "crates/{krate}: {module} and {other} use each other: cut the circle, or say why in tidy/modules.rs"
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layers, circles, first_names, module_of};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+
+    const LIB: &str =
+        "//! Head.\n\npub mod top;\n\nmod low;\nmod lower;\n\npub use low::{Item, Other};\n";
+
+    #[test]
+    fn an_import_that_points_up_is_found() {
+        // Breaks if a re-exported name, or a name in a group, hides the module that is used.
+        let layers = Layers::of(LIB);
+        let file = Path::new("low.rs");
+        assert!(layers.upward("low", "top", file).is_some());
+        assert!(layers.upward("low", "lower", file).is_none());
+        assert!(layers.upward("top", "low", file).is_none());
+        let used: Vec<_> = layers
+            .used("use crate::{Item, top::{A, B}};\n// crate::lower")
+            .collect();
+        assert_eq!(used, ["low", "top"]);
+        assert_eq!(first_names("top::thing()"), ["top"]);
+    }
+
+    #[test]
+    fn a_circle_needs_a_reason() {
+        // Breaks if modules of a layer may use each other without an entry on the list.
+        let of = |pairs: &[(&str, &str)]| -> BTreeMap<String, BTreeSet<String>> {
+            let mut uses = BTreeMap::<_, BTreeSet<_>>::new();
+            for (from, to) in pairs {
+                uses.entry((*from).into()).or_default().insert((*to).into());
+            }
+            uses
+        };
+        assert_eq!(circles("uma", &of(&[("a", "b"), ("b", "c")])).len(), 0);
+        assert_eq!(circles("uma", &of(&[("a", "b"), ("b", "a")])).len(), 1);
+        assert_eq!(
+            circles("uma", &of(&[("keg", "weak"), ("weak", "keg")])).len(),
+            0
+        );
+        assert_eq!(
+            circles("mbuf", &of(&[("keg", "weak"), ("weak", "keg")])).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn tests_belong_to_no_layer() {
+        // Breaks if a test's imports count, or a file in a folder is not its module's.
+        let module = |file| {
+            module_of(
+                Path::new("crates/uma/src"),
+                &Path::new("crates/uma/src").join(file),
+            )
+        };
+        assert_eq!(module("keg/closed.rs").as_deref(), Some("keg"));
+        assert_eq!(module("keg.rs").as_deref(), Some("keg"));
+        assert_eq!(module("keg/tests.rs"), None);
+        assert_eq!(module("lib.rs"), None);
+    }
+}

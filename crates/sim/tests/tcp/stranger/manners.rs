@@ -13,6 +13,14 @@ pub struct Manners {
     /// Bytes of the stack's segments at most.
     pub mss: usize,
     pub shift: Option<u8>,
+    /// It offers timestamps, and its clock stands there then.
+    pub timestamps: bool,
+    pub clock: u32,
+    /// How often a segment of its has lost its timestamps on the way.
+    pub strips: f64,
+    /// It permits SACK, and reports what it keeps: all, or the first block.
+    pub sack: bool,
+    pub newest_block_only: bool,
     /// Bytes of its own segments at most, and whether each is as long as it may be.
     pub longest: u64,
     pub full: bool,
@@ -53,11 +61,29 @@ impl Manners {
             false => 536, // RFC 9293 3.7.1
         };
         let shift = r.chance(0.5).then(|| r.below(8) as u8);
+        let timestamps = r.chance(0.6);
+        let clock = pick(r, &[9, (1 << 31) - 50, (1 << 32) - 50]) as u32;
+        let sack = r.chance(0.6);
         Self {
-            options: options(r, says_mss.then_some(mss as u16), shift),
+            options: {
+                let mut list = Vec::new();
+                let mss = says_mss.then_some(mss as u16);
+                list.extend(mss.map(|mss| [&[2, 4][..], &mss.to_be_bytes()].concat()));
+                list.extend(shift.map(|shift| vec![3, 3, shift]));
+                list.extend(sack.then(|| vec![4, 2]));
+                let clock = [&[8, 10][..], &clock.to_be_bytes(), &[0; 4]].concat();
+                list.extend(timestamps.then_some(clock));
+                in_any_order(r, list)
+            },
             mss: mss as usize,
             shift,
-            longest: pick(r, &[1, 77, 536, 1460]),
+            timestamps,
+            clock,
+            strips: pick(r, &[0, 0, 10]) as f64 / 100.0,
+            sack,
+            newest_block_only: r.chance(0.2),
+            // 12 of a frame are for timestamps.
+            longest: pick(r, &[1, 77, 536, 1448]),
             full: r.chance(0.5),
             flight: pick(r, &[1, 3, 10, 100]),
             ack_every: pick(r, &[1, 2, 3, 8]) as u32,
@@ -89,18 +115,9 @@ pub fn shuffle<T>(r: &mut Random, list: &mut [T]) {
     }
 }
 
-/// Options in any order, some of which the stack does not know, and padding anywhere.
-fn options(r: &mut Random, mss: Option<u16>, shift: Option<u8>) -> Vec<u8> {
-    let mut list: Vec<Vec<u8>> = Vec::new();
-    list.extend(mss.map(|mss| [&[2, 4][..], &mss.to_be_bytes()].concat()));
-    list.extend(shift.map(|shift| vec![3, 3, shift]));
-    let others: [&[u8]; 5] = [
-        &[4, 2],
-        &[8, 10, 0, 0, 0, 9, 0, 0, 0, 0],
-        &[34, 2],
-        &[253, 4, 1, 2],
-        &[1, 1],
-    ];
+/// Options in any order, beside some that the stack does not know, and padding anywhere.
+fn in_any_order(r: &mut Random, mut list: Vec<Vec<u8>>) -> Vec<u8> {
+    let others: [&[u8]; 3] = [&[34, 2], &[253, 4, 1, 2], &[1, 1]];
     let some = others.into_iter().filter(|_| r.chance(0.4));
     list.extend(some.map(<[u8]>::to_vec));
     shuffle(r, &mut list);

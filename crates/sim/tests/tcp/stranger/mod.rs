@@ -8,12 +8,14 @@ use crate::common::*;
 use kern::{Random, Time};
 use manners::{Manners, pick, shuffle};
 use mbuma::{State, TcpStream};
+use options::Options;
 use receiver::Receiver;
 use sender::Sender;
 use sim::Segment;
 use wire::SeqNum;
 
 mod manners;
+mod options;
 mod receiver;
 mod sender;
 
@@ -26,8 +28,8 @@ const MINUTES_MAX: u64 = 60;
 #[test]
 fn strangers_get_every_byte_and_give_every_byte() {
     // Breaks when a peer with another acknowledgement policy, other window edges, another place for its FIN or other
-    // options gets or gives a wrong byte, too few or too many; or when the stack sends beyond its window or its MSS, or
-    // hangs, acknowledges late, sends again what was acknowledged, or takes a repair for a round trip. Planted, it finds:
+    // options gets or gives a wrong byte, too few or too many; or when the stack sends beyond its window or its MSS, echoes
+    // or reports what was never said, hangs, acknowledges late, sends again what was acknowledged, or takes a repair for a round trip. Planted, it finds:
     // a FIN kept beyond the window, a FIN lost with old data, acknowledgements at the right edge that do not count, and a
     // delayed acknowledgement that is delayed again.
     let one = std::env::var("STRANGER_SEED")
@@ -48,6 +50,7 @@ struct Meeting {
     hand: Hand,
     sender: Sender,
     receiver: Receiver,
+    options: Options,
     stream: TcpStream,
     given: u64,
     to_give: u64,
@@ -83,6 +86,7 @@ impl Meeting {
             told: (hand.rcv, hand.rcv),
             sender: Sender::new(hand.snd, to_take, theirs.window, both.unwrap_or(0), now),
             receiver: Receiver::new(hand.rcv, hand.window, ours),
+            options: Options::new(&manners, &theirs, hand.snd, now),
             appetite: pick(&mut r, &[100, 1000, 1 << 20]) as usize,
             unacknowledged: (0, now),
             given: 0,
@@ -144,12 +148,14 @@ impl Meeting {
                 continue;
             }
             self.receiver.check(&self.manners, &seg);
+            self.options.check(&seg, now);
             let known = !seg.data.is_empty() && seg.end().at_or_before(self.told.0);
             assert!(!known, "it was acknowledged before: {seg}");
             self.sender.hear(&seg);
             if !self.r.chance(self.manners.loss) {
                 self.sender.acknowledged(&self.manners, now, &seg);
                 self.receiver.take(&self.manners, now, &seg);
+                self.options.take(&seg);
             }
         }
         self.check_delay(now);
@@ -197,6 +203,9 @@ impl Meeting {
             window: self.hand.window,
             ..segment
         }));
+        let early = self.receiver.blocks();
+        let tag = |segment| self.options.tag(manners, r, &early, now, segment);
+        let mut out: Vec<_> = out.into_iter().map(tag).collect();
         if manners.shuffles {
             shuffle(r, &mut out);
         }
@@ -209,11 +218,13 @@ impl Meeting {
                 continue;
             }
             self.b.net.say(self.b.peer, segment);
+            self.options.on_wire(segment);
             if segment.seq == segment.end() && segment.ack.after(self.told.1) {
                 self.told.1 = segment.ack;
             }
             if self.r.chance(self.manners.twice) {
                 self.b.net.say(self.b.peer, segment);
+                self.options.on_wire(segment);
             }
         }
     }

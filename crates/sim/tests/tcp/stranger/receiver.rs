@@ -6,7 +6,7 @@ use super::manners::Manners;
 use crate::common::*;
 use kern::{Random, Time};
 use sim::{Pattern, Segment};
-use wire::SeqNum;
+use wire::{SackBlock, SeqNum};
 
 /// The bytes that the stack sends.
 pub const BYTES: Pattern = Pattern::new(2);
@@ -55,7 +55,9 @@ impl Receiver {
 
     /// What the stack must not send, lost or not.
     pub fn check(&self, manners: &Manners, seg: &Segment) {
-        assert!(seg.data.len() <= manners.mss, "longer than the MSS: {seg}");
+        let len = seg.data.len() + seg.options.emitted_len();
+        let fits = seg.data.is_empty() || len <= manners.mss;
+        assert!(fits, "longer than the MSS: {seg}");
         // A probe of a closed window is a byte beyond it.
         let end = self.place(seg.seq) + seg.data.len() as i64;
         let fits = end <= self.farthest as i64 + 1;
@@ -95,6 +97,20 @@ impl Receiver {
             *kept = data[old..].to_vec();
         }
         self.deliver();
+    }
+
+    /// What is kept of what came before its turn, in blocks.
+    pub fn blocks(&self) -> Vec<SackBlock> {
+        let at = |place: u64| self.first + place as u32;
+        let mut blocks: Vec<SackBlock> = Vec::new();
+        for (&place, data) in self.early.iter().filter(|(_, data)| !data.is_empty()) {
+            let (left, right) = (at(place), at(place + data.len() as u64));
+            match blocks.last_mut() {
+                Some(last) if left.at_or_before(last.right) => last.right = last.right.max(right),
+                _ => blocks.push(SackBlock { left, right }),
+            }
+        }
+        blocks
     }
 
     fn deliver(&mut self) {

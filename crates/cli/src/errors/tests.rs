@@ -52,3 +52,16 @@ fn a_setting_is_blamed_only_when_it_forbids() {
     assert!(forbids("1", "0") && !forbids("0", "0"));
     assert!(forbids("0", "15000") && !forbids("96365", "15000"));
 }
+
+#[test]
+fn root_is_not_told_to_become_root() {
+    // Breaks when the remedy for a failure is what its reader did already.
+    let is_root = crate::sys::process::ids().0 == 0;
+    for (step, errno) in [
+        (Step::OpenTun, libc::ENOENT),
+        (Step::FindNamespace, libc::EPERM),
+    ] {
+        let advice = failure(step, errno);
+        assert_eq!(advice.contains("as root"), !is_root, "{advice}");
+    }
+}

@@ -209,3 +209,6 @@ fn kind(error: &SendError) -> Option<Unreach> {
         (_, errno) => policy::unreach(&io::Error::from_raw_os_error(errno)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,8 @@ mod start;
 mod summary;
 mod table;
 mod template;
+#[cfg(test)]
+mod test_gateway;
 mod udp;
 mod watch;
 mod worker_pool;

@@ -400,3 +400,6 @@ fn receive<S>(
     drop(pieces);
     Ok(Some((row.take(n), sender)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use super::super::flow::{Ends, Outlet};
+use super::super::test_gateway;
+use super::Flows;
+
+#[test]
+fn a_flow_takes_its_timer_along() {
+    // Breaks when the timer of a flow that made room stays for its minute: a flood from outside leaves as many as it has
+    // datagrams.
+    let (mut shared, index) = test_gateway::start();
+    let socket = shared.stack.udp_bind_any(index).expect("the only one");
+    let mut flows = Flows::new(&shared, socket);
+    flows.table.add_port();
+    for n in 0..5000 {
+        let remote = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7);
+        let guest = SocketAddrV4::new(crate::guest::GUEST, 1000);
+        let client = SocketAddr::from(remote);
+        let outlet = Outlet::Inlet { index: 0, client };
+        let ends = Ends { guest, remote };
+        flows
+            .add(&mut shared, ends, outlet)
+            .expect("no descriptor is needed");
+    }
+    assert!(flows.len() < 5000);
+    assert_eq!(shared.timers.len(), flows.len());
+}

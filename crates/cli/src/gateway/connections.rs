@@ -16,6 +16,7 @@ use super::publish::{Accepted, Listener};
 use super::ready::Wake;
 use super::relay::{Relay, Remainder, Turn};
 use super::shared::Shared;
+use super::stall_relief;
 use super::table::{Kind, Table, Token};
 
 /// New connections that are begun in a turn at most, before those there are have theirs.
@@ -210,6 +211,17 @@ impl Connections {
             Outcome::Waiting(outgoing) => State::Outgoing(outgoing),
             Outcome::Over => return self.remove(token),
         };
+    }
+
+    /// Resets connections whose host has taken nothing for long: see [`stall_relief`]. Says how many.
+    pub(super) fn reset_stalled(&mut self, now: Time) -> usize {
+        let stalled = self.table.iter().filter_map(|(token, c)| match &c.state {
+            State::Relay(relay) => Some((relay.stalled_since()?, token)),
+            State::Outgoing(_) | State::Turning => None,
+        });
+        let victims: Vec<Token> = stall_relief::victims(stalled.collect(), now).collect();
+        victims.iter().for_each(|token| self.remove(*token));
+        victims.len()
     }
 
     fn remove(&mut self, token: Token) {

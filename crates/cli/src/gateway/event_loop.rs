@@ -15,11 +15,13 @@ use mbuma::{RxQueue, Stack};
 
 use super::connections::Connections;
 use super::figures::{Gauges, Share};
+use super::notice::Subject;
 use super::poller::Readiness;
 use super::ready::Wake;
 use super::relay::Remainder;
 use super::services::Services;
 use super::shared::Shared;
+use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::watch::Heartbeat;
 use super::worker_pool::{Phase, Quiescence};
@@ -48,6 +50,7 @@ pub(super) struct Worker {
     pub(super) published: u64,
     /// What only the first worker does.
     pub(super) services: Option<Services>,
+    pub(super) stall_relief: StallRelief,
 }
 
 /// What a round of the loop leaves for the next.
@@ -205,6 +208,7 @@ impl Worker {
         }
         self.run_turns(round);
         let (worker, now) = (self.shared.worker, self.shared.now());
+        self.relieve_stalls(now);
         round.stack_ready = self.shared.stack.run_netisr(worker, BUDGET);
         if events > 0 {
             self.shared.worker_pool.note_use();
@@ -217,6 +221,21 @@ impl Worker {
         } = &mut self.shared;
         balance.round(worker_pool, worker, now, rests);
         Ok(())
+    }
+
+    /// Makes room in buffers that connections keep whose host does not read, if there is little left.
+    fn relieve_stalls(&mut self, now: Time) {
+        let pool = self.shared.stack.pool();
+        if !self.stall_relief.is_due(now, || pool.headroom()) {
+            return;
+        }
+        let count = self.connections.reset_stalled(now);
+        if count > 0 {
+            self.shared.counters.connections_stalled += count as u64;
+            self.shared.notices.say(now, Subject::Stalled, || {
+                format!("buffers are short: {count} connections were reset whose host took nothing for 10 s")
+            });
+        }
     }
 
     /// Waits for events. If more are likely to come soon it polls before it sleeps, but not beside a bulk stream, even

@@ -56,6 +56,7 @@ mod resolvers;
 mod services;
 mod shared;
 mod shortages;
+mod stall_relief;
 mod start;
 mod summary;
 mod table;

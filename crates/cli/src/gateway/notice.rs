@@ -23,6 +23,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub(super) enum Subject {
     /// No descriptor is left.
     Descriptors,
+    /// Connections were reset because their host read nothing while buffers were short.
+    Stalled,
     /// Published ports have as many clients as they may.
     Clients,
     /// No server of the guest's answers behind a published port.

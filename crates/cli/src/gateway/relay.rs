@@ -79,6 +79,8 @@ pub(super) struct Relay {
     allowance: Allowance,
     /// When a timer lets it look for clusters again.
     retry_at: Time,
+    /// When the host last took something, or this worker's first turn of the connection was.
+    sent_at: Option<Time>,
 }
 
 /// One direction.
@@ -141,6 +143,7 @@ impl Relay {
             rebalance_target: None,
             allowance: Allowance::FULL,
             retry_at: Time::ZERO,
+            sent_at: None,
         }
     }
 
@@ -197,9 +200,12 @@ impl Relay {
     /// Moves bytes both ways.
     pub(super) fn turn(&mut self, shared: &mut Shared, now: Time) -> Turn {
         self.fit(shared.allowance(now));
-        let before = shared.counters.moved();
+        let (before, up) = (shared.counters.moved(), shared.counters.bytes_up);
         let stepped = self.step(shared);
         let moved = shared.counters.moved() - before;
+        if self.sent_at.is_none() || shared.counters.bytes_up != up {
+            self.sent_at = Some(now);
+        }
         self.load_average.record(now, moved);
         self.rebalance_target = shared.balance.moved(&mut self.recent, moved);
         match stepped {
@@ -379,6 +385,12 @@ impl Relay {
     /// The worker that would serve it better, judged by the number of busy connections.
     pub(super) fn rebalance_target(&self) -> Option<usize> {
         self.rebalance_target
+    }
+
+    /// Since when the host takes nothing of the data that waits for it; `None` if none waits.
+    pub(super) fn stalled_since(&self) -> Option<Time> {
+        let waits = !self.pending.is_empty() && !self.host.may_write();
+        self.sent_at.filter(|_| waits)
     }
 
     /// What the guest still has to say.

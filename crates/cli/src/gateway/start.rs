@@ -33,6 +33,7 @@ use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::services::Services;
 use super::shared::Shared;
+use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::Flows;
 use super::worker_pool::{AcceptSteering, WorkerPool};
@@ -144,6 +145,7 @@ fn workers(
             connections: Connections::new(&shared, &interceptor),
             heartbeat: Arc::default(),
             services: None,
+            stall_relief: StallRelief::default(),
             published: 0,
             inward: inward.map_err(Error::io("finding the TAP's queue"))?,
             shared,

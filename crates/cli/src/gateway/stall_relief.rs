@@ -1,0 +1,84 @@
+//! Connections whose host takes nothing, when buffers run short.
+//!
+//! A host that does not read keeps up to 128 KiB of the guest's data in buffers. A client of a published port may open
+//! thousands of such connections, until all buffers are in use and no other connection moves. So when little storage is
+//! left, the connections whose host has taken nothing for long are reset, the longest stalled first: the guest's data on
+//! them would wait for as long as the host likes.
+//!
+//! Called by: event_loop, connections. Calls: nothing.
+//! Invariants: with enough storage no connection is reset, however long it stalls.
+//! Locks: none.
+
+use std::time::Duration;
+
+use kern::Time;
+use mbuf::Headroom;
+
+use super::table::Token;
+
+/// The part of the storage below which stalled connections are reset. Reading from hosts stops at an eighth.
+const SHORT_SHARE: usize = 4;
+/// How long a host must have taken nothing.
+const STALLED_MIN: Duration = Duration::from_secs(10);
+/// Connections that are reset in a check at most: some 32 MiB.
+const RESETS_MAX: usize = 256;
+/// The time between two checks.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// When a worker looks for stalled connections.
+#[derive(Debug, Default)]
+pub(super) struct StallRelief {
+    checked_at: Time,
+}
+
+impl StallRelief {
+    /// Whether it is time for a check, and `headroom` says that storage is short.
+    pub(super) fn is_due(&mut self, now: Time, headroom: impl FnOnce() -> Headroom) -> bool {
+        if now - self.checked_at < PERIOD {
+            return false;
+        }
+        self.checked_at = now;
+        let Headroom { left, max } = headroom();
+        left < max / SHORT_SHARE
+    }
+}
+
+/// The connections to reset, of those that stall, each with the time since when it does.
+pub(super) fn victims(mut stalled: Vec<(Time, Token)>, now: Time) -> impl Iterator<Item = Token> {
+    stalled.retain(|(since, _)| now - *since >= STALLED_MIN);
+    stalled.sort_unstable_by_key(|(since, _)| *since);
+    stalled.into_iter().take(RESETS_MAX).map(|(_, token)| token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{Kind, Token};
+    use super::*;
+
+    const MAX: usize = 512 << 20;
+
+    #[test]
+    fn only_the_longest_stalled_end_and_only_when_storage_is_short() {
+        // Breaks when clients that read nothing keep all buffers for themselves; when one that pauses is reset although
+        // there is room; or when all are reset where a few would do.
+        let second = |n| Time::ZERO + Duration::from_secs(n);
+        let mut relief = StallRelief::default();
+        let with = |left| move || Headroom { left, max: MAX };
+        assert!(!relief.is_due(second(100), with(MAX / 4)));
+        assert!(
+            !relief.is_due(second(100), with(0)),
+            "a check was made just now"
+        );
+        assert!(relief.is_due(second(101), with(MAX / 4 - 1)));
+
+        let token = |n| Token::nth(Kind::Connection, n);
+        let stalled = |n: u32| (second(u64::from(100 - n)), token(n));
+        let few: Vec<_> = victims((0..20).map(stalled).collect(), second(100)).collect();
+        assert_eq!(few, (10..20).rev().map(token).collect::<Vec<_>>());
+        let many = victims(
+            (0..1000).map(|n| (second(0), token(n))).collect(),
+            second(100),
+        );
+        assert_eq!(many.count(), RESETS_MAX);
+    }
+}

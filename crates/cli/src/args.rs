@@ -4,6 +4,7 @@
 //! Invariants: what parses here is usable as it stands; clap answers everything else with exit code 2.
 //! Locks: none.
 
+pub(crate) mod impair;
 pub(crate) mod netstat;
 
 use std::ffi::OsString;
@@ -15,10 +16,14 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
+pub(crate) use impair::Impairment;
+
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
 /// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
 /// guest to make and merge), and datagrams of up to 64 KiB cross without fragments.
 pub(crate) const MTU_DEFAULT: u16 = 65_520;
+/// The same with `--impair`: that of Ethernet, as long paths have it.
+pub(crate) const MTU_IMPAIRED: u16 = 1500;
 /// The smallest that every IPv4 host must take (RFC 791, 3.1).
 const MTU_MIN: i64 = 576;
 /// The largest that a TAP takes: 65535 less the Ethernet header.
@@ -89,6 +94,8 @@ Examples:
   mbuma run --publish 8080:80 -- ./server       127.0.0.1:8080 on the host is port 80 of ./server
   mbuma run --host-loopback -- psql -h 10.0.2.2 a database that listens on the host's 127.0.0.1
   mbuma run --pcap out.pcapng --stats -- make test
+  mbuma run --impair rate=20mbit,delay=40ms,loss=1% -- git clone https://example.org/r
+  mbuma run --impair delay=30ms,up:rate=2mbit,down:rate=16mbit,queue=256kb -- ./client
   mbuma run -r -- bash                          a shell that is root in there, to try ip and ss
 
 Exit status:
@@ -174,10 +181,38 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) pcap: Option<PathBuf>,
 
-    /// The interface's MTU, 576 to 65521
-    #[arg(short = 'm', long, value_name = "N", default_value_t = MTU_DEFAULT,
-          value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
-    pub(crate) mtu: u16,
+    /// The interface's MTU, 576 to 65521 [default: 65520; 1500 with --impair]
+    #[arg(short = 'm', long, value_name = "N", value_parser = clap::value_parser!(u16).range(MTU_MIN..=MTU_MAX))]
+    pub(crate) mtu: Option<u16>,
+
+    /// Make the network bad: `rate=20mbit,delay=40ms,loss=1%`, in both directions
+    ///
+    /// Words, separated by commas. Behind `up:` or `down:` they are for packets from or to
+    /// COMMAND only.
+    ///
+    ///   rate=20mbit      bits a second: bit, kbit, mbit, gbit
+    ///   queue=64kb       waits for the rate at most; a packet beyond is dropped: b, kb, mb,
+    ///                    p (packets), bdp (bandwidth-delay products); 1bdp unless said
+    ///   burst=16kb       passes at once after a pause
+    ///   delay=40ms       in each direction, so a ping takes twice as long: us, ms, s
+    ///   jitter=5ms       added to the delay, from zero to this; packets stay in order
+    ///   loss=1%          lost, each by itself
+    ///   bursts=0.1%/25%  lost in bursts: how likely one begins, and ends, at a packet
+    ///   reorder=1%       so many come late=5ms later, behind others
+    ///   duplicate=1%     come twice
+    ///   corrupt=0.1%     have one bit inverted
+    ///   ecn=30kb         a longer queue marks packets (RFC 3168); units as of queue
+    ///   mtu=1400         larger packets vanish without an error
+    ///   seed=7           the same faults each time, as far as packets are the same
+    ///
+    /// One thread serves COMMAND then, and no packet is larger than the MTU.
+    #[arg(
+        long,
+        value_name = "LINK",
+        conflicts_with = "workers",
+        verbatim_doc_comment
+    )]
+    pub(crate) impair: Option<Impairment>,
 
     /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
     #[arg(long)]
@@ -211,7 +246,20 @@ fn workers_default() -> u8 {
 impl NetOpts {
     /// How many workers are asked for.
     pub(crate) fn workers(&self) -> usize {
-        usize::from(self.workers)
+        match self.impair {
+            // Its packets wait in one queue.
+            Some(_) => 1,
+            None => usize::from(self.workers),
+        }
+    }
+
+    /// The interface's MTU.
+    pub(crate) fn mtu(&self) -> u16 {
+        let default = match self.impair {
+            Some(_) => MTU_IMPAIRED,
+            None => MTU_DEFAULT,
+        };
+        self.mtu.unwrap_or(default)
     }
 }
 

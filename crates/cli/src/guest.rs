@@ -121,14 +121,14 @@ impl TapInterface {
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
     let tap = tap::open().map_err(Failure::at(Step::OpenTun))?;
     let taps = tap::create(tap, ifname, net.workers()).map_err(Failure::at(Step::MakeTap))?;
-    let offloads = tap::set_offloads(&taps[0]);
+    let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
     // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
     // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
     let _ = fs::write(
         format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
         "1",
     );
-    let mac = configure(ifname, net.mtu).map_err(Failure::at(Step::Interface))?;
+    let mac = configure(ifname, net.mtu()).map_err(Failure::at(Step::Interface))?;
     let control = Control::open().map_err(Failure::at(Step::Route))?;
     control
         .add_default_route(GATEWAY)

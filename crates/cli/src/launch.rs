@@ -79,7 +79,7 @@ pub(crate) fn start(
         .channel()?
         .send(&Message::Mapped, None)
         .map_err(failed)?;
-    let guest = receive_guest(child.channel()?, &args.ifname, args.net.mtu)?;
+    let guest = receive_guest(child.channel()?, &args.ifname, args.net.mtu())?;
     Ok((guest, child))
 }
 

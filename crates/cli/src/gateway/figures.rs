@@ -6,9 +6,11 @@
 //! Locks: none; each worker counts for itself.
 
 mod all;
+mod link;
 mod sample;
 mod table;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mbuf::{PoolStats, SizeCounts};
@@ -20,6 +22,7 @@ use crate::args::Publish;
 use crate::guest::GuestEnd;
 use crate::sys::tap::Offloads;
 
+pub(super) use link::{ImpairedLink, LinkFigures};
 pub(super) use sample::{MetricType, Sample};
 pub(super) use table::{Counters, Gauges};
 
@@ -74,6 +77,8 @@ pub(super) struct Figures {
     pub(super) drops: Vec<Drop>,
     /// Frames on the TAP, before a device cuts them.
     pub(super) interfaces: Vec<Interface>,
+    /// The bad link before the guest, up and down; nothing without one.
+    pub(super) links: Vec<LinkFigures>,
     /// TCP on the guest's side.
     #[serde(serialize_with = "tcp")]
     pub(super) tcp: TcpStats,
@@ -131,6 +136,8 @@ pub(super) struct Fixed {
     pub(super) published: Vec<Publish>,
     /// Servers on the guest's 127.0.0.1 are reached through published ports.
     pub(super) loopback: bool,
+    /// The bad link before the guest, if one was asked for.
+    pub(super) link: Option<Arc<ImpairedLink>>,
 }
 
 impl Figures {
@@ -160,6 +167,11 @@ impl Figures {
             packets_delivered: stack.delivered,
             drops: drops(&stack),
             interfaces: interfaces(&stack),
+            links: fixed
+                .link
+                .iter()
+                .flat_map(|link| LinkFigures::of(link))
+                .collect(),
             tcp: stack.tcp,
             giant: stack.giant,
             zones: zones(&stack.pool),

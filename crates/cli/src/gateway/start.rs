@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kern::{Clock, Giant, MonotonicClock, Random, Time};
 use mbuma::device::Device;
 use mbuma::device::capture::Capture;
+use mbuma::device::impair::Impaired;
 use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use wire::MacAddr;
@@ -24,7 +25,7 @@ use super::connections::Connections;
 use super::control::Control;
 use super::echo::Pings;
 use super::event_loop::Worker;
-use super::figures::Fixed;
+use super::figures::{Fixed, ImpairedLink};
 use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
@@ -37,7 +38,7 @@ use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::Flows;
 use super::worker_pool::{AcceptSteering, WorkerPool};
-use crate::args::{NetOpts, Proto};
+use crate::args::{Impairment, NetOpts, Proto};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd, PREFIX_LEN};
 use crate::sys::limits;
@@ -108,8 +109,10 @@ pub(super) fn start(
         workers_asked: opts.workers(),
         published: opts.publish.clone(),
         loopback: guest.loopback,
+        link: None,
     };
-    let index = attach(&stack, guest, opts, &clock)?;
+    let (index, link) = attach(&stack, guest, opts, &clock)?;
+    let fixed = Fixed { link, ..fixed };
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
@@ -213,7 +216,7 @@ fn attach(
     guest: Guest,
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
-) -> Result<IfIndex, Error> {
+) -> Result<(IfIndex, Option<Arc<ImpairedLink>>), Error> {
     let config = interface(&guest.ends);
     let options = TapOptions {
         mtu: guest.mtu,
@@ -223,11 +226,30 @@ fn attach(
     };
     let taps = guest.taps.into_iter();
     let taps = taps.map(|fd| Tap::from_fd(fd, options, stack.pool()));
-    let queues = match &opts.pcap {
-        None => taps.map(|tap| Arc::new(tap) as Arc<dyn Device>).collect(),
+    let mut queues: Vec<Arc<dyn Device>> = match &opts.pcap {
+        None => taps.map(|tap| Arc::new(tap) as _).collect(),
+        // Within the link: frames are captured as the guest's kernel has them.
         Some(path) => captured(taps, &config.name, path, clock)?,
     };
-    Ok(stack.attach_queues(queues, config))
+    let link = opts
+        .impair
+        .map(|wanted| impaired(queues.remove(0), wanted, stack, clock));
+    queues.extend(link.iter().map(|link| Arc::clone(link) as _));
+    Ok((stack.attach_queues(queues, config), link))
+}
+
+/// Puts a bad link before a device.
+fn impaired(
+    device: Arc<dyn Device>,
+    wanted: Impairment,
+    stack: &Stack,
+    clock: &Arc<dyn Clock>,
+) -> Arc<ImpairedLink> {
+    let Impairment { up, down, seed } = wanted;
+    let random = seed.map_or_else(Random::from_os, Random::from_seed);
+    let clock = Arc::clone(clock);
+    let link = Impaired::new(device, [up, down], stack.pool(), clock, random);
+    Arc::new(link)
 }
 
 /// The stack's side of the guest's network.

@@ -135,19 +135,20 @@ pub(crate) fn leave_to_namespace(tap: &impl AsFd) -> io::Result<()> {
     cvt(ret).map(|_| ())
 }
 
-/// Asks for as many offloads as the kernel knows, and says which it agreed to: for the device, with all
+/// Asks for as many offloads as the kernel knows, or, where they are not wanted, leaves it at the none that a new device has, and says which it agreed to: for the device, with all
 /// its queues.
-pub(crate) fn set_offloads(tap: &impl AsFd) -> Offloads {
-    let agreed = WISHES.into_iter().find(|wish| {
+pub(crate) fn set_offloads(tap: &impl AsFd, wanted: bool) -> Offloads {
+    let wishes = if wanted { &WISHES[..] } else { &[] };
+    let agreed = wishes.iter().find(|wish| {
         // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
         let ret = unsafe {
             libc::ioctl(
                 tap.as_fd().as_raw_fd(),
                 libc::TUNSETOFFLOAD,
-                libc::c_ulong::from(*wish),
+                libc::c_ulong::from(**wish),
             )
         };
         ret == 0
     });
-    Offloads::from_bits(agreed.unwrap_or(0))
+    Offloads::from_bits(agreed.copied().unwrap_or(0))
 }

@@ -34,7 +34,7 @@ fn every_mtu_carries_every_byte() {
 }
 
 /// Has curl fetch `len` bytes and send them back, and compares.
-fn fetch_and_send(len: usize, options: &[&str]) {
+pub(crate) fn fetch_and_send(len: usize, options: &[&str]) {
     let body = Arc::new(noise(len, 0x6d62_756d));
     let want = sha256(|to| to.write_all(&body).expect("sha256sum reads"));
     let scratch = Scratch::new();

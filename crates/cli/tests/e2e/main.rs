@@ -13,6 +13,7 @@ mod ends;
 mod guard;
 mod hangup;
 mod hostile;
+mod impair;
 mod memory;
 mod netstat;
 mod publish;

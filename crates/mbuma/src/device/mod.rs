@@ -9,6 +9,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 
 use kern::Time;
 use mbuf::Mbufq;
@@ -108,5 +109,36 @@ pub trait Device: Send + Sync + Debug {
     /// Asked after each batch, and before each sleep, with locks held: it takes none itself, and is the same under Giant.
     fn next_deadline(&self) -> Option<Time> {
         None
+    }
+}
+
+/// A device that several hold: a wrapper around what a list of queues has, for example.
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn mac(&self) -> Option<MacAddr> {
+        (**self).mac()
+    }
+
+    fn receive(&self, rx: &mut Mbufq, budget: Budget) -> io::Result<bool> {
+        (**self).receive(rx, budget)
+    }
+
+    fn take_drops(&self) -> Vec<(DropReason, u64)> {
+        (**self).take_drops()
+    }
+
+    fn detached(&self) -> usize {
+        (**self).detached()
+    }
+
+    fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize> {
+        (**self).transmit(tx)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        (**self).next_deadline()
     }
 }

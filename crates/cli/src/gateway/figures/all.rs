@@ -4,13 +4,14 @@ use kern::Unit;
 use mbuma::TcpStats;
 
 use super::sample::{MetricType, Sample, Series};
-use super::{Drop, Figures, Interface, Zone};
+use super::{Drop, Figures, Interface, LinkFigures, Zone};
 
 impl Figures {
     /// All samples; those of a series stand side by side.
     pub(in super::super) fn samples(&self) -> Vec<Sample> {
         let mut all = self.scalars();
         all.extend(self.drops.iter().map(dropped));
+        all.extend(self.links.iter().flat_map(link_frames));
         all.extend(self.interfaces.iter().flat_map(frames));
         all.extend(self.interfaces.iter().flat_map(frame_bytes));
         ZONE_FIGURES
@@ -94,6 +95,24 @@ fn dropped(drop: &Drop) -> Sample {
         format!("reason=\"{}\"", drop.reason),
         drop.packets as f64,
     )
+}
+
+/// What the bad link before the guest did.
+fn link_frames(link: &LinkFigures) -> Vec<Sample> {
+    let series = series(
+        "link_frames_total",
+        MetricType::Counter,
+        Unit::Count,
+        "What the impaired link before the guest did to frames.",
+    );
+    let all = [("sent", link.counts.sent)]
+        .into_iter()
+        .chain(link.faults());
+    let sample = |(event, n)| {
+        let labels = format!("direction=\"{}\",event=\"{event}\"", link.direction);
+        Sample::labelled(series.clone(), labels, n as f64)
+    };
+    all.map(sample).collect()
 }
 
 fn frames(on: &Interface) -> [Sample; 2] {

@@ -52,6 +52,7 @@ pub(in super::super) fn figures() -> Figures {
     let fixed = Fixed {
         published: vec!["8080:80".parse().expect("two ports")],
         loopback: false,
+        link: None,
         guest: GuestEnd::new("tap0", [2; 6]),
         mtu: 1500,
         offloads: Offloads {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::size;
-use crate::gateway::figures::{Drop, Figures, Interface, Zone};
+use crate::gateway::figures::{Drop, Figures, Interface, LinkFigures, Zone};
 
 /// The block of that name; `None` for an unknown name.
 pub(super) fn named(figures: &Figures, name: &str) -> Option<String> {
@@ -12,6 +12,7 @@ pub(super) fn named(figures: &Figures, name: &str) -> Option<String> {
         "drop_rows" => drop_rows(figures),
         "zone_rows" => figures.zones.iter().map(zone_row).collect(),
         "published_lines" => published_lines(figures),
+        "link_lines" => figures.links.iter().map(link_line).collect(),
         "worker_lines" => worker_lines(figures),
         "exhausted_line" => exhausted_line(figures),
         "giant_line" => giant_line(figures),
@@ -54,6 +55,19 @@ fn zone_row(z: &Zone) -> String {
 fn published_lines(figures: &Figures) -> String {
     let ports = figures.published.iter();
     ports.map(|port| format!("published: {port}\n")).collect()
+}
+
+/// What the bad link before the guest is like, and what it did.
+fn link_line(link: &LinkFigures) -> String {
+    let faults = link.faults().filter(|(_, n)| *n > 0);
+    let faults = faults.map(|(event, n)| format!(", {n} {}", event.replace('_', " ")));
+    format!(
+        "link {}: {}: {} packets{}\n",
+        link.direction,
+        link.config,
+        link.counts.sent,
+        faults.collect::<String>()
+    )
 }
 
 /// What each worker carried, if there are several or fewer than asked for.

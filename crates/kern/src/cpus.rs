@@ -98,9 +98,9 @@ impl Workers {
     /// # Panics
     /// If there is no such worker.
     #[must_use = "the thread is a worker as long as this lives"]
-    pub fn bind(&self, index: usize) -> Bound {
+    pub fn bind(&self, index: usize) -> WorkerBinding {
         assert!(index < self.count, "no worker {index} of {}", self.count);
-        Bound {
+        WorkerBinding {
             before: BOUND.replace((self.id, index)),
             _not_send: core::marker::PhantomData,
         }
@@ -126,13 +126,13 @@ impl Cpus for Workers {
 
 /// As long as it lives, its thread is a worker.
 #[derive(Debug)]
-pub struct Bound {
+pub struct WorkerBinding {
     before: (usize, usize),
     /// It speaks of this thread.
     _not_send: core::marker::PhantomData<*const ()>,
 }
 
-impl Drop for Bound {
+impl Drop for WorkerBinding {
     fn drop(&mut self) {
         BOUND.set(self.before);
     }

@@ -15,27 +15,27 @@
 //!    any ---leave---> Away ---open---> Idle       any ---close---> Closed
 //! ```
 //!
-//! The claim: while something waits, the receiver was woken and has not taken since, or it is on its
-//! way back to look. The argument:
+//! The claim: while the queue is not empty, the receiver was woken and has not taken since, or it will take
+//! again. The argument:
 //!
-//! - The state and the row change under one mutex, so a transmitter never acts on a state that is
-//!   older than the row that it adds to. The two rings that this replaced had an index, flags and
+//! - The state and the queue change under one mutex, so a transmitter never acts on a state that is
+//!   older than the queue that it adds to. The two rings that this replaced had an index, flags and
 //!   rings that each changed on its own; a transmitter could be overtaken between any two of them.
-//! - A receiver goes `Idle` only by finding nothing under the mutex. A receiver that took something
-//!   stays `Running`, and must come back: [`TakeOutcome::Items`] says so. Or it looks again before it gives the
-//!   mutex back ([`Handoff::take_and_rest`]): then it is `Idle` with its row in hand, and is woken while it works.
+//! - A receiver becomes `Idle` only if it finds the queue empty under the mutex. A receiver that took items
+//!   stays `Running`, and must take again ([`TakeOutcome::Items`]). Or it becomes `Idle` in the same critical section
+//!   in which it takes ([`Handoff::take_and_rest`]): a put then wakes it while it handles what it took.
 //! - Receivers change: an interface moves to another stack. Each has a number of its own, and a take
-//!   by one that is not the present one is refused ([`TakeOutcome::Void`]). Without it a thread that is
+//!   by a former receiver is refused ([`TakeOutcome::Void`]). Otherwise a thread that is
 //!   late in the old stack could take items that were sent to the new receiver. Before the new
-//!   receiver has its waker, that thread could also leave the state `Running` and never come back:
+//!   receiver has its waker, that thread could also leave the state `Running` and never take again:
 //!   no later put would wake the new receiver.
 //! - [`Handoff::open`] returns the items that waited, and [`Handoff::set_waker`] wakes the receiver at
 //!   once if an item waits already.
 //!
-//! A put is one lock, no atomic of its own, and no wakeup while the receiver is busy. A take is one
-//! lock for as many things as wait, in O(1).
+//! A put takes one lock, and makes no wakeup while the receiver is busy. A take takes one
+//! lock for all items that wait, in O(1).
 //!
-//! Locks: the caller's class over row and state. `tests/models/handoff.rs` runs the protocol, and mistakes
+//! Locks: the caller's class over queue and state. `tests/models/handoff.rs` runs the protocol, and mistakes
 //! in it, in every order (loom) and in many random ones (shuttle). Source: seed 003.
 
 use core::fmt;
@@ -45,7 +45,7 @@ use core::task::Waker;
 use crate::lock::LockClass;
 use crate::prim::Mutex;
 
-/// What waits: a row that another can join.
+/// A list of items that another list can join.
 pub trait Items: Default {
     /// Things in the row.
     fn len(&self) -> usize;

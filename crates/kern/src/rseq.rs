@@ -30,7 +30,7 @@ pub static ABORTS: AtomicU64 = AtomicU64::new(0);
 
 /// How per-CPU data should be worked on in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Percpu {
+pub enum PercpuMethod {
     /// By restartable sequences.
     Rseq {
         /// The rseq area's offset from the thread pointer, the same in every thread.
@@ -87,7 +87,7 @@ pub fn aborts() -> u64 {
 
 /// What to use here: what [`PERCPU_VAR`] asks for, else sections where they work. Decided once.
 #[must_use]
-pub fn choose() -> Percpu {
+pub fn choose() -> PercpuMethod {
     choice().0
 }
 
@@ -97,8 +97,8 @@ pub fn reason() -> &'static str {
     choice().1
 }
 
-fn choice() -> (Percpu, &'static str) {
-    static CHOICE: OnceLock<(Percpu, &'static str)> = OnceLock::new();
+fn choice() -> (PercpuMethod, &'static str) {
+    static CHOICE: OnceLock<(PercpuMethod, &'static str)> = OnceLock::new();
     *CHOICE.get_or_init(|| {
         let wish = std::env::var(PERCPU_VAR).ok();
         decide(wish.as_deref(), area_offset(), fence_available())
@@ -110,28 +110,29 @@ fn decide(
     wish: Option<&str>,
     area: Option<isize>,
     fence_available: bool,
-) -> (Percpu, &'static str) {
+) -> (PercpuMethod, &'static str) {
     let wanted = wish == Some("rseq");
     match (wish, area, fence_available) {
-        (Some("locked"), ..) => (Percpu::Locked, "locked: UMA_PERCPU asks for it"),
+        (Some("locked"), ..) => (PercpuMethod::Locked, "locked: UMA_PERCPU asks for it"),
         (_, None, _) if wanted => (
-            Percpu::Locked,
+            PercpuMethod::Locked,
             "locked: UMA_PERCPU asks for rseq, but libc registered no area",
         ),
-        (_, None, _) => (Percpu::Locked, "locked: libc registered no rseq area"),
+        (_, None, _) => (PercpuMethod::Locked, "locked: libc registered no rseq area"),
         (_, Some(_), false) if wanted => (
-            Percpu::Locked,
+            PercpuMethod::Locked,
             "locked: UMA_PERCPU asks for rseq, but membarrier cannot restart sections",
         ),
         (_, Some(_), false) => (
-            Percpu::Locked,
+            PercpuMethod::Locked,
             "locked: membarrier cannot restart sections here",
         ),
-        (_, Some(offset), true) if wanted => {
-            (Percpu::Rseq { offset }, "rseq: UMA_PERCPU asks for it")
-        }
+        (_, Some(offset), true) if wanted => (
+            PercpuMethod::Rseq { offset },
+            "rseq: UMA_PERCPU asks for it",
+        ),
         (_, Some(offset), true) => (
-            Percpu::Rseq { offset },
+            PercpuMethod::Rseq { offset },
             "rseq: libc registered an area and membarrier restarts sections",
         ),
     }

@@ -13,22 +13,22 @@
 //! | Running | RunningAgain: a mark for the runner | | Idle |
 //! | RunningAgain | RunningAgain: nothing to do | | Queued, and the runner pushes it |
 //!
-//! The claim: whatever a thread wrote before [`Taskqueue::enqueue`] is seen by a run of the task
-//! that begins later. The argument:
+//! The claim: a run of the task that begins after [`Taskqueue::enqueue`] sees all that the enqueuing thread wrote
+//! before it. The argument:
 //!
 //! - Every transition is a read-modify-write with acquire and release, *also those that leave the
 //!   state as it is*. So a run that begins after an enqueue that found the task queued reads, by
 //!   the chain of modifications, what the enqueuer wrote. A plain load there would be cheaper and
-//!   wrong: the task could run without seeing the work, and no one would queue it again.
-//! - An enqueue that finds the task running can not know how far the run has come. It leaves the
-//!   mark `RunningAgain`, and the runner, which leaves `RunningTask` by the same kind of step, either
-//!   finds the mark or has left before it was put, in which case the enqueuer found `Idle`.
-//! - One thread runs a task at a time, because only the one that took it off the queue does.
+//!   wrong: the task could run without seeing the work, and would not be queued again.
+//! - An enqueue that finds the task running can't know how far the run has come. It sets
+//!   `RunningAgain`. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left before
+//!   the enqueue, which then found `Idle`.
+//! - One thread runs a task at a time: the thread that took it off the queue.
 //!
 //! The wakeup is called when an enqueue takes the queue from empty to not empty, after the queue's
-//! lock was released. While the queue is not empty someone was told and has not finished: a run
-//! that stops at its budget says so ([`Ran::more`]), and that caller comes back. A task that goes
-//! again is pushed by the runner itself, which is awake.
+//! lock was released. While the queue is not empty, a thread was woken and has not finished: a run
+//! that stops at its budget reports it ([`Ran::more`]), and its caller must run the queue again. A task that must run
+//! again is pushed by its runner, which is awake.
 //!
 //! Locks: [`order::TASKQUEUE`] over the queue. `tests/models/taskqueue.rs` checks the protocol.
 //! Source: seed 003 (the wakeup state machine of epair).
@@ -42,13 +42,13 @@ use crate::order;
 use crate::prim::Mutex;
 use crate::witness;
 
-use state::{Enqueue, Finish, State};
+use state::{Enqueue, Finish, TaskState};
 
 mod state;
 
 /// A function that can be queued, and is queued at most once at a time.
 pub struct Task {
-    state: State,
+    state: TaskState,
     run: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -60,7 +60,7 @@ impl Task {
     #[must_use]
     pub fn new(run: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            state: State::new(),
+            state: TaskState::new(),
             run: Box::new(run),
         }
     }

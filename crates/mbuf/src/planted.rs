@@ -13,7 +13,7 @@ use core::cell::Cell;
 
 /// What could be got wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum MbufBug {
     /// A reference is made from a shared one by a plain store: `refs/word.rs`.
     PlainShare,
     /// A reference is given back by a plain store: `refs/word.rs`.
@@ -33,12 +33,12 @@ pub(crate) enum Bug {
 /// Whether to make this mistake.
 #[cfg(not(all(test, any(loom, shuttle))))]
 #[inline]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: MbufBug) -> bool {
     false
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
-pub(crate) fn planted(bug: Bug) -> bool {
+pub(crate) fn planted(bug: MbufBug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
@@ -61,11 +61,11 @@ kern::prim::lazy_static! {
 #[cfg(all(test, any(loom, shuttle)))]
 std::thread_local! {
     // All threads of a model are coroutines on one thread of the system, which is the test's.
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    static PLANTED: Cell<Option<MbufBug>> = const { Cell::new(None) };
 }
 
 /// Has a mistake made, or none, in the models that this test runs from now on.
 #[cfg(all(test, any(loom, shuttle)))]
-pub(crate) fn plant(bug: Option<Bug>) {
+pub(crate) fn plant(bug: Option<MbufBug>) {
     PLANTED.set(bug);
 }

@@ -26,7 +26,7 @@ use loom::thread;
 use shuttle::thread;
 use uma::run_on;
 
-use crate::planted::{Bug, plant, point};
+use crate::planted::{MbufBug, plant, point};
 use crate::{ClusterSize, Live, MbufPool, NoBufs, Packet, PoolConfig};
 
 #[cfg(shuttle)]
@@ -38,7 +38,7 @@ mod sharing;
 #[derive(Clone, Copy)]
 struct Case {
     /// The mistake that it is to find.
-    bug: Option<Bug>,
+    bug: Option<MbufBug>,
     /// How often threads are switched in one run, beside where they wait or end.
     switches: usize,
 }
@@ -60,7 +60,7 @@ fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'stati
 }
 
 /// A scenario with one, which must be found.
-fn finds(bug: Bug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+fn finds(bug: MbufBug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let name = format!("{bug:?}, not found");
     let bug = Some(bug);
     check(&name, Case { bug, switches }, scenario);

@@ -9,7 +9,7 @@
 //!
 //! With the feature `invariants` every live item is known, and the census is exact.
 
-use crate::sample::Sample;
+use crate::sample::AllocSample;
 use crate::zone_inner::ZoneInner;
 use core::fmt;
 use core::panic::Location;
@@ -69,8 +69,8 @@ impl Census {
         census
     }
 
-    fn holders_of(&self, records: &[Sample], item_bytes: usize) -> Vec<Holder> {
-        let mut by_site: HashMap<_, Vec<&Sample>> = HashMap::new();
+    fn holders_of(&self, records: &[AllocSample], item_bytes: usize) -> Vec<Holder> {
+        let mut by_site: HashMap<_, Vec<&AllocSample>> = HashMap::new();
         for record in records {
             let site = (record.site.file(), record.site.line(), record.site.column());
             by_site.entry(site).or_default().push(record);
@@ -120,7 +120,7 @@ impl Census {
 
 impl Holder {
     /// The records are of one site.
-    fn of(records: &[&Sample], now: Instant, scale: f64, item_bytes: usize) -> Option<Self> {
+    fn of(records: &[&AllocSample], now: Instant, scale: f64, item_bytes: usize) -> Option<Self> {
         let oldest = records.iter().min_by_key(|record| record.since)?;
         let youngest = records.iter().max_by_key(|record| record.since)?;
         let weight: u64 = records.iter().map(|record| record.weight).sum();
@@ -193,13 +193,13 @@ impl fmt::Display for Holder {
 impl ZoneInner {
     /// What is known of live items, and whether that is all of them.
     #[cfg(not(feature = "invariants"))]
-    fn records(&self) -> (Vec<Sample>, bool) {
+    fn records(&self) -> (Vec<AllocSample>, bool) {
         (self.keg.samples.of_zone(NonNull::from(self).cast()), false)
     }
 
     /// What is known of live items, and whether that is all of them.
     #[cfg(feature = "invariants")]
-    fn records(&self) -> (Vec<Sample>, bool) {
+    fn records(&self) -> (Vec<AllocSample>, bool) {
         (self.keg.ledger.of_zone(NonNull::from(self)), true)
     }
 }

@@ -16,7 +16,7 @@
 use crate::caught::Caught;
 use crate::depot::Room;
 use crate::percpu::PushOutcome;
-use crate::planted::{Bug, planted};
+use crate::planted::{ZoneBug, planted};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 
@@ -66,7 +66,7 @@ impl ZoneInner {
     pub(crate) unsafe fn put_bulk(zone: NonNull<Self>, items: &[NonNull<u8>]) {
         let mut rest = items;
         let mut caught = Caught::default();
-        while !rest.is_empty() || planted(Bug::LookBack) {
+        while !rest.is_empty() || planted(ZoneBug::LookBack) {
             // SAFETY: those in `rest` have not been put down and keep the zone.
             let inner = unsafe { zone.as_ref() };
             inner.life.touch();
@@ -89,7 +89,7 @@ impl ZoneInner {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
         let inner = unsafe { zone.as_ref() };
         let mut caught = Caught::default();
-        if planted(Bug::Entry) {
+        if planted(ZoneBug::Entry) {
             inner.put_down(item, &mut caught);
             return caught;
         }

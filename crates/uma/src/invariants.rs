@@ -21,7 +21,7 @@
 
 use crate::arena::Arena;
 use crate::region;
-use crate::sample::{Sample, Site, Where};
+use crate::sample::{AllocSample, Site, Where};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use kern::lock::LockClass;
@@ -151,13 +151,13 @@ impl Ledger {
     }
 
     /// The live items of a zone.
-    pub(crate) fn of_zone(&self, zone: NonNull<ZoneInner>) -> Vec<Sample> {
+    pub(crate) fn of_zone(&self, zone: NonNull<ZoneInner>) -> Vec<AllocSample> {
         let mut records = Vec::new();
         for shard in &self.0 {
             let shard = shard.lock();
             let live = shard.values().filter_map(|entry| entry.live.as_ref());
             let ours = live.filter(|live| live.zone == zone.addr().get());
-            records.extend(ours.map(|live| Sample {
+            records.extend(ours.map(|live| AllocSample {
                 site: live.site,
                 since: live.since,
                 thread: live.thread.clone(),

@@ -150,8 +150,8 @@ impl Backend {
     #[must_use]
     pub fn choose() -> Self {
         match kern::rseq::choose() {
-            kern::rseq::Percpu::Rseq { .. } => Self::Rseq,
-            kern::rseq::Percpu::Locked => Self::Locked,
+            kern::rseq::PercpuMethod::Rseq { .. } => Self::Rseq,
+            kern::rseq::PercpuMethod::Locked => Self::Locked,
         }
     }
 }

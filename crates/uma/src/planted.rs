@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum ZoneBug {
     /// A drain takes a bucket over without interrupting the CPU that works on it: `percpu/drain.rs`.
     SecondFence,
     /// An allocation does not wait for threads that carry items: `keg/closed.rs`, `take_last`.
@@ -48,25 +48,25 @@ pub(crate) enum Bug {
 /// Whether the code must make this mistake.
 #[cfg(not(all(test, any(loom, shuttle))))]
 #[inline]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn planted(_: ZoneBug) -> bool {
     false
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
-pub(crate) fn planted(bug: Bug) -> bool {
+pub(crate) fn planted(bug: ZoneBug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
 std::thread_local! {
     // All threads of a model are coroutines on one system thread, which is the test's.
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    static PLANTED: Cell<Option<ZoneBug>> = const { Cell::new(None) };
     static BUCKETS: RefCell<Vec<(*mut u8, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Plants a mistake, or none, in the models that this test runs from now on.
 #[cfg(all(test, any(loom, shuttle)))]
-pub(crate) fn plant(bug: Option<Bug>) {
+pub(crate) fn plant(bug: Option<ZoneBug>) {
     PLANTED.set(bug);
     // A model that has failed leaves objects of a machine that no longer exists.
     BUCKETS.take();

@@ -45,7 +45,7 @@ use core::panic::Location;
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use table::TableHeld;
-pub(crate) use table::{Misuse, NO_SLOTS, Sample, Samples, SlotRecord, SlotState};
+pub(crate) use table::{AllocSample, Misuse, NO_SLOTS, Samples, SlotRecord, SlotState};
 pub(crate) use turn::Sampler;
 
 mod table;

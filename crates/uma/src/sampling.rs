@@ -6,7 +6,7 @@ use crate::arena::Arena;
 use crate::asan;
 use crate::caught::Caught;
 use crate::depot::Room;
-use crate::sample::{Misuse, NO_SLOTS, Sample, Site, SlotRecord, SlotState, Where};
+use crate::sample::{AllocSample, Misuse, NO_SLOTS, Site, SlotRecord, SlotState, Where};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -46,7 +46,7 @@ impl ZoneInner {
         if !self.keg.take_sample() {
             return None;
         }
-        let sample = Sample {
+        let sample = AllocSample {
             site,
             since: Instant::now(),
             thread: thread::current(),
@@ -129,7 +129,7 @@ impl ZoneInner {
         arena: &Arena,
         item: NonNull<u8>,
         caught: &mut Caught,
-    ) -> Option<(Sample, bool)> {
+    ) -> Option<(AllocSample, bool)> {
         self.fill_trash(item);
         asan::poison(item, self.layout.size());
         let sample = self.keg.samples.end_free(arena, item);
@@ -139,7 +139,7 @@ impl ZoneInner {
     }
 
     /// Lets another sample follow the one that was freed, if that tells more.
-    fn follow(&self, freed: &Sample, may_hand_on: bool, caught: &mut Caught) {
+    fn follow(&self, freed: &AllocSample, may_hand_on: bool, caught: &mut Caught) {
         let shift = self.keg.samples.shift.load(Relaxed);
         if freed.since.elapsed() >= OLD {
             self.sampler.hand_on(freed.weight, shift);

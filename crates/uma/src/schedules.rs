@@ -21,7 +21,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p uma --lib schedules`
 
 use crate::percpu::{Backend, run_on};
-use crate::planted::{Bug, free_buckets, plant};
+use crate::planted::{ZoneBug, free_buckets, plant};
 use crate::zone_inner::{ended_zones, forget_ended_zones};
 use crate::{AllocError, RawZone, RawZoneRef};
 use core::alloc::Layout;
@@ -51,7 +51,7 @@ const RESERVE_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy)]
 struct Case {
     /// The mistake that it is to find.
-    bug: Option<Bug>,
+    bug: Option<ZoneBug>,
     /// How often threads are switched in one run, beside where they wait or end.
     switches: usize,
 }
@@ -80,7 +80,7 @@ fn holds(name: &str, switches: usize, scenario: impl Fn() + Send + Sync + 'stati
 }
 
 /// A scenario with one, which must be found.
-fn finds(bug: Bug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
+fn finds(bug: ZoneBug, switches: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let name = format!("{bug:?}, not found");
     let bug = Some(bug);
     check(&name, Case { bug, switches }, scenario);

@@ -8,7 +8,7 @@
 //!
 //! Locks: `uma weak zone`, held for a few instructions; nothing is called under it but `enter`.
 
-use crate::planted::{Bug, planted};
+use crate::planted::{ZoneBug, planted};
 use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 use kern::lock::LockClass;
@@ -61,7 +61,7 @@ impl WeakZone {
         // SAFETY: the caller of `attach` has promised that the zone detaches itself first. It can't while this thread
         // has the lock, so the zone still has what its handles hold.
         unsafe { zone.as_ref() }.enter();
-        if planted(Bug::Visit) {
+        if planted(ZoneBug::Visit) {
             // SAFETY: entered just now.
             unsafe { ZoneInner::leave(zone) };
         }
@@ -93,7 +93,7 @@ struct ZoneVisit(NonNull<ZoneInner>);
 
 impl Drop for ZoneVisit {
     fn drop(&mut self) {
-        if planted(Bug::Visit) {
+        if planted(ZoneBug::Visit) {
             // SAFETY: none; that is the mistake.
             return unsafe { self.0.as_ref() }.life.touch();
         }

@@ -29,7 +29,7 @@ use crate::depot::{Depot, DepotSlot};
 use crate::hooks::Hooks;
 use crate::keg::Keg;
 use crate::percpu::Percpu;
-use crate::planted::{Bug, Life, planted};
+use crate::planted::{Life, ZoneBug, planted};
 use crate::sample::{Sampler, Site};
 use crate::warning::{Warner, WarningKind};
 use crate::weak::WeakZone;
@@ -354,7 +354,7 @@ impl ZoneInner {
         // SAFETY: as above; and the reference ends with this call, after which another thread may
         // end the zone. AtomicU64 has interior mutability, so no promise outlasts the access.
         let mut before = unsafe { &*holds }.fetch_sub(TRANSIT, Ordering::Release);
-        if planted(Bug::LateCheck) {
+        if planted(ZoneBug::LateCheck) {
             // SAFETY: none; that is the mistake.
             before = unsafe { &*holds }.load(Ordering::Relaxed) + TRANSIT;
         }
@@ -494,7 +494,7 @@ impl ZoneInner {
         zone.weak.detach();
         // The handles' part of `holds` becomes this thread's. So what the caches hold is in transit, and an
         // allocation from another zone of the keg waits for it; and only `leave` decides about the end.
-        if !planted(Bug::Retire) {
+        if !planted(ZoneBug::Retire) {
             zone.depot
                 .holds
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);
@@ -513,7 +513,7 @@ impl ZoneInner {
             LEAKED.fetch_add(1, Ordering::Relaxed);
             caught.call(|| zone.report_leak());
         }
-        if planted(Bug::Retire) {
+        if planted(ZoneBug::Retire) {
             zone.depot
                 .holds
                 .fetch_add(TRANSIT - HANDLES, Ordering::Relaxed);

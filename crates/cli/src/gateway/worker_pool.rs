@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::Waker;
 
-use kern::cpus::Bound;
+use kern::cpus::WorkerBinding;
 use kern::{Clock, Cpus, LockClass, Mutex, Time, Workers, order};
 use mbuma::Stack;
 
@@ -141,7 +141,7 @@ impl WorkerPool {
     }
 
     /// The calling thread is worker `index` until the returned value is dropped.
-    pub(super) fn bind(&self, index: usize) -> Bound {
+    pub(super) fn bind(&self, index: usize) -> WorkerBinding {
         self.cpus.bind(index)
     }
 

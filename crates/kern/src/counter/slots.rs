@@ -5,13 +5,13 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::percpu_words::{Column, FreeHeld, PercpuWords};
-use crate::rseq::{self, Percpu};
+use crate::rseq::{self, PercpuMethod};
 
 static NUMBERS: PercpuWords<AtomicU64> = PercpuWords::new();
 
 /// A column of zeros, where sections can be used.
 pub(super) fn take() -> Option<*mut AtomicU64> {
-    if rseq::choose() == Percpu::Locked {
+    if rseq::choose() == PercpuMethod::Locked {
         return None;
     }
     Some(NUMBERS.take().as_ptr())

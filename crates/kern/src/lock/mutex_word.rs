@@ -11,7 +11,7 @@
 //!   0 WAITERS HANDOFF   released, but only a thread that has slept may take it
 //! ```
 //!
-//! **No wakeup is lost.** A thread sleeps only on a word with WAITERS in it, and the kernel looks
+//! **No wakeup is lost.** A thread sleeps only on a word with WAITERS in it, and the kernel
 //! compares the word and queues the thread in one step. The release of a word with WAITERS in it
 //! is followed by a wakeup of one sleeper. The woken thread cannot know whether others sleep, so it takes the lock
 //! with WAITERS set, or sets WAITERS before it sleeps again. So while a thread sleeps, WAITERS is in
@@ -38,7 +38,7 @@ const WAITERS: u32 = 1 << 31;
 /// Only a thread that has slept may take the released lock.
 const HANDOFF: u32 = 1 << 30;
 
-/// A mutex around nothing.
+/// A mutex without data.
 pub(crate) struct MutexWord<W>(W);
 
 impl<W: LockWord> MutexWord<W> {

@@ -6,10 +6,10 @@
 //!   behind   a read-write lock: its writer is the writer, its readers are those that met a writer
 //! ```
 //!
-//! A reader adds itself to its CPU's slot and looks whether the lock behind has a writer. If not, it is
-//! in: it has written to no line that another CPU writes, and read one that changes with writers only.
-//! If there is one, it takes itself off the slot again and takes the lock behind for reading, which lets
-//! it in after this write and before the next.
+//! A reader adds itself to its CPU's slot and checks whether the lock behind has a writer. If not, the reader
+//! is in: it has written to no line that another CPU writes, and has read one line, which only writers change.
+//! If there is a writer, the reader takes itself off the slot again and takes the lock behind for reading, which
+//! lets it in after this write and before the next.
 //!
 //! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns
 //! new readers away from the slots. Then the writer waits until it has seen each slot empty once: a reader
@@ -24,10 +24,10 @@
 //! **Bounded waits.** A writer waits for the readers that were in when it came: each thread enters a slot
 //! once more at most before it waits behind. A reader waits for one write. So no thread starves.
 //!
-//! **Why two locked instructions a read, and not a restartable section.** In a section a reader would add without
-//! one, and a writer would have to interrupt all CPUs (membarrier) before it could look. That saves a read a
-//! third of its four nanoseconds, and costs a write three hundred times its ten, and every busy CPU an
-//! interrupt; connects and closes write. `cargo run --release -p kern --example locks` measures both.
+//! **Why two locked instructions a read, and not a restartable section.** In a section a reader would need no locked
+//! instruction, but a writer would have to interrupt all CPUs (membarrier) before it reads the slots. That saves a
+//! read a third of its four nanoseconds; it makes a write three hundred times as long as its ten, and interrupts every
+//! busy CPU. Connects and closes write. `cargo run --release -p kern --example locks` measures both.
 //!
 //! Locks: it is one.
 //! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.

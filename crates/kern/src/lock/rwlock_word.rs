@@ -9,7 +9,7 @@
 //!
 //! A reader counts itself in. If WRITER is not set then, it has the lock: one atomic addition, no
 //! loop, whatever other readers do. If it is set, the reader waits until WRITER is clear or PHASE
-//! is another. A writer takes the mutex, adds one at WRITER, and waits for those that were counted
+//! has changed. A writer takes the mutex, adds one at WRITER, and waits for those that were counted
 //! to leave: each, as it finds WRITER on its way out, takes one off `draining`, and the last wakes
 //! the writer. To release, the writer adds one at WRITER again, which clears it and carries into
 //! PHASE, wakes the readers that came meanwhile, and releases the mutex.
@@ -17,13 +17,13 @@
 //! **Bounded waits.** No reader gets in once a writer has announced itself, so readers do not
 //! starve writers. The readers that came during a write are all in when it ends, before the next
 //! writer, which finds them counted and waits for them; so writers do not starve readers. Writers
-//! wait for each other in the mutex, which does not starve anyone.
+//! wait for each other in the mutex, which starves no thread.
 //!
 //! **PHASE** tells a reader that is slow to wake that it is in, though WRITER is set again. It
 //! cannot change twice meanwhile: the next writer waits for that very reader to leave.
 //!
-//! Writing costs twice the atomic operations that a lock in one word would need. What is read for
-//! each packet and written when something is configured is what these locks are for.
+//! Writing costs twice the atomic operations that a lock in one word would need. These locks are for data that each
+//! packet reads and that only configuration writes.
 //!
 //! Locks: it is one.
 //! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
@@ -42,7 +42,7 @@ const READERS: u32 = WRITER - 1;
 /// Set before the count of readers could reach WRITER.
 const TOO_MANY: u32 = 1 << 29;
 
-/// A read-write lock around nothing.
+/// A read-write lock without data.
 pub(crate) struct RwLockWord<W> {
     writers: MutexWord<W>,
     state: W,

@@ -4,27 +4,27 @@ use super::*;
 fn a_wish_is_granted_only_where_it_works() {
     // Breaks if sections are used without an area or a fence (corruption), or a wish is ignored.
     let area = Some(-160);
-    let rseq = Percpu::Rseq { offset: -160 };
+    let rseq = PercpuMethod::Rseq { offset: -160 };
     for (wish, area, fence, expected) in [
         (None, area, true, rseq),
-        (None, area, false, Percpu::Locked),
-        (None, None, true, Percpu::Locked),
+        (None, area, false, PercpuMethod::Locked),
+        (None, None, true, PercpuMethod::Locked),
         (Some("rseq"), area, true, rseq),
-        (Some("rseq"), area, false, Percpu::Locked),
-        (Some("rseq"), None, true, Percpu::Locked),
-        (Some("locked"), area, true, Percpu::Locked),
+        (Some("rseq"), area, false, PercpuMethod::Locked),
+        (Some("rseq"), None, true, PercpuMethod::Locked),
+        (Some("locked"), area, true, PercpuMethod::Locked),
         (Some("nonsense"), area, true, rseq),
     ] {
         let (choice, why) = decide(wish, area, fence);
         assert_eq!(choice, expected, "{wish:?} {area:?} {fence}");
-        let named = if choice == Percpu::Locked {
+        let named = if choice == PercpuMethod::Locked {
             "locked:"
         } else {
             "rseq:"
         };
         assert!(why.starts_with(named), "{why}");
         assert_eq!(
-            wish == Some("rseq") && choice == Percpu::Locked,
+            wish == Some("rseq") && choice == PercpuMethod::Locked,
             why.contains("but")
         );
     }
@@ -35,7 +35,7 @@ fn the_answers_stay_the_same() {
     // Breaks if two zones of one process could disagree on how per-CPU data is worked on.
     assert_eq!(choose(), choose());
     assert_eq!(area_offset(), area_offset());
-    if let Percpu::Rseq { offset } = choose() {
+    if let PercpuMethod::Rseq { offset } = choose() {
         assert_eq!(area_offset(), Some(offset));
         assert!(fence_available());
     }

@@ -1,4 +1,4 @@
-//! The state of a task, and its three transitions. The protocol is told in [`taskqueue`](super).
+//! The state of a task, and its three transitions. The protocol is in [`taskqueue`](super).
 //!
 //! Invariant: every transition is one read-modify-write with acquire and release, whatever it finds.
 //! Locks: none.
@@ -8,12 +8,12 @@ use core::fmt;
 use crate::prim::{AtomicU8, Ordering};
 
 /// Where a task is between two runs.
-pub(super) struct State {
-    /// Written by enqueuers and by the runner, always by [`State::step`], which pairs with itself.
+pub(super) struct TaskState {
+    /// Written by enqueuers and by the runner, always by [`TaskState::step`], which pairs with itself.
     now: AtomicU8,
 }
 
-/// What an enqueuer has to do.
+/// The step that an enqueuer must take.
 #[must_use]
 pub(super) enum Enqueue {
     /// Put the task on the queue: it was idle, and is this caller's to push.
@@ -24,7 +24,7 @@ pub(super) enum Enqueue {
     RunsAgain,
 }
 
-/// What the runner has to do when the task returned.
+/// The step that the runner must take when the task has returned.
 #[must_use]
 pub(super) enum Finish {
     /// Nothing; the runner must not touch the task any more.
@@ -33,7 +33,7 @@ pub(super) enum Finish {
     Push,
 }
 
-impl State {
+impl TaskState {
     pub(super) fn new() -> Self {
         Self {
             now: AtomicU8::new(IDLE),
@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.now.load(Ordering::Relaxed) {
             IDLE => "Idle",

@@ -1,6 +1,6 @@
 //! The protocol of `refs.rs` under loom: every order of two or three threads, and every value that
 //! the orderings allow. Each scenario is run again with each mistake that it is there to find
-//! ([`Bug`]), and must then fail.
+//! ([`RefsBug`]), and must then fail.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib loom_tests`
 //!
@@ -52,7 +52,7 @@ macro_rules! scenario {
 }
 
 /// One shares and gives both back, the other gives its own back.
-fn share_and_release<B: Bug>() {
+fn share_and_release<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     beside(
@@ -85,7 +85,7 @@ scenario!(
 );
 
 /// Two read and give back.
-fn release_and_release<B: Bug>() {
+fn release_and_release<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     let read_and_release = |holder: Holder<B>| {
@@ -113,7 +113,7 @@ scenario!(
 );
 
 /// One makes a wish and gives back; the other gives back, and may be the last.
-fn wish_and_release<B: Bug>() {
+fn wish_and_release<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     beside(
@@ -139,7 +139,7 @@ scenario!(
 );
 
 /// Two make the wish, of three.
-fn wishes<B: Bug>() {
+fn wishes<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (second, third, end) = (one.share(), one.share(), one.watch());
     let wish = |holder: Holder<B>| {
@@ -161,7 +161,7 @@ scenario!(
 );
 
 /// One writes if it is alone; the other reads and gives back.
-fn look_and_release<B: Bug>() {
+fn look_and_release<B: RefsBug>() {
     let mut one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     beside(
@@ -192,7 +192,7 @@ scenario!(
 );
 
 /// A reference goes to another thread, which gives it back, while the first one makes more.
-fn hand_over<B: Bug>() {
+fn hand_over<B: RefsBug>() {
     let mut one = Holder::<B>::first();
     let (first, end) = (one.share_mut(), one.watch());
     let (to_other, from_one) = mpsc::channel::<Holder<B>>();
@@ -228,7 +228,7 @@ scenario!(
 
 /// One makes its second reference, by a plain store or not, gives both back, and ends the storage;
 /// the other has read and given back at some time.
-fn store_after_release<B: Bug>() {
+fn store_after_release<B: RefsBug>() {
     let mut one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     beside(
@@ -255,7 +255,7 @@ scenario!(
 );
 
 /// Two share through the same reference.
-fn two_sharers<B: Bug>() {
+fn two_sharers<B: RefsBug>() {
     let one = Arc::new(Holder::<B>::first());
     let end = one.watch();
     let theirs = one.clone();
@@ -276,7 +276,7 @@ scenario!(
 );
 
 /// Two want a reference where there is room for one, and a third gives one back.
-fn crowded<B: Bug>() {
+fn crowded<B: RefsBug>() {
     let storage = Arc::new(Refs::<Modelled<B>>::one());
     storage.set(REFS_MAX);
     let got = Arc::new(AtomicUsize::new(0));

@@ -18,7 +18,7 @@ use super::word::CountWord;
 use super::{Refs, Release};
 
 /// What can be got wrong.
-pub(super) trait Bug: Send + Sync + 'static {
+pub(super) trait RefsBug: Send + Sync + 'static {
     /// The look at a count of one acquires nothing.
     const RELAXED_LOOK: bool = false;
     /// Giving back releases nothing.
@@ -41,7 +41,7 @@ pub(super) trait Bug: Send + Sync + 'static {
 macro_rules! bugs {
     ($($name:ident: $($what:ident)?;)*) => {
         $(pub(super) struct $name;
-        impl Bug for $name {
+        impl RefsBug for $name {
             $(const $what: bool = true;)?
         })*
     };
@@ -70,7 +70,7 @@ pub(super) struct Modelled<B> {
     bug: PhantomData<B>,
 }
 
-impl<B: Bug> Modelled<B> {
+impl<B: RefsBug> Modelled<B> {
     /// Any other thread may run here.
     fn point(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl<B: Bug> Modelled<B> {
     }
 }
 
-impl<B: Bug> CountWord for Modelled<B> {
+impl<B: RefsBug> CountWord for Modelled<B> {
     fn new(value: u32) -> Self {
         Self {
             word: prim::AtomicU32::new(value),
@@ -182,7 +182,7 @@ unsafe impl<B> Send for Storage<B> {}
 /// found something may drop it.
 pub(super) struct Holder<B>(Arc<Storage<B>>);
 
-impl<B: Bug> Holder<B> {
+impl<B: RefsBug> Holder<B> {
     pub(super) fn first() -> Self {
         Self(Arc::new(Storage {
             refs: Refs::one(),

@@ -211,26 +211,26 @@ fn three_threads_keep_their_bytes() {
 #[should_panic]
 fn finds_a_plain_share_in_the_crowd() {
     // Breaks if the crowd is blind to a reference that is not counted.
-    finds(Bug::PlainShare, 3, crowd);
+    finds(MbufBug::PlainShare, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_release_in_the_crowd() {
     // Breaks if the crowd is blind to a reference that is not given back.
-    finds(Bug::PlainRelease, 3, crowd);
+    finds(MbufBug::PlainRelease, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_wish_in_the_crowd() {
     // Breaks if the crowd is blind to a wish that undoes what others count.
-    finds(Bug::PlainWish, 3, crowd);
+    finds(MbufBug::PlainWish, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_two_writers_in_the_crowd() {
     // Breaks if the crowd is blind to a write into what others show.
-    finds(Bug::TwoWriters, 3, crowd);
+    finds(MbufBug::TwoWriters, 3, crowd);
 }

@@ -43,14 +43,14 @@ fn a_packet_is_freed_beside_a_sharer() {
 #[should_panic]
 fn finds_a_packet_that_keeps_a_shared_cluster() {
     // Breaks if the scenario is blind to a free packet whose cluster others show.
-    finds(Bug::GreedyPacket, SWITCHES, free_beside_a_sharer);
+    finds(MbufBug::GreedyPacket, SWITCHES, free_beside_a_sharer);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_packet_that_does_not_say_that_it_is_bare() {
     // Breaks if the scenario is blind to a packet that comes back over a cluster of others.
-    finds(Bug::Silent, SWITCHES, free_beside_a_sharer);
+    finds(MbufBug::Silent, SWITCHES, free_beside_a_sharer);
 }
 
 /// The pool is drained while two threads take, share and free packets.
@@ -108,7 +108,7 @@ fn a_drain_beside_users() {
 #[cfg(shuttle)]
 fn finds_a_drain_of_shared_clusters() {
     // Breaks if the scenario is blind to a free packet whose cluster others show.
-    finds(Bug::GreedyPacket, 3, drain_beside_users);
+    finds(MbufBug::GreedyPacket, 3, drain_beside_users);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn finds_a_drain_of_shared_clusters() {
 #[cfg(shuttle)]
 fn finds_a_drain_of_bare_packets() {
     // Breaks if the scenario is blind to a packet that does not say that it is bare.
-    finds(Bug::Silent, 3, drain_beside_users);
+    finds(MbufBug::Silent, 3, drain_beside_users);
 }
 
 /// The pool is drained while one thread has no more in use than there are.
@@ -183,7 +183,7 @@ fn nobody_is_refused_what_is_free() {
 #[cfg(shuttle)]
 fn finds_packets_that_hold_clusters_unsaid() {
     // Breaks if the scenario is blind to clusters that free packets hold.
-    finds(Bug::Unheld, 3, one_each);
+    finds(MbufBug::Unheld, 3, one_each);
 }
 
 /// All free clusters are with free packets, or are just now on their way there, and one is wanted
@@ -213,5 +213,5 @@ fn a_cluster_is_to_be_had_while_packets_hold_them_all() {
 #[should_panic]
 fn finds_a_cluster_that_is_not_asked_for() {
     // Breaks if the scenario is blind to an allocation that gives up too early.
-    finds(Bug::Unheld, SWITCHES, a_cluster_at_the_limit);
+    finds(MbufBug::Unheld, SWITCHES, a_cluster_at_the_limit);
 }

@@ -44,14 +44,14 @@ fn a_share_beside_a_drop() {
 #[should_panic]
 fn finds_a_plain_share() {
     // Breaks if the scenario is blind to a reference that is not counted.
-    finds(Bug::PlainShare, 6, share_and_drop);
+    finds(MbufBug::PlainShare, 6, share_and_drop);
 }
 
 #[test]
 #[should_panic]
 fn finds_a_plain_release() {
     // Breaks if the scenario is blind to a cluster that is never freed.
-    finds(Bug::PlainRelease, 6, share_and_drop);
+    finds(MbufBug::PlainRelease, 6, share_and_drop);
 }
 
 /// One writes if it is alone, the other reads and drops.
@@ -86,7 +86,7 @@ fn a_write_beside_a_drop() {
 #[should_panic]
 fn finds_two_writers() {
     // Breaks if the scenario is blind to a write into what others see.
-    finds(Bug::TwoWriters, 6, write_and_drop);
+    finds(MbufBug::TwoWriters, 6, write_and_drop);
 }
 
 /// One thread orders zeros and drops, the other drops; the next owner of the cluster checks it.
@@ -123,5 +123,5 @@ fn a_wish_beside_a_drop() {
 #[should_panic]
 fn finds_a_plain_wish() {
     // Breaks if the scenario is blind to a wish that undoes a drop.
-    finds(Bug::PlainWish, 6, wish_and_drop);
+    finds(MbufBug::PlainWish, 6, wish_and_drop);
 }

@@ -46,7 +46,7 @@ use super::{Callback, Keg, KegState, Members, Urgency};
 use crate::AllocError;
 use crate::bucket::Owned;
 use crate::caught::Caught;
-use crate::planted::{Bug, planted};
+use crate::planted::{ZoneBug, planted};
 use crate::slabs::Slabs;
 use crate::weak::WeakZone;
 use crate::zone_inner::ZoneInner;
@@ -180,7 +180,7 @@ impl Keg {
             .min(bound);
         state.closed
             && state.in_transit == 0
-            && (state.sleepers == 0 || planted(Bug::Sleepers))
+            && (state.sleepers == 0 || planted(ZoneBug::Sleepers))
             && state.callbacks.is_empty()
             && state.available() >= enough.max(1)
     }
@@ -201,7 +201,7 @@ impl Keg {
         // checked below, and it can't return the item while this thread has the keg's lock.
         let held_elsewhere = members.holders.iter().any(|zone| {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-            unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Holder)
+            unsafe { zone.as_ref() }.in_transit() && !planted(ZoneBug::Holder)
         });
         // While this thread has both locks, no thread moves items unseen: a thread that takes items from a cache is
         // in transit before it does, and one that brings items back is in transit until it has counted them under the
@@ -212,7 +212,7 @@ impl Keg {
             || (held > 0 && error == AllocError::NoMemory)
             || members.zones.iter().any(|zone| {
                 // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
-                unsafe { zone.as_ref() }.in_transit() && !planted(Bug::Transit)
+                unsafe { zone.as_ref() }.in_transit() && !planted(ZoneBug::Transit)
             });
         if in_hands || state.refill_generation != refill_generation || !state.closed {
             LastAttempt::Again(error)
@@ -250,7 +250,7 @@ impl Keg {
             if caught.is_some() {
                 break Err(error);
             }
-            if state.refill_generation != refill_generation && !planted(Bug::StaleGeneration) {
+            if state.refill_generation != refill_generation && !planted(ZoneBug::StaleGeneration) {
                 continue;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -299,7 +299,7 @@ impl Keg {
             let mut state = self.lock();
             state.limit = limit;
             state.refill_generation += 1;
-            let items = if planted(Bug::SilentLimit) {
+            let items = if planted(ZoneBug::SilentLimit) {
                 0
             } else {
                 usize::MAX

@@ -21,7 +21,7 @@ use super::SlotsHeld;
 use super::section;
 use super::{CpuSlot, Owned, Percpu, fence, locked};
 use crate::bucket::Bucket;
-use crate::planted::{Bug, planted};
+use crate::planted::{ZoneBug, planted};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -52,7 +52,7 @@ impl Percpu {
             section::point();
             slot.take();
         }
-        let fenced = planted(Bug::SecondFence) || self.fence();
+        let fenced = planted(ZoneBug::SecondFence) || self.fence();
         for (_, slot) in self.chosen(&cpus) {
             if !fenced {
                 // Someone may still be at work on the loaded one: it stays where it was. No

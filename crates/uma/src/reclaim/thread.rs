@@ -71,10 +71,10 @@ pub struct ReclaimStats {
 struct ThreadShared {
     wake: PollWaker,
     stop: AtomicBool,
-    state: Mutex<ThreadState>,
+    state: Mutex<ReclaimState>,
 }
 
-struct ThreadState {
+struct ReclaimState {
     /// Zones that the thread does not know yet.
     new: Vec<Arc<WeakZone>>,
     source: PressureSource,
@@ -92,7 +92,7 @@ impl Reclaimer {
     }
 
     fn start_with(interval: Duration, pressure: Pressure) -> io::Result<Self> {
-        let state = ThreadState {
+        let state = ReclaimState {
             new: Vec::new(),
             source: pressure.source(),
             stats: ReclaimStats::default(),

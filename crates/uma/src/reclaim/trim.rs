@@ -18,7 +18,7 @@
 use crate::caught::Caught;
 use crate::depot::SlotUse;
 use crate::keg::Keg;
-use crate::planted::{Bug, planted};
+use crate::planted::{ZoneBug, planted};
 use crate::region::Purged;
 use crate::zone_inner::ZoneInner;
 use core::sync::atomic::Ordering;
@@ -175,7 +175,7 @@ impl ZoneInner {
             let depot = self.depot.lock();
             // No CPU takes items from here now. A thread that carries items is in transit before it takes them and
             // until it has put them down here; for both it needs this lock.
-            depot.len() > 0 || (self.in_transit() && !planted(Bug::Refusal))
+            depot.len() > 0 || (self.in_transit() && !planted(ZoneBug::Refusal))
         };
         self.percpu.start();
         found

@@ -47,7 +47,7 @@ pub(crate) struct SlotRecord {
     pub(crate) state: SlotState,
     /// The address of the zone, as a name.
     pub(crate) zone: usize,
-    pub(crate) sample: Option<Sample>,
+    pub(crate) sample: Option<AllocSample>,
     /// Where the item that was here before was freed.
     pub(crate) freed_at: Option<Site>,
     pub(crate) may_hand_on: bool,
@@ -64,7 +64,7 @@ pub(crate) enum SlotState {
 
 /// A sampled item's life so far.
 #[derive(Clone)]
-pub(crate) struct Sample {
+pub(crate) struct AllocSample {
     pub(crate) site: Site,
     pub(crate) since: Instant,
     pub(crate) thread: Thread,
@@ -145,7 +145,7 @@ impl Samples {
     }
 
     /// The slot is free again. The sample, and whether it may hand its turn on.
-    pub(crate) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(Sample, bool)> {
+    pub(crate) fn end_free(&self, arena: &Arena, item: NonNull<u8>) -> Option<(AllocSample, bool)> {
         let slot = slot_of(arena, item);
         let mut table = self.table.lock();
         table.free.insert(slot);
@@ -158,7 +158,7 @@ impl Samples {
 
     /// The live samples of a zone.
     #[cfg(not(feature = "invariants"))]
-    pub(crate) fn of_zone(&self, zone: NonNull<()>) -> Vec<Sample> {
+    pub(crate) fn of_zone(&self, zone: NonNull<()>) -> Vec<AllocSample> {
         let table = self.table.lock();
         let live = table
             .records

@@ -41,14 +41,16 @@ fn the_last_item_or_the_last_handle_ends_a_zone() {
 #[should_panic]
 fn finds_a_free_that_is_not_inside() {
     // Breaks if the scenario is blind to a zone that ends under a thread.
-    finds(Bug::Entry, 2, || last_handle_and_items(Backend::Locked, 1));
+    finds(ZoneBug::Entry, 2, || {
+        last_handle_and_items(Backend::Locked, 1)
+    });
 }
 
 #[test]
 #[should_panic]
 fn finds_a_look_that_comes_late() {
     // Breaks if the scenario is blind to two threads that both think they are the last.
-    finds(Bug::LateCheck, 2, || {
+    finds(ZoneBug::LateCheck, 2, || {
         last_handle_and_items(Backend::Locked, 1)
     });
 }
@@ -83,7 +85,7 @@ fn the_last_batch_or_the_last_handle_ends_a_zone() {
 #[should_panic]
 fn finds_a_batch_that_looks_back() {
     // Breaks if the scenario is blind to a use of the zone after the last item of a batch.
-    finds(Bug::LookBack, 1, || {
+    finds(ZoneBug::LookBack, 1, || {
         last_handle_and_batch(Backend::Locked, 2)
     });
 }
@@ -127,5 +129,5 @@ fn a_visitor_keeps_a_zone() {
 #[should_panic]
 fn finds_a_visitor_that_is_not_inside() {
     // Breaks if the scenario is blind to a visit of a zone that has ended.
-    finds(Bug::Visit, 2, || a_visitor(Backend::Locked));
+    finds(ZoneBug::Visit, 2, || a_visitor(Backend::Locked));
 }

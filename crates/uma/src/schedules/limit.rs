@@ -68,7 +68,7 @@ fn an_allocation_waits_for_a_drain() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_hands_that_are_not_waited_for() {
     // Breaks if the scenario is blind to items in transit.
-    finds(Bug::Transit, 3, || one_in_a_drain(Backend::Rseq));
+    finds(ZoneBug::Transit, 3, || one_in_a_drain(Backend::Rseq));
 }
 
 /// The last free item lies with a secondary zone, whose last handle goes.
@@ -101,7 +101,7 @@ fn a_zone_that_ends_hands_its_items_on() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_zone_that_ends_unseen() {
     // Breaks if the scenario is blind to what a retiring zone has in its hands.
-    finds(Bug::Retire, 2, || a_zone_that_ends(Backend::Locked));
+    finds(ZoneBug::Retire, 2, || a_zone_that_ends(Backend::Locked));
 }
 
 /// Free items that hold one of `items` each.
@@ -184,7 +184,7 @@ fn an_allocation_waits_for_what_holds_the_items() {
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_holder_that_is_not_waited_for() {
     // Breaks if the scenario is blind to what is on its way out of a holder.
-    finds(Bug::Holder, 2, || one_in_a_holder(Backend::Rseq));
+    finds(ZoneBug::Holder, 2, || one_in_a_holder(Backend::Rseq));
 }
 
 /// `init` for one item at a time, and no more.
@@ -271,7 +271,7 @@ fn a_refusal_waits_for_what_is_built() {
 #[should_panic(expected = "the only one that is built is free")]
 fn finds_a_refusal_that_does_not_wait() {
     // Breaks if the scenario is blind to what is in another thread's hands.
-    finds(Bug::Refusal, 2, || one_that_is_built(Backend::Rseq));
+    finds(ZoneBug::Refusal, 2, || one_that_is_built(Backend::Rseq));
 }
 
 /// A store that has nothing.
@@ -312,5 +312,5 @@ fn an_import_in_vain_is_no_limit() {
 #[should_panic]
 fn finds_an_import_that_tells_nobody() {
     // Breaks if the scenario does not find an allocation that is refused while an import is under way.
-    finds(Bug::SilentImport, 2, a_store_without_items);
+    finds(ZoneBug::SilentImport, 2, a_store_without_items);
 }

@@ -397,7 +397,10 @@ impl Stack {
         let _giant = self.0.look();
         let all = self.0.tcp.table.all();
         all.iter()
-            .map(|pcb| (pcb.key.local, pcb.key.peer, TcpInfo::of(&pcb.tcb.lock())))
+            .map(|pcb| {
+                let info = TcpInfo::of(&pcb.tcb.lock(), &self.0.tcp.config);
+                (pcb.key.local, pcb.key.peer, info)
+            })
             .collect()
     }
 

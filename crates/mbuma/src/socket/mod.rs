@@ -14,14 +14,16 @@ pub(crate) mod park;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod tcp_connect;
+mod tcp_info;
 mod tcp_listener;
 mod tcp_stream;
 mod udp;
 pub(crate) mod wakers;
 
 pub use echo::{Echo, EchoSocket};
+pub use tcp_info::TcpInfo;
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
-pub use tcp_stream::{SendRoom, TcpInfo, TcpStream};
+pub use tcp_stream::{SendRoom, TcpStream};
 pub use udp::{BindError, Datagram, SendError, UdpError, UdpSocket};
 
 /// Why a connection does not work, or works no more.

@@ -16,6 +16,7 @@ use mbuf::Chain;
 
 use super::SocketError;
 use super::park::{Wait, retry};
+use super::tcp_info::TcpInfo;
 use crate::stack::Inner;
 use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Tcb};
@@ -32,32 +33,6 @@ const COPIED_LOCKED: usize = 512;
 pub struct TcpStream {
     stack: Arc<Inner>,
     pcb: Arc<Inpcb>,
-}
-
-/// What is known about a connection.
-#[doc(alias = "TCP_INFO")]
-#[derive(Debug, Clone, Copy)]
-pub struct TcpInfo {
-    /// Its state.
-    pub state: State,
-    /// Payload bytes a segment.
-    pub mss: u32,
-    /// Smoothed round trip, once there was a sample.
-    pub rtt: Option<Duration>,
-    /// Congestion window in bytes.
-    pub cwnd: u32,
-    /// The peer's window in bytes.
-    pub snd_wnd: u32,
-    /// Bytes in the send buffer, acknowledged ones gone.
-    pub send_queue: usize,
-    /// Bytes in the receive buffer.
-    pub recv_queue: usize,
-    /// Bytes of memory that they keep from being reused: mbufs and whole clusters.
-    pub recv_pinned: usize,
-    /// Bytes that came before their turn.
-    pub reass_queue: usize,
-    /// Bytes of memory that they keep from being reused.
-    pub reass_pinned: usize,
 }
 
 /// What a send buffer takes now, and in which units it leaves.
@@ -79,23 +54,6 @@ impl SendRoom {
         match len > self.mss {
             true => len - len % self.mss,
             false => len,
-        }
-    }
-}
-
-impl TcpInfo {
-    pub(crate) fn of(t: &Tcb) -> Self {
-        Self {
-            state: t.conn.state,
-            mss: t.send.mss,
-            rtt: t.send.rtt.smoothed(),
-            cwnd: t.send.cc.cwnd(),
-            snd_wnd: t.send.wnd,
-            send_queue: t.send.buf.chain.len(),
-            recv_queue: t.recv.buf.chain.len(),
-            recv_pinned: t.recv.buf.chain.pinned(),
-            reass_queue: t.recv.reass.len(),
-            reass_pinned: t.recv.reass.pinned(),
         }
     }
 }
@@ -130,7 +88,7 @@ impl TcpStream {
     /// Figures about the connection.
     pub fn info(&self) -> TcpInfo {
         let _giant = self.stack.look();
-        TcpInfo::of(&self.pcb.tcb.lock())
+        TcpInfo::of(&self.pcb.tcb.lock(), &self.stack.tcp.config)
     }
 
     /// Why the connection ended before its time, if it did.

@@ -5,24 +5,21 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
+use std::time::Duration;
 
 use wire::TcpFlags;
 
 use super::accept::Pushed;
-use super::cc::RateSample;
-use super::congestion::Recovery;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
+use super::recovery::{AckOutcome, Acknowledgement};
 use super::segment::Segment;
 use super::steps::{Step, challenge};
 use super::timer::TcpTimer;
-use super::{time_wait, urgent};
+use super::{time_wait, timers, urgent};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-
-/// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
-const DUPLICATES: u8 = 3;
 
 pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &Segment) -> Step {
     if !seg.has(TcpFlags::ACK) {
@@ -34,10 +31,9 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
         accepted(batch, pcb, t)?;
         established(batch, t);
     }
-    if seg.ack.after(t.send.una) {
-        new_data(batch, t, seg);
-    } else {
-        duplicate(batch, t, seg);
+    let duplicate = is_duplicate(batch, t, seg);
+    if seg.ack.after(t.send.una) || duplicate || !seg.options.sack.is_empty() {
+        acknowledged(batch, t, seg, duplicate);
     }
     window(batch, t, seg);
     closing(batch, t)
@@ -46,14 +42,14 @@ pub(crate) fn check(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, seg: &
 /// RFC 5961 5.2: an acknowledgement of what was never sent, or long gone, is not from our peer.
 fn acceptable(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) -> Step {
     if t.conn.state == State::SynReceived {
-        let ours = seg.ack.after(t.send.una) && seg.ack.at_or_before(t.send.max);
+        let ours = seg.ack.after(t.send.una) && seg.ack.at_or_before(t.send.nxt);
         return if ours {
             Continue(())
         } else {
             Break(Verdict::Reset(DropReason::TcpBadAck))
         };
     }
-    if seg.ack.after(t.send.max) {
+    if seg.ack.after(t.send.nxt) {
         challenge(batch, t);
         return Break(Verdict::Drop(DropReason::TcpBadAck));
     }
@@ -103,9 +99,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     };
     t.conn.predecessor = None;
     if t.send.retransmits > 0 {
-        t.send.rtt.handshake_repeated();
-        t.send.cc.handshake_repeated(t.send.retransmits);
-        t.send.retransmits = 0;
+        t.send.handshake_repeated();
     }
     batch.stack.tcp.counters.established.inc();
     t.timers.set(
@@ -115,9 +109,14 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     t.notify();
 }
 
-/// Bytes that were never acknowledged before.
-fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    let config = &batch.stack.tcp.config;
+/// The SYN is acknowledged, by a SYN-ACK.
+pub(crate) fn syn_acked(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    recover(batch, t, seg, false, 0);
+}
+
+/// Something was acknowledged, or said to be missing.
+fn acknowledged(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool) {
+    let new = seg.ack.after(t.send.una);
     // SYN and FIN are no data: they open no window.
     let data_acked = seg.ack.min(t.data_end());
     let bytes = if data_acked.after(t.send.base) {
@@ -125,81 +124,98 @@ fn new_data(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     } else {
         0
     };
-    let sample = sample(batch, t, seg, bytes);
-    t.send.rtt.acked(seg.ack, batch.now);
-    t.conn.soft_error = None;
-    t.send.retransmits = 0;
-    t.send.dup_acks = 0;
-    t.send.resend_one = false;
-    match t.send.cc.acked(seg.ack, &sample) {
-        Recovery::Partial => t.send.resend_one = true,
-        Recovery::None | Recovery::Done => {}
+    if new {
+        t.conn.soft_error = None;
+        t.send.retransmits = 0;
     }
-    t.send.una = seg.ack;
-    urgent::acked(t);
-    t.send.nxt = t.send.nxt.max(seg.ack);
-    if bytes > 0 {
-        let was_full = t.send.buf.space() == 0;
-        t.send.buf.chain.trim_front(bytes as usize);
-        t.send.base = data_acked;
-        // A writer is woken when there is room worth a write, not at each acknowledgement.
-        let room = was_full || t.send.buf.space() >= t.send.buf.hiwat / 2;
-        if room && !config.has_bug(Planted::LostWakeup) {
-            t.notify();
-        }
+    recover(batch, t, seg, duplicate, bytes);
+    if new {
+        urgent::acked(t);
+        free_acknowledged(batch, t, bytes);
+        restart_timer(batch, t);
     }
-    // RFC 6298 (5.2) and (5.3).
-    let outstanding = t.send.una != t.send.max;
-    t.timers.set(
-        TcpTimer::Rexmit,
-        outstanding.then(|| t.send.rtt.expires(batch.now, config)),
-    );
+    timers::rearm_probe(batch, t);
 }
 
-/// What congestion control should know of this acknowledgement of `bytes`.
-fn sample(batch: &Batch<'_>, t: &Tcb, seg: &Segment, bytes: u32) -> RateSample {
-    let (flight, srtt) = (t.flight(), t.send.rtt.smoothed());
-    RateSample {
+/// What it tells of losses.
+fn recover(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, duplicate: bool, bytes: u32) {
+    let sack_on = t.conn.sack_on;
+    let echoed = |ts| t.conn.ts.round_trip(ts, batch.now);
+    let echoed_ms = (seg.options.ts.and_then(echoed))
+        .map(|ago| batch.now.as_millis().saturating_sub(ago.as_millis() as u64));
+    let outcome = t.send.on_ack(&Acknowledgement {
         now: batch.now,
-        srtt: srtt.map_or(0, |srtt| srtt.as_nanos() as u64),
-        acked: bytes,
-        prior_flight: flight,
-        flight: t.send.max.since(seg.ack),
-        // The window held data back if what was in flight nearly filled it.
-        cwnd_limited: flight.saturating_add(t.send.mss) >= t.send.cc.cwnd(),
-        ..RateSample::default()
+        ack: seg.ack,
+        blocks: if sack_on {
+            seg.options.sack.as_slice()
+        } else {
+            &[]
+        },
+        sack_on,
+        is_duplicate: duplicate,
+        echoed_ms,
+        data: bytes,
+    });
+    apply(batch, t, &outcome);
+}
+
+/// Counts, and sets the reorder timer.
+pub(super) fn apply(batch: &Batch<'_>, t: &mut Tcb, outcome: &AckOutcome) {
+    let counters = &batch.stack.tcp.counters;
+    if outcome.entered {
+        counters.fast_retransmits.inc();
     }
+    if outcome.undone {
+        counters.spurious_recoveries.inc();
+    }
+    t.timers.set(TcpTimer::Reorder, outcome.look_again);
+}
+
+fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
+    if bytes == 0 {
+        return;
+    }
+    let was_full = t.send.buf.space() == 0;
+    t.send.buf.chain.trim_front(bytes as usize);
+    t.send.base += bytes;
+    // A writer is woken when there is room worth a write, not at each acknowledgement.
+    let room = was_full || t.send.buf.space() >= t.send.buf.hiwat / 2;
+    if room && !batch.stack.tcp.config.has_bug(Planted::LostWakeup) {
+        t.notify();
+    }
+}
+
+/// RFC 6298 (5.2) and (5.3). A receiver that does not acknowledge what it said to have may have dropped it: that is judged
+/// sooner.
+fn restart_timer(batch: &Batch<'_>, t: &mut Tcb) {
+    const RENEGED_MIN: Duration = Duration::from_millis(10);
+    let config = &batch.stack.tcp.config;
+    let at = if t.send.sent.is_empty() {
+        None
+    } else if t.send.sent.is_first_sacked() {
+        let half = t.send.rtt.smoothed().unwrap_or_default() / 2;
+        Some(batch.now + half.max(RENEGED_MIN))
+    } else {
+        Some(t.send.rtt.expires(batch.now, config))
+    };
+    t.timers.set(TcpTimer::Rexmit, at);
 }
 
 /// RFC 5681's definition of a duplicate: data outstanding, none in the segment (not even old data that
 /// was cut off), no FIN, the same window, the highest acknowledgement so far. Answers to probes of a
 /// closed window look the same and mean nothing.
-fn duplicate(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
-    let is = t.flight() > 0
-        && seg.ack == t.send.una
+fn is_duplicate(batch: &Batch<'_>, t: &Tcb, seg: &Segment) -> bool {
+    let is = seg.ack == t.send.una
+        && t.flight() > 0
         && seg.len() == 0
         && seg.start == seg.seq
         && t.send.wnd > 0
         && scaled_window(t, seg) == t.send.wnd
         && t.conn.state.sends_data();
-    if !is {
-        return;
+    if is {
+        batch.stack.tcp.counters.duplicate_acks.inc();
     }
-    batch.stack.tcp.counters.duplicate_acks.inc();
-    t.send.dup_acks = t.send.dup_acks.saturating_add(1);
-    if t.send.cc.in_recovery() {
-        t.send.cc.inflate();
-    } else if t.send.dup_acks == DUPLICATES && enter_recovery(batch, t) {
-        batch.stack.tcp.counters.fast_retransmits.inc();
-        t.send.resend_one = true;
-    }
-}
-
-fn enter_recovery(batch: &Batch<'_>, t: &mut Tcb) -> bool {
-    let flight = t.flight();
-    t.send
-        .cc
-        .enter_recovery(batch.now, flight, t.send.una, t.send.max)
+    is
 }
 
 fn scaled_window(t: &Tcb, seg: &Segment) -> u32 {
@@ -228,7 +244,7 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
             // without memory drops what comes, says that its window is closed, and at once that it is open. To send
             // all of it again each time would go round for ever; the timer does it.
             if t.flight() <= 1 {
-                t.send.nxt = t.send.una.max(t.send.base);
+                t.send.sent.mark_all_lost();
             }
             let config = &batch.stack.tcp.config;
             let running = t.timers.get(TcpTimer::Rexmit);

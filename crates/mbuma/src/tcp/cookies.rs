@@ -240,7 +240,7 @@ pub(super) fn redeem(
     );
     // As after the answer.
     output::syn_window(&mut t);
-    (t.send.nxt, t.send.max) = (iss + 1, iss + 1);
+    t.send.syn_was_sent(batch.now);
     t.conn.accept = Some(place);
     match listen::admit(batch, seg.key, ip, t) {
         Some(pcb) => steps::run(batch, &pcb, seg),

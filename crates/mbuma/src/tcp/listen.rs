@@ -8,6 +8,7 @@ use kern::Time;
 use wire::{SeqNum, TcpFlags};
 
 use super::accept::{AcceptQueue, CrowdedOut, Pushed};
+use super::cc::Window;
 use super::cookies;
 use super::input::Verdict;
 use super::options;
@@ -194,7 +195,7 @@ pub(crate) fn take_syn(t: &mut Tcb, seg: &Segment, mtu: u32, config: &TcpConfig,
     t.recv.mss = mtu.saturating_sub(HEADERS);
     options::agree(t, &seg.options, now);
     t.conn.ecn.begin(seg.flags);
-    t.send.cc = super::congestion::Congestion::new(t.send.mss, config);
+    t.send.window = Window::new(t.send.mss, config.initial_window);
     // The window in a SYN is never scaled.
     t.send.wnd = u32::from(seg.window);
     t.send.wnd_max = t.send.wnd;

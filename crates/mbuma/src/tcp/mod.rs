@@ -5,12 +5,13 @@
 //!   input   parse, find the connection           output   what to send next, one rule a step
 //!     listen    SYN for a listener                 segment   headers before shared clusters
 //!     steps     RFC 9293 3.10.7.4, in order      timers   what time makes happen; wheels: when
-//!       ack       what was acknowledged          congestion, rtt
-//!       text      data, in order or not        time_wait
+//!       ack       what was acknowledged          time_wait
+//!       text      data, in order or not
 //!     path_mtu  ICMP errors about our segments
 //!                both
 //!   options       what each segment carries; timestamps
 //!   ack_policy    when the receiver acknowledges; reass: what it reports
+//!   sent          what is in flight              recovery  losses: rack finds them, tlp asks; cc: windows
 //! ```
 //!
 //! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
@@ -20,7 +21,8 @@
 //! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
 //! CPU (CALLOUT), listeners (LISTENERS).
 //!
-//! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno), 5961 (blind
+//! Sources: RFC 9293 (TCP), 7323 (timestamps, window scale), 2018 and 2883 (SACK), 6298 (RTO), 5681 and 6582 (NewReno), 8985 (RACK-TLP), 9937
+//! (PRR), 5682 (F-RTO), 5961 (blind
 //! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -42,24 +44,26 @@ pub(crate) mod accept;
 mod ack;
 mod ack_policy;
 pub mod cc;
-mod congestion;
 mod cookies;
 mod ecn;
 pub(crate) mod input;
 mod listen;
+mod min_rtt;
 mod options;
 pub(crate) mod output;
 mod path_mtu;
 pub(crate) mod pcb;
 mod planted;
-#[cfg_attr(not(test), expect(dead_code, reason = "the sent map will feed it"))]
+mod rack;
 mod rate;
 mod reass;
+pub(crate) mod recovery;
 mod reset;
 mod rtt;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod segment;
+mod sent;
 mod steps;
 mod table;
 mod text;
@@ -67,6 +71,7 @@ mod time_wait;
 pub(crate) mod timer;
 mod timers;
 mod timestamps;
+mod tlp;
 pub(crate) mod urgent;
 mod wheels;
 
@@ -241,7 +246,9 @@ counters! {
     retransmitted_segments: Count, "Segments sent again.";
     retransmitted_bytes: Bytes, "Bytes sent again.";
     timeouts: Count, "Retransmission timeouts.";
-    fast_retransmits: Count, "Losses repaired after three duplicate acknowledgements.";
+    fast_retransmits: Count, "Recoveries that acknowledgements began: losses repaired before a timeout.";
+    tail_loss_probes: Count, "Segments sent to learn whether the last ones of a flight were lost (RFC 8985).";
+    spurious_recoveries: Count, "Recoveries and timeouts that were undone because nothing had been lost.";
     duplicate_acks: Count, "Duplicate acknowledgements received.";
     out_of_order: Count, "Segments that arrived before their turn.";
     duplicate_bytes: Bytes, "Bytes that had arrived before.";

@@ -1,7 +1,8 @@
 //! A connection's turn to send: what goes next, one rule after the other, until no rule has anything.
 //!
 //! ```text
-//!   repair   a segment from SND.UNA, when a loss was noticed
+//!   repair   what is marked lost, as far as the windows allow
+//!   tail     a tail loss probe
 //!   probe    a byte into a closed window
 //!   syn      the handshake
 //!   data     what the windows, Nagle and silly-window avoidance allow; up to 64 KiB at once
@@ -18,9 +19,11 @@ use kern::Time;
 use kern::prim::MutexGuard;
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::cc;
 use super::options;
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::{self, Outgoing, Payload};
+use super::sent::SentRecord;
 use super::timer::TcpTimer;
 use super::{path_mtu, time_wait, timers, urgent};
 use crate::batch::Batch;
@@ -42,6 +45,8 @@ struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Repair,
+    /// A tail loss probe.
+    Tail,
     Probe,
     Normal,
     /// Nothing in sequence space.
@@ -63,6 +68,8 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
         }
     }
     t.send.probe_now = false;
+    t.send.tail_probe = false;
+    note_use(&mut t);
     timers::after_output(batch, pcb, &mut t);
     kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.conn.state == State::Closed;
@@ -84,7 +91,8 @@ pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<
 pub(super) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && t.send.nxt == t.data_end()
-        && !(t.recv.ack_now || t.send.resend_one || t.send.probe_now || t.send.fin_queued)
+        && !(t.recv.ack_now || t.send.probe_now || t.send.tail_probe || t.send.fin_queued)
+        && t.send.sent.lost() == 0
         && t.recv.dup_acks_owed == 0
         && t.timers.are_armed()
         && !(t.conn.wake_user && t.conn.wakers.any())
@@ -97,6 +105,7 @@ fn next(t: &Tcb) -> Option<Plan> {
         return None;
     }
     plan_repair(t)
+        .or_else(|| plan_tail(t))
         .or_else(|| plan_probe(t))
         .or_else(|| plan_syn(t))
         .or_else(|| plan_data(t))
@@ -104,27 +113,76 @@ fn next(t: &Tcb) -> Option<Plan> {
         .or_else(|| plan_ack(t))
 }
 
-/// The segment that the peer misses, without waiting for its turn.
+/// What is marked lost: one segment at once where recovery says so, else as much as the window allows.
 fn plan_repair(t: &Tcb) -> Option<Plan> {
-    if !t.send.resend_one {
+    let range = t.send.sent.next_lost()?;
+    let forced = t.send.recovery.forced;
+    let window = t.send.cwnd().saturating_sub(t.send.sent.in_flight());
+    let all = range.end.since(range.start);
+    let enough = forced || window >= all.min(t.send.mss);
+    // RFC 5682 3.1: after a timeout that may have come too early, new data tells more.
+    let later = t.send.recovery.prefers_new_data()
+        && (t.data_end().after(t.send.nxt) || t.send.recovery.has_new_data_in_flight(t.send.nxt));
+    // A FIN takes no room.
+    let in_window = range.start.before(t.send.una + t.send.wnd) || range.start == t.data_end();
+    if !t.conn.state.sends_data() || !enough || (later && !forced) || !in_window {
         return None;
     }
-    let len = t
-        .data_end()
-        .min(t.send.max)
-        .since(t.send.base)
-        .min(t.send.mss);
-    let fin = t.fin_sent() && len == t.data_end().since(t.send.base);
-    (len > 0 || fin).then_some(Plan {
-        seq: t.send.base,
-        len,
-        flags: if fin {
-            TcpFlags::ACK | TcpFlags::FIN
+    let len = match forced {
+        true => all.min(t.send.mss),
+        false => whole_segments(t, all.min(window.max(t.send.mss)), all),
+    };
+    Some(again(
+        t,
+        range.start,
+        len.max(all.min(t.send.mss)),
+        Kind::Repair,
+    ))
+}
+
+/// A segment of what was sent before: `len` numbers from `seq` on. What is small is filled up with new data.
+fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
+    let end = t.data_end();
+    let mut data = if (seq + len).after(end) { len - 1 } else { len };
+    if seq + len == t.send.nxt && len < t.send.mss && !t.fin_sent() {
+        let right = (t.send.una + t.send.wnd).min(end);
+        let more = if right.after(seq) {
+            right.since(seq)
         } else {
-            TcpFlags::ACK
-        },
-        kind: Kind::Repair,
-    })
+            0
+        };
+        data = data.max(more.min(t.send.mss));
+    }
+    let last = seq + data == end;
+    let mut flags = TcpFlags::ACK;
+    flags.set(TcpFlags::PSH, last && data > 0);
+    flags.set(TcpFlags::FIN, last && t.fin_sent());
+    Plan {
+        seq,
+        len: data,
+        flags,
+        kind,
+    }
+}
+
+/// A tail loss probe: a new segment if there is one and the peer has room, else the last one again (RFC 8985 7.3).
+fn plan_tail(t: &Tcb) -> Option<Plan> {
+    if !t.send.tail_probe || !t.conn.state.sends_data() {
+        return None;
+    }
+    let right = (t.send.una + t.send.wnd).min(t.data_end());
+    if right.after(t.send.nxt) {
+        let len = right.since(t.send.nxt).min(t.send.mss);
+        return Some(Plan {
+            seq: t.send.nxt,
+            len,
+            flags: TcpFlags::ACK | TcpFlags::PSH,
+            kind: Kind::Tail,
+        });
+    }
+    let last = t.send.sent.last().filter(|r| !r.sacked && !r.lost)?;
+    let len = last.len().min(t.send.mss);
+    Some(again(t, last.end - len, len, Kind::Tail))
 }
 
 /// One byte beyond the closed window, or, for a keepalive, the byte before it: both make the peer
@@ -149,7 +207,8 @@ fn plan_syn(t: &Tcb) -> Option<Plan> {
         State::SynReceived => TcpFlags::SYN | TcpFlags::ACK,
         _ => return None,
     };
-    (t.send.nxt == t.send.iss).then_some(Plan {
+    let unsent = t.send.nxt == t.send.iss || t.send.sent.lost() > 0;
+    unsent.then_some(Plan {
         seq: t.send.iss,
         len: 0,
         flags,
@@ -165,12 +224,14 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
     if waiting == 0 {
         return None;
     }
-    let right = t.send.una + t.send.wnd.min(congestion_window(t));
-    let window = if right.after(t.send.nxt) {
+    let right = t.send.una + t.send.wnd;
+    let offered = if right.after(t.send.nxt) {
         right.since(t.send.nxt)
     } else {
         0
     };
+    let allowed = t.send.cwnd().saturating_add(t.send.limited_transmit());
+    let window = offered.min(allowed.saturating_sub(t.send.sent.in_flight()));
     let mut len = whole_segments(t, waiting.min(window), waiting);
     if urgent::is_next(t) {
         // The pointer counts from the segment that has it: one that a device cuts would have it wrong.
@@ -189,15 +250,6 @@ fn plan_data(t: &Tcb) -> Option<Plan> {
         flags,
         kind: Kind::Normal,
     })
-}
-
-/// What may be in flight: more than the window for new data after the first duplicate acknowledgements (RFC 3042).
-fn congestion_window(t: &Tcb) -> u32 {
-    if t.send.dup_acks == 0 || t.send.nxt != t.send.max {
-        return t.send.cc.cwnd();
-    }
-    let extra = t.send.cc.limited_transmit(t.send.dup_acks, t.send.una);
-    t.send.cc.cwnd().saturating_add(extra)
 }
 
 /// As much as one packet takes: devices that can't cut it themselves have it cut for them.
@@ -223,11 +275,10 @@ fn whole_segments(t: &Tcb, len: u32, waiting: u32) -> u32 {
 /// RFC 1122 4.2.3.4: a small segment waits while another is in flight, unless it ends the data and must not wait (idle,
 /// TCP_NODELAY, a FIN, urgent data), fills half of the largest window that the peer ever had, or has waited long enough.
 fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
-    let idle = t.send.una == t.send.max;
+    let idle = t.send.una == t.send.nxt;
     let last = len == waiting;
     len >= t.send.mss
         || t.send.probe_now
-        || t.send.nxt.before(t.send.max)
         || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
         || (t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
@@ -376,46 +427,78 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
             t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_sub(1);
             return;
         }
-        Kind::Repair => t.send.resend_one = false,
-        Kind::Probe => {}
-        Kind::Normal => t.send.nxt = end,
+        Kind::Repair | Kind::Tail | Kind::Probe | Kind::Normal => {}
     }
     t.send.probe_now = false;
     t.send.sent_at = batch.now;
-    if plan.seq.before(t.send.max) {
+    let first = t.send.sent.is_empty();
+    let again = plan.seq.before(t.send.nxt) && end != plan.seq;
+    if again {
         counters.retransmitted_segments.inc();
         counters.retransmitted_bytes.add(u64::from(plan.len));
-        t.send.rtt.retransmitted();
-        t.send.resent_below = t.send.max;
     }
-    if plan.kind == Kind::Normal && end.after(t.send.max) {
-        // Only this sending can have brought its last byte, even if the first ones went before.
-        counters
-            .bytes_out
-            .add(u64::from(plan.len.min(end.since(t.send.max))));
-        if t.send.una.at_or_after(t.send.resent_below) {
-            t.send.rtt.sent(end, batch.now);
-        }
+    if plan.kind != Kind::Probe || first {
+        record(batch, t, plan, end);
     }
-    t.send.max = t.send.max.max(end);
-    let timed = plan.kind != Kind::Probe && !t.timers.is_set(TcpTimer::Rexmit) && end != plan.seq;
-    if timed || plan.kind == Kind::Repair {
-        let config = &batch.stack.tcp.config;
-        t.timers
-            .set(TcpTimer::Rexmit, t.send.rtt.expires(batch.now, config));
+    if plan.kind == Kind::Tail {
+        counters.tail_loss_probes.inc();
+        t.send.tail_probe = false;
+        t.send.probe.on_sent(t.send.nxt, again);
+    }
+    let timed = plan.kind != Kind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);
+    if timed || (plan.kind == Kind::Repair && plan.seq == t.send.una) {
+        let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
+        t.timers.set(TcpTimer::Rexmit, at);
         t.timers.stop(TcpTimer::Persist);
     }
+    if !again {
+        timers::rearm_probe(batch, t);
+    }
+}
+
+/// The transmission goes into the sent map: what was sent before, and what is new.
+fn record(batch: &Batch<'_>, t: &mut Tcb, plan: Plan, end: SeqNum) {
+    let now = batch.now;
+    let in_flight = t.send.sent.in_flight();
+    let stamp = t.send.rate.on_send(now, in_flight);
+    let seen = end.min(t.send.nxt);
+    if plan.seq.before(seen) {
+        t.send.recovery.forced = false;
+        let nxt = t.send.nxt;
+        t.send.recovery.on_resent(&(plan.seq..seen), nxt, now);
+        t.send.sent.resend(plan.seq..seen, now, stamp);
+    }
+    if end.after(t.send.nxt) {
+        let new = SentRecord {
+            // What is sent into a closed window is dropped, or waits there: its acknowledgement tells no round trip.
+            resent: plan.kind == Kind::Probe,
+            ..SentRecord::new(t.send.nxt..end, now, stamp)
+        };
+        t.send.sent.push(new);
+        let len = end.since(t.send.nxt).min(plan.len);
+        batch.stack.tcp.counters.bytes_out.add(u64::from(len));
+        t.send.nxt = end;
+    }
+    t.send.recovery.on_sent(plan.len);
+}
+
+/// Whether the window held data back decides whether it may grow.
+fn note_use(t: &mut Tcb) {
+    let waiting = t.data_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let in_flight = t.send.sent.in_flight();
+    t.send.rate.after_output(in_flight, &t.send.window, waiting);
 }
 
 /// RFC 5681 4.1.
 fn restart_after_idle(batch: &Batch<'_>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
-    let idle = t.send.una == t.send.max;
-    // A window that never grew, as who sends little has, stays what it is: its time need not be worked out.
-    let grown = t.send.cc.cwnd() > t.send.cc.restart_window(config.initial_window);
+    let idle = t.send.una == t.send.nxt;
+    let restart = cc::initial_window(t.send.mss, config.initial_window);
+    // A window that never grew, as that of a sender of little, stays what it is: its time need not be worked out.
+    let grown = t.send.window.cwnd > restart;
     if idle && grown && batch.now > t.send.rtt.expires(t.send.sent_at, config) {
         let idle = batch.now - t.send.sent_at;
-        t.send.cc.restart_after_idle(idle, config.initial_window);
+        t.send.cc.on_idle(&mut t.send.window, idle, restart);
     }
 }
 

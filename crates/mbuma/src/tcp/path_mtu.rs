@@ -45,10 +45,9 @@ pub(crate) fn reported(batch: &Batch<'_>, t: &mut Tcb, packet_len: u16, mtu: u16
         until: batch.now + batch.stack.tcp.config.path_mtu_timeout,
         may_fragment: may_fragment || known,
     }));
-    t.send.mss = t.send.mss.min(mss);
-    t.send.cc.set_mss(t.send.mss);
-    t.send.nxt = t.send.una;
-    t.send.rtt.retransmitted();
+    t.send.set_mss(t.send.mss.min(mss));
+    // What was too large did not get lost to congestion.
+    t.send.sent.mark_all_lost();
     true
 }
 
@@ -60,7 +59,6 @@ fn next_plateau(packet_len: u16) -> u16 {
 /// Before a turn to send: the interface's MTU is tried again once the time is over.
 pub(crate) fn expire(batch: &Batch<'_>, t: &mut Tcb) {
     if let Some(path) = t.send.path.take_if(|path| path.until <= batch.now) {
-        t.send.mss = path.interface_mss;
-        t.send.cc.set_mss(t.send.mss);
+        t.send.set_mss(path.interface_mss);
     }
 }

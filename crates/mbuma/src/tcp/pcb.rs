@@ -17,12 +17,17 @@ use wire::SeqNum;
 
 use super::accept::Place;
 use super::ack_policy::AckPolicy;
-use super::congestion::Congestion;
+use super::cc::{Cc, Window};
 use super::ecn::Ecn;
+use super::rack::Rack;
+use super::rate::DeliveryRate;
 use super::reass::Reassembly;
+use super::recovery::Recovery;
 use super::rtt::Rtt;
+use super::sent::SentMap;
 use super::timer::Timers;
 use super::timestamps::TimestampClock;
+use super::tlp::TailProbe;
 use super::urgent::Urgent;
 use crate::config::TcpConfig;
 use crate::netisr;
@@ -55,9 +60,10 @@ impl Key {
 }
 
 /// A connection's state (RFC 9293 3.3.2). LISTEN is a type of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum State {
     /// No connection: the last state of each.
+    #[default]
     Closed,
     /// A SYN came for an address that somebody wants to decide about; nothing was answered yet.
     /// *Operations:* `Incoming::accept` leads to SYN-RECEIVED, `refuse` to CLOSED.
@@ -232,13 +238,14 @@ pub(crate) struct ConnState {
     pub(crate) predecessor: Option<Box<Predecessor>>,
 }
 
-/// The send sequence space: `una <= nxt <= max`; `base` is the first byte of the send buffer.
+/// The send sequence space: `una <= nxt`; `base` is the first byte of the send buffer.
 #[derive(Debug)]
 pub(crate) struct SendState {
     pub(crate) iss: SeqNum,
     pub(crate) una: SeqNum,
+    /// Behind all that was ever sent: what is sent again does not move it.
+    #[doc(alias = "snd_max")]
     pub(crate) nxt: SeqNum,
-    pub(crate) max: SeqNum,
     pub(crate) base: SeqNum,
     pub(crate) wnd: u32,
     /// The largest window the peer ever offered, for sender-side silly window avoidance.
@@ -252,18 +259,22 @@ pub(crate) struct SendState {
     pub(crate) mss: u32,
     /// What ICMP errors said of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
-    /// Below this, something was sent again: what is acknowledged with it can't be timed.
-    pub(crate) resent_below: SeqNum,
     pub(crate) dup_acks: u8,
     /// When something was last sent.
     pub(crate) sent_at: Time,
     pub(crate) buf: Sockbuf,
     pub(crate) rtt: Rtt,
-    pub(crate) cc: Congestion,
+    pub(crate) sent: SentMap,
+    pub(crate) rack: Rack,
+    pub(crate) probe: TailProbe,
+    pub(crate) recovery: Recovery,
+    pub(crate) rate: DeliveryRate,
+    pub(crate) window: Window,
+    pub(crate) cc: Cc,
     pub(crate) retransmits: u8,
     pub(crate) persist_shift: u8,
-    /// Send one segment from SND.UNA at the next turn: a loss was noticed.
-    pub(crate) resend_one: bool,
+    /// Send a tail loss probe at the next turn.
+    pub(crate) tail_probe: bool,
     /// Send a byte (or an old one) into a closed window at the next turn.
     pub(crate) probe_now: bool,
     pub(crate) nodelay: bool,
@@ -349,7 +360,6 @@ impl SendState {
             iss,
             una: iss,
             nxt: iss,
-            max: iss,
             base: iss + 1,
             wnd: 0,
             wnd_max: 0,
@@ -358,15 +368,20 @@ impl SendState {
             wscale: 0,
             mss,
             path: None,
-            resent_below: iss,
             dup_acks: 0,
             sent_at: now,
             buf: Sockbuf::new(config.send_buffer),
             rtt: Rtt::new(),
-            cc: Congestion::new(mss, config),
+            sent: SentMap::default(),
+            rack: Rack::new(iss),
+            probe: TailProbe::default(),
+            recovery: Recovery::new(iss),
+            rate: DeliveryRate::default(),
+            window: Window::new(mss, config.initial_window),
+            cc: Cc::new(config.congestion),
             retransmits: 0,
             persist_shift: 0,
-            resend_one: false,
+            tail_probe: false,
             probe_now: false,
             nodelay: false,
             fin_queued: false,
@@ -409,7 +424,7 @@ impl Tcb {
 
     /// Bytes sent and not acknowledged, SYN and FIN included.
     pub(crate) fn flight(&self) -> u32 {
-        self.send.max.since(self.send.una)
+        self.send.nxt.since(self.send.una)
     }
 
     /// The sequence number after the last byte in the send buffer: where our FIN goes.
@@ -421,12 +436,12 @@ impl Tcb {
     /// window ends before that (a probe of a closed window lies beyond it). There the peer would not
     /// look at it, not even at its acknowledgement.
     pub(crate) fn acceptable_seq(&self) -> SeqNum {
-        self.send.max.min(self.send.una + self.send.wnd)
+        self.send.nxt.min(self.send.una + self.send.wnd)
     }
 
     /// Whether our FIN was sent at least once.
     pub(crate) fn fin_sent(&self) -> bool {
-        self.send.fin_queued && self.send.max.after(self.data_end())
+        self.send.fin_queued && self.send.nxt.after(self.data_end())
     }
 
     /// Whether our FIN is acknowledged.
@@ -492,7 +507,9 @@ impl Tcb {
         self.urgent = None;
         self.recv.ack_now = false;
         self.recv.dup_acks_owed = 0;
-        self.send.resend_one = false;
+        self.send.sent = SentMap::default();
+        self.send.recovery.forced = false;
+        self.send.tail_probe = false;
         self.send.probe_now = false;
     }
 
@@ -501,12 +518,8 @@ impl Tcb {
         if self.conn.state == State::Closed {
             return self.timers.earliest().is_none() && self.send.buf.chain.is_empty();
         }
-        self.send.una.at_or_before(self.send.nxt)
-            && self.send.nxt.at_or_before(self.send.max)
-            && self
-                .send
-                .max
-                .at_or_before(self.data_end() + u32::from(self.send.fin_queued))
+        let end = self.data_end() + u32::from(self.send.fin_queued);
+        self.send.sent.covers(self.send.una, self.send.nxt) && self.send.nxt.at_or_before(end)
     }
 }
 

@@ -71,6 +71,11 @@ struct Usage {
 }
 
 impl DeliveryRate {
+    /// Bytes delivered in all.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
     /// A segment is sent, for the first time or again, when `flight` bytes are in flight.
     pub(crate) fn on_send(&mut self, now: Time, flight: u32) -> SendStamp {
         if flight == 0 {

@@ -1,13 +1,11 @@
 //! How long a round trip takes, and how long to wait for an acknowledgement (RFC 6298).
 //!
-//! One segment at a time is timed. After a retransmission none is, until all that was under way then is
-//! acknowledged (Karn's algorithm): an acknowledgement that waited for a gap to be filled would say
-//! that the path is as slow as the repair.
+//! Samples come from the sent map: never of what was sent more than once, whose acknowledgement does not tell which
+//! transmission it answers (Karn's algorithm).
 
 use std::time::Duration;
 
 use kern::Time;
-use wire::SeqNum;
 
 use crate::config::TcpConfig;
 
@@ -22,10 +20,9 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) struct Rtt {
     smoothed: Option<u64>,
     variance: u64,
-    rto: u64,
+    /// The timeout before there was a sample.
+    initial: u64,
     backoff: u32,
-    /// The segment being timed: the sequence number that acknowledges it, and when it was sent.
-    timing: Option<(SeqNum, Time)>,
 }
 
 impl Rtt {
@@ -33,9 +30,8 @@ impl Rtt {
         Self {
             smoothed: None,
             variance: 0,
-            rto: SECOND, // RFC 6298 (2.1)
+            initial: SECOND, // RFC 6298 (2.1)
             backoff: 0,
-            timing: None,
         }
     }
 
@@ -44,52 +40,42 @@ impl Rtt {
         self.smoothed.map(Duration::from_nanos)
     }
 
-    /// A segment whose last byte is before `end` was sent for the first time.
-    pub(crate) fn sent(&mut self, end: SeqNum, now: Time) {
-        if self.timing.is_none() {
-            self.timing = Some((end, now));
-        }
+    /// The same in nanoseconds.
+    pub(crate) fn smoothed_ns(&self) -> Option<u64> {
+        self.smoothed
     }
 
-    /// Something was sent again: an acknowledgement can't tell which sending it answers.
-    pub(crate) fn retransmitted(&mut self) {
-        self.timing = None;
+    /// How much round trips differ, in nanoseconds.
+    #[doc(alias = "RTTVAR")]
+    pub(crate) fn variance_ns(&self) -> u64 {
+        self.variance
     }
 
     /// The handshake needed more than one try: nobody knows the round trip (RFC 6298 (5.7)).
     pub(crate) fn handshake_repeated(&mut self) {
         self.backoff = 0;
         if self.smoothed.is_none() {
-            self.rto = 3 * SECOND;
+            self.initial = 3 * SECOND;
         }
     }
 
-    /// New data was acknowledged up to `ack`. A backed-off timeout stays until there is a sample
+    /// RFC 6298 (2.2) and (2.3), for one of `samples` a round trip. A backed-off timeout stays until there is a sample
     /// (RFC 6298 5): on a path that has become longer than the timeout there would never be one.
-    pub(crate) fn acked(&mut self, ack: SeqNum, now: Time) {
-        if let Some((end, sent)) = self.timing
-            && !ack.before(end)
-        {
-            self.timing = None;
-            self.sample(now.as_nanos().saturating_sub(sent.as_nanos()));
-        }
-    }
-
-    /// RFC 6298 (2.2) and (2.3).
-    fn sample(&mut self, r: u64) {
-        let (smoothed, variance) = match self.smoothed {
-            None => (r, r / 2),
-            Some(s) => (mix(s, 7, r), mix(self.variance, 3, s.abs_diff(r))),
+    pub(crate) fn sample(&mut self, r: u64, samples: u32) {
+        let samples = u64::from(samples);
+        (self.smoothed, self.variance) = match self.smoothed {
+            None => (Some(r), r / 2),
+            Some(s) => {
+                let variance = mix(self.variance, 4 * samples - 1, s.abs_diff(r));
+                (Some(mix(s, 8 * samples - 1, r)), variance)
+            }
         };
-        (self.smoothed, self.variance) = (Some(smoothed), variance);
         self.backoff = 0;
-        self.rto = smoothed.saturating_add(variance.saturating_mul(4).max(GRANULARITY));
     }
 
     /// RFC 6298 (5.5): the timer expired, so wait twice as long.
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
-        self.timing = None;
     }
 
     /// How long to wait now.
@@ -105,7 +91,16 @@ impl Rtt {
 
     fn timeout_ns(&self, min: Duration, max: Duration) -> u64 {
         let (min, max) = (nanos(min), nanos(max));
-        let backed_off = self.rto.clamp(min, max).saturating_mul(1 << self.backoff);
+        let rto = match self.smoothed {
+            None => self.initial.max(min),
+            // The bound is of what is added: a peer that delays each acknowledgement causes no timeout on a path whose
+            // round trip is near the bound. Linux does the same.
+            Some(smoothed) => {
+                let more = self.variance.saturating_mul(4).max(GRANULARITY).max(min);
+                smoothed.saturating_add(more)
+            }
+        };
+        let backed_off = rto.min(max).saturating_mul(1 << self.backoff);
         backed_off.min(max)
     }
 }

@@ -75,7 +75,7 @@ fn syn_held(t: &mut Tcb, seg: &Segment) -> Step {
 /// RFC 9293 3.10.7.3.
 fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     let acked = seg.has(TcpFlags::ACK);
-    if acked && !(seg.ack.after(t.send.iss) && seg.ack.at_or_before(t.send.max)) {
+    if acked && !(seg.ack.after(t.send.iss) && seg.ack.at_or_before(t.send.nxt)) {
         return Break(Verdict::Reset(DropReason::TcpBadAck));
     }
     if seg.has(TcpFlags::RST) {
@@ -94,14 +94,13 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     listen::take_syn(t, seg, mtu, &batch.stack.tcp.config, batch.now);
     t.recv.ack_now = true;
     if acked {
-        t.send.una = seg.ack;
-        t.send.rtt.acked(seg.ack, batch.now);
+        ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);
         ack::established(batch, t);
     } else {
         // Both ends opened at once: our SYN again, this time with an acknowledgement.
         t.conn.state = State::SynReceived;
-        t.send.nxt = t.send.iss;
+        t.send.sent.mark_all_lost();
     }
     seg.seq = t.recv.nxt;
     seg.flags -= TcpFlags::SYN;
@@ -252,8 +251,7 @@ fn check_syn(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
             seg.seq = t.recv.nxt;
             return Continue(());
         }
-        t.send.nxt = t.send.iss;
-        t.send.rtt.retransmitted();
+        t.send.sent.mark_all_lost();
         return Break(Verdict::Delivered);
     }
     challenge(batch, t);

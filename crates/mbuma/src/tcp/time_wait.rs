@@ -20,6 +20,7 @@ use kern::{LockClass, Mutex, order};
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
+use super::sent::SentMap;
 use super::timer::TcpTimer;
 use super::timestamps;
 use crate::batch::Batch;
@@ -61,7 +62,7 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
         return None;
     }
     let predecessor = Predecessor {
-        snd_max: t.send.max,
+        snd_max: t.send.nxt,
         rcv_nxt: t.recv.nxt,
         ts: t.conn.ts,
         until: t.timers.get(TcpTimer::Wait).unwrap_or(batch.now),
@@ -95,7 +96,8 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     if let Some(place) = t.conn.accept.take() {
         place.give_up();
     }
-    (t.send.una, t.send.nxt, t.send.max) = (old.snd_max, old.snd_max, old.snd_max);
+    (t.send.una, t.send.nxt) = (old.snd_max, old.snd_max);
+    t.send.sent = SentMap::default();
     // Our FIN was the last that was sent.
     (t.send.base, t.send.fin_queued) = (old.snd_max - 1, true);
     (t.recv.nxt, t.recv.adv, t.recv.last_ack_sent) = (old.rcv_nxt, old.rcv_nxt, old.rcv_nxt);

@@ -24,10 +24,14 @@ pub(crate) enum TcpTimer {
     /// TIME-WAIT's end, or the end of an orphan's time in FIN-WAIT-2.
     #[doc(alias = "TCPT_2MSL")]
     Wait,
+    /// The reordering window is over: what was overtaken is lost (RFC 8985 6.2).
+    Reorder,
+    /// Nothing was acknowledged for two round trips: a tail loss probe is due (RFC 8985 7.2).
+    Probe,
 }
 
 impl TcpTimer {
-    const COUNT: usize = 5;
+    const COUNT: usize = 7;
 }
 
 /// All timers of one connection.

@@ -9,11 +9,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::output;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
+use super::recovery::RecoveryPhase;
 use super::timer::TcpTimer;
+use super::tlp::TailProbe;
 use super::wheels::Entry;
+use super::{ack, output};
 use crate::batch::Batch;
 use crate::socket::SocketError;
 
@@ -23,6 +25,8 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     let mut t = pcb.tcb.lock();
     entry.arrives(&mut t.timers, &batch.stack.tcp.config);
     delayed_ack(batch, &mut t);
+    reorder(batch, &mut t);
+    tail_probe(batch, &mut t);
     let hopeless = retransmit(batch, &mut t) || persist(batch, &mut t) || keepalive(batch, &mut t);
     if hopeless {
         give_up(batch, pcb, &mut t);
@@ -40,6 +44,45 @@ fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
         t.recv.ack_now = true;
         t.recv.policy.on_delay_over();
     }
+}
+
+/// What was overtaken did not arrive in time.
+fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
+    if t.timers.take_due(TcpTimer::Reorder, batch.now) {
+        let outcome = t.send.on_reorder_timer(batch.now);
+        ack::apply(batch, t, &outcome);
+    }
+}
+
+/// Sends something that the peer answers with what it has. Then the retransmission timer has its time (RFC 8985 7.3).
+fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
+    if t.timers.take_due(TcpTimer::Probe, batch.now) && t.send.sent.in_flight() > 0 {
+        t.send.tail_probe = true;
+        let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
+        t.timers.set(TcpTimer::Rexmit, at);
+    }
+}
+
+/// After a transmission of new data or an acknowledgement of some: a tail loss probe in two round trips, but not after the
+/// retransmission timer (RFC 8985 7.2).
+pub(crate) fn rearm_probe(batch: &Batch<'_>, t: &mut Tcb) {
+    let s = &t.send;
+    let in_flight = s.sent.in_flight();
+    let due = t.conn.sack_on
+        && in_flight > 0
+        && s.wnd > 0
+        && s.sent.sacked() == 0
+        && s.sent.lost() == 0
+        && s.recovery.phase() == RecoveryPhase::Open
+        && s.probe.may_send()
+        && t.conn.state.sends_data();
+    let at = due.then(|| {
+        let probe = batch.now + TailProbe::timeout(s.rtt.smoothed(), in_flight <= s.mss);
+        t.timers
+            .get(TcpTimer::Rexmit)
+            .map_or(probe, |at| at.min(probe))
+    });
+    t.timers.set(TcpTimer::Probe, at);
 }
 
 /// The peer stayed silent for too long (RFC 9293 3.8.3, R2). It may live and hear better than it
@@ -64,7 +107,7 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     let unsent_or_lost = t.data_end().after(t.send.una);
     if t.send.wnd == 0 && t.conn.state.is_synchronized() && unsent_or_lost {
         // The peer closed its window over what was sent: that is not a loss.
-        t.send.nxt = t.send.una;
+        t.send.sent.mark_all_lost();
         t.timers.set(TcpTimer::Persist, batch.now);
         return false;
     }
@@ -83,14 +126,16 @@ fn retransmit(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if t.send.retransmits > max {
         return true;
     }
-    if !syn {
-        let (flight, first) = (t.flight(), t.send.retransmits == 1);
-        t.send.cc.timed_out(batch.now, flight, t.send.max, first);
+    match syn {
+        true => _ = t.send.sent.mark_all_lost(),
+        false => {
+            let first = t.send.retransmits == 1;
+            t.send.on_timeout(batch.now, t.conn.sack_on, first);
+        }
     }
     t.send.rtt.back_off();
-    t.send.dup_acks = 0;
-    t.send.resend_one = false;
-    t.send.nxt = t.send.una;
+    t.timers.stop(TcpTimer::Probe);
+    t.timers.stop(TcpTimer::Reorder);
     t.timers
         .set(TcpTimer::Rexmit, t.send.rtt.expires(batch.now, &tcp.config));
     false
@@ -177,7 +222,8 @@ fn wait(batch: &Batch<'_>, t: &mut Tcb) {
 /// entry must not come too late.
 pub(crate) fn after_output(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     let config = &batch.stack.tcp.config;
-    let waiting = t.conn.state.sends_data() && t.data_end().after(t.send.nxt);
+    let unsent = t.data_end().after(t.send.nxt) || t.send.sent.lost() > 0;
+    let waiting = t.conn.state.sends_data() && unsent;
     let waiting = waiting && !config.has_bug(Planted::LostPersistTimer);
     if t.send.retransmits == 2 && config.has_bug(Planted::LostRetransmitTimer) {
         t.timers.stop(TcpTimer::Rexmit);

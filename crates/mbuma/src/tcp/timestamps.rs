@@ -101,7 +101,6 @@ impl TimestampClock {
 
     /// How long ago the segment was sent that an acknowledgement echoes, to 1 ms; nothing if it echoes what was never
     /// sent.
-    #[cfg_attr(not(test), expect(dead_code))] // loss recovery will ask
     pub(crate) fn round_trip(&self, ts: Timestamps, now: Time) -> Option<Duration> {
         let ticks = self.value(now).wrapping_sub(ts.echo);
         let sent_before = ticks < 1 << 31;

@@ -116,9 +116,9 @@ pub struct RateSample {
     pub min_rtt: u64,
     /// The smoothed round trip (RFC 6298); 0 before the first sample.
     pub srtt: u64,
-    /// Bytes that the cumulative acknowledgement newly covers. SYN and FIN do not count.
+    /// Bytes that arrived, by the first acknowledgement of them: a cumulative one, or a SACK block. SYN and FIN do not count.
     pub acked: u32,
-    /// Bytes that SACK blocks newly cover.
+    /// Of these, those that SACK blocks cover.
     pub sacked: u32,
     /// Bytes that were newly found lost.
     pub lost: u32,

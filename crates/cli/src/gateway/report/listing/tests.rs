@@ -17,8 +17,7 @@ fn tcp(port: u16) -> Tcp {
         send_queue: 5,
         recv_queue: 17,
         recv_pinned: 2048,
-        reass_queue: 0,
-        reass_pinned: 0,
+        ..TcpInfo::default()
     };
     Tcp::of(guest, remote, &info)
 }

@@ -1,0 +1,92 @@
+//! What is known about a TCP connection.
+
+use std::time::Duration;
+
+use crate::config::TcpConfig;
+use crate::tcp::State;
+use crate::tcp::pcb::Tcb;
+use crate::tcp::recovery::RecoveryPhase;
+
+/// Figures of one connection. Amounts are bytes.
+#[doc(alias = "TCP_INFO")]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpInfo {
+    /// Its state.
+    pub state: State,
+    /// Payload bytes a segment.
+    pub mss: u32,
+    /// Smoothed round trip, once there was a sample (RFC 6298).
+    #[doc(alias = "SRTT")]
+    pub rtt: Option<Duration>,
+    /// How much round trips differ (RFC 6298).
+    #[doc(alias = "RTTVAR")]
+    pub rtt_variance: Duration,
+    /// The smallest round trip of the last minutes, once there was a sample.
+    pub min_rtt: Option<Duration>,
+    /// The retransmission timeout as it is now, backed off if it is (RFC 6298).
+    #[doc(alias = "RTO")]
+    pub timeout: Duration,
+    /// Congestion window; in recovery, recovery's own.
+    pub cwnd: u32,
+    /// Slow start threshold, once there was a congestion event.
+    pub ssthresh: Option<u32>,
+    /// The peer's window.
+    pub snd_wnd: u32,
+    /// In the network, as far as is known: sent, and neither acknowledged nor reported nor found lost.
+    #[doc(alias = "pipe")]
+    pub in_flight: u32,
+    /// Reported by SACK blocks, and not yet acknowledged.
+    pub sacked: u32,
+    /// Found lost, and not yet sent again.
+    pub lost: u32,
+    /// Sent again since the connection began.
+    pub retransmitted: u64,
+    /// Delivered since the connection began, SYN and FIN included.
+    pub delivered: u64,
+    /// Bytes per second that the path delivered, by the last sample; 0 before the first.
+    pub delivery_rate: u64,
+    /// Whether the path was seen to reorder.
+    pub reordering: bool,
+    /// Whether losses are being repaired.
+    pub in_recovery: bool,
+    /// In the send buffer, acknowledged data gone.
+    pub send_queue: usize,
+    /// In the receive buffer.
+    pub recv_queue: usize,
+    /// Memory that these keep from being reused: mbufs and whole clusters.
+    pub recv_pinned: usize,
+    /// Came before its turn.
+    pub reass_queue: usize,
+    /// Memory that this keeps from being reused.
+    pub reass_pinned: usize,
+}
+
+impl TcpInfo {
+    pub(crate) fn of(t: &Tcb, config: &TcpConfig) -> Self {
+        let s = &t.send;
+        Self {
+            state: t.conn.state,
+            mss: s.mss,
+            rtt: s.rtt.smoothed(),
+            rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
+            min_rtt: s.rack.min_rtt.get().map(Duration::from_nanos),
+            timeout: s.rtt.timeout(config.rto_min, config.rto_max),
+            cwnd: s.cwnd(),
+            ssthresh: Some(s.window.ssthresh).filter(|bytes| *bytes != u32::MAX),
+            snd_wnd: s.wnd,
+            in_flight: s.sent.in_flight(),
+            sacked: s.sent.sacked(),
+            lost: s.sent.lost(),
+            retransmitted: s.recovery.resent_bytes(),
+            delivered: s.rate.delivered(),
+            delivery_rate: s.recovery.delivery_rate(),
+            reordering: s.rack.reordering_seen,
+            in_recovery: s.recovery.phase() != RecoveryPhase::Open,
+            send_queue: s.buf.chain.len(),
+            recv_queue: t.recv.buf.chain.len(),
+            recv_pinned: t.recv.buf.chain.pinned(),
+            reass_queue: t.recv.reass.len(),
+            reass_pinned: t.recv.reass.pinned(),
+        }
+    }
+}

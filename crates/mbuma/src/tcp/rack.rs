@@ -1,0 +1,181 @@
+//! RACK: what is lost, told by time (RFC 8985 6). A record is lost if one that was sent later has arrived, and a reordering
+//! window has passed since.
+//!
+//! ```text
+//!   each delivered record   on_delivered   the latest transmission that arrived; was there reordering?
+//!   then                    detect         marks records lost, or says when to look again
+//! ```
+//!
+//! The reordering window is 0 until reordering was seen, a quarter of the smallest round trip then, and grows with each
+//! round trip in which the peer reports a duplicate: up to the smoothed round trip.
+//!
+//! Invariants: (`sent_at`, `end`) only grows: a batch has one time stamp, so equal times are usual, and the sequence number
+//! decides between them. Locks: none; part of the connection.
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::min_rtt::MinRtt;
+use super::sent::{SentMap, SentRecord};
+
+/// Bytes sacked that mean a loss while there is no reordering, in segments (RFC 8985 6.2 step 4).
+const DUPTHRESH: u32 = 3;
+
+/// Recoveries that a widened reordering window outlives (RFC 8985 6.2 step 4).
+const PERSIST: u8 = 16;
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Rack {
+    /// The record that was sent last, of those that arrived: its time, its end, its round trip in ns.
+    sent_at: Time,
+    end: SeqNum,
+    rtt: u64,
+    /// The highest sequence number that arrived.
+    fack: SeqNum,
+    pub(crate) reordering_seen: bool,
+    /// The reordering window in quarters of the smallest round trip.
+    multiplier: u8,
+    persist: u8,
+    /// Until SND.UNA gets here, a further D-SACK does not widen the window.
+    dsack_round: Option<SeqNum>,
+    pub(crate) min_rtt: MinRtt,
+}
+
+/// What an acknowledgement tells besides the ranges.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AckArrival {
+    pub(crate) now: Time,
+    /// The millisecond in which the segment was sent that the acknowledgement echoes, if there are timestamps.
+    pub(crate) echoed_ms: Option<u64>,
+    /// What the highest sequence number was that had arrived before.
+    pub(crate) fack: SeqNum,
+}
+
+/// What decides how long to wait for what was overtaken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) srtt: u64,
+    pub(crate) mss: u32,
+    pub(crate) in_recovery: bool,
+}
+
+impl Rack {
+    pub(crate) fn new(iss: SeqNum) -> Self {
+        Self {
+            sent_at: Time::default(),
+            end: iss,
+            rtt: 0,
+            fack: iss,
+            reordering_seen: false,
+            multiplier: 1,
+            persist: 0,
+            dsack_round: None,
+            min_rtt: MinRtt::default(),
+        }
+    }
+
+    /// The highest sequence number that arrived.
+    pub(crate) fn fack(&self) -> SeqNum {
+        self.fack
+    }
+
+    /// Steps 2 and 3: a record has arrived.
+    pub(crate) fn on_delivered(&mut self, record: &SentRecord, a: &AckArrival) {
+        if record.end.after(self.fack) {
+            self.fack = record.end;
+        } else if record.end.before(a.fack) && !record.resent {
+            self.reordering_seen = true;
+        }
+        let rtt = nanos_since(a.now, record.sent_at);
+        if record.resent && self.is_of_earlier_transmission(record, rtt, a) {
+            return;
+        }
+        self.rtt = rtt;
+        if is_later(record.sent_at, record.end, self.sent_at, self.end) {
+            (self.sent_at, self.end) = (record.sent_at, record.end);
+        }
+    }
+
+    /// An acknowledgement of what was sent again may answer the first transmission.
+    fn is_of_earlier_transmission(&self, record: &SentRecord, rtt: u64, a: &AckArrival) -> bool {
+        let echoed_before = a
+            .echoed_ms
+            .is_some_and(|ms| ms < record.sent_at.as_millis());
+        echoed_before || rtt < self.min_rtt.get().unwrap_or(0)
+    }
+
+    /// Step 4, first part: the peer reports a duplicate, so something was sent again too early.
+    pub(crate) fn on_dsack(&mut self, nxt: SeqNum) {
+        if self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.widen();
+        }
+    }
+
+    /// Waits longer from now on.
+    pub(crate) fn widen(&mut self) {
+        self.reordering_seen = true;
+        self.multiplier = self.multiplier.saturating_add(1);
+        self.persist = PERSIST;
+    }
+
+    /// SND.UNA has moved.
+    pub(crate) fn on_una(&mut self, una: SeqNum) {
+        self.dsack_round = self.dsack_round.filter(|round| una.before(*round));
+        // Nothing older is needed, and it must not be half of the circle away.
+        self.fack = self.fack.max(una);
+        self.end = if self.end.before(una - (1 << 30)) {
+            una
+        } else {
+            self.end
+        };
+    }
+
+    /// A recovery has ended.
+    pub(crate) fn on_recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.multiplier = 1;
+        }
+    }
+
+    /// Step 4: how long what was overtaken may still be on its way, in ns.
+    fn reordering_window(&self, sacked: u32, p: &Patience) -> u64 {
+        let enough = p.in_recovery || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
+        if !self.reordering_seen && enough {
+            return 0;
+        }
+        let quarter = self.min_rtt.get().unwrap_or(0) / 4;
+        (quarter.saturating_mul(self.multiplier.into())).min(p.srtt)
+    }
+
+    /// Step 5: marks lost what must have arrived by now, and returns how many bytes that is; and when to look again, if
+    /// something may still be on its way.
+    pub(crate) fn detect(&self, map: &mut SentMap, now: Time, p: &Patience) -> (u32, Option<Time>) {
+        let wait = self.rtt + self.reordering_window(map.sacked(), p);
+        let overtaken = |r: &SentRecord| is_later(self.sent_at, self.end, r.sent_at, r.end);
+        let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos();
+        let bytes = map.detect_lost(|r| overtaken(r) && due(r));
+        // All that were overtaken are lost by then; to look once is enough.
+        let last = Time::from_nanos(self.sent_at.as_nanos().saturating_add(wait));
+        let again = map.any_in_flight(overtaken).then_some(last);
+        (bytes, again)
+    }
+
+    /// The timer expired: marks lost what was sent a round trip and a reordering window ago, whether or not something that
+    /// was sent later has arrived (RFC 8985 6.3).
+    pub(crate) fn detect_after_timeout(&self, map: &mut SentMap, now: Time, p: &Patience) {
+        let wait = self.rtt + self.reordering_window(map.sacked(), p);
+        map.detect_lost(|r| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos());
+    }
+}
+
+/// Whether one transmission was after another; of a batch, which has one time stamp, the higher sequence number.
+fn is_later(at: Time, end: SeqNum, other_at: Time, other_end: SeqNum) -> bool {
+    at > other_at || (at == other_at && end.after(other_end))
+}
+
+pub(crate) fn nanos_since(now: Time, then: Time) -> u64 {
+    now.as_nanos().saturating_sub(then.as_nanos())
+}

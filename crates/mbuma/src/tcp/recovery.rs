@@ -1,0 +1,703 @@
+//! Loss recovery: what an acknowledgement or a timer says of losses, and how much may be sent while they are repaired.
+//!
+//! ```text
+//!             RACK finds a loss; or three duplicates          all that was in flight is acknowledged
+//!   Open  ---------------------------------------------> Fast ----------------------------------------> Open
+//!     |                                                    |                                              ^
+//!     +------ the retransmission timer expires ------------+----> Loss -----------------------------------+
+//!                                                                 (slow start)
+//! ```
+//!
+//! 1. With SACK: [`rack`](super::rack) marks records of the [sent map](super::sent) lost, and proportional rate reduction
+//!    (RFC 9937) sets the window of `Fast`, so that it gets to `ssthresh` in one round trip without a pause or a burst.
+//! 2. Without: NewReno (RFC 6582) on the same map. Its window is inflated by duplicates.
+//! 3. An event that proves to be none is undone, once: the algorithm restores its window and its epoch. Proofs are an echo
+//!    of a time stamp from before the first repair (RFC 4015), a report of a duplicate for each repair (RFC 3708), and, after a
+//!    timeout, the arrival of something that was not sent again (F-RTO, RFC 5682 3).
+//!
+//! An algorithm of [`cc`](super::cc) decides how large windows are; it sees no sequence numbers.
+//!
+//! Locks: none; part of the connection. Sources: RFC 5681, 6582, 6675, 8985, 9937, 5682, 4015, 3708.
+
+use std::ops::Range;
+
+use kern::Time;
+use wire::{SackBlock, SeqNum};
+
+use super::cc::{CongestionEvent, RateSample, Why};
+use super::pcb::SendState;
+use super::rack::{AckArrival, Patience, nanos_since};
+use super::rate::LastSent;
+use super::sent::SentRecord;
+use super::tlp::ProbeOutcome;
+
+/// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
+const DUPLICATES: u8 = 3;
+
+/// Segments that limited transmit may have in flight beyond the window (RFC 3042 2).
+const LIMITED_SEGMENTS: u8 = 2;
+
+/// Whether and why something is repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecoveryPhase {
+    /// Nothing is.
+    Open,
+    /// Acknowledgements told of a loss.
+    Fast,
+    /// The retransmission timer expired.
+    Loss,
+}
+
+/// Whether a timeout may have been too early (RFC 5682 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frto {
+    /// It was not, or is not asked.
+    Off,
+    /// The first segment was sent again.
+    Asked,
+    /// Its acknowledgement was no answer: new data is sent, not what is marked lost, until the next one.
+    AskedAgain,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    phase: RecoveryPhase,
+    frto: Frto,
+    /// Send one segment of what is lost at the next turn, whatever the window says.
+    pub(crate) forced: bool,
+    /// SND.NXT at the phase's begin, with which it ends.
+    recover: SeqNum,
+    /// The window of `Fast`.
+    cwnd: u32,
+    /// Bytes sent again in all.
+    resent_bytes: u64,
+    /// The last rate sample: bytes, and the microseconds in which they were delivered.
+    last_rate: (u32, u32),
+    /// All that was sent again lately lies in this range.
+    resent: Option<Range<SeqNum>>,
+    /// Where SND.NXT was when something was last sent again.
+    resent_at: SeqNum,
+    /// What the last congestion event began, until it can't be undone any more.
+    episode: Option<Box<Episode>>,
+}
+
+/// From a congestion event on.
+#[derive(Debug)]
+struct Episode {
+    /// Bytes sent again, less those that arrived twice.
+    resent: u64,
+    /// When the first of them was.
+    first_resent_ms: Option<u64>,
+    /// Bytes in flight at its begin.
+    #[doc(alias = "RecoverFS")]
+    flight: u64,
+    #[doc(alias = "prr_delivered")]
+    delivered: u64,
+    #[doc(alias = "prr_out")]
+    sent: u64,
+}
+
+/// An acknowledgement, as far as it concerns what was sent.
+#[derive(Debug)]
+pub(crate) struct Acknowledgement<'a> {
+    pub(crate) now: Time,
+    pub(crate) ack: SeqNum,
+    /// SACK blocks in their order; of a peer without SACK there are none.
+    pub(crate) blocks: &'a [SackBlock],
+    pub(crate) sack_on: bool,
+    /// By RFC 5681's definition.
+    pub(crate) is_duplicate: bool,
+    /// The millisecond in which the segment was sent that it echoes.
+    pub(crate) echoed_ms: Option<u64>,
+    /// Bytes of data, without SYN and FIN, that it covers.
+    pub(crate) data: u32,
+}
+
+/// What the connection has to do about it.
+#[derive(Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// A recovery began.
+    pub(crate) entered: bool,
+    /// It was undone.
+    pub(crate) undone: bool,
+    /// Look for losses again at this time: when the reordering window is over.
+    pub(crate) look_again: Option<Time>,
+}
+
+/// SACK blocks after the checks.
+#[derive(Debug, Default)]
+struct Blocks {
+    /// What arrived twice (RFC 2883).
+    duplicate: Option<Range<SeqNum>>,
+    /// What lies above SND.UNA, in the order of sequence numbers.
+    above: [Option<Range<SeqNum>>; 4],
+}
+
+/// What was in flight before an acknowledgement.
+#[derive(Debug, Clone, Copy)]
+struct PriorFlight {
+    una: SeqNum,
+    /// Bytes not acknowledged and not sacked.
+    outstanding: u32,
+    in_flight: u32,
+}
+
+/// What an acknowledgement newly delivers.
+#[derive(Debug, Default)]
+struct Delivery {
+    acked: u32,
+    sacked: u32,
+    /// When the oldest record was sent, of those that were sent once.
+    oldest_acked: Option<Time>,
+    oldest_sacked: Option<Time>,
+    newest: Option<Time>,
+    /// It covers something that was sent again.
+    resent_acked: bool,
+    /// It covers something of before the event that was not sent again.
+    original: bool,
+    last: LastSent,
+}
+
+impl Recovery {
+    pub(crate) fn new(iss: SeqNum) -> Self {
+        Self {
+            phase: RecoveryPhase::Open,
+            frto: Frto::Off,
+            forced: false,
+            recover: iss,
+            cwnd: 0,
+            resent_bytes: 0,
+            last_rate: (0, 0),
+            resent: None,
+            resent_at: iss,
+            episode: None,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> RecoveryPhase {
+        self.phase
+    }
+
+    pub(crate) fn resent_bytes(&self) -> u64 {
+        self.resent_bytes
+    }
+
+    /// Bytes per second, by the last sample.
+    pub(crate) fn delivery_rate(&self) -> u64 {
+        let (bytes, micros) = self.last_rate;
+        let per_second = u64::from(bytes) * 1_000_000;
+        per_second.checked_div(micros.into()).unwrap_or(0)
+    }
+
+    /// Whether new data goes before what is marked lost.
+    pub(crate) fn prefers_new_data(&self) -> bool {
+        self.frto == Frto::AskedAgain
+    }
+
+    /// Whether something was sent behind what was in flight at the phase's begin.
+    pub(crate) fn has_new_data_in_flight(&self, nxt: SeqNum) -> bool {
+        nxt.after(self.recover)
+    }
+
+    /// The range was sent again; `nxt` is SND.NXT.
+    pub(crate) fn on_resent(&mut self, range: &Range<SeqNum>, nxt: SeqNum, now: Time) {
+        self.resent_at = nxt;
+        self.resent_bytes += u64::from(range.end.since(range.start));
+        let hull = self.resent.get_or_insert_with(|| range.clone());
+        let stale = range.start.since(hull.start) > 1 << 30 && range.start.after(hull.end);
+        *hull = match stale {
+            true => range.clone(),
+            false => hull.start.min(range.start)..hull.end.max(range.end),
+        };
+        if let Some(episode) = &mut self.episode {
+            episode.resent += u64::from(range.end.since(range.start));
+            episode.first_resent_ms.get_or_insert(now.as_millis());
+        }
+    }
+
+    /// So many bytes were sent.
+    pub(crate) fn on_sent(&mut self, bytes: u32) {
+        if let Some(episode) = &mut self.episode {
+            episode.sent += u64::from(bytes);
+        }
+    }
+}
+
+impl Blocks {
+    /// Sorts out what makes no sense: what was never sent, what is acknowledged, duplicates of what was never sent again.
+    fn of(a: &Acknowledgement<'_>, send: &SendState) -> Self {
+        let mut blocks = Self::default();
+        let una = send.una.max(a.ack);
+        for (at, block) in a.blocks.iter().enumerate() {
+            let range = block.left..block.right;
+            let sent = range.start.before(range.end) && range.end.at_or_before(send.nxt);
+            let inside =
+                |o: &SackBlock| o.left.at_or_before(range.start) && range.end.at_or_before(o.right);
+            let twice = range.end.at_or_before(una) || a.blocks.get(1).is_some_and(inside);
+            if sent && at == 0 && twice {
+                let resent = send.recovery.resent.as_ref();
+                blocks.duplicate = Some(range).filter(|range| {
+                    let was = |r: &Range<SeqNum>| {
+                        r.start.at_or_before(range.start) && range.end.at_or_before(r.end)
+                    };
+                    let recent = una.since(range.start) <= send.wnd_max.max(1 << 16)
+                        || range.start.after(una);
+                    recent && resent.is_some_and(was)
+                });
+            } else if sent && una.before(range.start) {
+                blocks.above[at.min(3)] = Some(range);
+            }
+        }
+        let key = |range: &Option<Range<SeqNum>>| {
+            (range.as_ref()).map_or(u32::MAX, |range| range.start.since(una))
+        };
+        blocks.above.sort_by_key(key);
+        blocks
+    }
+}
+
+impl SendState {
+    /// Bytes that may be in flight.
+    pub(crate) fn cwnd(&self) -> u32 {
+        match self.recovery.phase {
+            RecoveryPhase::Fast if !self.cc.own_recovery() => self.recovery.cwnd,
+            _ => self.window.cwnd,
+        }
+    }
+
+    /// More than that for new data, of a peer without SACK: a segment for each of the first two duplicates, which says that
+    /// one has left the network (RFC 3042 2).
+    pub(crate) fn limited_transmit(&self) -> u32 {
+        match self.recovery.phase {
+            RecoveryPhase::Open => u32::from(self.dup_acks.min(LIMITED_SEGMENTS)) * self.window.mss,
+            _ => 0,
+        }
+    }
+
+    /// Takes an acknowledgement in: moves SND.UNA and the records, samples, looks for losses, and sets the window.
+    pub(crate) fn on_ack(&mut self, a: &Acknowledgement<'_>) -> AckOutcome {
+        let before = PriorFlight {
+            una: self.una,
+            outstanding: self.nxt.since(self.una) - self.sent.sacked(),
+            in_flight: self.sent.in_flight(),
+        };
+        let blocks = Blocks::of(a, self);
+        let d = self.deliver(a, &blocks);
+        let advanced = a.ack.after(before.una);
+        if advanced {
+            self.una = a.ack;
+            self.dup_acks = 0;
+            self.rack.on_una(a.ack);
+            self.recovery.resent_at = self.recovery.resent_at.max(a.ack);
+        } else if a.is_duplicate {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        }
+        let rtt = self.sample_round_trip(a, &d, &before, advanced);
+        let mut sample = self.rate_sample(a, &d, &before, rtt);
+        let mut outcome = AckOutcome::default();
+        if let Some(duplicate) = &blocks.duplicate {
+            self.on_duplicate_reported(duplicate);
+        }
+        sample.lost = self.look_for_losses(a, &mut outcome);
+        sample.flight = self.sent.in_flight();
+        self.judge_probe(a, blocks.duplicate.is_some());
+        if self.is_undone(a, &d, advanced, blocks.duplicate.is_some()) {
+            self.undo(a.now);
+            outcome.undone = true;
+            return outcome;
+        }
+        match self.recovery.phase {
+            RecoveryPhase::Open => self.on_ack_open(a, &sample, &before, &mut outcome),
+            RecoveryPhase::Fast => self.on_ack_fast(a, &sample, advanced),
+            RecoveryPhase::Loss => self.on_ack_loss(a, &sample, advanced),
+        }
+        outcome
+    }
+
+    /// Marks what has arrived.
+    fn deliver(&mut self, a: &Acknowledgement<'_>, blocks: &Blocks) -> Delivery {
+        let mut d = Delivery::default();
+        let arrival = AckArrival {
+            now: a.now,
+            echoed_ms: a.echoed_ms,
+            fack: self.rack.fack(),
+        };
+        let Self {
+            sent,
+            rack,
+            rate,
+            recovery,
+            ..
+        } = self;
+        let recovery = &*recovery;
+        let mut each = |d: &mut Delivery, r: &SentRecord| {
+            rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
+            rack.on_delivered(r, &arrival);
+            if !r.resent {
+                d.newest = d.newest.max(Some(r.sent_at));
+                d.original |= r.end.at_or_before(recovery.recover);
+            }
+        };
+        sent.ack(a.ack, |r| {
+            each(&mut d, r);
+            d.acked += r.len();
+            d.resent_acked |= r.resent;
+            // What arrived behind a hole may be acknowledged long after: with the repair, or in parts.
+            if !r.resent && r.start.at_or_after(recovery.resent_at) {
+                d.oldest_acked.get_or_insert(r.sent_at);
+            }
+        });
+        for range in blocks.above.iter().flatten() {
+            sent.sack(range.clone(), |r| {
+                each(&mut d, r);
+                d.sacked += r.len();
+                if !r.resent {
+                    d.oldest_sacked.get_or_insert(r.sent_at);
+                }
+            });
+        }
+        d
+    }
+
+    /// RFC 6298 3 and RFC 7323 4: of what was sent once; else by the time stamp that is echoed.
+    fn sample_round_trip(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        before: &PriorFlight,
+        advanced: bool,
+    ) -> Option<u64> {
+        let acked = d.oldest_acked.filter(|_| !d.resent_acked);
+        let exact = acked.or(d.oldest_sacked).map(|at| nanos_since(a.now, at));
+        let echoed = a.echoed_ms.filter(|_| advanced && d.resent_acked);
+        let echoed = echoed.map(|ms| a.now.as_millis().saturating_sub(ms) * 1_000_000);
+        let rtt = exact.or(echoed)?;
+        // Many samples a round trip would forget the ones before too fast (RFC 7323 appendix G).
+        let samples = before.in_flight.div_ceil(2 * self.mss.max(1)).max(1);
+        self.rtt.sample(rtt, samples);
+        self.probe.on_sample();
+        if let Some(newest) = d.newest {
+            self.rack.min_rtt.sample(nanos_since(a.now, newest), a.now);
+        }
+        exact
+    }
+
+    fn rate_sample(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        before: &PriorFlight,
+        rtt: Option<u64>,
+    ) -> RateSample {
+        let mut sample = RateSample {
+            now: a.now,
+            rtt,
+            min_rtt: self.rack.min_rtt.get().unwrap_or(0),
+            srtt: self.rtt.smoothed_ns().unwrap_or(0),
+            // What was sacked before was counted then.
+            acked: d.acked.min(a.data) + d.sacked,
+            sacked: d.sacked,
+            prior_flight: before.in_flight,
+            ..RateSample::default()
+        };
+        self.rate.finish(d.last, &self.window, &mut sample);
+        if sample.interval > 0 {
+            let micros = (sample.interval / 1000).min(u32::MAX.into()) as u32;
+            self.recovery.last_rate = (sample.delivered.min(u32::MAX.into()) as u32, micros);
+        }
+        sample
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            srtt: self.rtt.smoothed_ns().unwrap_or(0),
+            mss: self.mss,
+            in_recovery: self.recovery.phase != RecoveryPhase::Open,
+        }
+    }
+
+    fn look_for_losses(&mut self, a: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> u32 {
+        if !a.sack_on {
+            return 0;
+        }
+        let patience = self.patience();
+        let (lost, again) = self.rack.detect(&mut self.sent, a.now, &patience);
+        outcome.look_again = again;
+        lost
+    }
+
+    fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {
+        self.rack.on_dsack(self.nxt);
+        if let Some(episode) = &mut self.recovery.episode {
+            let len = range.end.since(range.start).into();
+            episode.resent = episode.resent.saturating_sub(len);
+        }
+    }
+
+    fn judge_probe(&mut self, a: &Acknowledgement<'_>, dsack: bool) {
+        let plain = a.is_duplicate && a.blocks.is_empty();
+        if self.probe.on_ack(a.ack, dsack, plain) == ProbeOutcome::Repaired
+            && self.recovery.phase == RecoveryPhase::Open
+        {
+            self.congested(Why::Loss, a.now, self.sent.in_flight(), false);
+            self.cc.on_recovered(&mut self.window);
+        }
+    }
+
+    fn congested(&mut self, why: Why, now: Time, flight: u32, again: bool) {
+        let event = CongestionEvent {
+            why,
+            now,
+            flight,
+            again,
+        };
+        self.cc.on_congestion(&mut self.window, &event);
+    }
+
+    /// Whether the acknowledgement proves that the last event was none.
+    fn is_undone(
+        &self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        advanced: bool,
+        dsack: bool,
+    ) -> bool {
+        let Recovery { phase, frto, .. } = self.recovery;
+        let Some(episode) = &self.recovery.episode else {
+            return false;
+        };
+        let Some(first_ms) = episode.first_resent_ms else {
+            return false;
+        };
+        let complete = match phase {
+            RecoveryPhase::Open => false,
+            RecoveryPhase::Fast => self.una.at_or_after(self.recovery.recover),
+            RecoveryPhase::Loss => true,
+        };
+        let echo = advanced && complete && a.echoed_ms.is_some_and(|ms| ms < first_ms);
+        let all_twice = dsack && episode.resent == 0;
+        let original = phase == RecoveryPhase::Loss && frto != Frto::Off && d.original;
+        echo || all_twice || original
+    }
+
+    fn undo(&mut self, now: Time) {
+        self.cc.on_undo(&mut self.window, now);
+        self.sent.clear_lost();
+        self.rack.widen();
+        self.recovery.phase = RecoveryPhase::Open;
+        self.recovery.frto = Frto::Off;
+        self.recovery.forced = false;
+        self.recovery.episode = None;
+    }
+
+    fn on_ack_open(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        sample: &RateSample,
+        before: &PriorFlight,
+        outcome: &mut AckOutcome,
+    ) {
+        let third = !a.sack_on && a.is_duplicate && self.dup_acks == DUPLICATES;
+        if sample.lost == 0 && !third {
+            self.cc.on_ack(&mut self.window, sample);
+            if self.sent.is_empty() {
+                // With what is acknowledged twice after this, an old event may be undone no more.
+                self.recovery.episode = None;
+            }
+            return;
+        }
+        outcome.entered = true;
+        if a.sack_on {
+            self.enter(a.now, before.outstanding, before.in_flight);
+            self.reduce(sample.acked, true);
+        } else {
+            self.enter_without_sack(a.now);
+        }
+    }
+
+    /// Begins `Fast`; the window is still to be set. `outstanding`: bytes neither acknowledged nor sacked before.
+    fn enter(&mut self, now: Time, outstanding: u32, in_flight: u32) {
+        self.congested(Why::Loss, now, in_flight, false);
+        self.begin(RecoveryPhase::Fast, outstanding);
+        self.recovery.frto = Frto::Off;
+        self.probe.forget();
+    }
+
+    fn begin(&mut self, phase: RecoveryPhase, flight: u32) {
+        self.recovery.phase = phase;
+        self.recovery.recover = self.nxt;
+        self.recovery.episode = Some(Box::new(Episode {
+            resent: 0,
+            first_resent_ms: None,
+            flight: flight.max(self.mss).into(),
+            delivered: 0,
+            sent: 0,
+        }));
+    }
+
+    /// RFC 6582 3.2 step 2: what limited transmit sent beyond the window does not count (RFC 5681 3.2 step 2).
+    fn enter_without_sack(&mut self, now: Time) {
+        let flight = self.nxt.since(self.una);
+        let beyond = flight.saturating_sub(self.window.cwnd);
+        let limited = beyond.min(u32::from(LIMITED_SEGMENTS) * self.window.mss);
+        self.enter(now, flight, flight - limited);
+        self.recovery.cwnd = self.window.ssthresh.saturating_add(3 * self.mss);
+        self.repair_first();
+    }
+
+    /// The first segment goes again at once.
+    fn repair_first(&mut self) {
+        self.sent.mark_first_lost(self.mss);
+        self.recovery.forced = true;
+    }
+
+    /// RFC 9937 6.2: the window, when so many bytes were newly delivered. `safe`: the repair makes progress.
+    #[doc(alias = "PRR")]
+    fn reduce(&mut self, delivered: u32, safe: bool) {
+        let Some(episode) = &mut self.recovery.episode else {
+            return;
+        };
+        let (pipe, mss) = (u64::from(self.sent.in_flight()), u64::from(self.mss));
+        let ssthresh = u64::from(self.window.ssthresh);
+        episode.delivered += u64::from(delivered);
+        let mut may = if pipe > ssthresh {
+            let share = (episode.delivered * ssthresh).div_ceil(episode.flight);
+            share.saturating_sub(episode.sent)
+        } else {
+            let unsent = episode.delivered.saturating_sub(episode.sent);
+            let more = if safe { mss } else { 0 };
+            (unsent.max(delivered.into()) + more).min(ssthresh - pipe)
+        };
+        if episode.sent == 0 {
+            may = may.max(mss);
+        }
+        self.recovery.cwnd = (pipe + may).try_into().unwrap_or(u32::MAX);
+    }
+
+    fn on_ack_fast(&mut self, a: &Acknowledgement<'_>, sample: &RateSample, advanced: bool) {
+        if self.cc.own_recovery() {
+            self.cc.on_ack(&mut self.window, sample);
+        }
+        if self.una.at_or_after(self.recovery.recover) {
+            self.end_phase();
+            self.cc.on_recovered(&mut self.window);
+        } else if a.sack_on {
+            if sample.acked > 0 {
+                self.reduce(sample.acked, advanced && sample.lost == 0);
+            }
+        } else if advanced {
+            // RFC 6582 3.2 step 3: deflate by what left the network, and let one more in.
+            let cwnd = &mut self.recovery.cwnd;
+            *cwnd = cwnd.saturating_sub(a.data).max(self.mss);
+            if a.data >= self.mss {
+                *cwnd += self.mss;
+            }
+            self.repair_first();
+        } else if a.is_duplicate {
+            self.recovery.cwnd = self.recovery.cwnd.saturating_add(self.mss);
+        }
+    }
+
+    fn on_ack_loss(&mut self, a: &Acknowledgement<'_>, sample: &RateSample, advanced: bool) {
+        self.cc.on_ack(&mut self.window, sample);
+        self.recovery.frto = match self.recovery.frto {
+            Frto::Asked if advanced => Frto::AskedAgain,
+            Frto::Asked if a.is_duplicate => Frto::Off,
+            Frto::AskedAgain => Frto::Off,
+            frto => frto,
+        };
+        if self.una.at_or_after(self.recovery.recover) {
+            self.end_phase();
+        }
+    }
+
+    fn end_phase(&mut self) {
+        self.recovery.phase = RecoveryPhase::Open;
+        self.recovery.frto = Frto::Off;
+        self.recovery.forced = false;
+        self.rack.on_recovered();
+    }
+
+    /// The reordering window is over. Returns whether a recovery began, and when to look again.
+    pub(crate) fn on_reorder_timer(&mut self, now: Time) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
+        let before = (
+            self.nxt.since(self.una) - self.sent.sacked(),
+            self.sent.in_flight(),
+        );
+        let patience = self.patience();
+        let (lost, again) = self.rack.detect(&mut self.sent, now, &patience);
+        outcome.look_again = again;
+        if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
+            self.enter(now, before.0, before.1);
+            outcome.entered = true;
+        }
+        if lost > 0 && self.recovery.phase == RecoveryPhase::Fast {
+            self.reduce(0, false);
+        }
+        outcome
+    }
+
+    /// The retransmission timer expired: `first` for this segment, or again.
+    pub(crate) fn on_timeout(&mut self, now: Time, sack_on: bool, first: bool) {
+        let outstanding = self.nxt.since(self.una) - self.sent.sacked();
+        let fresh = first && self.recovery.phase == RecoveryPhase::Open;
+        if self.sent.is_first_sacked() {
+            // The receiver reneges: nothing that it said counts any more (RFC 2018 8).
+            self.sent.clear_sacked();
+        }
+        if sack_on {
+            let patience = self.patience();
+            self.rack
+                .detect_after_timeout(&mut self.sent, now, &patience);
+            self.sent.mark_first_lost(self.mss);
+        } else {
+            self.sent.mark_all_lost();
+        }
+        self.congested(Why::Timeout, now, outstanding, !first);
+        match fresh || self.recovery.episode.is_none() {
+            true => self.begin(RecoveryPhase::Loss, outstanding),
+            false => {
+                self.recovery.phase = RecoveryPhase::Loss;
+                self.recovery.recover = self.nxt;
+            }
+        }
+        self.recovery.frto = if fresh && sack_on {
+            Frto::Asked
+        } else {
+            Frto::Off
+        };
+        self.recovery.forced = true;
+        self.dup_acks = 0;
+        self.probe.forget();
+    }
+
+    /// The path carries less or more in a segment.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = mss;
+        self.window.set_mss(mss);
+        self.cc.on_mss(&mut self.window);
+    }
+
+    /// Our SYN was sent by a connection that kept no state; when, is not known.
+    pub(crate) fn syn_was_sent(&mut self, now: Time) {
+        let stamp = self.rate.on_send(now, 0);
+        let range = self.iss..self.iss + 1;
+        self.sent.push(SentRecord {
+            resent: true,
+            ..SentRecord::new(range, now, stamp)
+        });
+        self.nxt = self.iss + 1;
+    }
+
+    /// The handshake took several tries. If more than one SYN or SYN-ACK was lost, the path is bad, and the window begins
+    /// with one segment (RFC 6928 2, RFC 5681 3.1). A lost SYN says nothing about ssthresh.
+    pub(crate) fn handshake_repeated(&mut self) {
+        self.rtt.handshake_repeated();
+        if self.retransmits > 1 {
+            self.window.cwnd = self.mss;
+        }
+        self.retransmits = 0;
+    }
+}

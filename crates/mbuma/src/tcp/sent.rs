@@ -1,0 +1,664 @@
+//! The sent map: a record for each transmitted range that is not acknowledged, in the order of sequence numbers.
+//!
+//! ```text
+//!   SND.UNA                                                      SND.NXT
+//!      |  lost   |      sacked      |  in flight, sent again  |  in flight  |
+//! ```
+//!
+//! It is the base of SACK, RACK, round-trip samples, rate samples and undo; no other file does arithmetic on ranges.
+//!
+//! Invariants, which the tests check after each step:
+//! 1. Records are not empty, and each begins where the one before ends.
+//! 2. A record is not both lost and sacked. `sacked` and `lost` are the sums of their lengths.
+//! 3. Of records that were sent once, the one behind was not sent earlier. Those in flight begin at `fresh` or later.
+//! 4. Each record in flight that was sent again has an entry in `resent`, which is in the order of these transmissions.
+//! 5. No record that is lost begins before `first_lost`.
+//!
+//! Cost: 3 and 4 let RACK look only at records that it finds lost, and at one more of each kind. Sacked neighbours become
+//! one record. So an acknowledgement visits as many records as it changes, whatever the number of holes; each is found by
+//! binary search. At most [`RECORDS_MAX`] records are made by SACK blocks and by small segments.
+//!
+//! Memory: a single record lies inline, so that a request allocates nothing; more lie in a box, which goes with its last
+//! record.
+//!
+//! Sources: RFC 2018, RFC 6675 2, RFC 8985 5.2.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::rate::SendStamp;
+
+/// Records of one connection that blocks of a peer may split, or that segments smaller than the maximum may make.
+const RECORDS_MAX: usize = 16_384;
+
+/// A transmitted range: SYN, FIN and up to a packet of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SentRecord {
+    pub(crate) start: SeqNum,
+    pub(crate) end: SeqNum,
+    /// When it was last sent.
+    pub(crate) sent_at: Time,
+    pub(crate) stamp: SendStamp,
+    /// It arrived, as a SACK block says.
+    pub(crate) sacked: bool,
+    /// It is to be sent again.
+    pub(crate) lost: bool,
+    /// It was sent more than once: its acknowledgement does not tell which transmission it answers (RFC 6298 3).
+    pub(crate) resent: bool,
+}
+
+const _: () = assert!(size_of::<SentRecord>() <= 48);
+
+impl SentRecord {
+    pub(crate) fn new(range: Range<SeqNum>, sent_at: Time, stamp: SendStamp) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            sent_at,
+            stamp,
+            sacked: false,
+            lost: false,
+            resent: false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.end.since(self.start)
+    }
+
+    fn in_flight(&self) -> bool {
+        !self.sacked && !self.lost
+    }
+}
+
+/// All that is sent and not acknowledged.
+#[derive(Debug)]
+pub(crate) enum SentMap {
+    /// At most one record, which is in flight.
+    Few(Option<SentRecord>),
+    Many(Box<Records>),
+}
+
+impl Default for SentMap {
+    fn default() -> Self {
+        Self::Few(None)
+    }
+}
+
+/// Any number of records, at least one.
+#[derive(Debug)]
+pub(crate) struct Records {
+    list: VecDeque<SentRecord>,
+    /// Ranges that were sent again, oldest transmission first.
+    resent: VecDeque<(Range<SeqNum>, Time)>,
+    sacked: u32,
+    lost: u32,
+    fresh: SeqNum,
+    first_lost: SeqNum,
+    /// Records looked at, for the test of the cost.
+    #[cfg(test)]
+    visited: usize,
+}
+
+impl SentMap {
+    /// Bytes in the network as far as is known: neither sacked nor lost.
+    #[doc(alias = "pipe")]
+    pub(crate) fn in_flight(&self) -> u32 {
+        match self {
+            Self::Few(one) => one.map_or(0, |r| r.len()),
+            Self::Many(m) => m.total() - m.sacked - m.lost,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Few(None))
+    }
+
+    /// Bytes that SACK blocks cover.
+    pub(crate) fn sacked(&self) -> u32 {
+        self.many_ref().map_or(0, |m| m.sacked)
+    }
+
+    /// Bytes that are to be sent again.
+    pub(crate) fn lost(&self) -> u32 {
+        self.many_ref().map_or(0, |m| m.lost)
+    }
+
+    /// The record with the highest sequence numbers.
+    pub(crate) fn last(&self) -> Option<&SentRecord> {
+        match self {
+            Self::Few(one) => one.as_ref(),
+            Self::Many(m) => m.list.back(),
+        }
+    }
+
+    /// A new range was sent, behind all others.
+    pub(crate) fn push(&mut self, record: SentRecord) {
+        match self {
+            Self::Few(one @ None) if !record.resent => *one = Some(record),
+            Self::Few(_) => {
+                self.many_or(record.start).push(record);
+            }
+            Self::Many(m) => m.push(record),
+        }
+    }
+
+    /// What is before `una` has arrived: calls `delivered` for each piece of it that was not sacked.
+    pub(crate) fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
+        match self {
+            Self::Few(None) => {}
+            Self::Few(Some(one)) if una.before(one.end) => one.cut_front(una, &mut delivered),
+            Self::Few(one) => {
+                one.take().iter().for_each(delivered);
+            }
+            Self::Many(m) => {
+                m.ack(una, delivered);
+                if m.list.is_empty() {
+                    *self = Self::default();
+                }
+            }
+        }
+    }
+
+    /// A SACK block says that `range` has arrived: calls `delivered` for each record of it that was not known to have.
+    pub(crate) fn sack(&mut self, range: Range<SeqNum>, delivered: impl FnMut(&SentRecord)) {
+        if let Some(m) = self.many() {
+            m.sack(range, delivered);
+        }
+    }
+
+    /// The first range that is to be sent again, as far as it goes without a gap.
+    pub(crate) fn next_lost(&self) -> Option<Range<SeqNum>> {
+        self.many_ref()?.next_lost()
+    }
+
+    /// `range` is sent again.
+    pub(crate) fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
+        if let Some(m) = self.many() {
+            m.resend(range, now, stamp);
+        }
+    }
+
+    /// Marks each record in flight lost that `is_lost` says so of. `is_lost` must be true of each record that was sent
+    /// before one that it is true of. Returns the bytes.
+    pub(crate) fn detect_lost(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        // A single record mostly is not lost, and needs no box for that.
+        match self {
+            Self::Few(Some(one)) if is_lost(one) => self.mark_all_lost(),
+            Self::Few(_) => 0,
+            Self::Many(m) => m.detect_lost(is_lost),
+        }
+    }
+
+    /// Whether a record in flight is such. `is` must be true of each that was sent before one that it is true of.
+    pub(crate) fn any_in_flight(&self, is: impl Fn(&SentRecord) -> bool) -> bool {
+        match self {
+            Self::Few(one) => one.as_ref().is_some_and(is),
+            Self::Many(m) => m.first_fresh().is_some_and(&is) || m.first_resent().is_some_and(&is),
+        }
+    }
+
+    /// Marks all lost that did not arrive; returns the bytes.
+    pub(crate) fn mark_all_lost(&mut self) -> u32 {
+        self.many().map_or(0, Records::mark_all_lost)
+    }
+
+    /// Marks the first `len` bytes lost, unless they arrived; returns how many were in flight.
+    pub(crate) fn mark_first_lost(&mut self, len: u32) -> u32 {
+        self.many().map_or(0, |m| m.mark_first_lost(len))
+    }
+
+    /// Nothing was lost after all.
+    pub(crate) fn clear_lost(&mut self) {
+        if let Self::Many(m) = self {
+            m.clear_marks(false);
+        }
+    }
+
+    /// The receiver has dropped what it had said to have (RFC 2018 8).
+    pub(crate) fn clear_sacked(&mut self) {
+        if let Self::Many(m) = self {
+            m.clear_marks(true);
+        }
+    }
+
+    /// The receiver should have acknowledged the first record, for it said that it has it.
+    pub(crate) fn is_first_sacked(&self) -> bool {
+        let first = self.many_ref().and_then(|m| m.list.front());
+        first.is_some_and(|r| r.sacked)
+    }
+
+    fn many_ref(&self) -> Option<&Records> {
+        match self {
+            Self::Few(_) => None,
+            Self::Many(m) => Some(m),
+        }
+    }
+
+    /// The records, in their box; nothing if there are none.
+    fn many(&mut self) -> Option<&mut Records> {
+        match self {
+            Self::Few(None) => None,
+            Self::Few(Some(one)) => {
+                let start = one.start;
+                Some(self.many_or(start))
+            }
+            Self::Many(m) => Some(m),
+        }
+    }
+
+    /// The same; new ones begin at `start`.
+    fn many_or(&mut self, start: SeqNum) -> &mut Records {
+        if let Self::Few(one) = self {
+            let mut records = Box::new(Records::new(one.map_or(start, |r| r.start)));
+            records.list.extend(one.take());
+            *self = Self::Many(records);
+        }
+        match self {
+            Self::Many(m) => m,
+            Self::Few(_) => unreachable!("they are in the box now"),
+        }
+    }
+
+    /// Whether the records cover just what is between `una` and `nxt`.
+    pub(crate) fn covers(&self, una: SeqNum, nxt: SeqNum) -> bool {
+        let (first, last) = match self {
+            Self::Few(one) => (one.as_ref(), one.as_ref()),
+            Self::Many(m) => (m.list.front(), m.list.back()),
+        };
+        match (first, last) {
+            (Some(first), Some(last)) => first.start == una && last.end == nxt && una != nxt,
+            _ => una == nxt,
+        }
+    }
+
+    /// Whether the invariants above hold.
+    #[cfg(test)]
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Few(one) => one.is_none_or(|r| r.in_flight() && !r.resent && r.len() > 0),
+            Self::Many(m) => m.is_valid(),
+        }
+    }
+}
+
+impl SentRecord {
+    /// Cuts off what is before `una`, and shows it to `delivered` if it was not sacked.
+    fn cut_front(&mut self, una: SeqNum, delivered: &mut impl FnMut(&SentRecord)) {
+        if una.after(self.start) {
+            if !self.sacked {
+                delivered(&SentRecord { end: una, ..*self });
+            }
+            self.start = una;
+        }
+    }
+}
+
+impl Records {
+    fn new(start: SeqNum) -> Self {
+        Self {
+            list: VecDeque::new(),
+            resent: VecDeque::new(),
+            sacked: 0,
+            lost: 0,
+            fresh: start,
+            first_lost: start,
+            #[cfg(test)]
+            visited: 0,
+        }
+    }
+
+    fn total(&self) -> u32 {
+        match (self.list.front(), self.list.back()) {
+            (Some(first), Some(last)) => last.end.since(first.start),
+            _ => 0,
+        }
+    }
+
+    /// The index of the first record that ends after `seq`.
+    fn find(&self, seq: SeqNum) -> usize {
+        self.list.partition_point(|r| r.end.at_or_before(seq))
+    }
+
+    fn push(&mut self, record: SentRecord) {
+        if record.resent {
+            (self.resent).push_back((record.start..record.end, record.sent_at));
+        }
+        let full = self.list.len() >= RECORDS_MAX;
+        match self.list.back_mut() {
+            // As if all of it had been sent just now: it is found lost later, never too early.
+            Some(last) if full && last.in_flight() && !last.resent => {
+                *last = SentRecord {
+                    start: last.start,
+                    ..record
+                }
+            }
+            _ => self.list.push_back(record),
+        }
+    }
+
+    fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
+        while let Some(first) = self.list.front_mut()
+            && first.start.before(una)
+        {
+            let all = first.end.at_or_before(una);
+            let len = first.end.min(una).since(first.start);
+            (self.sacked, self.lost) = match (first.sacked, first.lost) {
+                (true, _) => (self.sacked - len, self.lost),
+                (_, true) => (self.sacked, self.lost - len),
+                _ => (self.sacked, self.lost),
+            };
+            first.cut_front(first.end.min(una), &mut delivered);
+            if all {
+                self.list.pop_front();
+            }
+        }
+        // Both may be far behind: half of the circle must not lie between them and what they are compared with.
+        self.fresh = self.fresh.max(una);
+        self.first_lost = self.first_lost.max(una);
+        while let Some((range, _)) = self.resent.front()
+            && range.end.at_or_before(una)
+        {
+            self.resent.pop_front();
+        }
+    }
+
+    /// Makes a record begin at `seq`, if fewer than `max` are there; returns the index of the first that begins there or
+    /// later.
+    fn split(&mut self, seq: SeqNum, max: usize) -> usize {
+        let at = self.find(seq);
+        let may_split = self.list.len() < max;
+        match self.list.get_mut(at) {
+            Some(record) if record.start.before(seq) => {
+                if may_split {
+                    let tail = SentRecord {
+                        start: seq,
+                        ..*record
+                    };
+                    record.end = seq;
+                    self.list.insert(at + 1, tail);
+                }
+                at + 1
+            }
+            _ => at,
+        }
+    }
+
+    fn sack(&mut self, range: Range<SeqNum>, mut delivered: impl FnMut(&SentRecord)) {
+        // Most blocks repeat what others said before.
+        let at = self.find(range.start);
+        if self
+            .list
+            .get(at)
+            .is_none_or(|r| r.sacked && range.end.at_or_before(r.end))
+        {
+            return;
+        }
+        let from = self.edge(range.start);
+        let mut to = from;
+        // The end may not be split if there are too many records: then the last one is left out.
+        let end = self.edge_end(range.end);
+        while to < end {
+            let record = &mut self.list[to];
+            if !record.sacked {
+                self.sacked += record.len();
+                self.lost -= if record.lost { record.len() } else { 0 };
+                (record.sacked, record.lost) = (true, false);
+                delivered(record);
+            }
+            to += 1;
+            self.visit();
+        }
+        self.join(from, to);
+    }
+
+    /// Where a block begins: inside of a sacked record nothing is split.
+    fn edge(&mut self, seq: SeqNum) -> usize {
+        let at = self.find(seq);
+        match self.list.get(at) {
+            Some(record) if record.sacked => at,
+            _ => self.split(seq, RECORDS_MAX),
+        }
+    }
+
+    /// The index behind the last record of a block that ends at `seq`.
+    fn edge_end(&mut self, seq: SeqNum) -> usize {
+        let at = self.find(seq);
+        match self.list.get(at) {
+            Some(record) if record.sacked => at,
+            Some(record) if record.start.before(seq) => {
+                let before = self.list.len();
+                let next = self.split(seq, RECORDS_MAX);
+                if self.list.len() > before { next } else { at }
+            }
+            _ => at,
+        }
+    }
+
+    /// Makes one record of the sacked ones from `from` up to `to` and of their sacked neighbours.
+    fn join(&mut self, from: usize, to: usize) {
+        if from >= to {
+            return;
+        }
+        let sacked = |at: Option<usize>| {
+            at.and_then(|at| self.list.get(at))
+                .is_some_and(|r| r.sacked)
+        };
+        let first = if sacked(from.checked_sub(1)) {
+            from - 1
+        } else {
+            from
+        };
+        let last = if sacked(Some(to)) { to } else { to - 1 };
+        if first == last {
+            return;
+        }
+        self.list[first].end = self.list[last].end;
+        self.list.drain(first + 1..=last);
+    }
+
+    fn next_lost(&self) -> Option<Range<SeqNum>> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.find(self.first_lost);
+        let first = (self.list.range(from..)).position(|r| r.lost)? + from;
+        let run = self.list.range(first..).take_while(|r| r.lost);
+        let end = run.last()?.end;
+        Some(self.list[first].start..end)
+    }
+
+    fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
+        let from = self.split(range.start, usize::MAX);
+        let to = self.split(range.end, usize::MAX);
+        let first = self.find(self.first_lost);
+        let is_first = first >= from || self.list.range(first..from).all(|r| !r.lost);
+        for at in from..to.min(self.list.len()) {
+            let record = &mut self.list[at];
+            if record.lost {
+                self.lost -= record.len();
+            }
+            record.lost = false;
+            if !record.sacked {
+                (record.resent, record.sent_at, record.stamp) = (true, now, stamp);
+            }
+        }
+        self.join_resent(from, to, now);
+        if is_first {
+            self.first_lost = self.first_lost.max(range.end);
+        }
+        self.resent.push_back((range, now));
+    }
+
+    /// One transmission is one record.
+    fn join_resent(&mut self, from: usize, to: usize, now: Time) {
+        let same = (from..to).all(|at| {
+            let record = self.list.get(at);
+            record.is_some_and(|r| r.resent && r.in_flight() && r.sent_at == now)
+        });
+        if same && to > from + 1 {
+            self.list[from].end = self.list[to - 1].end;
+            self.list.drain(from + 1..to);
+        }
+    }
+
+    fn mark(&mut self, at: usize) -> u32 {
+        let record = &mut self.list[at];
+        if !record.in_flight() {
+            return 0;
+        }
+        record.lost = true;
+        self.lost += record.len();
+        let start = record.start;
+        if self.lost == record.len() || start.before(self.first_lost) {
+            self.first_lost = start;
+        }
+        self.list[at].len()
+    }
+
+    /// After [`detect_lost`](Self::detect_lost): the oldest record in flight of those sent once.
+    fn first_fresh(&self) -> Option<&SentRecord> {
+        self.list.get(self.find(self.fresh))
+    }
+
+    /// After [`detect_lost`](Self::detect_lost): the oldest record in flight of those sent again.
+    fn first_resent(&self) -> Option<&SentRecord> {
+        let (range, sent_at) = self.resent.front()?;
+        let same = |r: &&SentRecord| r.resent && r.in_flight() && r.sent_at == *sent_at;
+        (self.list.range(self.find(range.start)..)).find(same)
+    }
+
+    fn detect_lost(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        self.detect_fresh(&is_lost) + self.detect_resent(&is_lost)
+    }
+
+    /// Of those sent once, in the order of sequence numbers, which is that of transmission.
+    fn detect_fresh(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        let mut at = self.find(self.fresh);
+        let mut bytes = 0;
+        while let Some(record) = self.list.get(at) {
+            let fresh = record.in_flight() && !record.resent;
+            if fresh && !is_lost(record) {
+                self.fresh = record.start;
+                self.visit();
+                return bytes;
+            }
+            if fresh {
+                bytes += self.mark(at);
+            }
+            at += 1;
+            self.visit();
+        }
+        self.fresh = self.list.back().map_or(self.fresh, |r| r.end);
+        bytes
+    }
+
+    /// Of those sent again, in the order of transmission.
+    fn detect_resent(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        let mut bytes = 0;
+        while let Some((range, sent_at)) = self.resent.front().cloned() {
+            let mut at = self.find(range.start);
+            while let Some(record) = self.list.get(at)
+                && record.start.before(range.end)
+            {
+                let same = record.resent && record.in_flight() && record.sent_at == sent_at;
+                if same && !is_lost(record) {
+                    self.visit();
+                    return bytes;
+                }
+                if same {
+                    bytes += self.mark(at);
+                }
+                at += 1;
+                self.visit();
+            }
+            self.resent.pop_front();
+        }
+        bytes
+    }
+
+    fn mark_all_lost(&mut self) -> u32 {
+        let bytes = (0..self.list.len()).map(|at| self.mark(at)).sum();
+        self.fresh = self.list.back().map_or(self.fresh, |r| r.end);
+        self.resent.clear();
+        bytes
+    }
+
+    fn mark_first_lost(&mut self, len: u32) -> u32 {
+        let Some(first) = self.list.front() else {
+            return 0;
+        };
+        if first.in_flight() && first.len() > len {
+            self.split(first.start + len, usize::MAX);
+        }
+        self.mark(0)
+    }
+
+    /// Takes back what marks said: those of loss, or those of SACK blocks.
+    fn clear_marks(&mut self, sacked: bool) {
+        for record in &mut self.list {
+            match sacked {
+                // How often and when each part was sent is not known any more.
+                true => record.resent |= std::mem::take(&mut record.sacked),
+                false => record.lost = false,
+            }
+        }
+        match sacked {
+            true => self.sacked = 0,
+            false => self.lost = 0,
+        }
+        self.fresh = self.list.front().map_or(self.fresh, |r| r.start);
+        let again = self.list.iter().filter(|r| r.resent && r.in_flight());
+        let mut again: Vec<_> = again.map(|r| (r.start..r.end, r.sent_at)).collect();
+        again.sort_by_key(|(_, sent_at)| *sent_at);
+        self.resent = again.into();
+    }
+
+    #[inline]
+    fn visit(&mut self) {
+        #[cfg(test)]
+        {
+            self.visited += 1;
+        }
+    }
+
+    #[cfg(test)]
+    fn is_valid(&self) -> bool {
+        let sum = |f: fn(&&SentRecord) -> bool| -> u32 {
+            self.list.iter().filter(f).map(SentRecord::len).sum()
+        };
+        let neighbours = self.list.iter().zip(self.list.iter().skip(1));
+        let contiguous = neighbours.clone().all(|(a, b)| a.end == b.start);
+        let joined = neighbours.clone().all(|(a, b)| !(a.sacked && b.sacked));
+        let once = self.list.iter().filter(|r| r.in_flight() && !r.resent);
+        let ordered = once.clone().map(|r| r.sent_at).is_sorted();
+        let queued = |r: &SentRecord| {
+            self.resent.iter().any(|(range, at)| {
+                let covers = range.start.at_or_before(r.start) && range.end.at_or_after(r.end);
+                covers && *at == r.sent_at
+            })
+        };
+        let mut again = self.list.iter().filter(|r| r.in_flight() && r.resent);
+        let mut lost = self.list.iter().filter(|r| r.lost);
+        contiguous
+            && joined
+            && ordered
+            && !self.list.is_empty()
+            && self
+                .list
+                .iter()
+                .all(|r| r.len() > 0 && !(r.sacked && r.lost))
+            && self.sacked == sum(|r| r.sacked)
+            && self.lost == sum(|r| r.lost)
+            && once.clone().all(|r| r.start.at_or_after(self.fresh))
+            && again.all(queued)
+            && self.resent.iter().is_sorted_by_key(|(_, at)| *at)
+            && lost.all(|r| r.start.at_or_after(self.first_lost))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Tail loss probes: if the last segments of a flight are lost, nothing arrives that would tell. So the sender sends the last
+//! one again, or a new one, after two round trips, long before the retransmission timer (RFC 8985 7).
+//!
+//! Invariants: one probe is outstanding at most; none during recovery, or while something is sacked (RACK sees to that).
+//! Locks: none; part of the connection.
+
+use std::time::Duration;
+
+use wire::SeqNum;
+
+/// The least time to a probe: neither a peer's scheduling nor the grain of timers looks like a loss.
+const PTO_MIN: Duration = Duration::from_millis(10);
+
+/// What a peer may hold back the acknowledgement of a single segment by: Linux's bound.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+
+/// Before there was a round trip (RFC 8985 7.2).
+const PTO_INITIAL: Duration = Duration::from_secs(1);
+
+/// The probe that is outstanding.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TailProbe {
+    /// SND.NXT behind it, and whether it was sent before.
+    outstanding: Option<(SeqNum, bool)>,
+    /// A round trip was measured since the last one.
+    rearmed: bool,
+}
+
+/// What an acknowledgement says of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum ProbeOutcome {
+    Nothing,
+    /// The probe repaired a loss, for which the window must shrink (RFC 8985 7.4.2 case 2).
+    Repaired,
+}
+
+impl TailProbe {
+    /// The time from a transmission or an acknowledgement to the probe.
+    #[doc(alias = "PTO")]
+    pub(crate) fn timeout(srtt: Option<Duration>, single: bool) -> Duration {
+        let Some(srtt) = srtt else {
+            return PTO_INITIAL;
+        };
+        let delay = if single {
+            MAX_ACK_DELAY
+        } else {
+            Duration::ZERO
+        };
+        (2 * srtt).max(PTO_MIN) + delay
+    }
+
+    pub(crate) fn may_send(&self) -> bool {
+        self.outstanding.is_none() && self.rearmed
+    }
+
+    /// A probe was sent; `nxt` is SND.NXT behind it.
+    pub(crate) fn on_sent(&mut self, nxt: SeqNum, again: bool) {
+        self.outstanding = Some((nxt, again));
+        self.rearmed = false;
+    }
+
+    /// A round trip was measured: another probe may follow.
+    pub(crate) fn on_sample(&mut self) {
+        self.rearmed = true;
+    }
+
+    /// A recovery began: it repairs what the probe would.
+    pub(crate) fn forget(&mut self) {
+        self.outstanding = None;
+    }
+
+    /// RFC 8985 7.4.2.
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: SeqNum,
+        dsack: bool,
+        plain_duplicate: bool,
+    ) -> ProbeOutcome {
+        let Some((end, again)) = self.outstanding else {
+            return ProbeOutcome::Nothing;
+        };
+        if ack.before(end) {
+            return ProbeOutcome::Nothing;
+        }
+        if !again || dsack {
+            // New data arrived; or both the probe and what it repeated.
+            self.outstanding = None;
+        } else if ack.after(end) {
+            self.outstanding = None;
+            return ProbeOutcome::Repaired;
+        } else if plain_duplicate {
+            self.outstanding = None;
+        }
+        ProbeOutcome::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_waits_two_round_trips_and_for_a_delayed_acknowledgement() {
+        // RFC 8985 7.2: breaks when a probe comes before the answer can.
+        let ms = Duration::from_millis;
+        assert_eq!(TailProbe::timeout(None, true), ms(1000));
+        assert_eq!(TailProbe::timeout(Some(ms(50)), false), ms(100));
+        assert_eq!(TailProbe::timeout(Some(ms(50)), true), ms(300));
+        assert_eq!(
+            TailProbe::timeout(Some(Duration::from_micros(30)), false),
+            ms(10)
+        );
+    }
+
+    #[test]
+    fn what_a_probe_repaired_counts_as_a_loss_once() {
+        // RFC 8985 7.4.2: breaks when a repaired loss leaves the window as it was, or a duplicate shrinks it.
+        let probed = |again| {
+            let mut probe = TailProbe::default();
+            probe.on_sent(SeqNum(100), again);
+            probe
+        };
+        assert_eq!(
+            probed(true).on_ack(SeqNum(99), false, true),
+            ProbeOutcome::Nothing
+        );
+        let mut probe = probed(true);
+        assert_eq!(
+            probe.on_ack(SeqNum(100), false, false),
+            ProbeOutcome::Nothing,
+            "not yet told"
+        );
+        assert_eq!(
+            probe.on_ack(SeqNum(101), false, false),
+            ProbeOutcome::Repaired
+        );
+        assert_eq!(
+            probe.on_ack(SeqNum(102), false, false),
+            ProbeOutcome::Nothing
+        );
+        let mut probe = probed(true);
+        assert_eq!(
+            probe.on_ack(SeqNum(100), true, false),
+            ProbeOutcome::Nothing
+        );
+        assert_eq!(
+            probe.on_ack(SeqNum(101), false, false),
+            ProbeOutcome::Nothing,
+            "both arrived"
+        );
+        let mut probe = probed(false);
+        assert_eq!(
+            probe.on_ack(SeqNum(101), false, false),
+            ProbeOutcome::Nothing,
+            "it was new"
+        );
+        assert!(!probe.may_send(), "no round trip was measured since");
+        probe.on_sample();
+        assert!(probe.may_send());
+    }
+}

@@ -190,6 +190,8 @@ pub struct Peer {
     other: Option<MacAddr>,
     segments: Vec<Segment>,
     icmp: Vec<IcmpSeen>,
+    /// Whole IP packets, if they are to be kept.
+    packets: Option<Vec<(Time, Vec<u8>)>>,
 }
 
 impl Peer {
@@ -202,7 +204,21 @@ impl Peer {
             other: None,
             segments: Vec::new(),
             icmp: Vec::new(),
+            packets: None,
         }
+    }
+
+    /// From now on it keeps each IP packet as it came, instead of the segments and messages inside.
+    pub fn keep_packets(&mut self) {
+        self.packets = Some(Vec::new());
+    }
+
+    /// The IP packets that it kept since the last call, each with the time when it came.
+    pub fn take_packets(&mut self) -> Vec<(Time, Vec<u8>)> {
+        self.packets
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Its address.
@@ -230,6 +246,10 @@ impl Peer {
             return self.answer(payload);
         }
         self.other = Some(ether.src);
+        if let Some(packets) = &mut self.packets {
+            packets.push((now, payload.to_vec()));
+            return None;
+        }
         if let Some(segment) = Segment::parse(frame) {
             self.segments.push(Segment { at: now, ..segment });
         }
@@ -280,6 +300,11 @@ impl Peer {
     /// The frame for a segment.
     pub(crate) fn segment(&self, segment: &Segment) -> Vec<u8> {
         self.frame(EtherType::IPV4, &segment.emit())
+    }
+
+    /// The frame for an IP packet.
+    pub(crate) fn packet(&self, packet: &[u8]) -> Vec<u8> {
+        self.frame(EtherType::IPV4, packet)
     }
 
     /// The frame for an ICMP message from this station.

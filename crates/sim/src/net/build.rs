@@ -187,6 +187,12 @@ impl Net {
         self.send_from_peer(peer, frame);
     }
 
+    /// The station sends an IP packet as it is.
+    pub fn say_packet(&mut self, peer: PeerId, packet: &[u8]) {
+        let frame = self.peers[peer.0].0.packet(packet);
+        self.send_from_peer(peer, frame);
+    }
+
     /// The station sends an ICMP error about a segment that it saw; `rest` is the header's last word.
     pub fn complain(&mut self, peer: PeerId, about: &Segment, kind: (u8, u8), rest: [u8; 4]) {
         let frame = self.peers[peer.0]

@@ -99,7 +99,10 @@ impl Tree {
 fn same_hashes(before: &Tree, after: &Tree) -> bool {
     [&[][..], &["--cpus"]].iter().all(|options| {
         let hashes = |tree: &Tree| {
-            let sim = tree.build(&["-p", "sim"], "sim")?;
+            // Before packet scripts the program was called `sim`.
+            let old = tree.build(&["-p", "sim"], "sim")?;
+            let new = old.with_file_name("mbuma-sim");
+            let sim = if new.exists() { new } else { old };
             let seeds = ["--seeds", SEEDS, "--hashes"];
             output(Command::new(sim).args(seeds).args(*options))
         };

@@ -52,6 +52,7 @@ mod peer;
 mod port;
 mod ready;
 pub mod scenario;
+pub mod script;
 mod trace;
 mod wire;
 

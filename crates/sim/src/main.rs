@@ -1,4 +1,4 @@
-//! Replays one seed, or runs many: `cargo run -p sim --release -- --seed N`.
+//! Replays one seed, runs many, or runs packet scripts: `cargo run -p sim --release -- --seed N`.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -6,33 +6,47 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::{Parser, Subcommand};
 use sim::Net;
 use sim::scenario::{Outcome, Scenario};
 
-const USAGE: &str = "\
-Runs networks of mbuma stacks in virtual time, drawn from seeds.
+mod script_command;
 
-Usage:
-  sim --seed N [--trace] [--plan] [--pcap FILE]   replays one seed
-  sim --seeds A..B [--hashes]                     runs seeds A to B-1
-
-  --cpus       stacks have virtual CPUs: the seed also decides which CPU runs next
-  --hashes     prints a line for each seed: the hash of every frame and its fate, to compare two versions
-
-  --trace      prints a line for every frame, and what the wire did to it
-  --plan       prints what was drawn from the seed
-  --pcap FILE  writes every frame as it was sent to FILE
-
-Exit status: 0 if everything that must hold held, 1 if not, 2 for wrong usage.";
-
-#[derive(Debug, Default)]
+/// Runs networks of mbuma stacks in virtual time, drawn from seeds; and packet scripts on a stack.
+///
+/// Exit status: 0 if everything that must hold held, 1 if not, 2 for wrong usage.
+#[derive(Debug, Parser)]
+#[command(name = "mbuma-sim", args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Replays one seed.
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Runs seeds A to B-1.
+    #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<Range<u64>>,
+    /// Prints a line for every frame, and what the wire did to it.
+    #[arg(long)]
     trace: bool,
+    /// Prints what was drawn from the seed.
+    #[arg(long)]
     plan: bool,
+    /// Stacks have virtual CPUs: the seed also decides which CPU runs next.
+    #[arg(long)]
     cpus: bool,
+    /// Prints a line for each seed: the hash of every frame and its fate, to compare two versions.
+    #[arg(long)]
     hashes: bool,
+    /// Writes every frame as it was sent to FILE.
+    #[arg(long, value_name = "FILE")]
     pcap: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs packet scripts: packetdrill's language, in virtual time.
+    Script(script_command::ScriptArgs),
 }
 
 impl Args {
@@ -44,55 +58,27 @@ impl Args {
     }
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
-    let mut args = Args::default();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match word.as_str() {
-            "--seed" => {
-                let seed = number(&value()?)?;
-                args.seeds = Some(seed..seed + 1);
-            }
-            "--seeds" => {
-                let text = value()?;
-                let (a, b) = text.split_once("..").ok_or("--seeds wants A..B")?;
-                args.seeds = Some(number(a)?..number(b)?);
-            }
-            "--trace" => args.trace = true,
-            "--cpus" => args.cpus = true,
-            "--hashes" => args.hashes = true,
-            "--plan" => args.plan = true,
-            "--pcap" => args.pcap = Some(value()?),
-            other => return Err(format!("{other}: no such option")),
-        }
-    }
-    Ok(args)
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text} is not a seed"))
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let number = |n: &str| n.parse().map_err(|_| format!("{n} is not a seed"));
+    let (a, b) = text.split_once("..").ok_or("seeds are A..B")?;
+    Ok(number(a)?..number(b)?)
 }
 
 fn main() -> ExitCode {
-    let args = match parse(std::env::args().skip(1)) {
-        Ok(args) => args,
-        Err(error) => {
-            eprintln!("sim: {error}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match args.seeds.clone() {
-        None => {
-            println!("{USAGE}");
+    let args = Args::parse();
+    if let Some(Command::Script(args)) = &args.command {
+        return script_command::run(args);
+    }
+    match (args.seed, args.seeds.clone()) {
+        (Some(seed), _) if !args.hashes => replay(seed, &args),
+        (Some(seed), _) => many(seed..seed + 1, &args),
+        (None, Some(seeds)) => many(seeds, &args),
+        (None, None) => {
+            eprintln!("mbuma-sim: give --seed, --seeds, or `script FILE...` (--help says more)");
             ExitCode::from(2)
         }
-        Some(seeds) if seeds.end - seeds.start.min(seeds.end) == 1 && !args.hashes => {
-            replay(seeds.start, &args)
-        }
-        Some(seeds) => many(seeds, &args),
     }
 }
-
 fn replay(seed: u64, args: &Args) -> ExitCode {
     let scenario = args.scenario(seed);
     if args.plan {
@@ -101,7 +87,7 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
     let mut unwritable = None;
     let outcome = scenario.run_with(|_| {}, |net| unwritable = watch(net, args).err());
     if let Some(error) = unwritable {
-        eprintln!("sim: {error}");
+        eprintln!("mbuma-sim: {error}");
         return ExitCode::from(2);
     }
     println!("{outcome}");

@@ -1,0 +1,306 @@
+//! `%{ assert tcpi_snd_cwnd == 10, tcpi_snd_cwnd }%`: the part of Python that scripts use.
+//!
+//! ```text
+//! block := line* ; line := 'assert' or [',' ...] | 'print' ... | name '=' or | 'pass'
+//! or    := and ('or' and)* ; and := not ('and' not)* ; not := 'not' not | comparison
+//! comparison := sum (('==' | '!=' | '<' | '<=' | '>' | '>=') sum)*
+//! sum   := product (('+' | '-') product)* ; product := unary (('*' | '/' | '//' | '%') unary)*
+//! unary := '-' unary | number | name | '(' or ')' | ('abs' | 'min' | 'max' | 'int') '(' or (',' or)* ')'
+//! ```
+//!
+//! Every value is a number; truth is 1. Invariants: no input panics, nesting is bounded.
+
+use std::collections::BTreeMap;
+
+/// How deep brackets may lie in each other.
+const DEPTH_MAX: usize = 32;
+
+/// Why a block does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum AssertError {
+    /// An assertion is false: its text, and what the names in it stand for.
+    False(String, String),
+    /// This part of Python, or this name, is not known.
+    Unknown(String),
+}
+
+/// Checks all lines of a block; `figure` gives the value of a name.
+pub(super) fn check(block: &str, figure: &dyn Fn(&str) -> Option<f64>) -> Result<(), AssertError> {
+    let mut variables = BTreeMap::new();
+    for statement in block.split(['\n', ';']) {
+        let text = statement.split('#').next().unwrap_or_default().trim();
+        statement_holds(text, figure, &mut variables)?;
+    }
+    Ok(())
+}
+
+fn statement_holds(
+    text: &str,
+    figure: &dyn Fn(&str) -> Option<f64>,
+    variables: &mut BTreeMap<String, f64>,
+) -> Result<(), AssertError> {
+    let mut eval = Eval {
+        rest: text,
+        figure,
+        variables,
+        used: Vec::new(),
+        depth: 0,
+    };
+    let first = eval.peek_name().unwrap_or_default().to_owned();
+    match first.as_str() {
+        "" if text.is_empty() => Ok(()),
+        "pass" | "print" | "import" => Ok(()),
+        "assert" => {
+            eval.name();
+            let value = eval.or()?;
+            // What follows a comma is the message.
+            eval.skip_blank();
+            if !eval.rest.is_empty() && !eval.rest.starts_with(',') {
+                return Err(eval.unknown());
+            }
+            let used: Vec<String> = eval
+                .used
+                .iter()
+                .map(|(name, value)| format!("{name} = {value}"))
+                .collect();
+            match value != 0.0 {
+                true => Ok(()),
+                false => Err(AssertError::False(text.to_owned(), used.join(", "))),
+            }
+        }
+        name => {
+            eval.name();
+            if name.is_empty() || !eval.take("=") {
+                return Err(AssertError::Unknown(text.to_owned()));
+            }
+            let value = eval.or()?;
+            variables.insert(name.to_owned(), value);
+            Ok(())
+        }
+    }
+}
+
+struct Eval<'a> {
+    rest: &'a str,
+    figure: &'a dyn Fn(&str) -> Option<f64>,
+    variables: &'a BTreeMap<String, f64>,
+    /// The names that were looked up, with their values.
+    used: Vec<(String, f64)>,
+    depth: usize,
+}
+
+type Evaluated = Result<f64, AssertError>;
+
+type Comparator = fn(&f64, &f64) -> bool;
+
+fn truth(yes: bool) -> f64 {
+    f64::from(u8::from(yes))
+}
+
+impl<'a> Eval<'a> {
+    fn unknown(&self) -> AssertError {
+        AssertError::Unknown(self.rest.trim().to_owned())
+    }
+
+    fn skip_blank(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    /// Takes this sign if it comes next.
+    fn take(&mut self, sign: &str) -> bool {
+        self.skip_blank();
+        match self.rest.strip_prefix(sign) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn peek_name(&self) -> Option<&'a str> {
+        let rest = self.rest.trim_start();
+        let len = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let name = rest.get(..len.unwrap_or(rest.len()))?;
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            .then_some(name)
+    }
+
+    fn name(&mut self) -> Option<&'a str> {
+        let name = self.peek_name()?;
+        self.skip_blank();
+        self.rest = self.rest.get(name.len()..).unwrap_or_default();
+        Some(name)
+    }
+
+    fn take_name(&mut self, name: &str) -> bool {
+        let found = self.peek_name() == Some(name);
+        if found {
+            self.name();
+        }
+        found
+    }
+
+    fn or(&mut self) -> Evaluated {
+        let mut value = self.and()?;
+        while self.take_name("or") {
+            let other = self.and()?;
+            value = if value != 0.0 { value } else { other };
+        }
+        Ok(value)
+    }
+
+    fn and(&mut self) -> Evaluated {
+        let mut value = self.not()?;
+        while self.take_name("and") {
+            let other = self.not()?;
+            value = if value == 0.0 { value } else { other };
+        }
+        Ok(value)
+    }
+
+    fn not(&mut self) -> Evaluated {
+        let mut negate = false;
+        while self.take_name("not") {
+            negate = !negate;
+        }
+        let value = self.comparison()?;
+        Ok(if negate { truth(value == 0.0) } else { value })
+    }
+
+    /// Comparisons may form a chain, as in `1 <= a < 5`.
+    fn comparison(&mut self) -> Evaluated {
+        let mut left = self.sum()?;
+        let mut holds = None;
+        loop {
+            let Some(compare) = self.comparator() else {
+                return Ok(holds.map_or(left, truth));
+            };
+            let right = self.sum()?;
+            holds = Some(holds.unwrap_or(true) && compare(&left, &right));
+            left = right;
+        }
+    }
+
+    fn comparator(&mut self) -> Option<Comparator> {
+        let all: [(&str, Comparator); 6] = [
+            ("==", f64::eq),
+            ("!=", f64::ne),
+            ("<=", f64::le),
+            (">=", f64::ge),
+            ("<", f64::lt),
+            (">", f64::gt),
+        ];
+        let found = all.into_iter().find(|(sign, _)| self.take(sign));
+        found.map(|(_, compare)| compare)
+    }
+
+    fn sum(&mut self) -> Evaluated {
+        let mut value = self.product()?;
+        loop {
+            if self.take("+") {
+                value += self.product()?;
+            } else if self.take("-") {
+                value -= self.product()?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Evaluated {
+        let mut value = self.unary()?;
+        loop {
+            if self.take("*") {
+                value *= self.unary()?;
+            } else if self.take("//") {
+                value = (value / self.unary()?).floor();
+            } else if self.take("/") {
+                value /= self.unary()?;
+            } else if self.take("%") {
+                value = value.rem_euclid(self.unary()?);
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn unary(&mut self) -> Evaluated {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(AssertError::Unknown("too many brackets".into()));
+        }
+        let value = self.unary_inside();
+        self.depth -= 1;
+        value
+    }
+
+    fn unary_inside(&mut self) -> Evaluated {
+        if self.take("-") {
+            return Ok(-self.unary()?);
+        }
+        if self.take("(") {
+            let value = self.or()?;
+            return match self.take(")") {
+                true => Ok(value),
+                false => Err(self.unknown()),
+            };
+        }
+        match self.name() {
+            Some(name) if self.take("(") => self.function(name),
+            Some(name) => self.lookup(name),
+            None => self.literal(),
+        }
+    }
+
+    fn function(&mut self, name: &str) -> Evaluated {
+        let mut args = vec![self.or()?];
+        while self.take(",") {
+            args.push(self.or()?);
+        }
+        if !self.take(")") {
+            return Err(self.unknown());
+        }
+        let all = args.iter().copied();
+        match (name, args.as_slice()) {
+            ("abs", [one]) => Ok(one.abs()),
+            ("int", [one]) => Ok(one.trunc()),
+            ("min", _) => Ok(all.fold(f64::INFINITY, f64::min)),
+            ("max", _) => Ok(all.fold(f64::NEG_INFINITY, f64::max)),
+            _ => Err(AssertError::Unknown(format!("the function {name}"))),
+        }
+    }
+
+    fn lookup(&mut self, name: &str) -> Evaluated {
+        let value = match name {
+            "True" => Some(1.0),
+            "False" => Some(0.0),
+            name => self.variables.get(name).copied(),
+        };
+        let value = value.or_else(|| {
+            let value = (self.figure)(name)?;
+            self.used.push((name.to_owned(), value));
+            Some(value)
+        });
+        value.ok_or_else(|| AssertError::Unknown(format!("the name {name}")))
+    }
+
+    fn literal(&mut self) -> Evaluated {
+        self.skip_blank();
+        let hex = self.rest.strip_prefix("0x");
+        let digits = hex.unwrap_or(self.rest);
+        let good = |c: char| match hex {
+            Some(_) => c.is_ascii_hexdigit(),
+            None => c.is_ascii_digit() || c == '.',
+        };
+        let len = digits.find(|c| !good(c)).unwrap_or(digits.len());
+        let (text, rest) = digits.split_at(len);
+        let value = match hex {
+            Some(_) => u32::from_str_radix(text, 16).ok().map(f64::from),
+            None => text.parse().ok(),
+        };
+        let value = value.ok_or_else(|| self.unknown())?;
+        self.rest = rest;
+        Ok(value)
+    }
+}

@@ -1,0 +1,287 @@
+//! Calls that move data.
+//!
+//! What a program writes, and what a script's segments carry, are bytes that are a function of their place in the
+//! stream. So a read that returns wrong bytes is found although a script only says how many there are.
+
+use std::net::SocketAddrV4;
+
+use mbuf::Chain;
+use mbuma::socket::SendError;
+use mbuma::{SocketError, State, TcpStream};
+
+use super::{
+    Attempt, CallOutcome, CallResult, Descriptor, Object, Problem, Progress, Sockets, Subject,
+    args, errno,
+};
+use crate::script::dialect::Dialect;
+use crate::script::syntax::Expr;
+use crate::script::{FROM_SCRIPT, FROM_STACK};
+
+fn fails(errno: &'static str) -> CallResult {
+    Ok(CallOutcome::fails(errno).into())
+}
+
+/// What a call that moves data asks for.
+struct Request {
+    len: usize,
+    peek: bool,
+    urgent: bool,
+    dont_wait: bool,
+    wait_all: bool,
+    to: Option<SocketAddrV4>,
+}
+
+impl Request {
+    fn flags(&mut self, arg: Option<&Expr>) -> Result<(), Problem> {
+        for flag in args::flags(arg)? {
+            match flag {
+                "MSG_PEEK" => self.peek = true,
+                "MSG_DONTWAIT" => self.dont_wait = true,
+                "MSG_WAITALL" => self.wait_all = true,
+                "MSG_OOB" => self.urgent = true,
+                // No signal is sent anyhow.
+                "MSG_NOSIGNAL" => {}
+                other => return Problem::unsupported(format!("the flag {other}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sockets {
+    /// The arguments of all calls that read or write.
+    fn request(&self, call: &str, args: &[Expr]) -> Result<Request, Problem> {
+        let mut request = Request {
+            len: 0,
+            peek: false,
+            urgent: false,
+            dont_wait: false,
+            wait_all: false,
+            to: None,
+        };
+        match call {
+            "readv" | "writev" => request.len = args::iov_len(args.get(1))?,
+            "recvmsg" | "sendmsg" => {
+                let message = args::structure(args.get(1), "a message")?;
+                request.len = args::iov_len(args::field(message, "msg_iov"))?;
+                if let Some(to) = args::field(message, "msg_name")
+                    && *to != Expr::Any
+                {
+                    request.to = Some(args::address(Some(to), self.peer())?);
+                }
+                request.flags(args.get(2))?;
+            }
+            _ => {
+                request.len = args::len(args.get(2))?;
+                request.flags(args.get(3))?;
+            }
+        }
+        if call == "sendto"
+            && let Some(Expr::Struct(_)) = args.get(4)
+        {
+            request.to = Some(args::address(args.get(4), self.peer())?);
+        }
+        Ok(request)
+    }
+
+    /// The other end that a script does not name.
+    fn peer(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.addresses.remote, self.connect_port)
+    }
+
+    pub(super) fn receive(&mut self, call: &str, args: &[Expr], returns: &Expr) -> CallResult {
+        let request = self.request(call, args)?;
+        let dialect = self.dialect;
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        let result = match &d.object {
+            Object::Stream(_) => d.receive_stream(&request),
+            Object::Datagrams(..) => return Ok(d.receive_datagram(&request)),
+            _ => return fails("ENOTCONN"),
+        };
+        let mut outcome = match result {
+            Ok(outcome) => outcome,
+            Err(SocketError::WouldBlock) if d.nonblocking || request.dont_wait => {
+                return fails("EAGAIN");
+            }
+            Err(SocketError::WouldBlock) => return Ok(Attempt::Blocks),
+            Err(_) if d.error_was_told => CallOutcome::value(0),
+            Err(error) => {
+                d.error_was_told = true;
+                CallOutcome::fails(receive_errno(error, dialect))
+            }
+        };
+        if let (Expr::Int(want), true) = (returns, request.wait_all)
+            && outcome.value < *want
+        {
+            outcome.wrong.push("MSG_WAITALL returned early".into());
+        }
+        Ok(outcome.into())
+    }
+
+    pub(super) fn transmit(
+        &mut self,
+        call: &str,
+        args: &[Expr],
+        progress: &mut Progress,
+    ) -> CallResult {
+        let request = self.request(call, args)?;
+        let (stack, peer, dialect) = (self.stack.clone(), self.peer(), self.dialect);
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        match &d.object {
+            Object::Stream(_) => Ok(d.transmit_stream(&request, progress, dialect)),
+            Object::FreshDatagrams => {
+                let any = SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0);
+                match stack.udp_bind(any) {
+                    Ok(socket) => d.object = Object::Datagrams(socket, None),
+                    Err(_) => return fails("EAGAIN"),
+                }
+                self.transmit(call, args, progress)
+            }
+            Object::Datagrams(socket, connected) => {
+                let to = request.to.or(*connected).unwrap_or(peer);
+                let local_port = socket.local_addr().port();
+                let outcome = transmit_datagram(socket, stack.pool(), request.len, to);
+                self.subject = Some(Subject::Connection {
+                    local_port,
+                    remote_port: to.port(),
+                });
+                outcome
+            }
+            Object::Fresh if dialect == Dialect::Linux => fails("EPIPE"),
+            _ => fails("ENOTCONN"),
+        }
+    }
+}
+
+fn receive_errno(error: SocketError, dialect: Dialect) -> &'static str {
+    match (error, dialect) {
+        (SocketError::Closed, _) => "ENOTCONN",
+        (other, _) => errno(other),
+    }
+}
+
+fn transmit_datagram(
+    socket: &mbuma::UdpSocket,
+    pool: &mbuf::MbufPool,
+    len: usize,
+    to: SocketAddrV4,
+) -> CallResult {
+    let mut payload = Chain::new();
+    let bytes = vec![0; len];
+    if payload.extend_from_slice(pool, &bytes).is_err() {
+        return fails("ENOBUFS");
+    }
+    match socket.send_to(payload, to) {
+        Ok(()) => Ok(CallOutcome::value(len as i64).into()),
+        Err(SendError::TooBig) => fails("EMSGSIZE"),
+        Err(SendError::NoRoute) => fails("EHOSTUNREACH"),
+        Err(SendError::NoBufs) => fails("ENOBUFS"),
+        Err(SendError::BadSource) => fails("EADDRNOTAVAIL"),
+        Err(_) => fails("EINVAL"),
+    }
+}
+
+impl Descriptor {
+    fn receive_stream(&mut self, request: &Request) -> Result<CallOutcome, SocketError> {
+        let Object::Stream(stream) = &self.object else {
+            return Err(SocketError::Closed);
+        };
+        if request.urgent {
+            return Ok(CallOutcome::fails("EINVAL"));
+        }
+        let mut buf = vec![0; request.len];
+        if request.wait_all && (available(stream) < request.len) && is_open(stream) {
+            return Err(SocketError::WouldBlock);
+        }
+        let n = match request.peek {
+            true => stream.peek(&mut buf)?,
+            // A call may have to be repeated where urgent data ends; scripts count bytes of one call.
+            false => stream.recv(&mut buf)?,
+        };
+        let mut outcome = CallOutcome::value(n as i64);
+        if let Some(at) = FROM_SCRIPT.mismatch(self.read, &buf[..n]) {
+            let text = format!("byte {at} of the stream is not the one that came in");
+            outcome.wrong.push(text);
+        }
+        if !request.peek {
+            self.read += n as u64;
+        }
+        Ok(outcome)
+    }
+
+    fn receive_datagram(&mut self, request: &Request) -> Attempt {
+        let Object::Datagrams(socket, _) = &self.object else {
+            return CallOutcome::fails("EBADF").into();
+        };
+        if request.peek {
+            return CallOutcome::fails("EOPNOTSUPP").into();
+        }
+        match (socket.recv(), socket.take_error()) {
+            (Some(datagram), _) => {
+                CallOutcome::value(datagram.payload.len().min(request.len) as i64).into()
+            }
+            (None, Some(_)) => CallOutcome::fails("ECONNREFUSED").into(),
+            (None, None) if self.nonblocking || request.dont_wait => {
+                CallOutcome::fails("EAGAIN").into()
+            }
+            (None, None) => Attempt::Blocks,
+        }
+    }
+
+    /// Writes as much as goes in. A blocking call writes all of it, in as many attempts as that takes.
+    fn transmit_stream(
+        &mut self,
+        request: &Request,
+        progress: &mut Progress,
+        dialect: Dialect,
+    ) -> Attempt {
+        let Object::Stream(stream) = &self.object else {
+            return CallOutcome::fails("EBADF").into();
+        };
+        let mut data = vec![0; request.len - progress.written];
+        FROM_STACK.fill(self.written, &mut data);
+        let connecting = matches!(stream.state(), State::SynSent | State::SynReceived);
+        let sent = match (connecting, request.urgent) {
+            // Linux's sockets wait for the connection, BSD's say that there is none.
+            (true, _) if dialect == Dialect::Linux => Err(SocketError::WouldBlock),
+            (true, _) => return CallOutcome::fails("ENOTCONN").into(),
+            (false, true) => stream.send_urgent(&data),
+            (false, false) => stream.send(&data),
+        };
+        let wait = !self.nonblocking && !request.dont_wait;
+        match sent {
+            Ok(n) => {
+                self.written += n as u64;
+                progress.written += n;
+                match wait && progress.written < request.len {
+                    true => Attempt::Blocks,
+                    false => CallOutcome::value(progress.written as i64).into(),
+                }
+            }
+            Err(SocketError::WouldBlock) if wait => Attempt::Blocks,
+            Err(_) if progress.written > 0 => CallOutcome::value(progress.written as i64).into(),
+            Err(SocketError::WouldBlock) => CallOutcome::fails("EAGAIN").into(),
+            Err(_) if self.error_was_told => CallOutcome::fails("EPIPE").into(),
+            Err(error) => {
+                self.error_was_told = error != SocketError::Closed;
+                CallOutcome::fails(errno(error)).into()
+            }
+        }
+    }
+}
+
+fn available(stream: &TcpStream) -> usize {
+    stream.info().recv_queue
+}
+
+/// Whether more may come.
+fn is_open(stream: &TcpStream) -> bool {
+    matches!(
+        stream.state(),
+        State::Established | State::FinWait1 | State::FinWait2
+    )
+}

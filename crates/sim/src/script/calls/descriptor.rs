@@ -1,0 +1,95 @@
+//! What a descriptor stands for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+
+use mbuma::{SocketError, TcpListener, TcpStream, UdpSocket};
+
+use super::poll::Interest;
+
+/// What is open under a number.
+pub(in crate::script) enum Object {
+    /// A TCP socket that neither listens nor connects.
+    Fresh,
+    /// A UDP socket that has no port yet.
+    FreshDatagrams,
+    /// A listener, and connections that a poll took out of its queue.
+    Listener(ListenSocket),
+    /// A connection.
+    Stream(TcpStream),
+    /// A UDP socket, and where it is connected to.
+    Datagrams(UdpSocket, Option<SocketAddrV4>),
+    /// A set of descriptors to wait for.
+    Epoll(BTreeMap<i64, Interest>),
+}
+
+/// A listener.
+pub(in crate::script) struct ListenSocket {
+    listener: TcpListener,
+    /// Taken out of the queue to see whether there is one.
+    ready: VecDeque<TcpStream>,
+}
+
+impl ListenSocket {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        Self {
+            listener,
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn accept(&mut self) -> Option<TcpStream> {
+        self.ready.pop_front().or_else(|| self.listener.accept())
+    }
+
+    /// Whether a connection is ready.
+    pub(super) fn is_ready(&mut self) -> bool {
+        if self.ready.is_empty() {
+            self.ready.extend(self.listener.accept());
+        }
+        !self.ready.is_empty()
+    }
+}
+
+/// One open descriptor.
+pub(in crate::script) struct Descriptor {
+    pub(super) object: Object,
+    pub(super) nonblocking: bool,
+    pub(super) bound: Option<SocketAddrV4>,
+    /// Values of options, as they were set; those that a connection inherits are applied when there is one.
+    pub(super) options: BTreeMap<String, i64>,
+    /// SO_LINGER: on, and for how many seconds.
+    pub(super) linger: Option<i64>,
+    /// Bytes that were read, and written.
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// The connection's error was reported, as is done once.
+    pub(super) error_was_told: bool,
+    /// The handshake's end was reported.
+    pub(super) is_connected: bool,
+}
+
+impl Descriptor {
+    pub(super) fn new(object: Object) -> Self {
+        Self {
+            object,
+            nonblocking: false,
+            bound: None,
+            options: BTreeMap::new(),
+            linger: None,
+            read: 0,
+            written: 0,
+            error_was_told: false,
+            is_connected: false,
+        }
+    }
+
+    /// The connection's error, if nobody was told.
+    pub(super) fn take_error(&mut self) -> Option<SocketError> {
+        let error = match &self.object {
+            Object::Stream(stream) => stream.error(),
+            _ => None,
+        };
+        error.filter(|_| !std::mem::replace(&mut self.error_was_told, true))
+    }
+}

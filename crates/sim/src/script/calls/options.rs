@@ -1,0 +1,202 @@
+//! getsockopt, setsockopt, fcntl, ioctl.
+
+use mbuma::State;
+
+use super::{Attempt, CallOutcome, CallResult, Object, Problem, Sockets, args, errno};
+use crate::script::info;
+use crate::script::syntax::Expr;
+
+fn done(value: i64) -> CallResult {
+    Ok(CallOutcome::value(value).into())
+}
+
+fn fails(errno: &'static str) -> CallResult {
+    Ok(CallOutcome::fails(errno).into())
+}
+
+/// Options that the runner's program may set, and that change nothing here: each with the reason.
+const WITHOUT_EFFECT: [(&str, &str); 5] = [
+    (
+        "SO_REUSEADDR",
+        "a port in TIME-WAIT may be listened on anyhow",
+    ),
+    ("SO_REUSEPORT", "one socket has each port"),
+    ("SO_DEBUG", "it only writes a log"),
+    ("TCP_QUICKACK", "the stack decides it by itself"),
+    ("SO_NOSIGPIPE", "no signal is sent"),
+];
+
+impl Sockets {
+    pub(super) fn setsockopt(&mut self, args: &[Expr]) -> CallResult {
+        let name = args::name(args.get(2), "an option")?.to_owned();
+        let value = args.get(3);
+        let dialect = self.dialect;
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        if name == "SO_LINGER" {
+            let fields = args::structure(value, "the value of SO_LINGER")?;
+            let on = args::int(args::field(fields, "onoff"), "onoff")?;
+            let secs = args::int(args::field(fields, "linger"), "linger")?;
+            d.linger = (on != 0).then_some(secs);
+            return done(0);
+        }
+        let value = match value {
+            Some(Expr::List(all)) => args::number(all.first(), dialect)?,
+            other => args::number(other, dialect)?,
+        };
+        let harmless = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
+        let known = [
+            "TCP_NODELAY",
+            "SO_SNDBUF",
+            "SO_RCVBUF",
+            "SO_KEEPALIVE",
+            "TCP_KEEPIDLE",
+        ];
+        if !harmless && !known.contains(&name.as_str()) {
+            return Problem::unsupported(format!("the socket option {name}"));
+        }
+        d.options.insert(name.clone(), value);
+        if !harmless && !d.apply(&name, value) {
+            return Problem::unsupported(format!("the socket option {name}"));
+        }
+        done(0)
+    }
+
+    pub(super) fn getsockopt(&mut self, args: &[Expr]) -> CallResult {
+        let name = args::name(args.get(2), "an option")?.to_owned();
+        let dialect = self.dialect;
+        let defaults = self.defaults(&name);
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        if name == "TCP_INFO" {
+            let Object::Stream(stream) = &d.object else {
+                return fails("ENOTCONN");
+            };
+            let wrong = match args.get(3) {
+                Some(Expr::Struct(fields)) => info::differences(stream, fields, dialect)?,
+                _ => Vec::new(),
+            };
+            return Ok(Attempt::Done(CallOutcome {
+                wrong,
+                ..CallOutcome::value(0)
+            }));
+        }
+        let got = match name.as_str() {
+            "SO_ERROR" => match d.take_error() {
+                Some(error) => OptionValue::Error(errno(error)),
+                None => OptionValue::Number(0),
+            },
+            "TCP_MAXSEG" => match &d.object {
+                Object::Stream(stream) => OptionValue::Number(i64::from(stream.info().mss)),
+                _ => OptionValue::Number(536),
+            },
+            name => match d.options.get(name).copied().or(defaults) {
+                Some(n) => OptionValue::Number(n),
+                None => return Problem::unsupported(format!("the socket option {name}")),
+            },
+        };
+        let mut outcome = CallOutcome::value(0);
+        if let Some(Expr::List(all)) = args.get(3)
+            && let Some(want) = all.first()
+        {
+            outcome.wrong.extend(got.difference(&name, want));
+        }
+        Ok(outcome.into())
+    }
+
+    /// The value of an option that was not set.
+    fn defaults(&self, name: &str) -> Option<i64> {
+        let tcp = &self.tcp;
+        Some(match name {
+            "SO_SNDBUF" => tcp.send_buffer as i64,
+            "SO_RCVBUF" => tcp.recv_buffer as i64,
+            "TCP_KEEPIDLE" => tcp.keepalive_idle.as_secs() as i64,
+            "TCP_KEEPINTVL" => tcp.keepalive_interval.as_secs() as i64,
+            "TCP_KEEPCNT" => i64::from(tcp.keepalive_probes),
+            "SO_REUSEADDR" | "SO_KEEPALIVE" | "TCP_NODELAY" => 0,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn fcntl(&mut self, args: &[Expr]) -> CallResult {
+        let operation = args::name(args.get(1), "an operation")?;
+        let dialect = self.dialect;
+        let nonblock = dialect.constant("O_NONBLOCK").unwrap_or(0);
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        match operation {
+            "F_GETFL" => done(2 | if d.nonblocking { nonblock } else { 0 }),
+            "F_SETFL" => {
+                d.nonblocking = args::number(args.get(2), dialect)? & nonblock != 0;
+                done(0)
+            }
+            other => Problem::unsupported(format!("fcntl {other}")),
+        }
+    }
+
+    /// How many bytes wait, in either direction; whether the next byte is where urgent data ends.
+    pub(super) fn ioctl(&mut self, args: &[Expr]) -> CallResult {
+        let operation = args::name(args.get(1), "an operation")?.to_owned();
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        if operation == "FIONBIO" {
+            if let Some(Expr::List(all)) = args.get(2) {
+                d.nonblocking = args::int(all.first(), "a switch")? != 0;
+            }
+            return done(0);
+        }
+        let Object::Stream(stream) = &d.object else {
+            return fails("EINVAL");
+        };
+        let info = stream.info();
+        let got = match operation.as_str() {
+            "SIOCINQ" | "FIONREAD" => info.recv_queue as i64,
+            "SIOCOUTQ" | "TIOCOUTQ" | "FIONWRITE" => {
+                info.send_queue as i64 + i64::from(fin_is_unacknowledged(info.state))
+            }
+            "SIOCATMARK" => i64::from(stream.urgent_unread() == Some(0)),
+            other => return Problem::unsupported(format!("ioctl {other}")),
+        };
+        let mut outcome = CallOutcome::value(0);
+        if let Some(Expr::List(all)) = args.get(2)
+            && let Some(want) = all.first()
+        {
+            outcome
+                .wrong
+                .extend(OptionValue::Number(got).difference(&operation, want));
+        }
+        Ok(outcome.into())
+    }
+}
+
+/// A FIN takes a sequence number, and counts as a byte that is not acknowledged.
+fn fin_is_unacknowledged(state: State) -> bool {
+    matches!(state, State::FinWait1 | State::Closing | State::LastAck)
+}
+
+/// The value of an option.
+enum OptionValue {
+    Number(i64),
+    Error(&'static str),
+}
+
+impl OptionValue {
+    /// What is wrong about it, if anything.
+    fn difference(&self, name: &str, want: &Expr) -> Option<String> {
+        let same = match (self, want) {
+            (_, Expr::Any) => true,
+            (Self::Number(n), Expr::Int(want)) => n == want,
+            (Self::Error(e), Expr::Name(want)) => e == want,
+            _ => false,
+        };
+        let got = match self {
+            Self::Number(n) => n.to_string(),
+            Self::Error(e) => (*e).to_owned(),
+        };
+        (!same).then(|| format!("{name} is {got}, not {want}"))
+    }
+}

@@ -1,0 +1,288 @@
+//! Calls that make, join and end sockets.
+
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
+use std::time::Duration;
+
+use mbuma::socket::BindError;
+use mbuma::{SocketError, State, TcpStream};
+
+use super::descriptor::ListenSocket;
+use super::{
+    Attempt, CallOutcome, CallResult, Descriptor, Object, Problem, Sockets, Subject, args, errno,
+};
+use crate::script::dialect::Dialect;
+use crate::script::syntax::Expr;
+
+const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+
+fn done(value: i64) -> CallResult {
+    Ok(CallOutcome::value(value).into())
+}
+
+fn fails(errno: &'static str) -> CallResult {
+    Ok(CallOutcome::fails(errno).into())
+}
+
+impl Sockets {
+    /// `socket(domain, type, protocol)`: the domain is IPv4's whatever the script leaves open.
+    pub(super) fn socket(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
+        if let Some(Expr::Name(domain)) = args.first()
+            && !matches!(domain.as_str(), "AF_INET" | "PF_INET")
+        {
+            return Problem::unsupported(format!("sockets of {domain}"));
+        }
+        let kinds = args::flags(args.get(1))?;
+        let object = match kinds.as_slice() {
+            kinds if kinds.contains(&"SOCK_STREAM") => Object::Fresh,
+            kinds if kinds.contains(&"SOCK_DGRAM") => Object::FreshDatagrams,
+            other => return Problem::unsupported(format!("sockets of {other:?}")),
+        };
+        let mut descriptor = Descriptor::new(object);
+        descriptor.nonblocking = kinds.contains(&"SOCK_NONBLOCK");
+        done(self.add(returns, descriptor))
+    }
+
+    pub(super) fn bind(&mut self, args: &[Expr]) -> CallResult {
+        let own = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, self.bind_port);
+        let addr = args::address(args.get(1), own)?;
+        let (stack, local) = (self.stack.clone(), self.addresses.local);
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        if d.bound.is_some() {
+            return fails("EINVAL");
+        }
+        let is_ours = addr.ip().is_unspecified() || addr.ip().is_loopback() || *addr.ip() == local;
+        if !is_ours {
+            return fails("EADDRNOTAVAIL");
+        }
+        d.bound = Some(addr);
+        if let Object::FreshDatagrams = d.object {
+            match stack.udp_bind(addr) {
+                Ok(socket) => d.object = Object::Datagrams(socket, None),
+                Err(error) => return fails(bind_errno(error)),
+            }
+            self.subject = Some(Subject::Datagrams {
+                local_port: addr.port(),
+            });
+        }
+        done(0)
+    }
+
+    pub(super) fn listen(&mut self, args: &[Expr]) -> CallResult {
+        let backlog = args::int(args.get(1), "a backlog")?;
+        let stack = self.stack.clone();
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        match (&d.object, d.bound) {
+            // A second call only changes the backlog.
+            (Object::Listener(_), _) => return done(0),
+            (Object::Fresh, Some(addr)) => {
+                let backlog = usize::try_from(backlog).unwrap_or(0).max(1);
+                match stack.tcp_listen(addr, backlog) {
+                    Ok(listener) => d.object = Object::Listener(ListenSocket::new(listener)),
+                    Err(error) => return fails(errno(error)),
+                }
+            }
+            (Object::Fresh, None) => return fails("EINVAL"),
+            (Object::Stream(_), _) => return fails("EINVAL"),
+            _ => return fails("EOPNOTSUPP"),
+        }
+        self.subject = Some(Subject::Listener);
+        done(0)
+    }
+
+    pub(super) fn connect(&mut self, args: &[Expr], again: bool) -> CallResult {
+        let own = SocketAddrV4::new(self.addresses.remote, self.connect_port);
+        let peer = args::address(args.get(1), own)?;
+        let stack = self.stack.clone();
+        let fd = args::int(args.first(), "a descriptor")?;
+        let Some(d) = self.table.get_mut(&fd) else {
+            return fails("EBADF");
+        };
+        match &d.object {
+            Object::Fresh => {
+                let local = d.bound.unwrap_or(ANY);
+                match stack.tcp_connect(local, peer) {
+                    Ok(stream) => d.begin(stream),
+                    Err(error) => return fails(errno(error)),
+                }
+                self.current = Some(fd);
+                self.subject = Some(Subject::Connection {
+                    local_port: local.port(),
+                    remote_port: peer.port(),
+                });
+                match self.table.get(&fd) {
+                    Some(d) if d.nonblocking => fails("EINPROGRESS"),
+                    _ => Ok(Attempt::Blocks),
+                }
+            }
+            Object::Stream(_) => Ok(d.connecting(again)),
+            Object::FreshDatagrams | Object::Datagrams(..) => self.connect_datagrams(fd, peer),
+            _ => fails("EOPNOTSUPP"),
+        }
+    }
+
+    fn connect_datagrams(&mut self, fd: i64, peer: SocketAddrV4) -> CallResult {
+        let stack = self.stack.clone();
+        let Some(d) = self.table.get_mut(&fd) else {
+            return fails("EBADF");
+        };
+        if let Object::FreshDatagrams = d.object {
+            match stack.udp_bind(ANY) {
+                Ok(socket) => d.object = Object::Datagrams(socket, None),
+                Err(error) => return fails(bind_errno(error)),
+            }
+        }
+        if let Object::Datagrams(socket, to) = &mut d.object {
+            *to = Some(peer);
+            self.subject = Some(Subject::Connection {
+                local_port: socket.local_addr().port(),
+                remote_port: peer.port(),
+            });
+        }
+        done(0)
+    }
+
+    pub(super) fn accept4(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
+        let nonblocking = args::flags(args.get(3))?.contains(&"SOCK_NONBLOCK");
+        let attempt = self.accept(args, returns)?;
+        if let Attempt::Done(outcome) = &attempt
+            && let Some(d) = self.table.get_mut(&outcome.value)
+        {
+            d.nonblocking |= nonblocking;
+        }
+        Ok(attempt)
+    }
+
+    pub(super) fn accept(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
+        let dialect = self.dialect;
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        let Object::Listener(listening) = &mut d.object else {
+            return fails("EINVAL");
+        };
+        let Some(stream) = listening.accept() else {
+            return match d.nonblocking {
+                true => fails("EAGAIN"),
+                false => Ok(Attempt::Blocks),
+            };
+        };
+        let mut child = Descriptor::new(Object::Fresh);
+        child.options = d.options.clone();
+        // BSD's accept inherits the listener's mode, Linux's does not.
+        child.nonblocking = d.nonblocking && dialect == Dialect::Bsd;
+        child.begin(stream);
+        child.is_connected = true;
+        let fd = self.add(returns, child);
+        self.current = Some(fd);
+        done(fd)
+    }
+
+    pub(super) fn shutdown(&mut self, args: &[Expr]) -> CallResult {
+        let how = match args::name(args.get(1), "a direction")? {
+            "SHUT_RD" => Shutdown::Read,
+            "SHUT_WR" => Shutdown::Write,
+            "SHUT_RDWR" => Shutdown::Both,
+            other => return Problem::wrong(format!("{other} is no direction")),
+        };
+        let Some(d) = self.descriptor(args.first())? else {
+            return fails("EBADF");
+        };
+        match &d.object {
+            Object::Stream(stream) if stream.state() != State::Closed => {
+                stream.shutdown(how);
+                done(0)
+            }
+            _ => fails("ENOTCONN"),
+        }
+    }
+
+    /// Closes it; a connection with SO_LINGER of 0 s ends with a reset.
+    pub(super) fn close(&mut self, args: &[Expr]) -> CallResult {
+        let fd = args::int(args.first(), "a descriptor")?;
+        let Some(d) = self.table.remove(&fd) else {
+            return fails("EBADF");
+        };
+        for other in self.table.values_mut() {
+            if let Object::Epoll(set) = &mut other.object {
+                set.remove(&fd);
+            }
+        }
+        if let (Object::Stream(stream), Some(0)) = (&d.object, d.linger) {
+            stream.abort();
+        }
+        done(0)
+    }
+}
+
+impl Descriptor {
+    /// The socket is this connection from now on, with the options that were set before.
+    fn begin(&mut self, stream: TcpStream) {
+        self.object = Object::Stream(stream);
+        let set = self.options.clone();
+        for (name, value) in set {
+            self.apply(&name, value);
+        }
+    }
+
+    /// `connect` on a connection: how far it is.
+    fn connecting(&mut self, again: bool) -> Attempt {
+        let Object::Stream(stream) = &self.object else {
+            return CallOutcome::fails("EINVAL").into();
+        };
+        let (state, error) = (stream.state(), stream.error());
+        match state {
+            State::SynSent | State::SynReceived if again || !self.nonblocking => Attempt::Blocks,
+            State::SynSent | State::SynReceived => CallOutcome::fails("EALREADY").into(),
+            State::Closed if !self.is_connected => {
+                let error = error.unwrap_or(SocketError::Closed);
+                match std::mem::replace(&mut self.error_was_told, true) {
+                    false => CallOutcome::fails(errno(error)).into(),
+                    true => CallOutcome::fails("ECONNABORTED").into(),
+                }
+            }
+            _ if again || !std::mem::replace(&mut self.is_connected, true) => {
+                self.is_connected = true;
+                CallOutcome::value(0).into()
+            }
+            _ => CallOutcome::fails("EISCONN").into(),
+        }
+    }
+
+    /// Applies an option to the connection. False if the stack does not have it.
+    pub(super) fn apply(&self, name: &str, value: i64) -> bool {
+        let Object::Stream(stream) = &self.object else {
+            return true;
+        };
+        let size = |name: &str, given: i64| {
+            let set = self.options.get(name).copied().unwrap_or(given);
+            usize::try_from(set).unwrap_or(0)
+        };
+        match name {
+            "TCP_NODELAY" => stream.set_nodelay(value != 0),
+            "SO_SNDBUF" | "SO_RCVBUF" => {
+                let both = ("SO_SNDBUF", "SO_RCVBUF");
+                stream.set_buffers(size(both.0, 1 << 20), size(both.1, 1 << 20));
+            }
+            "SO_KEEPALIVE" | "TCP_KEEPIDLE" => {
+                let on = self.options.get("SO_KEEPALIVE").is_some_and(|v| *v != 0);
+                let idle = self.options.get("TCP_KEEPIDLE").copied().unwrap_or(7200);
+                let idle = Duration::from_secs(u64::try_from(idle).unwrap_or(0));
+                stream.set_keepalive(on.then_some(idle));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn bind_errno(error: BindError) -> &'static str {
+    match error {
+        BindError::AddrInUse => "EADDRINUSE",
+        BindError::NoFreePort => "EAGAIN",
+        _ => "EADDRNOTAVAIL",
+    }
+}

@@ -1,0 +1,73 @@
+//! What the two dialects of the language see differently: Linux's (Google's suite) and FreeBSD's.
+
+/// Whose sockets a script expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// FreeBSD's.
+    #[default]
+    Bsd,
+    /// Linux's.
+    Linux,
+}
+
+impl Dialect {
+    /// The dialect that a script shows by the names it uses; BSD's if it shows none.
+    pub fn of(text: &str) -> Self {
+        let linux = [
+            "net.ipv4.",
+            "/net/ipv4/",
+            "SOL_TCP",
+            "defaults.sh",
+            "epoll_",
+        ];
+        match linux.iter().any(|name| text.contains(name)) && !text.contains("net.inet.") {
+            true => Self::Linux,
+            false => Self::Bsd,
+        }
+    }
+
+    /// By its name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "bsd" | "freebsd" => Some(Self::Bsd),
+            "linux" => Some(Self::Linux),
+            _ => None,
+        }
+    }
+
+    /// The number of a constant that scripts compare as a number.
+    pub(super) fn constant(self, name: &str) -> Option<i64> {
+        Some(match (name, self) {
+            ("O_RDONLY", _) => 0,
+            ("O_WRONLY", _) => 1,
+            ("O_RDWR", _) => 2,
+            ("O_NONBLOCK", Self::Bsd) => 0x4,
+            ("O_NONBLOCK", Self::Linux) => 0x800,
+            ("POLLIN" | "EPOLLIN", _) => 0x1,
+            ("POLLPRI" | "EPOLLPRI", _) => 0x2,
+            ("POLLOUT" | "EPOLLOUT", _) => 0x4,
+            ("POLLERR" | "EPOLLERR", _) => 0x8,
+            ("POLLHUP" | "EPOLLHUP", _) => 0x10,
+            ("POLLNVAL", _) => 0x20,
+            ("POLLRDNORM" | "EPOLLRDNORM", _) => 0x40,
+            ("POLLRDBAND" | "EPOLLRDBAND", _) => 0x80,
+            ("POLLWRNORM" | "EPOLLWRNORM", Self::Linux) => 0x100,
+            ("POLLWRNORM", Self::Bsd) => 0x4,
+            ("POLLRDHUP" | "EPOLLRDHUP", Self::Linux) => 0x2000,
+            ("POLLRDHUP", Self::Bsd) => 0x4000,
+            ("EPOLLONESHOT", _) => 1 << 30,
+            ("EPOLLET", _) => 1 << 31,
+            ("INADDR_ANY", _) => 0,
+            _ => return None,
+        })
+    }
+}
+
+/// The names of errors that a script may use for one another.
+pub(super) fn same_errno(a: &str, b: &str) -> bool {
+    let one = |name| match name {
+        "EWOULDBLOCK" => "EAGAIN",
+        other => other,
+    };
+    one(a) == one(b)
+}

@@ -1,0 +1,137 @@
+//! Whether a packet is what a script expects.
+
+use super::options::{OptionsSpec, TcpOption, agree};
+use super::packet::{SeenBody, SeenPacket};
+use super::show;
+use super::syntax::{Body, IpSpec, PacketSpec, TcpSpec};
+
+/// How a segment meets an expectation.
+#[derive(Debug, PartialEq)]
+pub(super) enum Meeting {
+    /// It is what the line says.
+    Whole,
+    /// It is the beginning of what the line says: this is left.
+    Part(TcpSpec),
+    /// It is not; each difference.
+    Differs(Vec<String>),
+}
+
+/// Compares a packet with an expectation. `segment` is the packet in the script's numbers; of a SYN that begins a
+/// connection (`begins`), the script chooses the number.
+pub(super) fn compare(
+    want: &PacketSpec,
+    got: &SeenPacket,
+    segment: Option<&TcpSpec>,
+    begins: bool,
+    strict: bool,
+) -> Meeting {
+    let mut wrong = ip(want.ip, got);
+    match (&want.body, &got.body, segment) {
+        (Body::Tcp(want), SeenBody::Tcp(_), Some(got)) => {
+            if let Some(rest) = part(want, got) {
+                wrong.extend(acknowledges(want, got));
+                wrong.extend(options(want, got, strict));
+                if wrong.is_empty() {
+                    return Meeting::Part(rest);
+                }
+            }
+            wrong.extend(tcp(want, got, begins, strict));
+        }
+        (Body::Udp(len), SeenBody::Udp { data, .. }, _) => {
+            if *len != data.len() {
+                wrong.push(format!("{} bytes of data, not {len}", data.len()));
+            }
+        }
+        (Body::Icmp(want), SeenBody::Icmp { kind, rest }, _) => {
+            if want.kind != *kind {
+                wrong.push("another ICMP message".into());
+            }
+            let mtu = u16::from_be_bytes([rest[2], rest[3]]);
+            if want.mtu.is_some_and(|want| want != mtu) {
+                wrong.push(format!("the MTU is {mtu}"));
+            }
+        }
+        _ => wrong.push("another kind of packet".into()),
+    }
+    match wrong.is_empty() {
+        true => Meeting::Whole,
+        false => Meeting::Differs(wrong),
+    }
+}
+
+fn ip(want: IpSpec, got: &SeenPacket) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if want.ecn.is_some_and(|ecn| !ecn.allows(got.tos & 3)) {
+        wrong.push(format!("the ECN field is {}", got.tos & 3));
+    }
+    if want.tos.is_some_and(|tos| tos != got.tos) {
+        wrong.push(format!("the traffic class is {:#x}", got.tos));
+    }
+    if want.ttl.is_some_and(|ttl| ttl != got.ttl) {
+        wrong.push(format!("the time to live is {}", got.ttl));
+    }
+    wrong
+}
+
+/// What an expected segment lacks in length may come in further segments: PSH and FIN are the last one's.
+fn part(want: &TcpSpec, got: &TcpSpec) -> Option<TcpSpec> {
+    const LAST: u16 = super::flow::PSH | super::flow::FIN;
+    let begins = want.seq == got.seq && (1..want.len).contains(&got.len);
+    (begins && want.flags & !LAST == got.flags & !super::flow::PSH).then(|| TcpSpec {
+        seq: want.seq.wrapping_add(got.len),
+        len: want.len - got.len,
+        ..want.clone()
+    })
+}
+
+fn acknowledges(want: &TcpSpec, got: &TcpSpec) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let (Some(want), Some(got)) = (want.ack, got.ack)
+        && want != got
+    {
+        wrong.push(format!("ack {got}, not {want}"));
+    }
+    if let (Some(want), Some(got)) = (want.win, got.win)
+        && want != got
+    {
+        wrong.push(format!("win {got}, not {want}"));
+    }
+    wrong
+}
+
+fn tcp(want: &TcpSpec, got: &TcpSpec, begins: bool, strict: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if want.flags != got.flags {
+        let (want, got) = (show::flags(want.flags), show::flags(got.flags));
+        wrong.push(format!("flags {got}, not {want}"));
+    }
+    if want.seq != got.seq && !begins {
+        wrong.push(format!("seq {}, not {}", got.seq, want.seq));
+    }
+    if want.len != got.len {
+        wrong.push(format!("{} bytes of data, not {}", got.len, want.len));
+    }
+    wrong.extend(acknowledges(want, got));
+    if want.urg.is_some() && want.urg != got.urg {
+        let got = got.urg.map_or("none".to_owned(), |n| n.to_string());
+        wrong.push(format!("the urgent pointer is {got}"));
+    }
+    wrong.extend(options(want, got, strict));
+    wrong
+}
+
+fn options(want: &TcpSpec, got: &TcpSpec, strict: bool) -> Option<String> {
+    let (OptionsSpec::These(want), OptionsSpec::These(got)) = (&want.options, &got.options) else {
+        return None;
+    };
+    // The value of a timestamp is the runner's to check: it knows the clock.
+    let want: Vec<TcpOption> = want.iter().map(without_value).collect();
+    (!agree(&want, got, strict)).then(|| "the options differ".to_owned())
+}
+
+fn without_value(option: &TcpOption) -> TcpOption {
+    match option {
+        TcpOption::Timestamps(_, ecr) => TcpOption::Timestamps(None, *ecr),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,107 @@
+//! The stack that a script runs on: one interface, a router beside it that answers for every address, virtual time.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use kern::Time;
+use mbuma::{Config, IfAddr, IfConfig, Stack};
+
+use super::syntax::Micros;
+use crate::{Link, Net, NodeId, PeerId, PortConfig, Trace};
+
+/// The stack and its time.
+pub(super) struct Host {
+    net: Net,
+    node: NodeId,
+    peer: PeerId,
+    /// The script's time 0.
+    zero: Time,
+}
+
+impl Host {
+    /// A stack at `local`/16 whose default route leads to `gateway`.
+    pub(super) fn new(
+        local: Ipv4Addr,
+        gateway: Ipv4Addr,
+        mtu: u16,
+        tune: impl FnOnce(&mut Config),
+    ) -> Self {
+        let mut net = Net::new(1);
+        let wire = net.wire(Link::PERFECT);
+        let node = net.stack_with(tune);
+        let addrs = vec![IfAddr {
+            addr: local,
+            prefix_len: 16,
+        }];
+        let config = IfConfig {
+            addrs,
+            ..IfConfig::new("tun0")
+        };
+        let (index, _) = net.plug_with(node, wire, &PortConfig::plain(mtu), config);
+        net.at(node).add_default_route(index, gateway);
+        let peer = net.peer(wire, gateway);
+        net.peer_mut(peer).accept_any = true;
+        net.peer_mut(peer).keep_packets();
+        net.announce(peer, local);
+        // The router's address is known when the script begins.
+        net.run_for(Duration::from_millis(10));
+        let zero = net.now();
+        Self {
+            net,
+            node,
+            peer,
+            zero,
+        }
+    }
+
+    pub(super) fn stack(&self) -> &Stack {
+        self.net.at(self.node)
+    }
+
+    pub(super) fn trace(&mut self) -> &mut Trace {
+        self.net.trace()
+    }
+
+    /// The time since the script's time 0.
+    pub(super) fn now(&self) -> Micros {
+        self.since(self.net.now())
+    }
+
+    fn since(&self, at: Time) -> Micros {
+        (at - self.zero).as_micros() as Micros
+    }
+
+    fn at(&self, micros: Micros) -> Time {
+        self.zero + Duration::from_micros(micros.max(0).cast_unsigned())
+    }
+
+    /// Lets one more instant happen that is due until `until`. False if nothing is.
+    pub(super) fn step(&mut self, until: Micros) -> bool {
+        let until = self.at(until);
+        let mut turns = 0;
+        self.net.run_until_done(until, |_| {
+            turns += 1;
+            turns == 2
+        })
+    }
+
+    /// Moves the clock to `until`.
+    pub(super) fn run_until(&mut self, until: Micros) {
+        let until = self.at(until);
+        if until > self.net.now() {
+            self.net.run_until(until);
+        }
+    }
+
+    /// A packet comes in.
+    pub(super) fn inject(&mut self, packet: &[u8]) {
+        self.net.say_packet(self.peer, packet);
+    }
+
+    /// The packets that the stack sent since the last call.
+    pub(super) fn take_sent(&mut self) -> Vec<(Micros, Vec<u8>)> {
+        let sent = self.net.peer_mut(self.peer).take_packets();
+        let in_script = |(at, packet)| (self.since(at), packet);
+        sent.into_iter().map(in_script).collect()
+    }
+}

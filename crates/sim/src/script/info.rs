@@ -1,0 +1,99 @@
+//! The figures of TCP_INFO by the names that scripts use, and the asserts about them.
+
+use mbuma::{State, TcpStream};
+
+use super::calls::Problem;
+use super::dialect::Dialect;
+use super::syntax::{Expr, Field};
+
+/// A figure of a connection by its name, such as `tcpi_snd_cwnd`. Linux counts the congestion window in segments, BSD
+/// in bytes.
+pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option<i64> {
+    let info = stream.info();
+    let segments = |bytes: u32| match dialect {
+        Dialect::Linux => i64::from(bytes / info.mss.max(1)),
+        Dialect::Bsd => i64::from(bytes),
+    };
+    Some(match name.strip_prefix("tcpi_")? {
+        "state" => state(info.state, dialect),
+        "snd_mss" => i64::from(info.mss),
+        "rtt" => info.rtt.map_or(0, |rtt| rtt.as_micros() as i64),
+        "snd_cwnd" => segments(info.cwnd),
+        "snd_wnd" => i64::from(info.snd_wnd),
+        _ => return None,
+    })
+}
+
+/// The number of a state in `tcpi_state`.
+fn state(state: State, dialect: Dialect) -> i64 {
+    let (linux, bsd) = match state {
+        State::Established => (1, 4),
+        State::SynSent => (2, 2),
+        State::SynReceived | State::SynHeld => (3, 3),
+        State::FinWait1 => (4, 6),
+        State::FinWait2 => (5, 9),
+        State::TimeWait => (6, 10),
+        State::Closed => (7, 0),
+        State::CloseWait => (8, 5),
+        State::LastAck => (9, 8),
+        State::Closing => (11, 7),
+    };
+    match dialect {
+        Dialect::Linux => linux,
+        Dialect::Bsd => bsd,
+    }
+}
+
+/// The number of a constant that asserts compare figures with.
+pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
+    Some(match (name, dialect) {
+        ("TCP_CA_Open", _) => 0,
+        ("TCP_CA_Disorder", _) => 1,
+        ("TCP_CA_CWR", _) => 2,
+        ("TCP_CA_Recovery", _) => 3,
+        ("TCP_CA_Loss", _) => 4,
+        ("TCP_ESTABLISHED" | "TCPS_ESTABLISHED", dialect) => state(State::Established, dialect),
+        ("TCP_SYN_SENT" | "TCPS_SYN_SENT", dialect) => state(State::SynSent, dialect),
+        ("TCP_SYN_RECV" | "TCPS_SYN_RECEIVED", dialect) => state(State::SynReceived, dialect),
+        ("TCP_FIN_WAIT1" | "TCPS_FIN_WAIT_1", dialect) => state(State::FinWait1, dialect),
+        ("TCP_FIN_WAIT2" | "TCPS_FIN_WAIT_2", dialect) => state(State::FinWait2, dialect),
+        ("TCP_TIME_WAIT" | "TCPS_TIME_WAIT", dialect) => state(State::TimeWait, dialect),
+        ("TCP_CLOSE" | "TCPS_CLOSED", dialect) => state(State::Closed, dialect),
+        ("TCP_CLOSE_WAIT" | "TCPS_CLOSE_WAIT", dialect) => state(State::CloseWait, dialect),
+        ("TCP_LAST_ACK" | "TCPS_LAST_ACK", dialect) => state(State::LastAck, dialect),
+        ("TCP_CLOSING" | "TCPS_CLOSING", dialect) => state(State::Closing, dialect),
+        ("TCP_INFINITE_SSTHRESH", _) => 0x7fff_ffff,
+        _ => return None,
+    })
+}
+
+/// What is otherwise than the fields of a `{tcpi_...=n}` say.
+pub(super) fn differences(
+    stream: &TcpStream,
+    fields: &[Field],
+    dialect: Dialect,
+) -> Result<Vec<String>, Problem> {
+    let mut wrong = Vec::new();
+    for field in fields {
+        let name = field.name.clone().unwrap_or_default();
+        let want = match &field.value {
+            Expr::Any => continue,
+            Expr::Int(n) => *n,
+            Expr::Name(constant_name) => match constant(constant_name, dialect) {
+                Some(n) => n,
+                None => {
+                    return Err(Problem::Unsupported(format!(
+                        "{constant_name} is not known"
+                    )));
+                }
+            },
+            other => return Err(Problem::Wrong(format!("{name} can't be {other}"))),
+        };
+        match figure(stream, &name, dialect) {
+            Some(got) if got == want => {}
+            Some(got) => wrong.push(format!("{name} is {got}, not {want}")),
+            None => return Err(Problem::Unsupported(format!("the figure {name}"))),
+        }
+    }
+    Ok(wrong)
+}

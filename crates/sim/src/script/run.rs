@@ -1,0 +1,567 @@
+//! Runs a script: its events in their order, and the stack in between.
+//!
+//! 1. Time 0 is the first event's.
+//! 2. A call, a packet that comes in, a command happen at their time, or at once if an expectation was met later.
+//! 3. An expectation takes the oldest packet that no line has met yet, and waits for one until its time is over.
+//!    So a packet that no line expects meets the next expectation.
+//! 4. An event after one with a range or a wildcard counts from when that one happened; else from its written time.
+//! 5. Packets of other connections than the script's last one do not count.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::net::SocketAddrV4;
+
+use super::calls::{Attempt, CallOutcome, Problem, Progress, Sockets, Subject};
+use super::dialect::{Dialect, same_errno};
+use super::flow::{SYN, ScriptFlow, stream_offset};
+use super::host::Host;
+use super::packet::{SeenBody, SeenPacket};
+use super::report::{Failure, ScriptReport, ScriptVerdict};
+use super::settings::{self, Settings};
+use super::syntax::{Action, Call, Expr, Line, Micros, ScriptEvent, TcpSpec, When};
+use super::{FROM_STACK, Script, asserts, info, show, states};
+
+mod meet;
+mod send;
+
+/// The first port of connections that scripts begin.
+const FIRST_REMOTE_PORT: u16 = 34_567;
+
+/// How long a wildcard waits.
+const FOREVER: Micros = 3_600_000_000;
+
+/// Why a run ends early.
+enum Stop {
+    Failed(Failure),
+    Unsupported(Line, String),
+}
+
+impl Stop {
+    fn failed(line: Line, message: &str, expected: String, got: String) -> Self {
+        Self::Failed(Failure {
+            line: line.0,
+            message: message.to_owned(),
+            expected,
+            got,
+        })
+    }
+}
+
+/// A packet that the stack sent and that no line has met.
+struct SentPacket {
+    at: Micros,
+    seen: SeenPacket,
+    /// In the script's numbers, if it is a segment.
+    segment: Option<TcpSpec>,
+    /// Its connection.
+    flow: Option<usize>,
+    /// It is a SYN that begins a connection.
+    begins: bool,
+}
+
+/// A call that blocks.
+struct Blocked {
+    line: Line,
+    call: Call,
+    progress: Progress,
+    /// When it must end.
+    until: Micros,
+}
+
+struct Runner<'a> {
+    script: &'a Script,
+    settings: Settings,
+    dialect: Dialect,
+    host: Host,
+    sockets: Sockets,
+    flows: Vec<ScriptFlow>,
+    /// The connection that packets belong to.
+    current: usize,
+    /// The next SYN begins a connection.
+    listens: bool,
+    next_port: u16,
+    sent: VecDeque<SentPacket>,
+    blocked: Vec<Blocked>,
+    /// The script's time of the first event.
+    base: Micros,
+    /// The time that relative ones count from.
+    last: Micros,
+    /// The line that is being executed.
+    line: Line,
+    trace: Vec<String>,
+    notes: Vec<String>,
+    /// The packet that a connection sent last, for ICMP messages that quote none.
+    last_sent: Option<Vec<u8>>,
+}
+
+/// Runs the script on a new stack.
+pub(super) fn run(
+    script: &Script,
+    settings: &Settings,
+    capture: Option<Box<dyn Write>>,
+) -> ScriptReport {
+    let mut settings = settings.clone();
+    let mut notes = Vec::new();
+    for setting in &script.settings {
+        match settings.set(setting) {
+            Ok(true) => {}
+            Ok(false) => notes.push(format!(
+                "line {}: --{} has no effect",
+                setting.line, setting.name
+            )),
+            Err(error) => notes.push(error.to_string()),
+        }
+    }
+    let mut runner = Runner::new(script, settings, notes);
+    if let Some(capture) = capture
+        && let Err(error) = runner.host.trace().write_capture(capture)
+    {
+        runner.notes.push(format!("the capture: {error}"));
+    }
+    let verdict = match runner.events() {
+        Ok(()) => ScriptVerdict::Passed,
+        Err(Stop::Failed(failure)) => ScriptVerdict::Failed(failure),
+        Err(Stop::Unsupported(line, message)) => ScriptVerdict::Unsupported {
+            line: line.0,
+            message,
+        },
+    };
+    if let Err(error) = runner.host.trace().finish() {
+        runner.notes.push(format!("the capture: {error}"));
+    }
+    ScriptReport {
+        script: script.name.clone(),
+        verdict,
+        elapsed_us: runner.host.now(),
+        notes: runner.notes,
+        trace: runner.trace,
+    }
+}
+
+/// Commands before the first other event: they are applied when the stack is made.
+fn first_commands(script: &Script) -> impl Iterator<Item = (Line, &str)> {
+    script.events.iter().map_while(|event| match &event.action {
+        Action::Command(command) => Some((event.line, command.as_str())),
+        _ => None,
+    })
+}
+
+impl<'a> Runner<'a> {
+    fn new(script: &'a Script, settings: Settings, mut notes: Vec<String>) -> Self {
+        let (addresses, mtu) = (settings.addresses, settings.mtu);
+        let mut tunables = mbuma::TcpConfig::default();
+        let host = Host::new(addresses.local, addresses.gateway, mtu, |config| {
+            for (line, command) in first_commands(script) {
+                if !states::is_assertion(command) {
+                    notes.extend(settings::command(line, command, config));
+                }
+            }
+            tunables = config.tcp.clone();
+        });
+        let dialect = settings.dialect.unwrap_or(script.dialect);
+        let sockets = Sockets::new(host.stack().clone(), tunables, &settings, dialect);
+        let local = SocketAddrV4::new(addresses.local, settings.bind_port);
+        let remote = SocketAddrV4::new(addresses.remote, FIRST_REMOTE_PORT);
+        Self {
+            script,
+            dialect,
+            host,
+            sockets,
+            flows: vec![ScriptFlow::new(local, remote)],
+            current: 0,
+            listens: false,
+            next_port: FIRST_REMOTE_PORT + 1,
+            sent: VecDeque::new(),
+            blocked: Vec::new(),
+            base: 0,
+            last: 0,
+            line: Line(1),
+            trace: Vec::new(),
+            notes,
+            last_sent: None,
+            settings,
+        }
+    }
+
+    fn events(&mut self) -> Result<(), Stop> {
+        let script = self.script;
+        if let Some(When::Absolute(first)) = script.events.first().map(|e| e.when) {
+            self.base = first;
+        }
+        let mut configured = first_commands(script).count();
+        for event in &script.events {
+            let applied = configured > 0;
+            configured = configured.saturating_sub(1);
+            self.event(event, applied)?;
+        }
+        self.wait_for_blocked()
+    }
+
+    /// The time at which an event may happen, from and to.
+    fn window(&self, when: When) -> (Micros, Micros) {
+        let absolute = |t: Micros| t - self.base;
+        let relative = |t: Micros| self.last + t;
+        match when {
+            When::Absolute(t) => (absolute(t), absolute(t)),
+            When::Relative(t) => (relative(t), relative(t)),
+            When::AbsoluteRange(a, b) => (absolute(a), absolute(b)),
+            When::RelativeRange(a, b) => (relative(a), relative(b)),
+            When::Any => (self.host.now(), self.host.now() + FOREVER),
+        }
+    }
+
+    /// `applied`: a command that was applied before the run.
+    fn event(&mut self, event: &ScriptEvent, applied: bool) -> Result<(), Stop> {
+        self.line = event.line;
+        let (from, to) = self.window(event.when);
+        let is_wildcard = event.when == When::Any;
+        if !matches!(event.action, Action::Expect(_)) {
+            self.advance(from)?;
+            self.is_on_time(event, from)?;
+        }
+        match &event.action {
+            Action::Call(call) => {
+                let until = event.until.map(|until| match event.when {
+                    When::Relative(_) => self.last + until,
+                    _ => until - self.base,
+                });
+                self.call(call, until)?;
+            }
+            Action::Inject(packet) => self.inject(packet)?,
+            Action::Expect(packet) => self.expect(packet, from, to, is_wildcard)?,
+            Action::Command(command) => self.command(command, applied)?,
+            Action::Code(code) => self.code(code)?,
+        }
+        self.last = match event.when {
+            When::Absolute(_) | When::Relative(_) => from,
+            _ => self.host.now(),
+        };
+        Ok(())
+    }
+
+    /// An event after an expectation that was met too late for it.
+    fn is_on_time(&self, event: &ScriptEvent, at: Micros) -> Result<(), Stop> {
+        let now = self.host.now();
+        if now <= at + self.settings.tolerance {
+            return Ok(());
+        }
+        Err(Stop::failed(
+            event.line,
+            "this line's time is over",
+            self.clock(at),
+            self.clock(now),
+        ))
+    }
+
+    /// A time of the run as the script counts it.
+    fn clock(&self, at: Micros) -> String {
+        show::time(at + self.base)
+    }
+
+    fn note(&mut self, text: &str) {
+        let line = format!("{} {text}", self.clock(self.host.now()));
+        self.trace.push(line);
+    }
+
+    /// Lets everything happen that is due until `until`, and moves the clock there.
+    fn advance(&mut self, until: Micros) -> Result<(), Stop> {
+        while self.step(until)? {}
+        self.host.run_until(until);
+        Ok(())
+    }
+
+    /// Lets one instant happen, and looks at what came of it. False if nothing is due until `until`.
+    fn step(&mut self, until: Micros) -> Result<bool, Stop> {
+        let stepped = self.host.step(until);
+        self.collect()?;
+        self.try_blocked()?;
+        Ok(stepped)
+    }
+
+    /// Takes what the stack sent.
+    fn collect(&mut self) -> Result<(), Stop> {
+        for (at, packet) in self.host.take_sent() {
+            let seen = SeenPacket::parse(&packet).map_err(|why| {
+                Stop::failed(
+                    self.line,
+                    "the stack sent a malformed packet",
+                    "a good one".into(),
+                    why,
+                )
+            })?;
+            let flow = self.flow_of(&seen);
+            let mut sent = SentPacket {
+                at,
+                seen,
+                segment: None,
+                flow,
+                begins: false,
+            };
+            if let (SeenBody::Tcp(tcp), Some(flow)) = (&sent.seen.body, flow) {
+                sent.begins = tcp.flags & SYN != 0 && self.flows[flow].begins();
+                sent.segment = Some(self.flows[flow].outgoing(tcp));
+            }
+            let text = show::seen(&sent.seen, sent.segment.as_ref());
+            self.trace.push(format!("{} > {text}", self.clock(at)));
+            self.is_written_data(&sent)?;
+            if flow == Some(self.current) {
+                self.last_sent = Some(packet);
+            }
+            self.sent.push_back(sent);
+        }
+        Ok(())
+    }
+
+    /// The connection of a packet that the stack sent. It may be the first of one whose port the stack has chosen.
+    fn flow_of(&mut self, seen: &SeenPacket) -> Option<usize> {
+        let Some((local, remote)) = seen.ports() else {
+            return Some(self.current);
+        };
+        let is_to =
+            |flow: &ScriptFlow| *flow.remote.ip() == seen.dst && flow.remote.port() == remote;
+        let known = |flow: &ScriptFlow| is_to(flow) && flow.local.port() == local;
+        let open = |flow: &ScriptFlow| is_to(flow) && flow.local.port() == 0;
+        let found = self.flows.iter().rposition(known);
+        let found = found.or_else(|| self.flows.iter().rposition(open));
+        if let Some(flow) = found {
+            self.flows[flow].local = SocketAddrV4::new(seen.src, local);
+        }
+        found
+    }
+
+    /// The bytes of a segment are those that the program wrote.
+    fn is_written_data(&self, sent: &SentPacket) -> Result<(), Stop> {
+        let (SeenBody::Tcp(tcp), Some(segment)) = (&sent.seen.body, &sent.segment) else {
+            return Ok(());
+        };
+        let offset = stream_offset(segment.flags, segment.seq);
+        // A keepalive probe may carry a byte from before the stream.
+        if offset > u64::from(u32::MAX >> 1) {
+            return Ok(());
+        }
+        match FROM_STACK.mismatch(offset, &tcp.data) {
+            None => Ok(()),
+            Some(at) => Err(Stop::failed(
+                self.line,
+                "the stack sent other bytes than the program wrote",
+                format!("the bytes from {offset} of the stream"),
+                format!("another byte at {at} of the stream, in {segment}"),
+            )),
+        }
+    }
+
+    fn call(&mut self, call: &Call, until: Option<Micros>) -> Result<(), Stop> {
+        let mut progress = Progress::default();
+        self.note(&call.to_string());
+        let attempt = self.sockets.attempt(call, &mut progress);
+        let attempt = attempt.map_err(|problem| self.problem(self.line, problem))?;
+        self.follow_subject();
+        match (attempt, until) {
+            (Attempt::Done(outcome), Some(until))
+                if until > self.host.now() + self.settings.tolerance =>
+            {
+                let got = returned(&outcome);
+                let wanted = format!("it blocks until {}", self.clock(until));
+                Err(Stop::failed(
+                    self.line,
+                    "the call did not block",
+                    wanted,
+                    got,
+                ))
+            }
+            (Attempt::Done(outcome), _) => self.is_outcome(self.line, call, &outcome),
+            (Attempt::Blocks, None) => {
+                let wanted = wanted(call);
+                Err(Stop::failed(
+                    self.line,
+                    "the call blocks",
+                    wanted,
+                    "no end".into(),
+                ))
+            }
+            (Attempt::Blocks, Some(until)) => {
+                self.blocked.push(Blocked {
+                    line: self.line,
+                    call: call.clone(),
+                    progress,
+                    until,
+                });
+                Ok(())
+            }
+        }?;
+        // What the call makes the stack send is sent now.
+        let now = self.host.now();
+        self.step(now).map(|_| ())
+    }
+
+    fn problem(&self, line: Line, problem: Problem) -> Stop {
+        match problem {
+            Problem::Wrong(message) | Problem::Unsupported(message) => {
+                Stop::Unsupported(line, message)
+            }
+        }
+    }
+
+    /// What a call changed about which connection packets belong to.
+    fn follow_subject(&mut self) {
+        let remote_ip = self.settings.addresses.remote;
+        let local_ip = self.settings.addresses.local;
+        match self.sockets.subject.take() {
+            None => {}
+            Some(Subject::Listener) => self.listens = true,
+            Some(Subject::Connection {
+                local_port,
+                remote_port,
+            }) => self.begin_flow(
+                SocketAddrV4::new(local_ip, local_port),
+                SocketAddrV4::new(remote_ip, remote_port),
+            ),
+            Some(Subject::Datagrams { local_port }) => {
+                let remote = SocketAddrV4::new(remote_ip, self.take_port());
+                self.begin_flow(SocketAddrV4::new(local_ip, local_port), remote);
+            }
+        }
+    }
+
+    fn take_port(&mut self) -> u16 {
+        let port = self.next_port;
+        self.next_port = port.checked_add(1).unwrap_or(FIRST_REMOTE_PORT);
+        port
+    }
+
+    fn begin_flow(&mut self, local: SocketAddrV4, remote: SocketAddrV4) {
+        let same = |flow: &ScriptFlow| (flow.local, flow.remote) == (local, remote);
+        self.flows.retain(|flow| !same(flow));
+        self.flows.push(ScriptFlow::new(local, remote));
+        self.current = self.flows.len() - 1;
+        self.listens = false;
+    }
+
+    /// Attempts the calls that block, and sees that they end when they must.
+    fn try_blocked(&mut self) -> Result<(), Stop> {
+        let now = self.host.now();
+        for mut blocked in std::mem::take(&mut self.blocked) {
+            let attempt = self.sockets.attempt(&blocked.call, &mut blocked.progress);
+            match attempt.map_err(|problem| self.problem(blocked.line, problem))? {
+                Attempt::Blocks if now > blocked.until + self.settings.tolerance => {
+                    let until = format!("it ends at {}", self.clock(blocked.until));
+                    let message = "the call blocks for too long";
+                    return Err(Stop::failed(blocked.line, message, until, "no end".into()));
+                }
+                Attempt::Blocks => self.blocked.push(blocked),
+                Attempt::Done(outcome) => {
+                    self.follow_subject();
+                    self.has_ended(&blocked, &outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_ended(&mut self, blocked: &Blocked, outcome: &CallOutcome) -> Result<(), Stop> {
+        let now = self.host.now();
+        self.note(&format!("{} ends", blocked.call));
+        if (now - blocked.until).abs() > self.settings.tolerance {
+            let (until, got) = (self.clock(blocked.until), self.clock(now));
+            let message = "the call ended at another time";
+            return Err(Stop::failed(blocked.line, message, until, got));
+        }
+        self.is_outcome(blocked.line, &blocked.call, outcome)
+    }
+
+    fn wait_for_blocked(&mut self) -> Result<(), Stop> {
+        while let Some(until) = self.blocked.iter().map(|b| b.until).max() {
+            self.advance(until + self.settings.tolerance + 1)?;
+            self.try_blocked()?;
+        }
+        Ok(())
+    }
+
+    /// The call's value, error and what it brought back are as the script says.
+    fn is_outcome(&mut self, line: Line, call: &Call, outcome: &CallOutcome) -> Result<(), Stop> {
+        let value_fits = match &call.returns {
+            Expr::Any => true,
+            Expr::Int(n) => *n == outcome.value,
+            Expr::Name(name) => self.dialect.constant(name) == Some(outcome.value),
+            _ => false,
+        };
+        let errno_fits = match (&call.errno, outcome.errno) {
+            (Some(want), Some(got)) => same_errno(want, got),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if value_fits && errno_fits && outcome.wrong.is_empty() {
+            return Ok(());
+        }
+        let message = match outcome.wrong.is_empty() {
+            true => format!("{} returned something else", call.name),
+            false => format!("{}: {}", call.name, outcome.wrong.join("; ")),
+        };
+        Err(Stop::failed(
+            line,
+            &message,
+            wanted(call),
+            returned(outcome),
+        ))
+    }
+
+    fn command(&mut self, command: &str, applied: bool) -> Result<(), Stop> {
+        self.note(&format!("`{}`", command.trim()));
+        if states::is_assertion(command) {
+            let (holds, list) = states::check(command, self.host.stack(), &self.sockets)
+                .map_err(|why| Stop::Unsupported(self.line, why))?;
+            return match holds {
+                true => Ok(()),
+                false => Err(Stop::failed(
+                    self.line,
+                    "the sockets are in other states",
+                    command.to_owned(),
+                    list.join("; "),
+                )),
+            };
+        }
+        if !applied {
+            let line = self.line;
+            let text = format!("line {line}: a command after the start has no effect");
+            self.notes.push(text);
+        }
+        Ok(())
+    }
+
+    fn code(&mut self, code: &str) -> Result<(), Stop> {
+        self.note("%{ assert }%");
+        let dialect = self.dialect;
+        let stream = self.sockets.current();
+        let figure = |name: &str| {
+            let found = info::constant(name, dialect);
+            let found = found.or_else(|| info::figure(stream?, name, dialect));
+            found.map(|n| n as f64)
+        };
+        match asserts::check(code, &figure) {
+            Ok(()) => Ok(()),
+            Err(asserts::AssertError::Unknown(what)) => Err(Stop::Unsupported(self.line, what)),
+            Err(asserts::AssertError::False(text, values)) => Err(Stop::failed(
+                self.line,
+                "an assertion does not hold",
+                text,
+                values,
+            )),
+        }
+    }
+}
+
+/// What a call should return.
+fn wanted(call: &Call) -> String {
+    match &call.errno {
+        Some(errno) => format!("{} {errno}", call.returns),
+        None => call.returns.to_string(),
+    }
+}
+
+/// What a call returned.
+fn returned(outcome: &CallOutcome) -> String {
+    match outcome.errno {
+        Some(errno) => format!("{} {errno}", outcome.value),
+        None => outcome.value.to_string(),
+    }
+}

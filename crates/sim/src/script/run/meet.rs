@@ -1,0 +1,148 @@
+//! Packets that a script expects.
+
+use super::{Runner, SentPacket, Stop};
+use crate::script::expect::{Meeting, compare};
+use crate::script::options::{OptionsSpec, TcpOption};
+use crate::script::packet::SeenBody;
+use crate::script::show;
+use crate::script::syntax::{Body, Micros, PacketSpec, TcpSpec};
+
+impl Runner<'_> {
+    /// Waits for the packet. `is_wildcard`: at any time.
+    pub(super) fn expect(
+        &mut self,
+        packet: &PacketSpec,
+        from: Micros,
+        to: Micros,
+        is_wildcard: bool,
+    ) -> Result<(), Stop> {
+        let until = to + self.settings.tolerance;
+        let mut want = packet.clone();
+        loop {
+            let Some(sent) = self.next_sent(&want, until)? else {
+                let got = format!("nothing until {}", self.clock(until));
+                let message = "the stack did not send this";
+                return Err(Stop::failed(self.line, message, want.to_string(), got));
+            };
+            match self.meet(&want, &sent)? {
+                None => return self.is_in_time(packet, &sent, from, to, is_wildcard),
+                Some(rest) => want.body = Body::Tcp(rest),
+            }
+        }
+    }
+
+    /// The oldest packet of the script's connection that no line has met.
+    fn next_sent(&mut self, want: &PacketSpec, until: Micros) -> Result<Option<SentPacket>, Stop> {
+        loop {
+            self.collect()?;
+            while let Some(sent) = self.sent.pop_front() {
+                if self.counts(want, &sent) {
+                    return Ok(Some(sent));
+                }
+            }
+            if !self.step(until)? {
+                // The step may have sent what was asked for by the call before.
+                self.collect()?;
+                if self.sent.is_empty() {
+                    self.host.run_until(until);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Whether a packet is one of the connection that the line is about.
+    fn counts(&mut self, want: &PacketSpec, sent: &SentPacket) -> bool {
+        match (want.ports, sent.flow) {
+            (Some(ports), Some(flow)) => {
+                let found = sent.seen.ports() == Some(ports);
+                if found {
+                    self.current = flow;
+                }
+                found
+            }
+            (_, Some(flow)) => flow == self.current,
+            (_, None) => false,
+        }
+    }
+
+    /// The packet is what the line says, or the beginning of it: then the rest comes back.
+    fn meet(&mut self, want: &PacketSpec, sent: &SentPacket) -> Result<Option<TcpSpec>, Stop> {
+        self.is_timestamp(want, sent)?;
+        let strict = self.settings.strict_options;
+        let meeting = compare(want, &sent.seen, sent.segment.as_ref(), sent.begins, strict);
+        match meeting {
+            Meeting::Whole => Ok(None),
+            Meeting::Part(rest) => Ok(Some(rest)),
+            Meeting::Differs(wrong) => {
+                let message = format!("the stack sent something else: {}", wrong.join("; "));
+                let got = show::seen(&sent.seen, sent.segment.as_ref());
+                Err(Stop::failed(self.line, &message, want.to_string(), got))
+            }
+        }
+    }
+
+    /// Takes note of which of the script's timestamps stands for which of the stack's; checks how far they are apart,
+    /// if the script says how long a tick is.
+    fn is_timestamp(&mut self, want: &PacketSpec, sent: &SentPacket) -> Result<(), Stop> {
+        let (Body::Tcp(spec), SeenBody::Tcp(tcp), Some(flow)) =
+            (&want.body, &sent.seen.body, sent.flow)
+        else {
+            return Ok(());
+        };
+        let OptionsSpec::These(options) = &spec.options else {
+            return Ok(());
+        };
+        let value = |all: &[TcpOption]| {
+            all.iter().find_map(|option| match option {
+                TcpOption::Timestamps(val, _) => *val,
+                _ => None,
+            })
+        };
+        let (Some(script), Some(wire)) = (value(options), value(&tcp.options)) else {
+            return Ok(());
+        };
+        let flow = &mut self.flows[flow];
+        let ticks = flow.timestamp_error(script, wire);
+        flow.timestamp_is(script, wire);
+        let Some(tick) = self.settings.timestamp_tick else {
+            return Ok(());
+        };
+        if Micros::from(ticks).abs() * tick <= self.settings.tolerance + tick {
+            return Ok(());
+        }
+        let got = format!("TS val {}", i64::from(script) - i64::from(ticks));
+        let message = "the timestamp is another";
+        Err(Stop::failed(
+            self.line,
+            message,
+            format!("TS val {script}"),
+            got,
+        ))
+    }
+
+    fn is_in_time(
+        &self,
+        packet: &PacketSpec,
+        sent: &SentPacket,
+        from: Micros,
+        to: Micros,
+        is_wildcard: bool,
+    ) -> Result<(), Stop> {
+        let tolerance = self.settings.tolerance;
+        if is_wildcard || (from - tolerance..=to + tolerance).contains(&sent.at) {
+            return Ok(());
+        }
+        let wanted = match from == to {
+            true => format!("{packet} at {}", self.clock(from)),
+            false => format!("{packet} at {} to {}", self.clock(from), self.clock(to)),
+        };
+        let got = format!("it at {}", self.clock(sent.at));
+        Err(Stop::failed(
+            self.line,
+            "the packet came at another time",
+            wanted,
+            got,
+        ))
+    }
+}

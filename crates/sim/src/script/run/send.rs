@@ -1,0 +1,84 @@
+//! Packets that a script injects.
+
+use std::net::SocketAddrV4;
+
+use super::{Runner, Stop};
+use crate::script::flow::{ACK, SYN, ScriptFlow, stream_offset};
+use crate::script::packet::{build_icmp, build_tcp, build_udp};
+use crate::script::syntax::{Body, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec};
+use crate::script::{FROM_SCRIPT, FROM_STACK};
+
+impl Runner<'_> {
+    /// The packet comes in, and everything happens that follows at once.
+    pub(super) fn inject(&mut self, packet: &PacketSpec) -> Result<(), Stop> {
+        self.choose_flow(packet);
+        self.note(&format!("< {packet}"));
+        let flow = &self.flows[self.current];
+        let (src, dst) = (flow.remote, flow.local);
+        let bytes = match &packet.body {
+            Body::Tcp(spec) => self.segment(packet.ip, spec),
+            Body::Udp(len) => build_udp(packet.ip, src, dst, &vec![0; *len]),
+            Body::Icmp(spec) => self.icmp(packet.ip, spec)?,
+        };
+        self.host.inject(&bytes);
+        let now = self.host.now();
+        while self.step(now)? {}
+        Ok(())
+    }
+
+    /// A SYN begins a connection if a listener was made last, or if the script names other ports.
+    fn choose_flow(&mut self, packet: &PacketSpec) {
+        if let Some((src, dst)) = packet.ports {
+            let addresses = self.settings.addresses;
+            let local = SocketAddrV4::new(addresses.local, dst);
+            let remote = SocketAddrV4::new(addresses.remote, src);
+            let same = |flow: &ScriptFlow| (flow.local, flow.remote) == (local, remote);
+            match self.flows.iter().rposition(same) {
+                Some(known) => self.current = known,
+                None => self.begin_flow(local, remote),
+            }
+            return;
+        }
+        let is_syn = matches!(&packet.body, Body::Tcp(spec) if spec.flags & (SYN | ACK) == SYN);
+        if is_syn && self.listens {
+            let addresses = self.settings.addresses;
+            let local = SocketAddrV4::new(addresses.local, self.settings.bind_port);
+            let remote = SocketAddrV4::new(addresses.remote, self.take_port());
+            self.begin_flow(local, remote);
+        }
+    }
+
+    fn segment(&mut self, ip: IpSpec, spec: &TcpSpec) -> Vec<u8> {
+        let mut data = vec![0; spec.len as usize];
+        FROM_SCRIPT.fill(stream_offset(spec.flags, spec.seq), &mut data);
+        let flow = &mut self.flows[self.current];
+        let live = flow.incoming(spec);
+        build_tcp(ip, flow.remote, flow.local, &live, &data)
+    }
+
+    /// An ICMP error from the router about a packet of the stack: the one that the script names, or the last one.
+    fn icmp(&mut self, ip: IpSpec, spec: &IcmpSpec) -> Result<Vec<u8>, Stop> {
+        let flow = &self.flows[self.current];
+        let (local, remote) = (flow.local, flow.remote);
+        let quoted = match spec.about {
+            Some(Quoted::Tcp { seq, len }) => {
+                let live = flow.sent_by_stack(seq);
+                let mut data = vec![0; len as usize];
+                FROM_STACK.fill(stream_offset(0, seq), &mut data);
+                Some(build_tcp(IpSpec::default(), local, remote, &live, &data))
+            }
+            Some(Quoted::Udp(len)) => {
+                let data = vec![0; len];
+                Some(build_udp(IpSpec::default(), local, remote, &data))
+            }
+            None => self.last_sent.clone(),
+        };
+        let Some(quoted) = quoted else {
+            let message = "this ICMP message needs a packet to quote: the stack has sent none";
+            return Err(Stop::Unsupported(self.line, message.into()));
+        };
+        let src = *remote.ip();
+        let mtu = spec.mtu.unwrap_or(0);
+        Ok(build_icmp(ip, src, *local.ip(), spec.kind, mtu, &quoted))
+    }
+}

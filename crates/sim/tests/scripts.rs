@@ -1,0 +1,195 @@
+//! The packet scripts under `scripts/`, each named after the clause that it checks; and that a wrong one fails.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sim::script::{Script, ScriptReport, ScriptVerdict, Settings};
+
+fn run(name: &str, text: &str) -> ScriptReport {
+    let script = Script::parse(name, text, &BTreeSet::new());
+    let script = script.unwrap_or_else(|error| panic!("{name}: {error}"));
+    script.run(&Settings::default())
+}
+
+fn find(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in folder.read_dir().expect("the folder is there") {
+        let path = entry.expect("a readable entry").path();
+        match path.is_dir() {
+            true => find(&path, into),
+            false => into.push(path),
+        }
+    }
+}
+
+#[test]
+fn all_scripts_pass() {
+    // Breaks when TCP does otherwise than a clause that has a script, or the runner reads a script otherwise.
+    let mut files = Vec::new();
+    find(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")),
+        &mut files,
+    );
+    files.sort();
+    assert!(files.len() >= 50, "{} scripts", files.len());
+    let mut failed = 0;
+    for file in &files {
+        let text = std::fs::read_to_string(file).expect("a readable script");
+        let report = run(&file.display().to_string(), &text);
+        if !report.passed() || !report.notes.is_empty() {
+            failed += 1;
+            println!("{report}");
+        }
+    }
+    assert_eq!(failed, 0, "of {} scripts", files.len());
+}
+
+/// A handshake, data both ways and a close; `(right, wrong)` takes one line's place.
+const GOOD: &str = "\
+0    socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0   bind(3, ..., ...) = 0
++0   listen(3, 1) = 0
++0   < S 0:0(0) win 5000 <mss 1000>
++0   > S. 0:0(0) ack 1 win 65535 <mss 1460>
++.1  < . 1:1(0) ack 1 win 5000
++0   accept(3, ..., ...) = 4
++0   write(4, ..., 1000) = 1000
++0   > P. 1:1001(1000) ack 1
++.1  < P. 1:101(100) ack 1001 win 5000
++.04 > . 1001:1001(0) ack 101
++0   read(4, ..., 1000) = 100
++0   fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0   read(4, ..., 1000) = -1 EAGAIN (nothing there)
++0   %{ assert tcpi_snd_mss == 1000, tcpi_snd_mss }%
++0   `sockstat -s | grep -c ESTABLISHED`
++0   poll([{fd=4, events=POLLIN|POLLOUT, revents=POLLOUT}], 1, 0) = 1
++0   close(4) = 0
++0   > F. 1001:1001(0) ack 101
+";
+
+/// The line of [`GOOD`] that `right` stands in.
+fn line_of(right: &str) -> u32 {
+    let line = GOOD.lines().position(|line| line.contains(right));
+    line.expect("it is in the script") as u32 + 1
+}
+
+#[test]
+fn a_wrong_expectation_fails_and_names_its_line() {
+    // Breaks when the runner does not compare what a line says, or blames another line.
+    assert!(run("good", GOOD).passed());
+    let wrongs = [
+        ("> S. 0:0(0) ack 1", "> S. 0:0(0) ack 2", "ack 1, not 2"),
+        ("win 65535 <mss 1460>", "win 65534 <mss 1460>", "win 65535"),
+        ("<mss 1460>", "<mss 1400>", "options differ"),
+        ("<mss 1460>", "<mss 1460,sackOK>", "options differ"),
+        ("> P. 1:1001(1000)", "> . 1:1001(1000)", "flags P."),
+        ("> P. 1:1001(1000)", "> P. 2:1002(1000)", "seq 1, not 2"),
+        (
+            "> P. 1:1001(1000)",
+            "> P. 1:1000(999)",
+            "1000 bytes of data",
+        ),
+        ("> P. 1:1001(1000)", "> [ect0] P. 1:1001(1000)", "ECN field"),
+        (
+            "> P. 1:1001(1000)",
+            "> [ttl 63] P. 1:1001(1000)",
+            "time to live",
+        ),
+        ("> P. 1:1001(1000) ack 1", "> udp (1000)", "another kind"),
+        ("+.04 >", "+.02 >", "did not send this"),
+        ("+.04 >", "+.06 >", "another time"),
+        ("+.04 >", "+.05~+.07 >", "another time"),
+        (
+            "read(4, ..., 1000) = 100",
+            "read(4, ..., 1000) = 99",
+            "something else",
+        ),
+        ("-1 EAGAIN", "-1 EPIPE", "something else"),
+        ("-1 EAGAIN", "0", "something else"),
+        (
+            "tcpi_snd_mss == 1000",
+            "tcpi_snd_mss == 999",
+            "does not hold",
+        ),
+        ("grep -c ESTABLISHED", "grep -c TIME_WAIT", "other states"),
+        ("revents=POLLOUT", "revents=POLLIN", "revents"),
+        (
+            "accept(3, ..., ...) = 4",
+            "accept(3, ..., ...) = -1 EAGAIN",
+            "something else",
+        ),
+    ];
+    for (right, wrong, says) in wrongs {
+        let report = run(wrong, &GOOD.replace(right, wrong));
+        let ScriptVerdict::Failed(failure) = &report.verdict else {
+            panic!("{wrong} must fail: {report}");
+        };
+        assert_eq!(failure.line, line_of(right), "{report}");
+        assert!(failure.message.contains(says), "{says}: {report}");
+        let text = report.to_string();
+        assert!(text.contains(&format!(":{}: ", failure.line)), "{text}");
+        assert!(
+            text.contains("> S. 0:0(0) ack 1"),
+            "the trace is shown: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_packet_that_no_line_expects_meets_the_next_expectation() {
+    // Breaks when the runner passes over packets of the connection.
+    let text = GOOD.replace("+0   > P. 1:1001(1000) ack 1\n", "");
+    let report = run("unexpected", &text);
+    let ScriptVerdict::Failed(failure) = &report.verdict else {
+        panic!("it must fail: {report}");
+    };
+    assert_eq!(failure.line, line_of("+.04 >") - 1);
+    assert!(failure.got.starts_with("P. 1:1001(1000)"), "{report}");
+}
+
+#[test]
+fn a_call_that_blocks_must_say_so_and_end_in_time() {
+    // Breaks when a call may block without `a...b`, may return before, or end at another time.
+    let connect = |when: &str| {
+        format!(
+            "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+             {when} connect(3, ..., ...) = 0
+             +0 > S 0:0(0) <...>
+             +.1 < S. 0:0(0) ack 1 win 5000 <mss 1460>
+             +0 > . 1:1(0) ack 1"
+        )
+    };
+    assert!(run("good", &connect("+0...0.1")).passed());
+    for (when, says) in [
+        ("+0", "the call blocks"),
+        ("+0...0.2", "another time"),
+        ("+0...0.05", "another time"),
+    ] {
+        let report = run(when, &connect(when));
+        let ScriptVerdict::Failed(failure) = &report.verdict else {
+            panic!("{when} must fail: {report}");
+        };
+        assert_eq!(failure.line, 2);
+        assert!(failure.message.contains(says), "{report}");
+    }
+}
+
+#[test]
+fn what_the_runner_does_not_know_is_never_passed_over() {
+    // Breaks when an unknown sysctl, option, call or flag is ignored in silence.
+    let sysctl = format!("`sysctl -w net.inet.tcp.nonsense=1`\n{GOOD}");
+    let report = run("sysctl", &sysctl);
+    assert!(report.passed());
+    assert!(report.notes[0].contains("nonsense"), "{report}");
+    let open = GOOD.lines().take(17).collect::<Vec<_>>().join("\n");
+    for line in [
+        "+0 setsockopt(4, SOL_TCP, TCP_NONSENSE, [1], 4) = 0",
+        "+0 dance(4) = 0",
+        "+0 write(4, ..., 5, MSG_NONSENSE) = 5",
+        "+0 %{ assert tcpi_nonsense == 1 }%",
+        "+0 socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP) = 9",
+    ] {
+        let report = run(line, &format!("{open}\n{line}\n"));
+        let unsupported = matches!(report.verdict, ScriptVerdict::Unsupported { line: 18, .. });
+        assert!(unsupported, "{line}: {report}");
+    }
+}

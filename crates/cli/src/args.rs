@@ -66,9 +66,9 @@ pub(crate) enum Verb {
         No root is needed where the system lets users make user namespaces and open /dev/net/tun."
     )]
     Run(RunArgs),
-    /// Give a network to a namespace that someone else made
+    /// Give a network to an existing network namespace
     #[command(
-        long_about = "Give a network to a namespace that someone else made, as container engines do.\n\n\
+        long_about = "Give a network to an existing network namespace, such as a container engine makes.\n\n\
         Makes and configures an interface in the network namespace of process PID, or in the one at \
         PATH, enters its user namespace for that if need be, and serves it in the foreground: until \
         SIGTERM or SIGINT, until process PID ends, or until --exit-fd is closed."
@@ -76,7 +76,7 @@ pub(crate) enum Verb {
     Attach(AttachArgs),
     /// Look into a running `mbuma run` or `mbuma attach`: connections, buffers, counters, locks
     #[command(
-        long_about = "Look into a running `mbuma run` or `mbuma attach`, yours or, for root, anybody's.\n\n\
+        long_about = "Look into a running `mbuma run` or `mbuma attach`, of the same user; root may look into any.\n\n\
         Without an option it gives an overview; with several, one section after the other. PID is needed only \
         where several run: `mbuma netstat` lists them then."
     )]
@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
     #[arg(short = 'r', long)]
     pub(crate) map_root: bool,
 
-    /// What to call the interface
+    /// Name of the interface
     #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
     pub(crate) ifname: String,
 
@@ -136,13 +136,14 @@ Examples:
 The namespace's processes should resolve names through 10.0.2.3; mbuma leaves their files alone.
 
 Exit status:
-  0 when what it waits for has come; 125 if mbuma failed; 2 for a mistake in the options.")]
+  0 when the process, the namespace or --exit-fd has ended, or after a signal; 125 if mbuma failed;
+  2 for a mistake in the options.")]
 pub(crate) struct AttachArgs {
-    /// The process whose network namespace is meant, or a file that is one (./123 for a name of digits)
+    /// A process in the network namespace, or a file of the namespace (./123 if its name is digits)
     #[arg(value_name = "PID|PATH", value_parser = target)]
     pub(crate) target: Target,
 
-    /// What to call the interface
+    /// Name of the interface
     #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
     pub(crate) ifname: String,
 
@@ -224,15 +225,15 @@ pub(crate) struct NetOpts {
 
     /// Threads that serve the guest, 1 to 64, each with a queue of the interface
     ///
-    /// With two a small request need not wait in line with a bulk transfer: a connection is served by a thread that
-    /// has little to do, and goes on to another when its own gets much. More carry more connections at once where
-    /// the machine has CPUs to spare for them beside the guest and its peers. Datagrams and pings stay with the
-    /// first. By default two, or one where there is one CPU.
+    /// With two, a small request does not wait for the turns of a bulk transfer: a connection is served by a thread that
+    /// has little to do, and moves to another when its own becomes busy. More threads carry more connections at once if
+    /// the machine has CPUs for them beside the guest and its peers. The first thread serves all datagrams and pings.
+    /// Default: two, or one on a machine with one CPU.
     #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(),
           value_parser = clap::value_parser!(u8).range(1..=WORKERS_MAX))]
     pub(crate) workers: u8,
 
-    /// Print what went through at the end, on standard error
+    /// Print connections, bytes, packets and drops at the end, on standard error
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub(crate) stats: Option<StatsFormat>,
 }

@@ -464,7 +464,7 @@ fn commands_streams_are_commands_alone() {
 
 #[test]
 fn a_port_in_use_is_said_before_command_starts() {
-    // Breaks when COMMAND runs although a port it was promised is somebody else's.
+    // Breaks when COMMAND runs although a port it was promised is in use.
     needs!(namespaces(), tun());
     let other = TcpListener::bind("127.0.0.1:0").expect("bind");
     let port = other.local_addr().expect("addr").port();
@@ -666,7 +666,7 @@ fn finish(mut child: Child) -> Output {
     };
     let whole = |end: Receiver<Vec<u8>>| {
         end.recv_timeout(PATIENCE)
-            .expect("somebody holds its output open")
+            .expect("a process holds its output open")
     };
     Output {
         status,

@@ -18,22 +18,22 @@ An mbuma whose loop hangs cannot answer, and netstat gives it up after 2 seconds
 signal: `kill -s RTMIN+1 PID`, from a shell, has it print what --locks shows on its standard error.
 
 Exit status:
-  0, with -w also when the mbuma that is asked has ended; 1 if no mbuma runs, or the one that was
-  asked does not answer; 2 if several run and PID does not say which, or for a mistake in the options.")]
+  0, with -w also when that mbuma has ended; 1 if no mbuma runs, or it does not answer; 2 if several
+  run and no PID was given, or for a mistake in the options.")]
 pub(crate) struct NetstatArgs {
-    /// The `mbuma run` or `mbuma attach` that is meant, by its process number
+    /// Process number of the `mbuma run` or `mbuma attach` to look into
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Option<i32>,
 
-    /// Connections and flows, each with its ends, its state and what waits in its buffers
+    /// Connections and flows, each with its ends, its state and the bytes in its buffers
     #[arg(short = 'a', long)]
     pub(crate) connections: bool,
 
-    /// Buffers in use and ready, and what the operations on them cost
+    /// Buffers in use and cached, and how often operations on them copied
     #[arg(short = 'm', long)]
     pub(crate) mbufs: bool,
 
-    /// What the protocols counted, and the packets dropped, by reason
+    /// The counters of the protocols, and the packets dropped, by reason
     #[arg(short = 's', long)]
     pub(crate) statistics: bool,
 
@@ -49,7 +49,7 @@ pub(crate) struct NetstatArgs {
     #[arg(long)]
     pub(crate) locks: bool,
 
-    /// Print again each SECONDS, until the mbuma that is asked ends
+    /// Print again each SECONDS, until that mbuma ends
     #[arg(short = 'w', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) wait: Option<u32>,
 

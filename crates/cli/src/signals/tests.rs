@@ -29,7 +29,7 @@ fn mbumas_own_business_is_not_forwarded() {
     // Breaks when COMMAND hears that mbuma's children changed.
     assert!(!info(libc::SIGCHLD, false).is_for_command(recipient(true)));
     assert!(!info(libc::SIGCHLD, true).is_for_command(recipient(false)));
-    // Nor that somebody wants to see mbuma's locks.
+    // Nor the request to print mbuma's locks.
     assert!(!info(show_locks(), false).is_for_command(recipient(false)));
 }
 

@@ -112,7 +112,7 @@ fn a_signal_ends_it_at_once() {
         let begun = Instant::now();
         attached.signal(signal);
         let ended = attached.finish();
-        // It would wait five seconds for bytes that nobody takes.
+        // It would wait five seconds for bytes that are not read.
         assert!(begun.elapsed() < Duration::from_secs(4), "{ended:#?}");
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         Stats::checked(&ended.err);

@@ -234,7 +234,7 @@ fn pings_are_answered_by_whom_they_are_for() {
     needs!(guests(), an_island(), root(), programs(&["ping"]));
     on_an_island!();
     make_neighbour();
-    // Once as root may, by a raw socket; once as everybody may where the system lets them.
+    // Once by a raw socket, as root may; once by a ping socket, as all users may where the system lets them.
     for group_range in ["1 0", "0 2147483647"] {
         fs::write("/proc/sys/net/ipv4/ping_group_range", group_range).expect("the island's own");
         let out = output_of(&[], "ping -n -c 2 -i 0.2 -W 5 198.51.100.2");

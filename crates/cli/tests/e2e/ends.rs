@@ -1,4 +1,4 @@
-//! How it ends when something is killed in the middle: clearly, for everybody, with nothing left
+//! How it ends when something is killed in the middle: with a clear error on each side, and nothing left
 //! running. Each test is on an island, where it sees every process that is left.
 
 use std::sync::{Mutex, mpsc};
@@ -155,7 +155,7 @@ fn a_signal_ends_the_wait_for_what_command_left() {
         let _ = wait.lock().expect("one connection").recv();
         drop(stream);
     });
-    // What the guest's kernel holds goes on towards the server after the end of who wrote it.
+    // What the guest's kernel holds goes on towards the server after the end of its writer.
     let script = format!(
         "echo pid $$; head -c 20000000 /dev/zero | timeout 1 nc -N 10.0.2.2 {}; exit 6",
         server.port()
@@ -177,7 +177,7 @@ fn a_signal_ends_the_wait_for_what_command_left() {
     nothing_is_left();
 }
 
-/// Whether somebody listens on a port of 127.0.0.1.
+/// Whether a port of 127.0.0.1 has a listener.
 fn is_listening(port: u16) -> bool {
     // The address in network order, the state LISTEN.
     let line = format!(" 0100007F:{port:04X} 00000000:0000 0A ");

@@ -36,7 +36,7 @@ echo family $$
 /// mbuma with a COMMAND that has such a family, and then does what `and_then` says.
 fn start_family(mut mbuma: std::process::Command, scratch: &Scratch, and_then: &str) -> Running {
     let notes = scratch.write("notes", b"");
-    // Whoever COMMAND is, it writes there.
+    // COMMAND writes there, as any user.
     crate::common::island::shell(&format!("chmod 666 {notes}"));
     let script = format!("exec 2>/dev/null; NOTES={notes}; export NOTES; {FAMILY} {and_then}");
     mbuma.args(["run", "--publish", "8080:80", "--", "sh", "-c", &script]);
@@ -166,7 +166,7 @@ fn a_stopped_guard_does_not_keep_the_rest() {
     kill("STOP", &guard);
     running.say("go");
     running.signal("KILL");
-    // Nobody can act on that before the guard goes on.
+    // The guard cannot act on that before it goes on.
     thread::sleep(Duration::from_millis(50));
     kill("CONT", &guard);
     nothing_is_left(AT_MOST);
@@ -175,7 +175,7 @@ fn a_stopped_guard_does_not_keep_the_rest() {
 
 #[test]
 fn mbuma_is_killed_at_any_moment() {
-    // Breaks when there is a moment, while a guest is set up or taken down, at which nobody looks after it.
+    // Breaks when there is a moment, while a guest is set up or taken down, at which no process would end it.
     needs!(guests(), an_island(), programs(&["setsid"]));
     on_an_island!();
     for step in 0..60 {
@@ -191,7 +191,7 @@ fn mbuma_is_killed_at_any_moment() {
 
 #[test]
 fn no_zombie_waits_while_command_runs() {
-    // Breaks when orphans of COMMAND's that end are reaped by nobody, and a long-lived guest fills up.
+    // Breaks when orphans of COMMAND's that end are not reaped, and a long-lived guest fills up.
     needs!(guests(), an_island());
     on_an_island!();
     let script =

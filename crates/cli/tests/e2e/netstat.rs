@@ -88,7 +88,7 @@ fn every_section_says_what_is_there() {
     let home = Home::new();
     let server = http::serve(noise(100_000, 5));
     let port = server.port();
-    // A shell whose child was told to end says so, if it is not ended first itself: it says it to nobody.
+    // A shell whose child was ended by a signal prints a line, if it is not ended first itself: the line is discarded.
     let fetch = format!(
         "curl -sS -o /dev/null http://10.0.2.2:{port}/
          (sleep 1000 | nc 10.0.2.2 {port} >/dev/null) 2>/dev/null &"
@@ -205,7 +205,7 @@ fn the_one_that_is_meant_is_found() {
 
 #[test]
 fn what_a_killed_one_left_is_removed() {
-    // Breaks when a socket that nobody listens to is taken for a running mbuma, or stays for ever.
+    // Breaks when a socket without a listener is taken for a running mbuma, or stays for ever.
     needs!(guests());
     let home = Home::new();
     let stale = |home: &Home| {
@@ -213,17 +213,20 @@ fn what_a_killed_one_left_is_removed() {
         let socket = home.socket(running.id());
         kill("KILL", &running.id().to_string());
         assert_eq!(running.finish().signal, Some(9));
-        assert!(socket.exists(), "nobody could remove it");
+        assert!(socket.exists(), "no process could remove it");
         socket
     };
     let socket = stale(&home);
     let ended = home.netstat(&["999999999"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    assert!(!socket.exists(), "netstat saw that nobody listens");
+    assert!(!socket.exists(), "netstat saw that it has no listener");
 
     let socket = stale(&home);
     let running = home.start(&[], "");
-    assert!(!socket.exists(), "the next one saw that nobody listens");
+    assert!(
+        !socket.exists(),
+        "the next mbuma saw that it has no listener"
+    );
     ended_well(&home, running);
 }
 
@@ -288,7 +291,7 @@ fn an_ordinary_user_sees_their_own_and_root_everybodys() {
 
 #[test]
 fn root_asks_one_in_a_users_namespace() {
-    // Breaks when an mbuma that a user started in a user namespace takes root, who has no number there, for a stranger.
+    // Breaks when an mbuma that a user started in a user namespace takes root, which has no number there, for a stranger.
     needs!(
         guests(),
         root(),
@@ -357,7 +360,7 @@ fn a_loop_that_hangs_is_told_of() {
     let _alone = alone();
     let home = Home::new();
     let (fifo, mut reader) = fifo(&home);
-    // A capture into a pipe that nobody reads: the loop hangs in its write.
+    // A capture into a pipe without a reader: the loop hangs in its write.
     let running = home.start(&["--pcap", &fifo, "--watchdog", "1"], "");
     let mut idle = running.complaints();
     assert!(idle.is_empty(), "{idle}");
@@ -395,7 +398,7 @@ fn a_loop_that_hangs_is_told_of() {
         running.wait_for_complaint("  holds ");
     }
 
-    // Somebody reads, and it goes on. The pipe has no end, since its reader could write too.
+    // The test reads, and the loop goes on. The pipe has no end, since its reader could write too.
     thread::spawn(move || {
         let mut bytes = [0; 64 << 10];
         while reader.read(&mut bytes).is_ok_and(|n| n > 0) {}

@@ -303,7 +303,7 @@ while True:
 #[test]
 fn a_flood_of_clients_leaves_the_guests_own_flows() {
     // Breaks when clients of a published port, six thousand of them here, throw out the flows that the guest opened: the
-    // answer of the guest's server then comes to a port that nobody has.
+    // answer of the guest's server then comes to a port that is closed.
     needs!(guests(), programs(&["python3"]));
     let server = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let wait = Some(Duration::from_secs(10));

@@ -213,7 +213,7 @@ fn a_capture_that_grows_too_large_ends_alone() {
     let fetch = "curl -sS -o /dev/null http://10.0.2.2/";
     let script =
         format!("{fetch} && {fetch} && {fetch} && echo fetched; head -c 100000 /dev/zero >{own}");
-    // Whoever runs the tests may have it ignored.
+    // The parent of the tests may ignore it.
     let mut limited = program("env");
     limited.args(["--default-signal=XFSZ", "sh"]);
     limited.args(["-c", "ulimit -f 8 && exec \"$@\"", "sh", MBUMA, "run"]);

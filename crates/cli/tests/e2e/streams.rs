@@ -22,7 +22,7 @@ use crate::common::{
 /// The first argument is the seconds that it waits at most.
 ///
 /// It asks for the peer too, because Linux (since 5.9) queues an ICMP error of a connection that is under
-/// way, and wakes who waits, just before it sets the socket's error: who looks in between finds none.
+/// way, and wakes the waiting thread, just before it sets the socket's error: a read in between finds none.
 const CONNECT: &str = "
 import errno, socket, sys, time
 def connect(s, at):
@@ -128,7 +128,7 @@ fn silence_stays_silence_and_a_neighbour_answers() {
     make_neighbour();
     let server = TcpServer::start_at("198.51.100.1:0", |_| ());
     let near = format!("198.51.100.1:{}", server.port());
-    // The last is on the guest's own network, and nobody is there.
+    // The last is on the guest's own network, and no host has it.
     let ats = [
         "1",
         "198.51.100.99:80",
@@ -256,7 +256,7 @@ fn the_last_bytes_of_a_command_that_ended_arrive() {
     let (go, gone) = mpsc::channel();
     let gone = std::sync::Mutex::new(gone);
     let (server, told) = TcpServer::telling(move |mut stream| {
-        let command_ended = gone.lock().expect("nobody panicked with it");
+        let command_ended = gone.lock().expect("no thread panicked with it");
         command_ended
             .recv_timeout(crate::common::PATIENCE)
             .expect("the word");

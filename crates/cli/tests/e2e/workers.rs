@@ -73,7 +73,7 @@ threads = [threading.Thread(target=send) for _ in range(8)]
 #[test]
 fn those_beside_a_bulk_stream_go_to_a_worker_with_less_to_do() {
     // Breaks when a connection that began beside one which became bulk waits for it from then on, or when bytes
-    // are lost, or nobody wakes it, on its way to another worker.
+    // are lost, or it is never woken, on its way to another worker.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     // The first byte says what a client wants: all back, or all away.
@@ -138,7 +138,7 @@ print('OK')
 
 #[test]
 fn short_connections_by_all_workers() {
-    // Breaks when a connection is begun by nobody, or by two, or is never ended.
+    // Breaks when a connection is begun by no worker, or by two, or is never ended.
     needs!(guests(), programs(&["curl"]));
     let _alone = alone();
     let server = http::serve(b"short".to_vec());
@@ -219,7 +219,7 @@ fn many_busy_leftovers_are_not_served_for_ever() {
 
 #[test]
 fn a_published_port_and_datagrams_beside_other_workers() {
-    // Breaks when what only the first worker serves comes in by another's queue, and nobody hears of it.
+    // Breaks when packets for what only the first worker serves come in by another's queue, and the first is not woken.
     needs!(guests(), programs(&["python3"]));
     let _alone = alone();
     let port = server::closed_port().to_string();

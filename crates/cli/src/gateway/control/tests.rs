@@ -1,4 +1,4 @@
-//! Tests of one who asks, over a pair of sockets.
+//! Tests of a client, over a pair of sockets.
 
 use super::*;
 use crate::netstat::request::read_answer;

@@ -39,7 +39,7 @@ fn connections_stay_open_as_versions_say() {
     assert!(keeps("1.0\r\nConnection: Keep-Alive"));
     assert!(keeps("1.1\r\nHost: a"));
     assert!(!keeps("1.1\r\nHost: a\r\nConnection: foo, close"));
-    // A body that nobody reads would look like the next request.
+    // A body that is not read would look like the next request.
     assert!(!keeps("1.1\r\nHost: a\r\nContent-Length: 4"));
     assert!(keeps("1.1\r\nHost: a\r\nContent-Length: 0"));
     assert!(!keeps("1.1\r\nHost: a\r\nTransfer-Encoding: chunked"));

@@ -60,7 +60,7 @@ fn a_start_removes_what_others_left() {
     let (stale, alive) = (place.join("999999999.sock"), place.join("999999998.sock"));
     drop(UnixListener::bind(&stale).expect("a socket"));
     let listener = UnixListener::bind(&alive).expect("a socket");
-    fs::write(place.join("notes.txt"), "somebody's").expect("a file");
+    fs::write(place.join("notes.txt"), "not ours").expect("a file");
     let opened = open_in(&place, uid()).expect("a place");
     assert!(!stale.exists() && alive.exists());
     assert!(place.join("notes.txt").exists(), "not ours to remove");

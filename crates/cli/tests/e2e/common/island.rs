@@ -50,7 +50,7 @@ pub(crate) fn visit(test: &str) {
     let ended = Running::start(command).with_patience(PATIENCE * 3).finish();
     let passed = ended.code == Some(0) && ended.out.contains("1 passed");
     assert!(passed, "on the island:\n{}{}", ended.out, ended.err);
-    // A skip, if there was one, is for whoever reads this program's output.
+    // A skip, if there was one, is for the reader of this program's output.
     let skips = ended.out.lines().filter(|line| line.contains("skipped:"));
     skips.for_each(|line| println!("{line}"));
 }

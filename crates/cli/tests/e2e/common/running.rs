@@ -167,7 +167,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // Its children outlive it only in a test that fails. Once it is reaped, and they are gone,
-        // the number may be another group's: then there is nobody whom this may reach.
+        // the number may be another group's: then there is no process that this may reach.
         if self.reaped && !thread::panicking() {
             return;
         }
@@ -228,9 +228,9 @@ impl Output {
         }
     }
 
-    /// All of it, once nobody can write any more.
+    /// All of it, once the last writer has closed it.
     fn whole(&self, line: &str) -> String {
         self.wait(|text, closed| closed.then(|| text.to_owned()))
-            .unwrap_or_else(|| panic!("{line}: somebody holds its output open"))
+            .unwrap_or_else(|| panic!("{line}: a process holds its output open"))
     }
 }

@@ -55,7 +55,7 @@ impl TcpServer {
     ) -> (TcpServer, Receiver<T>) {
         let (tell, told) = mpsc::channel();
         let server = TcpServer::start(move |stream| {
-            // Nobody listens any more once the test has failed.
+            // The listener is gone once the test has failed.
             let _ = tell.send(serve(stream));
         });
         (server, told)
@@ -123,11 +123,11 @@ pub(crate) fn udp_echo() -> u16 {
     port
 }
 
-/// Ports that the system gives nobody who asks for any: below the range that it has for that.
+/// Ports that the system never chooses itself: they are below its range of ephemeral ports.
 const OURS: (u16, u16) = (20_000, 12_000);
 
-/// A port of 127.0.0.1 where nobody listens, over UDP neither, and that no other test gets: one that the system chose
-/// and has back is anybody's.
+/// A closed port of 127.0.0.1, over UDP too, which no other test gets. A port that the system chose and has back would
+/// not do: the system may give it to another test.
 pub(crate) fn closed_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let (first, len) = OURS;

@@ -1,12 +1,12 @@
 //! A chain: bytes without a packet header, as socket buffers hold them.
 //!
-//! Knows what it shows ([`Chain::len`]) and what it keeps from being reused ([`Chain::pinned`]).
+//! Knows its length ([`Chain::len`]) and how much memory it pins ([`Chain::pinned`]).
 //! Appending and taking from the front are O(1) an mbuf; [`Chain::share`] remembers where it was,
 //! so that TCP, which sends one range after the other, never walks the whole buffer.
 //!
-//! Here is what it is and shows; joining and filling are in `append.rs`, dropping and cutting in `cut.rs`, copying
-//! what pins too much in `condense.rs`, and what is shared in `unshare.rs`; other crates' ways to bytes are in
-//! `read.rs` and `bytes.rs`.
+//! This file has the type and its views. Joining and filling are in `append.rs`, dropping and cutting in `cut.rs`,
+//! the copy that unpins storage in `condense.rs`, copies of shared storage in `unshare.rs`; the interfaces of other
+//! crates to bytes are in `read.rs` and `bytes.rs`.
 //!
 //! Invariants ([`Chain::is_valid`]): `len` and `pinned` are the sums over the list; `tail` is the
 //! last mbuf; the hint is an mbuf of the list and the offset of its first byte; no mbuf has a
@@ -34,8 +34,8 @@ mod unshare;
 
 /// An owned list of mbufs; dropping it frees them.
 ///
-/// `S` says what the mbufs may be: [`Mapped`] unless told otherwise, so that every byte can be
-/// looked at; [`Mixed`](crate::Mixed) where some are pages that need not be mapped.
+/// `S` restricts the mbufs: [`Mapped`] by default, so that every byte can be read;
+/// [`Mixed`](crate::Mixed) where some are pages that need not be mapped.
 #[doc(alias = "mchain")]
 pub struct Chain<S: Storage = Mapped> {
     head: Option<Mbuf>,
@@ -124,7 +124,7 @@ impl Chain {
     }
 }
 
-/// What needs no look at the bytes.
+/// Operations that do not read the bytes.
 impl<S: Storage> Chain<S> {
     /// Takes over a list, which has no packet header, and no mbuf that `S` excludes.
     #[inline]

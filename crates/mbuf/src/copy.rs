@@ -63,7 +63,7 @@ fn around(to: &mut [u8], from: &[u8]) {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     use core::mem::MaybeUninit;
 
-    /// What goes to memory at once.
+    /// A line that goes to memory at once.
     #[repr(align(64))]
     struct Line([MaybeUninit<u8>; 64]);
 

@@ -44,7 +44,7 @@ impl Chain {
         Cursor::new(self.first(), self.len())
     }
 
-    /// A cursor at the first byte, to write over what is there.
+    /// A cursor at the first byte, to overwrite bytes.
     pub fn cursor_mut(&mut self) -> CursorMut<'_> {
         let len = self.len();
         CursorMut::new(self.first_mut(), len)
@@ -57,7 +57,7 @@ impl Packet {
         Cursor::new(Some(self.first()), self.len())
     }
 
-    /// A cursor at the first byte, to write over what is there.
+    /// A cursor at the first byte, to overwrite bytes.
     pub fn cursor_mut(&mut self) -> CursorMut<'_> {
         let len = self.len();
         CursorMut::new(Some(self.first_mut()), len)
@@ -192,7 +192,7 @@ impl Seek for Cursor<'_> {
     }
 }
 
-/// A place in a packet or chain, to write at. What is written replaces what was there; the length
+/// A place in a packet or chain, to write at. A write replaces bytes; the length
 /// stays.
 #[derive(Debug)]
 pub struct CursorMut<'a> {

@@ -119,7 +119,7 @@ impl Ext {
     /// `place` is where a dropped reference was, unchanged, and is the caller's to write.
     pub(crate) unsafe fn set_gone(place: *mut Self) {
         let buf = place.cast::<u8>().wrapping_add(offset_of!(Ext, buf));
-        // SAFETY: a field of what the caller says.
+        // SAFETY: a field of the storage that the caller describes.
         unsafe { buf.cast::<*mut u8>().write(ptr::null_mut()) };
     }
 
@@ -130,7 +130,7 @@ impl Ext {
     #[inline]
     pub(crate) unsafe fn is_gone(place: *const Self) -> bool {
         let buf = place.cast::<u8>().wrapping_add(offset_of!(Ext, buf));
-        // SAFETY: a field of what the caller says. No storage is at address 0.
+        // SAFETY: a field of the storage that the caller describes. No storage is at address 0.
         unsafe { buf.cast::<*mut u8>().read() }.is_null()
     }
 
@@ -227,8 +227,8 @@ impl Ext {
         self.is_cluster() && (self.refs().is_unique() || planted(MbufBug::TwoWriters))
     }
 
-    /// True if this is the only reference and nothing is to be done on the last free: what lets a
-    /// packet go back to its zone with its cluster.
+    /// True if this is the only reference and the last free has nothing to do: then a
+    /// packet goes back to its zone with its cluster.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.refs().is_plain()
@@ -280,7 +280,7 @@ impl Ext {
         unsafe { zone.free(buf) };
     }
 
-    /// Gives back what is lent.
+    /// Gives lent storage back to its owner.
     fn free_lent(&self) {
         let Some(lent) = self.lent_head() else {
             unreachable!("a cluster goes to its zone")
@@ -310,14 +310,14 @@ pub(crate) unsafe fn wipe(buf: NonNull<u8>, len: usize) {
 #[repr(C)]
 struct LentHead {
     refs: Refs,
-    /// What follows this header; where there was padding.
+    /// The kind of owner; it takes the place of padding.
     shows: Shows,
     /// Drops the [`Lent`] or [`LentPages`](pages::LentPages) that begins with this header.
     #[doc(alias = "ext_free")]
     free: unsafe fn(NonNull<LentHead>),
 }
 
-/// What an owner shows.
+/// The kind of storage that an owner shows.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shows {

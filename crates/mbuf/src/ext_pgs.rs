@@ -21,13 +21,13 @@
 //! is nine. Sharing, cutting and sending it touches 256 bytes, of which none belongs to its data.
 //! Building it takes one mbuf and one counted reference.
 //!
-//! What it can't do is show its bytes: it exists only in a [`Chain<Mixed>`](Chain) or a
+//! Its bytes can't be shown: it exists only in a [`Chain<Mixed>`](Chain) or a
 //! [`Packet<Mixed>`](crate::Packet), which have [`pieces`](Chain::pieces) where others have
 //! [`segments`](Chain::segments), and which code that must look [maps](Chain::map) first. It never
 //! begins a packet.
 //!
-//! Here is how one is made; `ext/source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such), `pieces.rs`
-//! walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of them.
+//! Here is how one is made; `ext/source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such),
+//! `pieces.rs` walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of them.
 //!
 //! Invariants: [`PgHdr::is_valid`]; the pages between the first and the last are used whole; the
 //! mbuf's reference is to the source that knows the page numbers. Locks: none.
@@ -145,7 +145,7 @@ impl ExtPgs {
         Ok(Self(Mbuf::with_pages(pool.zones(), ext, pg, list)?))
     }
 
-    /// Puts `bytes` before the pages, in place of what was there.
+    /// Replaces the bytes before the pages by `bytes`.
     ///
     /// # Errors
     /// [`RecordTooLong`] if they are more than [`RECORD_HEADER_MAX`](crate::RECORD_HEADER_MAX); nothing has changed
@@ -159,7 +159,7 @@ impl ExtPgs {
         Ok(())
     }
 
-    /// Puts `bytes` behind the pages, in place of what was there.
+    /// Replaces the bytes behind the pages by `bytes`.
     ///
     /// # Errors
     /// [`RecordTooLong`] if they are more than [`RECORD_TRAILER_MAX`]; nothing has changed then.
@@ -172,7 +172,7 @@ impl ExtPgs {
         Ok(())
     }
 
-    /// Puts `len` zeros behind the pages, in place of what was there, and returns them to be
+    /// Replaces the bytes behind the pages by `len` zeros, and returns them to be
     /// filled: with a tag that is known only when the pages were encrypted.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl ExtPgs {
         &mut self.0.pg_body_mut().trail[..len]
     }
 
-    /// Says what the record is, as its protocol has it.
+    /// Sets the type of the record, in the numbers of its protocol.
     #[inline]
     pub fn set_record_type(&mut self, record_type: u8) {
         self.0.pg_mut().record_type = record_type;

@@ -34,7 +34,7 @@ impl SizeHistogram {
         self.bytes.add(len as u64);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     #[must_use]
     pub fn get(&self) -> SizeCounts {
         SizeCounts {

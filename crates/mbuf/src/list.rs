@@ -1,4 +1,4 @@
-//! Walks over a list of mbufs: what packets and chains do alike.
+//! Walks over a list of mbufs: the operations that packets and chains have in common.
 //!
 //! Offsets are counted from the first byte of the list. A boundary between two mbufs is a place in
 //! the right one for reading ([`seek`]), and in the left one for cutting ([`seek_left`]), so that a
@@ -101,7 +101,7 @@ pub(crate) fn gather(to: &mut Mbuf, from: &Mbuf, off: usize, n: usize) {
     to.zones().stats.bytes_copied.add(n as u64);
 }
 
-/// Moves the first `n` bytes of what follows `m` to behind its own, where there is room.
+/// Moves the first `n` bytes of the mbufs behind `m` to behind its own, where there is room.
 pub(crate) fn pull(m: &mut Mbuf, n: usize) {
     let mut rest = m.take_next();
     if let Some(from) = &rest {
@@ -153,7 +153,7 @@ pub(crate) fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
     }
 }
 
-/// Cuts the list behind the first `at` bytes of `m`, and returns what follows.
+/// Cuts the list behind the first `at` bytes of `m`, and returns the second part.
 ///
 /// Inside of `m`, the second part shares its cluster (or copies what is internal). On failure
 /// nothing has changed.
@@ -213,7 +213,7 @@ pub(crate) fn drop_empty(list: &mut Option<Mbuf>) {
     }
 }
 
-/// What [`share`] made, and where the range ended.
+/// The list that [`share`] made, and where the range ended.
 pub(crate) struct SharedRange {
     pub(crate) head: Option<Mbuf>,
     pub(crate) last: MbufPtr,

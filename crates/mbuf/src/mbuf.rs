@@ -197,13 +197,13 @@ impl Mbuf {
         self.clear_header();
     }
 
-    /// Takes the packet header off, with what is noted in it.
+    /// Takes the packet header off, with its tags.
     pub(crate) fn clear_header(&mut self) {
         self.free_tags();
         self.head_mut().flags &= !PKTHDR;
     }
 
-    /// What is noted about the packet.
+    /// The packet's tags.
     pub(crate) fn tags(&self) -> Option<&Tags> {
         self.pkt().tags.as_ref()
     }
@@ -216,7 +216,7 @@ impl Mbuf {
         (&mut self.pkt_mut().tags, unsafe { zones.as_ref() })
     }
 
-    /// Drops what is noted about the packet.
+    /// Drops the packet's tags.
     #[inline]
     fn free_tags(&mut self) {
         let (tags, zones) = self.tags_mut();

@@ -12,7 +12,7 @@ use crate::mbuf::MbufPtr;
 use crate::packet::Packet;
 use crate::storage::{Mapped, Storage};
 
-/// First in, first out. `S` says what the packets may consist of.
+/// First in, first out. `S` restricts the mbufs of the packets.
 #[doc(alias = "mbufq")]
 pub struct Mbufq<S: Storage = Mapped> {
     head: Option<Packet<S>>,

@@ -144,7 +144,7 @@ impl Packet {
     }
 }
 
-/// What needs no look at the bytes behind the first mbuf.
+/// Operations that do not read the bytes behind the first mbuf.
 impl<S: Storage> Packet<S> {
     /// Takes over a list, whose first mbuf has a packet header.
     pub(crate) fn of(first: Mbuf) -> Self {
@@ -177,8 +177,8 @@ impl<S: Storage> Packet<S> {
         Ok(Self::of(first))
     }
 
-    /// A fresh packet whose header area is free for prepending, followed by `chain`: what TCP sends.
-    /// The chain is freed on failure, which 4 GiB of bytes are too.
+    /// A fresh packet whose header area is free for prepending, followed by `chain`: TCP sends its data so.
+    /// The chain is freed on failure; more than 4 GiB of bytes are one.
     #[track_caller]
     pub fn before_chain(pool: &MbufPool, chain: Chain<S>) -> Result<Self, NoBufs> {
         let mut p = Self::of(Packet::new(pool)?.into_list());
@@ -227,7 +227,7 @@ impl<S: Storage> Packet<S> {
         u32::try_from(self.len().checked_add(n)?).ok()
     }
 
-    /// The bytes that are contiguous at the front: what [`Packet::pullup`] made so.
+    /// The bytes that are contiguous at the front, for example after [`Packet::pullup`].
     #[inline]
     pub fn front(&self) -> &[u8] {
         self.0.bytes()

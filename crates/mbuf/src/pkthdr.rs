@@ -1,4 +1,4 @@
-//! The packet header: what is known of a packet as a whole, carried in its first mbuf.
+//! The packet header: facts about a packet as a whole, carried in its first mbuf.
 //!
 //! Checksum and segmentation state travel here from the first day, so that a packet of 64 KiB can
 //! cross the stack whole and be cut, or summed, only by a device that can't do it itself.
@@ -6,7 +6,7 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// What is known, or still to be done, about a packet's checksums.
+    /// The state of a packet's checksums: verified, or still to be computed.
     ///
     /// The two directions use different bits, so that a packet can be turned round
     /// ([`PktHdr::turn_round`]) without guessing.
@@ -55,7 +55,7 @@ pub struct PktHdr {
     /// How the packet arrived, in the numbers of the stack that it waits in; 0 if not known.
     #[doc(alias = "M_BCAST")]
     pub arrival: u8,
-    /// Bridges that the packet passed since a host sent it: what bounds a loop.
+    /// Bridges that the packet passed since a host sent it: bounds a loop.
     pub hops: u8,
 }
 

@@ -1,5 +1,5 @@
-//! Mistakes to plant, and points at which other threads may run: what lets the schedule checkers
-//! prove that they would see.
+//! Mistakes to plant, and points at which other threads may run: they show that the schedule checkers
+//! find mistakes.
 //!
 //! A model that finds nothing shows little unless it is known to find something. So the places
 //! that a protocol stands on ask [`planted`] whether to get it wrong; the tests in `schedules/` run
@@ -11,7 +11,7 @@
 #[cfg(all(test, any(loom, shuttle)))]
 use core::cell::Cell;
 
-/// What could be got wrong.
+/// The mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MbufBug {
     /// A reference is made from a shared one by a plain store: `refs/word.rs`.
@@ -54,7 +54,7 @@ pub(crate) fn point() {
 
 #[cfg(all(test, any(loom, shuttle)))]
 kern::prim::lazy_static! {
-    // What every point touches, so that a checker tries every order of points.
+    // Every point touches it, so that a checker tries every order of points.
     static ref STEPS: kern::prim::AtomicUsize = kern::prim::AtomicUsize::new(0);
 }
 

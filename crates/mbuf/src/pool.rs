@@ -68,7 +68,7 @@ impl Default for PoolConfig {
 /// acknowledgement or a reset, which the device sends and frees at once. Their 64 KiB are resident from the start.
 pub const MBUFS_RESERVED: usize = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
 
-/// What is left of a pool's storage, in bytes: see [`MbufPool::headroom`].
+/// The rest of a pool's storage, in bytes: see [`MbufPool::headroom`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
     /// Bytes of clusters that are not in use.
@@ -77,7 +77,7 @@ pub struct Headroom {
     pub max: usize,
 }
 
-/// The zones behind a pool; what an mbuf points to.
+/// The zones behind a pool, to which each mbuf points.
 ///
 /// It is the mbuf zone's own: in the place for hooks, so that it lives exactly as long as a handle
 /// of the pool or an mbuf does.
@@ -278,9 +278,10 @@ impl MbufPool {
         Ok(self.mbufs().alloc_urgent()?)
     }
 
-    /// Has `set` give back what the pool does not need. A pool must be watched by one set only (see [`ReclaimSet`]).
+    /// Adds the pool's zones to `set`, which gives unused memory back. A pool must be watched by one set only (see
+    /// [`ReclaimSet`]).
     pub fn watch_with(&self, set: &mut ReclaimSet) {
-        // Packets first: what they hold is free then, for the same tick.
+        // Packets first: the clusters that they hold are free then, for the same tick.
         set.watch(&self.0);
         set.watch(self.mbufs());
         self.zones()
@@ -312,9 +313,9 @@ impl MbufPool {
         all.map(ShortageLog::read)
     }
 
-    /// Gives what is cached and free back to the system.
+    /// Gives cached and free memory back to the system.
     pub fn drain(&self) {
-        // Packets first: what they held is free then.
+        // Packets first: the clusters that they held are free then.
         self.0.drain();
         self.mbufs().drain();
         for zone in &self.zones().clusters {
@@ -353,7 +354,7 @@ impl MbufPool {
             .unwrap_or(Headroom { left: 0, max: 0 })
     }
 
-    /// What `netstat -m` shows.
+    /// The figures of `netstat -m`.
     #[doc(alias = "netstat -m")]
     pub fn stats(&self) -> PoolStats {
         let (zones, packets) = (self.zones(), self.0.stats());

@@ -59,7 +59,7 @@ pub(crate) const PACK: u32 = 1 << 3;
 #[doc(alias = "M_ZEROIZE")]
 pub(crate) const ZERO: u32 = 1 << 4;
 
-/// Pages in one list: what a TLS record of 16 KiB needs that begins anywhere in a page.
+/// Pages in one list: enough for a TLS record of 16 KiB that begins anywhere in a page.
 #[doc(alias = "MBUF_PEXT_MAX_PGS")]
 pub const PAGES_MAX: usize = 5;
 /// Bytes of a page.
@@ -71,7 +71,7 @@ pub const RECORD_HEADER_MAX: usize = 24;
 #[doc(alias = "MBUF_PEXT_TRAIL_LEN")]
 pub const RECORD_TRAILER_MAX: usize = 64;
 
-/// What every mbuf has.
+/// The fields of every mbuf.
 #[repr(C)]
 pub(crate) struct Head {
     /// The next mbuf of the same list, owned by this one.
@@ -87,10 +87,10 @@ pub(crate) struct Head {
     pub(crate) zones: NonNull<Zones>,
 }
 
-/// What the first mbuf of a packet has as well.
+/// The further fields of the first mbuf of a packet.
 #[repr(C)]
 pub(crate) struct Pkt {
-    /// What is noted about the packet. First, as the count is in [`Ext`]: it is read when a packet
+    /// The packet's tags. First, as the count is in [`Ext`]: it is read when a packet
     /// is freed.
     pub(crate) tags: Option<Tags>,
     /// The next packet of a queue, owned by this one. None outside of queues.
@@ -164,7 +164,7 @@ impl PgHdr {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct PgBody {
-    /// What the pages' source calls them.
+    /// The numbers of the pages in their source.
     pub(crate) pages: [u64; PAGES_MAX],
     pub(crate) hdr: [u8; RECORD_HEADER_MAX],
     pub(crate) trail: [u8; RECORD_TRAILER_MAX],

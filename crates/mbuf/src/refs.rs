@@ -48,7 +48,7 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 
 /// The number of references to one piece of storage.
 ///
-/// Over std's atomic, which is what lies in a zone's side table, but in the models.
+/// Over std's atomic, which lies in a zone's side table; in the models over the checker's.
 #[repr(C)]
 pub(crate) struct Refs<W = AtomicU32> {
     count: W,
@@ -73,7 +73,7 @@ fn here() -> u32 {
     kern::cpu::current() as u32 + 1
 }
 
-/// What giving a reference back came to.
+/// The result of giving a reference back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the last one ends the storage"]
 pub(crate) enum Release {
@@ -162,7 +162,7 @@ impl<W: CountWord> Refs<W> {
         Release::Last { zero }
     }
 
-    /// True if the caller's is the only reference: what others did with theirs is done.
+    /// True if the caller's is the only reference: all accesses through the others have ended.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         self.count.load(Ordering::Acquire) & COUNT == 1

@@ -5,7 +5,7 @@
 //! first few; [`Scatter::take`] hands those over as a chain and the rest wait for the next read. A
 //! short frame costs one 2 KiB cluster, a long one a few of 16 KiB.
 //!
-//! Invariant: the row is what is left of the plan's end.
+//! Invariant: the row is the rest of the plan, its end.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -50,10 +50,10 @@ impl Scatter {
         self.plan.iter().map(|s| s.bytes()).sum()
     }
 
-    /// Completes the row. On failure what is there stays, and may be empty.
+    /// Completes the row. On failure the mbufs that are there stay; there may be none.
     #[track_caller]
     pub fn refill(&mut self) -> Result<(), NoBufs> {
-        // The row is what is left of the plan's end, so what is missing is the plan's front.
+        // The row is the end of the plan, so the missing mbufs are its front.
         while self.row.len() < self.plan.len() {
             let size = self.plan[self.plan.len() - self.row.len() - 1];
             let m = Mbuf::with_cluster(&self.pool, 0, size, 0)?;

@@ -1,7 +1,7 @@
-//! What a list of mbufs may hold, as a type: only bytes in memory, or pages that need not be mapped
-//! as well.
+//! The kinds of mbufs that a list may hold, as a type: only bytes in memory, or also pages that need not be
+//! mapped.
 
-/// What the mbufs of a list may be: [`Mapped`] or [`Mixed`].
+/// The kind of mbufs in a list: [`Mapped`] or [`Mixed`].
 pub trait Storage: sealed::Sealed + Send + Sync + 'static {}
 
 /// Every byte can be looked at: `&[u8]` is to be had from each mbuf.

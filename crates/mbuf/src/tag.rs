@@ -26,7 +26,7 @@ const TAG_ALIGN: usize = 16;
 /// Bytes of a tag.
 pub(crate) const TAG_SIZE: usize = size_of::<RawTag>();
 
-/// What can be put on a packet: any type of at most [`TAG_LEN`] bytes that can be copied with the
+/// A value that can be put on a packet: of any type of at most [`TAG_LEN`] bytes that can be copied with the
 /// packet and go to other threads with it.
 #[doc(alias = "m_tag")]
 pub trait Tag: Clone + Send + Sync + 'static {}
@@ -43,7 +43,7 @@ struct RawTag {
 
 const _: () = assert!(size_of::<RawTag>() == 64);
 
-/// What can be done with a value whose type is not known any more.
+/// The operations on a value whose type is not known any more.
 struct TagKind {
     id: fn() -> TypeId,
     /// Writes a copy of the first into the second.
@@ -114,7 +114,7 @@ impl Tags {
             .wrapping_add(mem::offset_of!(RawTag, value))
     }
 
-    /// Gives the memory back, without dropping the value, and returns what followed.
+    /// Gives the memory back, without dropping the value, and returns the next tag.
     fn release(mut self, zones: &Zones) -> Option<Self> {
         let next = self.raw_mut().next.take();
         // SAFETY: from this zone, and not used again.
@@ -214,7 +214,7 @@ pub(crate) fn take<T: Tag>(tags: &mut Option<Tags>, zones: &Zones) -> Option<T> 
     Some(value)
 }
 
-/// A list with copies of all values. On failure, what was copied is dropped.
+/// A list with copies of all values. On failure, the copies so far are dropped.
 #[track_caller]
 pub(crate) fn copy(tags: Option<&Tags>, zones: &Zones) -> Result<Option<Tags>, NoBufs> {
     let (mut copies, mut next) = (TagCopies { tags: None, zones }, tags);

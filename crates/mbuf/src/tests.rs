@@ -1,4 +1,4 @@
-//! What only the inside can show. The rest is in `tests/`.
+//! Tests that need private items. The rest is in `tests/`.
 
 mod ext;
 mod layout;

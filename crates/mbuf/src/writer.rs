@@ -1,4 +1,4 @@
-//! A chain as a sink of bytes: what is written is copied once, into the room behind the last byte.
+//! A chain as a sink of bytes: a write copies once, into the room behind the last byte.
 //!
 //! ```text
 //!   chain  | shown ....| room behind |  | empty | | empty |   reserved: clusters that lie ready
@@ -57,7 +57,7 @@ impl ChainWriter<'_> {
         self.chain.room() + reserved.sum::<usize>()
     }
 
-    /// Has room for `n` bytes lie ready. On failure what was taken stays ready.
+    /// Makes room for `n` bytes. On failure the room so far stays.
     #[track_caller]
     pub fn reserve(&mut self, n: usize) -> Result<(), NoBufs> {
         let mut room = self.room();

@@ -39,7 +39,7 @@ pub struct ArpPacket {
     pub sender_mac: MacAddr,
     /// IPv4 address of the sender; unspecified in a probe (RFC 5227).
     pub sender_ip: Ipv4Addr,
-    /// Ethernet address of the target; zero while it is what is asked for.
+    /// Ethernet address of the target; zero in a request.
     pub target_mac: MacAddr,
     /// IPv4 address of the target.
     pub target_ip: Ipv4Addr,
@@ -138,7 +138,7 @@ impl ArpPacket {
     }
 }
 
-/// The 28 bytes as drawn above. Private: [`ArpPacket`] is what the fields mean once they are checked.
+/// The 28 bytes as drawn above. Private: [`ArpPacket`] has the checked meaning of the fields.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ArpLayout {

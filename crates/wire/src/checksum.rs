@@ -68,8 +68,8 @@ impl Checksum {
         self.append(following.sum, following.odd);
     }
 
-    /// The sum folded to 16 bits and not complemented: what a device with checksum offload wants to
-    /// find in the checksum field, summed over the pseudo header.
+    /// The sum folded to 16 bits and not complemented: a device with checksum offload expects it
+    /// in the checksum field, summed over the pseudo header.
     #[inline]
     pub const fn partial(self) -> u16 {
         let folded = fold32(fold64(self.sum));

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{MacAddr, ParseError, emit};
 
-/// What an Ethernet frame carries.
+/// The protocol that an Ethernet frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EtherType(pub u16);
 
@@ -82,7 +82,7 @@ impl EtherHeader {
         }
     }
 
-    /// The header at the front of `bytes`, and what follows it.
+    /// The header at the front of `bytes`, and the bytes after it.
     ///
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 14 bytes.
@@ -91,7 +91,7 @@ impl EtherHeader {
         EtherHeader::ref_from_prefix(bytes).map_err(|_| ParseError::Truncated)
     }
 
-    /// What the frame carries.
+    /// The protocol that the frame carries.
     #[inline]
     pub const fn ethertype(&self) -> EtherType {
         EtherType(self.ethertype.get())

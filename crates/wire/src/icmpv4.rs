@@ -38,7 +38,7 @@ impl IcmpHeader {
     /// Where the checksum lies.
     pub const CHECKSUM_OFFSET: usize = 2;
 
-    /// The header at the front of `bytes`, and what follows it.
+    /// The header at the front of `bytes`, and the bytes after it.
     ///
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 8 bytes.
@@ -62,7 +62,7 @@ impl IcmpHeader {
         header
     }
 
-    /// What the message says.
+    /// The type and code, with their parameters.
     pub fn message(&self) -> IcmpMessage {
         IcmpMessage::from_parts(self.kind, self.code, self.rest)
     }
@@ -100,7 +100,7 @@ impl IcmpHeader {
     }
 }
 
-/// What an ICMP message says.
+/// The type and code of an ICMP message, with their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpMessage {
     /// The answer to a ping.
@@ -167,7 +167,7 @@ pub enum Unreachable {
     Other(u8),
 }
 
-/// What took too long: the code of an ICMP type 11.
+/// Which time was exceeded: the code of an ICMP type 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeExceeded {
     /// 0: the packet passed as many hops as its TTL allowed.

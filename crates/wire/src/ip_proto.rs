@@ -1,4 +1,4 @@
-//! The number that says what an IP packet carries.
+//! The number of the protocol that an IP packet carries.
 //!
 //! Invariants: any byte is a value.
 //! Locks: none.
@@ -8,7 +8,7 @@ use core::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What an IP packet carries.
+/// The protocol that an IP packet carries.
 #[derive(
     Clone,
     Copy,

@@ -104,7 +104,7 @@ impl Ipv4Header {
         self.total_len.get() as usize
     }
 
-    /// What fragments of one packet share.
+    /// The number that the fragments of one packet have in common.
     #[inline]
     pub const fn id(&self) -> u16 {
         self.id.get()
@@ -141,7 +141,7 @@ impl Ipv4Header {
         self.ttl
     }
 
-    /// What the packet carries.
+    /// The protocol that the packet carries.
     #[inline]
     pub const fn protocol(&self) -> IpProto {
         self.protocol

@@ -1,4 +1,4 @@
-//! Between chains and what other programs keep bytes in: `Bytes` and `Vec<u8>`.
+//! Conversions between chains and the containers of other programs: `Bytes` and `Vec<u8>`.
 //!
 //! Inward, a vector or `Bytes` is lent to an mbuf, and outward an mbuf is lent to `Bytes`: nothing is
 //! copied. Except where a few bytes would keep much memory from being reused ([`PINNED_PER_BYTE_MAX`]):
@@ -32,7 +32,7 @@ impl Chain {
     }
 }
 
-/// What shows the bytes of one mbuf, and frees it when they are not wanted any more.
+/// Owns one mbuf whose bytes a `Bytes` shows, and frees it when they are not used any more.
 struct Owner(Mbuf);
 
 impl AsRef<[u8]> for Owner {

@@ -40,8 +40,8 @@ impl Chain {
         before - self.pinned
     }
 
-    /// Joins `other` to the end as [`Chain::condense`] would leave it: what keeps the rule is moved,
-    /// what does not is copied.
+    /// Joins `other` to the end as [`Chain::condense`] would leave it: mbufs that keep the rule are moved,
+    /// others are copied.
     #[doc(alias = "sbcompress")]
     #[doc(alias = "sbappend")]
     pub fn append_compact(&mut self, pool: &MbufPool, other: Chain) {

@@ -23,7 +23,7 @@ impl<S: Storage> Chain<S> {
         let freed = gone.iter().flat_map(Mbuf::iter).map(Mbuf::pinned);
         self.pinned -= freed.sum::<usize>();
         self.check();
-        // Last: the drop of what an owner has lent may panic.
+        // Last: the drop of lent storage may panic.
         drop(gone);
     }
 
@@ -62,7 +62,7 @@ impl<S: Storage> Chain<S> {
         });
     }
 
-    /// Drops what comes after the first `len` bytes.
+    /// Drops all bytes after the first `len`.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len {
             return;
@@ -78,7 +78,7 @@ impl<S: Storage> Chain<S> {
         }
         *self = kept.map_or_else(Self::default, Self::from_list);
         self.check();
-        // Last: the drop of what an owner has lent may panic.
+        // Last: the drop of lent storage may panic.
         drop(gone);
     }
 
@@ -103,7 +103,7 @@ impl<S: Storage> Chain<S> {
         let (m, at) = list::seek_left(head, n);
         let inside = at < m.len();
         let rest = list::split(m, at)?;
-        // Only the front is walked: what stays is found by subtraction.
+        // Only the front is walked: the rest is found by subtraction.
         let front = mem::replace(&mut self.head, rest);
         let front = front.map_or_else(Self::default, Self::from_list);
         self.pinned -= front.pinned;

@@ -1,4 +1,4 @@
-//! A chain as a source of bytes that are used up: what is read leaves its front.
+//! A chain as a source of bytes that are consumed: a read removes them from its front.
 
 use std::io::{self, BufRead, IoSlice, Read};
 

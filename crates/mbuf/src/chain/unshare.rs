@@ -1,4 +1,4 @@
-//! A chain made writable: what is shared or lent is copied, and nothing else.
+//! A chain made writable: shared or lent storage is copied, and nothing else.
 
 use core::mem;
 

@@ -105,7 +105,7 @@ impl Ext {
             return Ok(None);
         };
         let n = len.min(bytes.len() - off);
-        // Whole pages: that is what the mbuf keeps from being reused.
+        // Whole pages: the mbuf pins them all.
         let size = (off + n).next_multiple_of(PAGE_SIZE).min(bytes.len());
         let mut ext = self.share()?;
         // The source lent these bytes for as long as it is borrowed, and this reference keeps it

@@ -1,4 +1,4 @@
-//! What has pages: the trait of all sources, and the counted reference to one.
+//! Sources of pages: the trait of all sources, and the counted reference to one.
 
 use core::fmt;
 use std::io;
@@ -10,8 +10,8 @@ use crate::error::NoBufs;
 /// Something that has pages of [`PAGE_SIZE`](crate::PAGE_SIZE) bytes, which it knows by numbers of
 /// its own. It is dropped with the last reference to it, on whatever thread that is.
 ///
-/// The pages should not change while they are shown: what is sent twice (TCP sends again what is
-/// lost) has to be the same twice.
+/// The pages should not change while they are shown: bytes that are sent twice (TCP sends lost ones again)
+/// must be the same twice.
 #[doc(alias = "sf_buf")]
 pub trait PageSource: Send + Sync + 'static {
     /// Fills `dst` with the bytes from byte `off` of `page` on. They may reach into the pages that
@@ -75,7 +75,7 @@ impl Pages {
         Ok(Self(self.0.share()?))
     }
 
-    /// What has the pages.
+    /// The source of the pages.
     pub fn source(&self) -> &dyn PageSource {
         match self.0.source() {
             Some(source) => source,

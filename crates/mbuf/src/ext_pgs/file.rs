@@ -1,4 +1,4 @@
-//! Pages of a file, which is never mapped: what sendfile shows.
+//! Pages of a file, which is never mapped: the storage of sendfile.
 
 use std::fs::File;
 use std::io;

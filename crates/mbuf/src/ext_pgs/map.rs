@@ -9,7 +9,7 @@
 //!   Mapped   | bytes |-->|header|-->| ext ------> |-->| trailer |-->|header|-->| cluster |
 //! ```
 //!
-//! Invariant: what is mapped is a list of its own; the one that it shows stays as it was.
+//! Invariant: a mapped list is a list of its own; the original stays as it was.
 
 use core::fmt;
 use std::error::Error;
@@ -63,7 +63,7 @@ impl Chain<Mixed> {
         Pieces::new(self.first(), 0, self.len())
     }
 
-    /// The same bytes in a chain that can be looked at: what is in memory is shared, the rest is
+    /// The same bytes in a chain of readable mbufs: bytes in memory are shared, the rest is
     /// read into clusters. On failure there is none, and this one is in any case as it was.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Packet<Mixed> {
         let mut packet = if self.first().is(EXT) {
             Packet::from_chain(pool, map_list(Some(self.first_mut()), pool)?)?
         } else {
-            // What was contiguous at the front stays so, with room before it.
+            // Bytes that were contiguous at the front stay so, with room before them.
             let mut packet = Packet::new(pool)?;
             let front = self.front();
             packet.prepend(front.len())?.copy_from_slice(front);
@@ -178,7 +178,7 @@ fn map_record(m: &Mbuf, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError
         match piece {
             Piece::Bytes(bytes) => {
                 let mut copy = Chain::from_slice(pool, bytes)?;
-                // What a secret was encrypted with is a secret too.
+                // A copy of a secret is a secret too.
                 if m.is_secret() && !copy.zeroize() {
                     unreachable!("what was copied is ours");
                 }

@@ -29,11 +29,11 @@ unsafe impl Send for MemfdPages {}
 // SAFETY: as above.
 unsafe impl Sync for MemfdPages {}
 
-/// What has to be sealed.
+/// The seals that a memfd must have.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE;
 
 impl MemfdPages {
-    /// Maps a memfd as it is now; what is written behind its end later is not seen.
+    /// Maps a memfd as it is now; bytes written behind its end later are not seen.
     ///
     /// # Errors
     /// `InvalidInput` if the descriptor is no memfd, or has not both seals; else what the system
@@ -115,7 +115,7 @@ impl PageSource for MemfdPages {
 impl Drop for MemfdPages {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: the mapping is ours, and what showed it is gone with the last reference.
+            // SAFETY: the mapping is this value's, and all that showed it is gone with the last reference.
             unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
         }
     }

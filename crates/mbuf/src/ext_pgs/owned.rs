@@ -1,4 +1,4 @@
-//! Pages of the pool's own, written before they are shown: what a record is encrypted into.
+//! Pages of the pool's own, written before they are shown: a record is encrypted into them.
 
 use core::fmt;
 use core::slice;

@@ -70,7 +70,7 @@ pub struct PageRun<'a> {
 }
 
 impl<'a> PageRun<'a> {
-    /// What has the pages.
+    /// The source of the pages.
     pub fn source(&self) -> &'a dyn PageSource {
         match self.ext.source() {
             Some(source) => source,
@@ -83,7 +83,7 @@ impl<'a> PageRun<'a> {
         (self.off + self.len).div_ceil(PAGE_SIZE)
     }
 
-    /// What is left of the run behind its first `n` bytes.
+    /// The rest of the run behind its first `n` bytes.
     pub(super) fn behind(self, n: usize) -> Self {
         let at = self.off + n;
         Self {

@@ -11,7 +11,7 @@ use crate::error::NoBufs;
 use crate::mbuf::{Mbuf, MbufPtr};
 use crate::pool::MbufPool;
 
-/// Copies in the order of what they are copies of.
+/// Copies, in the order of their originals.
 #[derive(Default)]
 pub(crate) struct MbufCopies(VecDeque<(MbufPtr, Chain)>);
 
@@ -38,7 +38,7 @@ impl MbufCopies {
         self.0.is_empty()
     }
 
-    /// The list with the copies in place of what they are copies of, which is freed.
+    /// The list with the copies in place of the originals, which are freed.
     pub(crate) fn put_into(mut self, mut list: Option<Mbuf>) -> Chain {
         let mut out = Chain::new();
         while let Some(mut m) = list {

@@ -1,4 +1,4 @@
-//! What an mbuf shows, and the room around it.
+//! The bytes that an mbuf shows, and the room around them.
 //!
 //! ```text
 //!   storage  |  leading space  | data .. data + len |  trailing space  |
@@ -241,7 +241,7 @@ impl Mbuf {
         MSIZE + self.ext().map_or(0, Ext::size)
     }
 
-    /// Whether its storage is too large for what it shows.
+    /// Whether its storage is too large for the bytes that it shows.
     #[inline]
     pub(crate) fn is_sparse(&self) -> bool {
         self.ext()

@@ -23,7 +23,7 @@ impl Drop for Mbuf {
     }
 }
 
-/// What decides how an mbuf is freed.
+/// The flags that decide how an mbuf is freed.
 const KINDS: u32 = PKTHDR | PACK | EXT | ZERO;
 
 /// The flags of a packet of the packet zone that needs no zeros.
@@ -136,7 +136,7 @@ impl Mbuf {
     /// Back to the packet zone, as the next one is to find it.
     #[inline(always)]
     fn free_packet(&mut self) {
-        // The next life begins with what this one leaves.
+        // The next life begins with the state that this one leaves.
         debug_assert!(self.next().is_none() && !self.is_queued());
         // SAFETY: a live mbuf keeps its zones; copied out as in `free_mbuf`.
         let zone = unsafe { self.head().zones.as_ref() }.packets();
@@ -153,7 +153,7 @@ impl Mbuf {
             return;
         }
         let place = self.at(offset_of!(RawMbuf, ext)).cast::<Ext>();
-        // SAFETY: the field is inside of our mbuf; what was there was dropped just now.
+        // SAFETY: the field is inside of our mbuf; its former content was dropped just now.
         unsafe { Ext::set_gone(place) };
         // SAFETY: a live mbuf keeps its zones.
         unsafe { self.head().zones.as_ref() }.packet_left_cluster();
@@ -171,7 +171,7 @@ impl Mbuf {
         unsafe { ptr::drop_in_place(self.at(offset_of!(RawMbuf, ext)).cast::<Ext>()) };
     }
 
-    /// Overwrites what the mbuf itself held: its data, or a record's header and trailer.
+    /// Overwrites the mbuf's own bytes: its data, or a record's header and trailer.
     #[cold]
     fn wipe_internal(&mut self) {
         let (from, len) = match self.is(EXT) {
@@ -179,7 +179,7 @@ impl Mbuf {
             true => return,
             false => internal(self.head().flags),
         };
-        // SAFETY: inside of our mbuf, behind what is still used.
+        // SAFETY: inside of our mbuf, behind the part still in use.
         let at = unsafe { self.0.cast::<u8>().add(from) };
         // SAFETY: as above, and no thread reads data of an mbuf that is being freed.
         unsafe { wipe(at, len) };

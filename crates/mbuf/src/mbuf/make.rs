@@ -1,4 +1,4 @@
-//! Making an mbuf: empty with its room where it is wanted, or showing what exists already.
+//! Making an mbuf: empty with its room where it is wanted, or showing existing storage.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
@@ -79,7 +79,7 @@ impl Mbuf {
             return Self::with_own_cluster(pool.zones(), flags, size, lead);
         }
         let Ok(item) = pool.alloc_packet() else {
-            // What the packet zone can't pair may be there for us.
+            // A cluster that the packet zone can't pair may be available alone.
             return Self::with_own_cluster(pool.zones(), flags, size, lead);
         };
         let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
@@ -94,7 +94,7 @@ impl Mbuf {
         Ok(unsafe { Self::resume(item, flags | EXT | PACK, data) })
     }
 
-    /// Makes an empty mbuf of an item of the packet zone, which still has what does not change from
+    /// Makes an empty mbuf of an item of the packet zone, which still has the fields that do not change from
     /// one life to the next: its zones, and no neighbours.
     ///
     /// # Safety
@@ -117,7 +117,7 @@ impl Mbuf {
         Self(item.cast())
     }
 
-    /// Writes what all lives of a packet zone's item have in common.
+    /// Writes the fields that all lives of a packet zone's item have in common.
     ///
     /// # Safety
     /// The item has 256 bytes, aligned to 256, and no other owner.
@@ -144,7 +144,7 @@ impl Mbuf {
         match Ext::cluster(zones, ClusterSize::K2) {
             Ok(ext) => {
                 let place = item.as_ptr().wrapping_add(offset_of!(RawMbuf, ext)).cast();
-                // SAFETY: inside of the item; what was there was dropped.
+                // SAFETY: inside of the item; its former content was dropped.
                 unsafe { ptr::write(place, ext.kept()) };
                 zones.bare_packet_ends();
                 Ok(())
@@ -216,8 +216,8 @@ impl Mbuf {
         Self::with_own_cluster(zones, 0, size, 0)
     }
 
-    /// An empty packet header whose data starts `n` bytes before the end of the storage: what is
-    /// before that is left for headers. Refused if no storage is that large.
+    /// An empty packet header whose data starts `n` bytes before the end of the storage: the part
+    /// before it is left for headers. Refused if no storage is that large.
     #[track_caller]
     pub(crate) fn with_end(zones: &Zones, n: usize) -> Result<Self, NoBufs> {
         if n <= MHLEN {

@@ -9,7 +9,7 @@ use crate::raw::RawMbuf;
 
 /// Where an mbuf is, without owning it.
 ///
-/// Using it is unsafe, and says what must hold.
+/// Using it is unsafe; each method states its conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MbufPtr(NonNull<RawMbuf>);
 
@@ -28,7 +28,7 @@ impl MbufPtr {
     /// The mbuf lives, and is not written, while the mark is borrowed.
     #[inline]
     pub(crate) unsafe fn get(&self) -> &Mbuf {
-        // SAFETY: an Mbuf is transparent over what we hold; the caller says the rest.
+        // SAFETY: an Mbuf is transparent over this field; the caller promises the rest.
         unsafe { NonNull::from(&self.0).cast().as_ref() }
     }
 
@@ -47,7 +47,7 @@ impl MbufPtr {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Borrowed<'a>(NonNull<RawMbuf>, PhantomData<&'a Mbuf>);
 
-// SAFETY: what `&Mbuf` may be sent with, since it can do no more than that.
+// SAFETY: it can be sent where `&Mbuf` can, since it can do no more than that.
 unsafe impl Send for Borrowed<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Borrowed<'_> {}

@@ -23,8 +23,8 @@ impl Packet {
         let end = off.checked_add(bytes.len()).ok_or(NoBufs)?;
         let more = end.saturating_sub(self.len());
         let len = self.grown(more).ok_or(NoBufs)?;
-        // What may fail comes before what changes something; of two that may, the one that is
-        // undone by dropping what it made.
+        // Operations that may fail come before those that change something; of two that may fail, first the one that
+        // is undone by a drop.
         let room = list::last(&self.0).room().min(more);
         let behind = zeros(pool, more - room)?;
         self.make_writable(pool, off, bytes.len())?;
@@ -59,7 +59,7 @@ impl<S: Storage> Packet<S> {
         self.trim_front(front);
     }
 
-    /// Drops what comes after the first `len` bytes.
+    /// Drops all bytes after the first `len`.
     #[doc(alias = "m_adj")]
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len() {

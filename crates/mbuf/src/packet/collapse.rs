@@ -70,14 +70,14 @@ impl Packet {
             m = step(m, place);
             list::pull(m, group.len - m.len());
         }
-        // What is left has no bytes.
+        // The rest has no bytes.
         drop(m.take_next());
         self.check();
         Ok(groups.iter().map(|group| group.len - group.stays).sum())
     }
 }
 
-/// Puts `fresh` behind `m`, or else frees what has no bytes there. Returns what is next then.
+/// Puts `fresh` behind `m`, or else frees the mbufs there that have no bytes. Returns the next mbuf then.
 fn step(m: &mut Mbuf, fresh: Option<Mbuf>) -> &mut Mbuf {
     let mut rest = m.take_next();
     match fresh {

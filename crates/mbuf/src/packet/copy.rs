@@ -54,7 +54,7 @@ impl Packet {
 }
 
 impl<S: Storage> Packet<S> {
-    /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying what is internal.
+    /// Shows bytes `off..off + len` in a new chain, sharing clusters and copying internal bytes.
     /// A range that reaches past the end is cut there.
     #[doc(alias = "m_copym")]
     #[track_caller]
@@ -68,8 +68,8 @@ impl<S: Storage> Packet<S> {
         Ok(list.map_or_else(Chain::default, Chain::from_list))
     }
 
-    /// A packet with the same header and tags that shows the same bytes: clusters are shared, what is
-    /// internal is copied. Writing to what is shared is refused on both sides from then on.
+    /// A packet with the same header and tags that shows the same bytes: clusters are shared,
+    /// internal bytes are copied. Writing to shared storage is refused on both sides from then on.
     ///
     /// # Errors
     /// [`NoBufs`]; the packet is as it was.

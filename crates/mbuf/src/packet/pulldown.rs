@@ -1,4 +1,4 @@
-//! Bytes in the middle of a packet made contiguous, without moving what is before them.
+//! Bytes in the middle of a packet made contiguous, without moving the bytes before them.
 //!
 //! ```text
 //!   before   | ip  | ext hdr | tc|p   | data |       pulldown(60, 20)
@@ -15,7 +15,7 @@ use crate::mbuf::Mbuf;
 
 impl Packet {
     /// Makes bytes `off..off + len` contiguous, wherever in the packet they are, and returns them.
-    /// What is before them stays where it is. On failure the packet is as it was.
+    /// The bytes before them stay where they are. On failure the packet is as it was.
     ///
     /// Where they are contiguous already, as nearly always, that is found without touching them.
     ///

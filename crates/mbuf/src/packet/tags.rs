@@ -1,4 +1,4 @@
-//! What is noted about a packet beside its bytes.
+//! Tags of a packet: notes beside its bytes.
 
 use super::Packet;
 use crate::error::NoBufs;

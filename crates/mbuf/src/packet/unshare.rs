@@ -1,4 +1,4 @@
-//! A packet made writable: what is shared or lent is copied, and nothing else.
+//! A packet made writable: shared or lent storage is copied, and nothing else.
 
 use core::mem;
 
@@ -32,7 +32,7 @@ impl Packet {
         let here = self.0.len();
         let mut rest = MbufCopies::default();
         if let Some(next) = self.0.next() {
-            // What of the range is behind the first mbuf.
+            // The part of the range behind the first mbuf.
             let in_first = here.saturating_sub(off).min(len);
             rest = MbufCopies::of(pool, next, off.saturating_sub(here), len - in_first)?;
         }

@@ -26,7 +26,7 @@ impl<T: Copy> InitOnce<T> {
     /// # Safety
     /// No other thread has a reference to this yet.
     pub(super) unsafe fn give(&self, value: T) {
-        // SAFETY: so says the caller: there is no other reference to what is inside.
+        // SAFETY: the caller promises that there is no other reference to the inside.
         unsafe { *self.0.get() = MaybeUninit::new(value) };
     }
 

@@ -28,7 +28,7 @@ use crate::ext::Ext;
 use crate::mbuf::Mbuf;
 use crate::raw::RawMbuf;
 
-/// The packet zone's hooks, and what they need.
+/// The packet zone's hooks, and the zones that they need.
 pub(crate) struct Packets {
     pub(super) mbufs: RawZone<Zones>,
 }

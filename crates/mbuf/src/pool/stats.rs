@@ -1,4 +1,4 @@
-//! A pool's figures: what is in use, and what the buffer operations did.
+//! A pool's figures: how much is in use, and how often buffer operations were called.
 //!
 //! Allocations are counted by the zones, which get them for nothing; the rest in [`Stats`], off the
 //! paths that every packet takes, or where it must be on one in a CPU's own counter.
@@ -42,7 +42,7 @@ impl Live {
     };
 }
 
-/// How often what was called, as the paper's table has it.
+/// How often each operation was called, as the paper's table has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
     /// Mbufs alone.
@@ -63,7 +63,7 @@ pub struct Calls {
     pub pullup_copied: u64,
 }
 
-/// A pool's figures. `Display` is what `netstat -m` shows.
+/// A pool's figures. `Display` writes the text of `netstat -m`.
 #[derive(Debug, Clone)]
 pub struct PoolStats {
     /// The mbuf zone.

@@ -17,7 +17,7 @@ use loom::cell::UnsafeCell;
 use super::word::CountWord;
 use super::{Refs, Release};
 
-/// What can be got wrong.
+/// A mistake.
 pub(super) trait RefsBug: Send + Sync + 'static {
     /// The look at a count of one acquires nothing.
     const RELAXED_LOOK: bool = false;
@@ -37,7 +37,7 @@ pub(super) trait RefsBug: Send + Sync + 'static {
     const BLIND: bool = false;
 }
 
-/// The names of mistakes, each with what it gets wrong.
+/// The names of mistakes, each with its changed operation.
 macro_rules! bugs {
     ($($name:ident: $($what:ident)?;)*) => {
         $(pub(super) struct $name;
@@ -160,9 +160,9 @@ impl<B: RefsBug> CountWord for Modelled<B> {
     }
 }
 
-/// What the storage shows; 0 is what is left of it after it was wiped.
+/// The content of the storage; 0 after it was wiped.
 pub(super) const SECRET: u32 = 7;
-/// What the next owner writes there.
+/// The content that the next owner writes.
 const REUSED: u32 = 99;
 
 /// Storage with its count.
@@ -246,7 +246,7 @@ impl<B: RefsBug> Holder<B> {
         self.0.refs.wish_zeros();
     }
 
-    /// What is to be looked at when all are done.
+    /// The storage, to be checked when all threads are done.
     pub(super) fn watch(&self) -> Arc<Storage<B>> {
         self.0.clone()
     }

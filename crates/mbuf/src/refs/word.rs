@@ -1,4 +1,4 @@
-//! What a count is made of: std's atomic, or one that a model puts in its place.
+//! The atomic word of a count: std's, or one that a model puts in its place.
 //!
 //! The counts of clusters lie in a side table of `uma`, in memory that no schedule checker knows. So
 //! [`Refs`](super::Refs) is written over a trait: the models of `refs/loom_tests.rs` give it

@@ -12,10 +12,10 @@ const THREADS: usize = 3;
 const STEPS: usize = 6;
 /// More clusters than the threads come to, so that nothing fails for want of one.
 const CLUSTERS: usize = 64;
-/// What a packet begins with: so many bytes in a cluster of 2 KiB, and as many in one of 4 KiB.
+/// The beginning of a packet: so many bytes in a cluster of 2 KiB, and as many in one of 4 KiB.
 const PIECE: usize = 24;
 
-/// A packet and what it must show.
+/// A packet and the bytes that it must show.
 struct Held {
     packet: Kept<Packet>,
     bytes: Vec<u8>,
@@ -48,14 +48,14 @@ impl Held {
     }
 }
 
-/// What lies between the threads.
+/// Packets on their way between the threads.
 type Bag = Arc<Mutex<Vec<Held>>>;
 
 /// One thread's packets.
 struct Hands {
     world: World,
     held: Vec<Held>,
-    /// What it writes: a pattern of its own.
+    /// A pattern of its own, which it writes.
     mark: u8,
     bag: Bag,
 }
@@ -203,7 +203,7 @@ fn crowd() {
 
 #[test]
 fn three_threads_keep_their_bytes() {
-    // Breaks if an operation writes what others show, or loses a reference, or keeps one.
+    // Breaks if an operation writes bytes that others show, or loses a reference, or keeps one.
     holds("three threads", 3, crowd);
 }
 
@@ -224,13 +224,13 @@ fn finds_a_plain_release_in_the_crowd() {
 #[test]
 #[should_panic]
 fn finds_a_plain_wish_in_the_crowd() {
-    // Breaks if the crowd is blind to a wish that undoes what others count.
+    // Breaks if the crowd does not find a wish that undoes the count of another thread.
     finds(MbufBug::PlainWish, 3, crowd);
 }
 
 #[test]
 #[should_panic]
 fn finds_two_writers_in_the_crowd() {
-    // Breaks if the crowd is blind to a write into what others show.
+    // Breaks if the crowd does not find a write into bytes that others show.
     finds(MbufBug::TwoWriters, 3, crowd);
 }

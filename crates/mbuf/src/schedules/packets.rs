@@ -61,7 +61,7 @@ fn drain_beside_users() {
         run_on(cpu);
         for n in 0..2 {
             let fill = [(cpu * 4 + n) as u8; 24];
-            // While another thread takes packets as well, one may be refused: what is free moves.
+            // While another thread takes packets as well, one may be refused: free items move.
             let Ok(mut packet) = world.try_packet(&fill) else {
                 continue;
             };
@@ -137,7 +137,7 @@ fn drain_beside_one_user() {
 
 #[test]
 fn a_drain_refuses_nobody() {
-    // Breaks if an allocation fails for want of what a drain has in its hands.
+    // Breaks if an allocation fails for want of items that a drain carries.
     holds("drain beside one user", SWITCHES, drain_beside_one_user);
 }
 
@@ -205,7 +205,7 @@ fn a_cluster_at_the_limit() {
 
 #[test]
 fn a_cluster_is_to_be_had_while_packets_hold_them_all() {
-    // Breaks if an allocation fails for want of what is free.
+    // Breaks if an allocation fails for want of items that are free.
     holds("cluster at the limit", SWITCHES, a_cluster_at_the_limit);
 }
 

@@ -85,7 +85,7 @@ fn a_write_beside_a_drop() {
 #[test]
 #[should_panic]
 fn finds_two_writers() {
-    // Breaks if the scenario is blind to a write into what others see.
+    // Breaks if the scenario does not find a write into bytes that others see.
     finds(MbufBug::TwoWriters, 6, write_and_drop);
 }
 

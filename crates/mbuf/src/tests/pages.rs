@@ -1,4 +1,4 @@
-//! Page lists: what only the inside can show.
+//! Page lists: tests that need private items.
 
 use crate::raw::{PAGE_SIZE, PAGES_MAX, PgHdr};
 use crate::{Chain, ExtPgs, Live, MbufPool, OwnedPages, Packet, PoolConfig};
@@ -23,7 +23,7 @@ fn lies_there(pool: &MbufPool, header: &[u8]) -> bool {
 
 #[test]
 fn a_secret_header_is_wiped_with_its_mbuf() {
-    // Breaks if zeroize forgets what lies in the mbuf itself, in this one or in one that shares it.
+    // Breaks if zeroize forgets bytes in the mbuf itself, in this one or in one that shares it.
     let pool = pool();
     let header = [0xa5; 13];
     drop(record(&pool, &header));
@@ -36,7 +36,7 @@ fn a_secret_header_is_wiped_with_its_mbuf() {
     assert!(!lies_there(&pool, &header));
     drop(part);
     assert!(!lies_there(&pool, &header));
-    // What is copied out to be looked at is as secret.
+    // A copy made for reading is as secret.
     let mut chain = record(&pool, &header).into_chain();
     assert!(chain.zeroize());
     let seen = chain.map(&pool).expect("the pool is large");
@@ -71,7 +71,7 @@ fn a_page_list_never_begins_a_packet() {
 
 #[test]
 fn a_list_out_of_bounds_is_not_valid() {
-    // Breaks if the check passes what would be read from beyond the list.
+    // Breaks if the check passes a list whose bytes would be read from beyond it.
     let good = PgHdr {
         first_off: 4095,
         last_len: 4096,

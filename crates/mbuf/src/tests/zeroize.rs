@@ -60,7 +60,7 @@ fn seen(test: impl Fn() -> Option<bool>) -> bool {
 
 #[test]
 fn a_cluster_is_overwritten_whole() {
-    // Breaks if only what is shown is overwritten, or nothing at all.
+    // Breaks if only the shown bytes are overwritten, or nothing at all.
     for size in ClusterSize::ALL {
         let pool = pool(64);
         let wiped = seen(|| {

@@ -1,6 +1,6 @@
 //! The fields of an IPv4 header that is to be sent, and how they become bytes.
 //!
-//! Invariants: what is emitted passes [`Ipv4Header::parse`] and its checksum is right.
+//! Invariants: an emitted header passes [`Ipv4Header::parse`] and its checksum is right.
 //! Locks: none.
 //! Sources: RFC 791 section 3.1.
 
@@ -12,7 +12,7 @@ use zerocopy::network_endian::U16;
 use super::{FLAG_DF, FLAG_MF, Ipv4Header};
 use crate::{Checksum, IpProto, emit};
 
-/// What goes into an IPv4 header; [`Ipv4Fields::emit`] adds version, lengths and checksum.
+/// The fields of an IPv4 header; [`Ipv4Fields::emit`] adds version, lengths and checksum.
 ///
 /// ```
 /// use wire::{IpProto, Ipv4Fields, Ipv4Header};
@@ -27,7 +27,7 @@ pub struct Ipv4Fields<'a> {
     pub tos: u8,
     /// Bytes behind the header. With the header at most 65535.
     pub payload_len: u16,
-    /// What fragments of one packet share.
+    /// The number that the fragments of one packet have in common.
     pub id: u16,
     /// Must not be fragmented.
     pub df: bool,
@@ -37,7 +37,7 @@ pub struct Ipv4Fields<'a> {
     pub frag_offset: u16,
     /// Hops it may pass.
     pub ttl: u8,
-    /// What it carries.
+    /// The protocol that it carries.
     pub protocol: IpProto,
     /// The sender's address.
     pub src: Ipv4Addr,
@@ -106,7 +106,7 @@ impl Ipv4Fields<'_> {
         header_len
     }
 
-    /// Writes what hardly any packet has, padded, and adds it to the sum.
+    /// Writes options, which few packets have, padded, and adds them to the sum.
     #[cold]
     fn emit_options(&self, header_len: usize, out: &mut [u8], sum: &mut Checksum) {
         let mut options = [0; 40];

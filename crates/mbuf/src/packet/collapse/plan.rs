@@ -53,7 +53,7 @@ impl Group {
 pub(super) struct CollapsePlan {
     /// By the place of the first mbuf.
     groups: BTreeMap<usize, Group>,
-    /// What it costs to join a group with the next, and its place.
+    /// The cost of joining a group with the next, and its place.
     costs: BTreeSet<(usize, usize)>,
 }
 
@@ -86,7 +86,7 @@ impl CollapsePlan {
         Some(self.groups.into_values().collect())
     }
 
-    /// What joining the group at `at` with the next would cost, where that is, and what comes of it.
+    /// The cost of joining the group at `at` with the next, its place, and the joined group.
     fn joint(&self, at: usize) -> Option<(usize, usize, Group)> {
         let (&next, behind) = self.groups.range(at + 1..).next()?;
         let (cost, group) = self.groups.get(&at)?.with(behind)?;

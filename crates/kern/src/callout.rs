@@ -41,7 +41,7 @@ use slab::{Timer, TimerSlab};
 
 mod slab;
 
-/// What one tick of the wheel is.
+/// The length of one tick of the wheel.
 pub const TICK: Duration = Duration::from_nanos(TICK_NS);
 
 /// A set of timers, each with a token of type `T` that comes back when it fires.

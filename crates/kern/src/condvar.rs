@@ -1,4 +1,4 @@
-//! Waiting under a [`Mutex`](crate::Mutex) for what another thread does under it.
+//! Waiting under a [`Mutex`](crate::Mutex) until another thread changes the data under it.
 //!
 //! Invariant: the thread that changes the awaited condition holds the mutex while changing it, and notifies
 //! while holding it or after: so no wakeup falls between a look and the sleep that follows.
@@ -13,7 +13,7 @@ pub(crate) use self::sequence::Sequence;
 use crate::lock::MutexGuard;
 use crate::witness;
 
-/// Threads that wait for a change of what a mutex protects.
+/// Threads that wait for a change of the data under a mutex.
 #[doc(alias = "cv")]
 #[derive(Debug, Default)]
 pub struct Condvar(Sequence<AtomicU32>);

@@ -27,7 +27,7 @@ pub struct Counter {
     /// The number of CPU 0; those of the others follow at a fixed distance. Null until the first
     /// event, and for ever where there are no sections.
     slot: AtomicPtr<AtomicU64>,
-    /// What was counted outside of sections. Relaxed: the number orders nothing else.
+    /// Events that were counted outside of sections. Relaxed: the number orders nothing else.
     rest: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ impl Counter {
     /// Counts `n` events, or `n` bytes.
     #[inline]
     pub fn add(&self, n: u64) {
-        // Acquire: what is there was made before it was shown.
+        // Acquire: the column was made before it was published.
         let slot = self.slot.load(Ordering::Acquire);
         // SAFETY: not null, it is a slot of ours, which `drop` alone gives back.
         let added = !slot.is_null() && unsafe { section::add(slot, n) };
@@ -76,7 +76,7 @@ impl Counter {
         }
     }
 
-    /// What was counted so far.
+    /// The count so far.
     #[must_use]
     pub fn get(&self) -> u64 {
         let slot = self.slot.load(Ordering::Acquire);

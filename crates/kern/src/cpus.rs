@@ -93,7 +93,7 @@ impl Workers {
         }
     }
 
-    /// The calling thread is worker `index` until what is returned is dropped.
+    /// The calling thread is worker `index` until the result is dropped.
     ///
     /// # Panics
     /// If there is no such worker.

@@ -1,8 +1,8 @@
-//! What a figure is: its name, its unit and its meaning, declared once beside the counter.
+//! A figure: its name, its unit and its meaning, declared once beside the counter.
 //!
 //! Statistics, JSON, Prometheus and the tables for people are all made from such declarations.
 
-/// What a figure counts in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Events or things.
@@ -18,7 +18,7 @@ pub enum Unit {
 pub struct Figure {
     /// In snake case: a program may rely on it.
     pub name: &'static str,
-    /// What it counts in.
+    /// Its unit.
     pub unit: Unit,
     /// One sentence for people, with its full stop.
     pub help: &'static str,

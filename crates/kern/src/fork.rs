@@ -1,4 +1,4 @@
-//! What a fork finds locked, and its child does not.
+//! The locks of this crate during a fork: taken before it, so that the child finds them free.
 //!
 //! The child of a fork has one thread, the one that forked. A lock that another thread held stays locked
 //! there for ever. So the locks behind this library's functions are taken before the fork and released
@@ -29,7 +29,7 @@ use crate::{counter, lock, percpu_words, thread, witness};
 pub type ForkHandler = extern "C" fn();
 
 thread_local! {
-    /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
+    /// The locks that this thread holds during a fork. Without a destructor, so that it is there to the end.
     static HELD: RefCell<Option<ManuallyDrop<LocksHeld>>> = const { RefCell::new(None) };
 }
 

@@ -63,7 +63,7 @@ struct GiantLock {
     inner: UnsafeCell<GiantState>,
 }
 
-/// What the thread that has it knows about that.
+/// The owner's record of its hold.
 struct GiantState {
     /// How many guards are out.
     depth: u32,
@@ -79,7 +79,7 @@ unsafe impl Sync for Giant {}
 unsafe impl Send for Giant {}
 
 impl Giant {
-    /// Giant over the whole stack, or only over what is not MP-safe.
+    /// Giant over the whole stack, or only over code that is not MP-safe.
     #[must_use]
     pub const fn new(over_all: bool) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl fmt::Debug for Giant {
     }
 }
 
-/// Giant taken, or not where that was not asked for; dropping it undoes what was done.
+/// Giant taken, or not where that was not asked for; dropping it restores the state before.
 #[must_use = "Giant is released when the guard is dropped"]
 #[derive(Debug)]
 pub struct GiantGuard<'a> {

@@ -85,11 +85,11 @@ enum ReceiverState {
     /// The receiver took something, and will look again. Operations: put; take. Caveats: how far
     /// it has come is not known.
     Running,
-    /// Nothing more can be put. Operations: take, for what waits. Caveats: this is for ever.
+    /// Nothing more can be put. Operations: take, of the items that are left. Caveats: this is for ever.
     Closed,
 }
 
-/// What became of a put.
+/// The result of a put.
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Debug)]
 pub enum PutOutcome {
@@ -109,7 +109,7 @@ pub enum PutOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver(u64);
 
-/// What became of a take.
+/// The result of a take.
 #[must_use = "a receiver that took something must come back"]
 #[derive(Debug, PartialEq, Eq)]
 pub enum TakeOutcome<Q> {
@@ -156,7 +156,7 @@ impl<Q: Items> Handoff<Q> {
         Self(Mutex::new(class, inner))
     }
 
-    /// Queues what is in `row`, as far as there is room; the rest stays in `row`.
+    /// Queues the items of `row`, as far as there is room; the rest stays in `row`.
     pub fn put(&self, row: &mut Q) -> PutOutcome {
         let mut inner = self.0.lock();
         match inner.state {
@@ -248,7 +248,7 @@ impl<Q: Items> Handoff<Q> {
         left
     }
 
-    /// The transmitters go for ever. What waits may still be taken; the receiver is woken to see.
+    /// The transmitters leave for ever. Queued items may still be taken; the receiver is woken to take them.
     pub fn close(&self) {
         let mut inner = self.0.lock();
         inner.state = ReceiverState::Closed;
@@ -265,7 +265,7 @@ impl<Q: Items> Handoff<Q> {
         self.0.lock().waiting.len()
     }
 
-    /// What happened so far.
+    /// The figures so far.
     pub fn stats(&self) -> HandoffStats {
         self.0.lock().stats
     }
@@ -318,7 +318,7 @@ impl<Q: Items> QueueState<Q> {
         TakeOutcome::Nothing
     }
 
-    /// What waited for a receiver that is none any more.
+    /// The items that waited for a receiver that has left.
     fn abandon(&mut self, state: ReceiverState) -> Q {
         if self.state != ReceiverState::Closed {
             self.state = state;

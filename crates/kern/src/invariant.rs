@@ -1,4 +1,4 @@
-//! INVARIANTS: checks of what must always hold, which cost too much to be in every build.
+//! INVARIANTS: checks of conditions that must always hold, which cost too much to be in every build.
 //!
 //! [`invariant!`](crate::invariant!) is `assert!` in builds with debug assertions and with the feature
 //! `invariants`, at any level of optimisation. In other builds its condition is compiled and never
@@ -24,7 +24,7 @@
 #[doc(alias = "INVARIANTS")]
 pub const ENABLED: bool = cfg!(any(debug_assertions, feature = "invariants"));
 
-/// Panics unless its condition holds, in builds that check invariants; takes what `assert!` takes.
+/// Panics unless its condition holds, in builds that check invariants. Arguments as for `assert!`.
 ///
 /// ```
 /// let sizes = [1, 2, 3];

@@ -1,15 +1,15 @@
-//! Mutexes and read-write locks that name their class, count what they cost, and know their owner.
+//! Mutexes and read-write locks that name their class, count their cost, and know their owner.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `class` | [`LockClass`]: what a lock protects, its rank, its counters |
+//! | `class` | [`LockClass`]: the data that a lock protects, its rank, its counters |
 //! | `mutex`, `rwlock` | [`Mutex`] and [`RwLock`]: the data, and WITNESS around it |
-//! | `rmlock` | [`RmLock`]: the same for what is read by every packet: readers share no line |
+//! | `rmlock` | [`RmLock`]: the same for data that every packet reads: readers share no line |
 //! | `raw` | [`RawMutex`]: the same without data and without WITNESS |
 //! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
 //! | `spin` | how long to look again before sleeping |
-//! | `wait` | one wait: what it costs, and which owner the thread waits for |
+//! | `wait` | one wait: its cost, and which owner the thread waits for |
 //!
 //! An uncontended lock is one compare-exchange and an uncontended unlock another. A contended one
 //! spins for about as long as going to sleep would take, but only where there is another CPU and

@@ -55,7 +55,7 @@ pub const UNIX_NAMES: u16 = 460;
 pub const UNIX_PEER: u16 = 470;
 /// UNIX-domain sockets in flight.
 pub const UNIX_FLIGHT: u16 = 480;
-/// What waits for one UNIX-domain socket.
+/// The data and connections that wait for one UNIX-domain socket.
 pub const UNIX_RCV: u16 = 490;
 /// The table of UDP sockets.
 pub const UDP_TABLE: u16 = 500;

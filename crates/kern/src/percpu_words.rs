@@ -18,7 +18,7 @@ use crate::cpu;
 
 /// log2 of the bytes from one CPU's word to the next CPU's.
 pub(crate) const STRIDE_SHIFT: u32 = 12;
-/// What two CPUs must not share: two lines, which some processors fetch together.
+/// The unit that two CPUs must not share: two lines, which some processors fetch together.
 const LINES: usize = 128;
 
 /// The columns of one type of word that are not in use. `T` is an atomic, at 0 by default.
@@ -105,7 +105,7 @@ impl<T> Column<T> {
     /// The column that was named by its first word; none if that is null.
     ///
     /// # Safety
-    /// The word is what [`Column::as_ptr`] gave, or null.
+    /// The word came from [`Column::as_ptr`], or is null.
     pub(crate) unsafe fn from_ptr(first: *mut T) -> Option<Self> {
         NonNull::new(first).map(Self)
     }

@@ -91,7 +91,7 @@ impl Random {
     /// True with probability `p`: never at 0 or below, always at 1 or above. Draws once either way,
     /// so that changing a probability does not shift what follows.
     pub fn chance(&mut self, p: f64) -> bool {
-        // 53 bits are what an f64 holds exactly; the quotient is at least 0 and below 1.
+        // An f64 holds 53 bits exactly; the quotient is at least 0 and below 1.
         let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         unit < p
     }
@@ -181,7 +181,7 @@ impl SeededState {
         }
     }
 
-    /// The hash of these bytes, all there are: what a hasher that wrote them once finishes with, sooner.
+    /// The hash of these bytes, and no others: the same as a hasher's that wrote them once, in less time.
     #[must_use]
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {

@@ -85,7 +85,7 @@ pub fn aborts() -> u64 {
     ABORTS.load(Ordering::Relaxed)
 }
 
-/// What to use here: what [`PERCPU_VAR`] asks for, else sections where they work. Decided once.
+/// The method to use: the one that [`PERCPU_VAR`] names, else sections where they work. Decided once.
 #[must_use]
 pub fn choose() -> PercpuMethod {
     choice().0
@@ -105,7 +105,7 @@ fn choice() -> (PercpuMethod, &'static str) {
     })
 }
 
-/// The decision itself. A wish that cannot be granted is answered with what always works.
+/// The decision itself. If the named method does not work, the one that always works is used.
 fn decide(
     wish: Option<&str>,
     area: Option<isize>,
@@ -177,14 +177,14 @@ mod sys {
         (cpu_id >= 0).then_some(offset)
     }
 
-    /// Keeps this code where it is, if it came by dlopen(3): sections are not disarmed, and a thread whose area names a
-    /// descriptor that was unloaded is killed by the kernel.
+    /// Keeps this code where it is, if it came by dlopen(3): sections are not disarmed, and a thread whose area names
+    /// a descriptor that was unloaded is killed by the kernel.
     fn stay_loaded() {
         let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
         let here: fn() = stay_loaded;
         // SAFETY: looks an address up, and writes one `Dl_info`.
         let found = unsafe { libc::dladdr(here as *const core::ffi::c_void, info.as_mut_ptr()) };
-        // SAFETY: pointers, for which null is a value, or what the call wrote.
+        // SAFETY: pointers, for which null is a value, or values that the call wrote.
         let name = unsafe { info.assume_init() }.dli_fname;
         if found != 0 && !name.is_null() {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;

@@ -1,4 +1,4 @@
-//! Show locks: what each thread holds, which lock it waits for, and the owner of that lock.
+//! Show locks: which locks each thread holds, which lock it waits for, and the owner of that lock.
 //!
 //! ```text
 //! thread "rx 0"
@@ -28,7 +28,7 @@ pub use stats::{ClassStats, LockStats, lock_stats};
 
 use stats::json_string;
 
-/// What all threads hold and wait for, now.
+/// The locks that all threads hold and wait for, now.
 #[doc(alias = "show alllocks")]
 #[must_use]
 pub fn show_locks() -> ShowLocks {
@@ -50,7 +50,7 @@ pub fn show_locks() -> ShowLocks {
     }
 }
 
-/// What one thread does, and the token of the owner it waits for; None if it has ended.
+/// The locks of one thread, and the token of the owner that it waits for; None if it has ended.
 fn look(record: &'static ThreadRecord) -> Option<(ThreadLocks, u32)> {
     let state = record.lock();
     let name = state.name.clone()?;
@@ -74,7 +74,7 @@ fn look(record: &'static ThreadRecord) -> Option<(ThreadLocks, u32)> {
     Some((thread, owner))
 }
 
-/// Writes the owner's name into the wait, and without WITNESS the lock into what the owner holds.
+/// Writes the owner's name into the wait, and without WITNESS the lock into the owner's list.
 fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
     let Some(at) = threads.iter().position(|thread| thread.token == owner) else {
         return;
@@ -100,7 +100,7 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
     }
 }
 
-/// What threads hold and wait for; its text is the one above.
+/// The locks that threads hold and wait for; its text is the one above.
 #[derive(Clone, Debug)]
 pub struct ShowLocks {
     /// When they were looked at.
@@ -109,15 +109,15 @@ pub struct ShowLocks {
     pub threads: Vec<ThreadLocks>,
 }
 
-/// What one thread holds and waits for.
+/// The locks that one thread holds and waits for.
 #[derive(Clone, Debug)]
 pub struct ThreadLocks {
     token: u32,
     /// Its name, as it was when it took its first lock.
     pub name: String,
-    /// What it holds, in the order in which it took it.
+    /// The locks that it holds, in the order in which it took them.
     pub holds: Vec<HeldLock>,
-    /// What it sleeps for.
+    /// The lock that it sleeps for.
     pub waits: Option<WaitsFor>,
 }
 
@@ -139,7 +139,7 @@ pub struct WaitsFor {
 }
 
 impl ShowLocks {
-    /// An array of objects, one a thread; times are in nanoseconds, and what is not known is null.
+    /// An array of objects, one a thread; times are in nanoseconds, and unknown values are null.
     #[must_use]
     pub fn to_json(&self) -> String {
         let threads: Vec<_> = self.threads.iter().map(|t| t.json(self.now)).collect();

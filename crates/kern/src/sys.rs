@@ -1,6 +1,6 @@
 //! System calls that several crates above need, behind safe types.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`eventfd`] | a descriptor by which a thread is woken that sleeps in epoll or poll |
 

@@ -21,8 +21,8 @@
 //!   the chain of modifications, what the enqueuer wrote. A plain load there would be cheaper and
 //!   wrong: the task could run without seeing the work, and would not be queued again.
 //! - An enqueue that finds the task running can't know how far the run has come. It sets
-//!   `RunningAgain`. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left before
-//!   the enqueue, which then found `Idle`.
+//!   `RunningAgain`. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left
+//!   before the enqueue, which then found `Idle`.
 //! - One thread runs a task at a time: the thread that took it off the queue.
 //!
 //! The wakeup is called when an enqueue takes the queue from empty to not empty, after the queue's
@@ -98,7 +98,7 @@ pub struct Taskqueue {
     wakeup: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What became of an enqueue. Nothing is left to do in any case; tests and statistics look.
+/// The result of an enqueue. The caller has nothing to do in any case; tests and statistics read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Enqueued {
     /// The task was queued, and the wakeup called, since the queue was empty.
@@ -111,7 +111,7 @@ pub enum Enqueued {
     RunsAgain,
 }
 
-/// What a [`Taskqueue::run`] did.
+/// The result of a [`Taskqueue::run`].
 #[must_use = "if there is more, no wakeup will come for it"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ran {
@@ -207,7 +207,7 @@ impl fmt::Debug for Taskqueue {
     }
 }
 
-/// A task while it runs. What comes after the run is in the destructor, so that a task that panics
+/// A task while it runs. Its destructor does the steps after the run, so that a task that panics
 /// is not marked as running for ever: no enqueue would start it again.
 struct RunningTask<'a> {
     queue: &'a Taskqueue,

@@ -21,7 +21,7 @@ const FIRST: u32 = 2;
 /// How many acquisitions one that is counted stands for.
 const SAMPLE: u32 = if witness::ENABLED { 1 } else { 64 };
 
-/// What a thread keeps for itself. Without a destructor, so that it is there to the end.
+/// The data of a thread that only it uses. Without a destructor, so that it is there to the end.
 struct Me {
     token: Cell<u32>,
     /// Acquisitions until one is counted; at first 1, so that the first one finds the record.
@@ -46,13 +46,13 @@ thread_local! {
     static LEAVE: Leave = const { Leave };
 }
 
-/// What others may read of a thread.
+/// The data of a thread that other threads may read.
 pub(crate) struct ThreadRecord {
     pub(crate) token: u32,
     state: Mutex<ThreadState>,
 }
 
-/// A thread's name, what it waits for, and with WITNESS what it holds.
+/// A thread's name, the lock that it waits for, and with WITNESS the locks that it holds.
 #[derive(Default)]
 pub(crate) struct ThreadState {
     /// None when its thread has ended.
@@ -87,7 +87,7 @@ pub(crate) fn with_record<R>(act: impl FnOnce(&mut ThreadState) -> R) -> Option<
     Some(act(&mut record.lock()))
 }
 
-/// Shows what the calling thread waits for.
+/// Publishes the lock that the calling thread waits for.
 pub(crate) fn waits_for(waiting: Option<Waiting>) {
     with_record(|state| state.waiting = waiting);
 }

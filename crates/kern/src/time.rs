@@ -110,7 +110,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// A duration in nanoseconds, clamped to what a [`Time`] can hold.
+/// A duration in nanoseconds, clamped to the range of a [`Time`].
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,7 +18,7 @@
 //!
 //! An acquisition that cannot wait (`try_lock`) is recorded but not checked.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `held.rs` | the lists, and the checks against them |
 //! | `graph.rs` | the orders learnt |
@@ -64,7 +64,7 @@ pub fn orders() -> Vec<(&'static str, &'static str)> {
     build::orders()
 }
 
-/// What a thread with this list holds.
+/// The locks that a thread with this list holds.
 pub(crate) fn holds(held: &HeldList) -> Vec<HeldLock> {
     build::holds(held)
 }

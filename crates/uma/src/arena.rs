@@ -292,7 +292,7 @@ impl Arena {
         assert!(before & bit == 0, "uma gave out {item:p} twice");
     }
 
-    /// Notes that an item comes back from a caller, or says what is wrong with that.
+    /// Notes that an item comes back from a caller, or reports an invalid free.
     pub(crate) fn mark_freed(&self, item: NonNull<u8>, zone: &str) {
         assert!(
             self.is_item(item),

@@ -38,9 +38,9 @@ pub(crate) use owned::Owned;
 mod list;
 mod owned;
 
-/// What a pushed item adds to the word.
+/// Added to the word by a push.
 pub(crate) const PUSHED: u64 = 1;
-/// What a popped item adds to the word: one item less below, one pop more above.
+/// Added to the word by a pop: one item less below, one pop more above.
 pub(crate) const POPPED: u64 = (1 << LEN_BITS) - 1;
 /// The low bits of the word, which say how many items are inside.
 pub(crate) const LEN_BITS: u32 = 16;
@@ -64,7 +64,7 @@ pub(crate) struct Bucket {
     prev: Option<NonNull<Self>>,
     /// Which of the zone's buckets it is. The depot's.
     place: usize,
-    /// Always null: what lies below the first entry.
+    /// Always null: the entry below the first one.
     spare: AtomicPtr<u8>,
     entries: [AtomicPtr<u8>; 0],
 }
@@ -149,7 +149,7 @@ impl Bucket {
         unsafe { at.as_ref() }
     }
 
-    /// The word, and the top item if there is one: what a pop looks at.
+    /// The word, and the top item if there is one: read by a pop.
     ///
     /// # Safety
     ///
@@ -164,7 +164,7 @@ impl Bucket {
         Some((word, NonNull::new(item)?))
     }
 
-    /// The word, if there is room for `item` and it is not on top already: what a push looks at.
+    /// The word, if there is room for `item` and it is not on top already: read by a push.
     ///
     /// # Safety
     ///
@@ -202,7 +202,7 @@ impl Bucket {
         unsafe { Self::entry(bucket, (word & LEN_MASK) as isize) }.store(item.as_ptr(), Relaxed);
     }
 
-    /// Writes the word: what commits every operation.
+    /// Writes the word, which commits every operation.
     ///
     /// # Safety
     ///
@@ -248,7 +248,7 @@ impl Bucket {
         PushOutcome::Done
     }
 
-    /// The word, and how many of the top items were copied to `out`: what a pop of many looks at.
+    /// The word, and how many of the top items were copied to `out`: read by a bulk pop.
     /// They come as they lie, the top one last.
     ///
     /// # Safety
@@ -289,7 +289,7 @@ impl Bucket {
         count
     }
 
-    /// The word, and how many more items the bucket may hold: what a push of many looks at.
+    /// The word, and how many more items the bucket may hold: read by a bulk push.
     ///
     /// # Safety
     ///
@@ -335,7 +335,7 @@ impl Bucket {
     }
 }
 
-/// What became of an item that was to be pushed.
+/// The result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum PushOutcome {

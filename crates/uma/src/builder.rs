@@ -96,8 +96,8 @@ impl<H: Hooks> ZoneBuilder<H> {
     }
 
     /// Reserves this much address space, which bounds the memory of the zone for ever; default
-    /// [`RESERVE_BYTES_DEFAULT`](crate::RESERVE_BYTES_DEFAULT). Reserving costs no memory. When the address space is limited
-    /// (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room,
+    /// [`RESERVE_BYTES_DEFAULT`](crate::RESERVE_BYTES_DEFAULT). Reserving costs no memory. When the address space is
+    /// limited (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room,
     /// half of what was asked is tried, and so on.
     pub fn reserve_bytes(mut self, bytes: usize) -> Self {
         self.arena.reserve_bytes = bytes;
@@ -208,7 +208,7 @@ impl<H: Hooks> ZoneBuilder<H> {
         }
     }
 
-    /// Whether it is for a secondary zone of a master whose hooks own what is in the items.
+    /// Whether it is for a secondary zone of a master whose hooks own the contents of the items.
     pub(crate) fn has_hooked_master(&self) -> bool {
         self.master.as_ref().is_some_and(|keg| keg.hooks.is_some())
     }
@@ -308,7 +308,7 @@ pub(crate) fn has_hooks<H: Hooks>() -> bool {
 
 /// Two buckets a CPU of 2 KiB clusters are 512 KiB: together they fit a second-level cache of 1 MiB.
 const BUCKET_BYTES: usize = 256 << 10;
-/// What a depot keeps before it gives full buckets to the slabs.
+/// The number of items that a depot keeps before it gives full buckets to the slabs.
 const DEPOT_BYTES: usize = 8 << 20;
 
 fn bucket_items_for(size: usize) -> usize {

@@ -1,4 +1,4 @@
-//! Panics of other people's code, put off until what they interrupted is whole.
+//! Panics of foreign code, put off until the operation that they interrupted is complete.
 //!
 //! Hooks, imports and callbacks are called in the middle of an allocation or a free, with buckets and items
 //! in the thread's hands and counts half changed. So the slow paths call them through here, end what they
@@ -19,10 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) struct Caught(Option<Box<dyn Any + Send>>);
 
 impl Caught {
-    /// What `code` says; nothing if it panicked.
+    /// The result of `code`; none if it panicked.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn call<T>(&mut self, code: impl FnOnce() -> T) -> Option<T> {
-        // What the code itself left half changed is for its owner to judge, as for locks.
+        // If the code itself left data half changed, its owner must deal with that, as for locks.
         let result = catch_unwind(AssertUnwindSafe(code));
         result.map_err(|panic| self.0.get_or_insert(panic)).ok()
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Census {
-    /// What the zone is called.
+    /// The name of the zone.
     pub zone: &'static str,
     /// The sites that live items came from, the one that holds most first.
     pub holders: Vec<Holder>,
@@ -34,7 +34,7 @@ pub struct Census {
     pub exact: bool,
 }
 
-/// One place in the program, and what it took and has not been given back.
+/// One call site, and the items that it took and that have not been freed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
@@ -191,13 +191,13 @@ impl fmt::Display for Holder {
 }
 
 impl ZoneInner {
-    /// What is known of live items, and whether that is all of them.
+    /// The known live items, and whether that is all of them.
     #[cfg(not(feature = "invariants"))]
     fn records(&self) -> (Vec<AllocSample>, bool) {
         (self.keg.samples.of_zone(NonNull::from(self).cast()), false)
     }
 
-    /// What is known of live items, and whether that is all of them.
+    /// The known live items, and whether that is all of them.
     #[cfg(feature = "invariants")]
     fn records(&self) -> (Vec<AllocSample>, bool) {
         (self.keg.ledger.of_zone(NonNull::from(self)), true)

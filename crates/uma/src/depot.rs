@@ -24,7 +24,7 @@
 //!
 //! `schedules/exchange.rs` checks that no bucket on its way is lost, or in two places.
 //!
-//! # What a visit costs
+//! # The cost of a visit
 //!
 //! Two CPUs that hand buckets to each other wait for every cache line that the other one has written: 33 ns
 //! each where they share a cache, 160 ns where they don't. So all that every visit writes is on one line with the
@@ -166,13 +166,13 @@ pub(crate) struct Depot {
     pub(crate) contentions: u64,
     /// Empty ones that are too small by now. Their memory goes with the next trim.
     outgrown: BucketStack,
-    /// Every bucket of the zone: what the statistics add up.
+    /// Every bucket of the zone: the statistics add them up.
     all: Vec<NonNull<Bucket>>,
     /// Items handed out of buckets that are gone.
     popped_before: u64,
-    /// What each CPU's buckets looked like when they were last seen.
+    /// The state of each CPU's buckets when they were last read.
     seen: Vec<[u64; 2]>,
-    /// What tests let fail.
+    /// Failures that a test has ordered.
     #[cfg(feature = "invariants")]
     pub(crate) bucket_point: crate::fail::Point,
 }
@@ -347,7 +347,7 @@ impl Depot {
         self.all.shrink_to_fit();
     }
 
-    /// Compares a CPU's buckets with what they were at the last call.
+    /// Compares a CPU's buckets with their state at the last call.
     pub(crate) fn saw_again(&mut self, cpu: usize, buckets: [NonNull<Bucket>; 2]) -> SlotUse {
         let mut marks = [0; 2];
         for (mark, bucket) in marks.iter_mut().zip(buckets) {

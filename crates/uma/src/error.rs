@@ -1,4 +1,4 @@
-//! What can go wrong: when a zone is made, when an item is asked for, when a hook refuses.
+//! Errors: when a zone is made, when an item is allocated, when a hook refuses.
 //!
 //! One small enum per operation.
 

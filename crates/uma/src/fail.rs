@@ -1,4 +1,4 @@
-//! Fail points: allocations, and what they rest on, that fail when a test says so.
+//! Fail points: allocations, and the operations under them, that fail when a test says so.
 //!
 //! Code that handles a failed allocation hardly ever runs, so it has to be made to: a test lets the
 //! n-th one fail, for every n that there is, and looks whether anything leaks. Only with the
@@ -50,7 +50,7 @@ pub enum FailPlan {
     },
 }
 
-/// What can be made to fail.
+/// The operations that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailPoint {
     /// An allocation, each of a bulk by itself, as if there was no memory: of this zone.
@@ -137,7 +137,7 @@ impl FailPoints {
     }
 }
 
-/// Reads `ZONE:N,ZONE:N+`. What cannot be read is left out.
+/// Reads `ZONE:N,ZONE:N+`. Entries that can't be read are left out.
 fn parse(plans: &str) -> Vec<(String, FailPlan)> {
     let one = |plan: &str| {
         let (zone, n) = plan.rsplit_once(':')?;

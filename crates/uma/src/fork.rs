@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 static KEGS: Mutex<Vec<Weak<Keg>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// What this thread holds during a fork. Without a destructor, so that it is there to the end.
+    /// The locks that this thread holds during a fork. Without a destructor, so that it is there to the end.
     static HELD: RefCell<Option<ManuallyDrop<AllKegsHeld>>> = const { RefCell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! The way back: to this CPU's bucket, a full bucket to the depot, what is too much to the slabs.
+//! How an item is freed: to this CPU's bucket, a full bucket to the depot, the surplus to the slabs.
 //!
 //! ```text
 //!   put           onto this CPU's loaded bucket: nearly always the end of the story
@@ -10,7 +10,7 @@
 //!                 4. the keg is closed, or no memory for a bucket: straight to the slab
 //! ```
 //!
-//! The item may be what keeps the zone. So the fast way touches nothing after the section that
+//! The item may be the last thing that keeps the zone. So the fast way touches nothing after the section that
 //! puts it down, and the slow way counts itself as inside first and leaves last: see `zone_inner.rs`.
 
 use crate::caught::Caught;
@@ -104,7 +104,7 @@ impl ZoneInner {
     /// `fini` to its slab. Called while the panic unwinds.
     ///
     /// # Safety
-    /// As for [`put`](Self::put), but for what the item holds.
+    /// As for [`put`](Self::put), but for the item's contents.
     #[cold]
     pub(crate) unsafe fn discard(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
@@ -165,7 +165,7 @@ impl ZoneInner {
         )
     }
 
-    /// What is wrong with an item outside the range of this zone, which is no sample either.
+    /// The report of an item outside the range of this zone, which is no sample either.
     #[cold]
     pub(crate) fn foreign(&self, item: NonNull<u8>) -> ! {
         panic!(

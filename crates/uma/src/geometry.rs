@@ -62,7 +62,7 @@ pub(crate) const HUGE_BYTES: usize = 2 << 20;
 const ITEMS_PER_SLAB_MIN: usize = 8;
 /// Keeps a slab's bitmap at 128 words (4096 with huge pages).
 const STRIDE_MIN: usize = 8;
-/// What one step of colour moves an item by, at least: a cache line.
+/// The least distance that one step of colour moves an item by: a cache line.
 const LINE_BYTES: usize = 64;
 /// Strides that are multiples of this let the first lines of all items of a slab share 2 of the 64
 /// sets of a first-level cache whose ways are 4 KiB. A line more between items costs 1 item in 32.

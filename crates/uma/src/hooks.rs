@@ -6,14 +6,14 @@ use crate::HookFailed;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// What is done to an item on its way out of and into a zone. All methods default to nothing.
+/// Called for items on their way out of and into a zone. All methods default to nothing.
 ///
 /// ```text
 ///   slab --init--> [ CPU caches, depot ] --ctor--> the caller
 ///   slab <--fini-- [ CPU caches, depot ] <--dtor-- the caller
 /// ```
 ///
-/// `init` pays once for what many alloc and free pairs then find ready: items are type-stable
+/// `init` pays once for state that many pairs of alloc and free then find ready: items are type-stable
 /// between `init` and `fini`. `ctor` and `dtor` run each time; they are called directly, not
 /// through a table of functions, so that small ones dissolve into the caller.
 ///
@@ -34,7 +34,7 @@ pub trait Hooks: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Takes back what `init` did, as the item goes back to its slab.
+    /// Undoes `init`, as the item goes back to its slab.
     ///
     /// # Safety
     /// `item` went through `init` and nothing else uses it during the call.
@@ -56,7 +56,7 @@ pub trait Hooks: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Takes back what `ctor` did; what `init` did must be there again afterwards.
+    /// Undoes `ctor`; the state that `init` left must be there again afterwards.
     ///
     /// # Safety
     /// `item` went through `ctor`, its caller gave it up, nothing else uses it during the call.
@@ -66,7 +66,7 @@ pub trait Hooks: Send + Sync + 'static {
     }
 }
 
-/// Nothing is done to items: what a zone has unless told otherwise.
+/// No hooks: the default of a zone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

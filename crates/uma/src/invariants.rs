@@ -33,9 +33,9 @@ use std::time::Instant;
 
 static LEDGER_CLASS: LockClass = LockClass::new("uma ledger", order::STATS);
 
-/// What a free item is filled with, again and again.
+/// The pattern that fills a free item.
 const TRASH: [u8; 4] = 0xdead_c0de_u32.to_le_bytes();
-/// What lies behind an item.
+/// The pattern behind an item.
 const REDZONE: u8 = 0xfd;
 /// Shards of the ledger.
 const SHARDS: usize = 16;
@@ -85,7 +85,7 @@ impl Ledger {
     }
 
     fn shard(&self, item: NonNull<u8>) -> &Mutex<HashMap<usize, LedgerEntry>> {
-        // Items are 8 bytes apart at least; the multiply mixes what the stride leaves equal.
+        // Items are 8 bytes apart at least; the multiply mixes the bits that the stride leaves equal.
         let mixed = (item.addr().get() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.0[(mixed >> 60) as usize % SHARDS]
     }
@@ -114,7 +114,7 @@ impl Ledger {
         }
     }
 
-    /// An item comes back; or what is wrong with that.
+    /// Records that an item comes back, or returns the report of an invalid free.
     fn free(&self, item: NonNull<u8>, zone: &ZoneInner, site: Site) {
         let mut shard = self.shard(item).lock();
         let Some(entry) = shard.get_mut(&item.addr().get()) else {

@@ -41,22 +41,22 @@
 //!    begin and end (a restartable sequence); if it takes the CPU away in the middle, they begin
 //!    again. There is nothing to undo, since only the last instruction writes.
 //! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
-//!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. What moves then is
-//!    cache lines, and what each costs depends on which CPUs have copies (`cacheline.rs` shows the states).
+//!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. The cost is that of moving
+//!    cache lines, which depends on which CPUs have copies (`cacheline.rs` shows the states).
 //! 5. *Memory goes back.* Items that were not needed for a while go from buckets to slabs, and pages
 //!    without a live item go to the system, even inside slabs that have live items. The data that describes
 //!    slabs lies apart, and free items hold no links, so giving pages back touches none of them.
 //!
-//! # What it promises
+//! # Promises
 //!
 //! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items
 //!   are live, and with [`AllocError::NoMemory`] only when no free item is to be had from any
 //!   CPU, any depot, a slab, or the system. Those that wait are woken by each free. Where `init` refuses,
 //!   it fails with [`AllocError::Hook`] only when the zone has no free item that has been through it.
-//! - An item that went through [`Hooks::init`] keeps what that did through any number of frees,
+//! - An item that went through [`Hooks::init`] keeps its state through any number of frees,
 //!   until [`Hooks::fini`]. Hooks run with no lock of this crate held, and may fail.
 //! - A thread that dies, sleeps or is starved holds nothing back: caches belong to CPUs, and can
-//!   be taken back from them. 256 threads cache what 2 do.
+//!   be taken back from them. 256 threads cache as much as 2 do.
 //! - A zone lives as long as its handles and its items, whichever is longer.
 //!
 //! # Where to begin
@@ -85,7 +85,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What a zone can be asked for
+//! # Features of a zone
 //!
 //! | | |
 //! |---|---|
@@ -105,7 +105,7 @@
 //! One line a zone, as `vmstat -z` has it ([`ZoneStats`]; [`ZoneStats::to_json`] for programs):
 //! `USED` are live. `CPUS`, `DEPOT` and `SLABS` say where the free ones are. `REQ` are allocations
 //! that succeeded, `FAIL` those that did not, `SLEEP` those that waited. `MISS` counts visits to
-//! the depot: far below `REQ`, or the buckets are too small. `KBYTES` is what the slabs hold.
+//! the depot: far below `REQ`, or the buckets are too small. `KBYTES` is the memory of the slabs.
 //! None of it is counted per allocation: the store that takes an item out of a bucket also counts
 //! it, and the rest is arithmetic (`stats.rs`).
 //!

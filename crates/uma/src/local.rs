@@ -116,7 +116,7 @@ impl<H: Hooks> LocalCache<H> {
     pub fn prefill(&mut self, items: usize) -> usize {
         let want = items.min(self.items.len());
         if want > self.len {
-            // What could be had is what the caller is told.
+            // The caller gets as many as there were.
             let _ = self.refill(want - self.len);
         }
         self.len

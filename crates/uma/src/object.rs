@@ -28,7 +28,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::time::Duration;
 
-/// What an [`ObjectZone`] keeps built.
+/// An object that an [`ObjectZone`] keeps built.
 ///
 /// None of these is called with a lock of this crate held, and each may use other zones. An object whose
 /// `ctor` or `dtor` panicked is dropped; its memory, and that of one whose drop panicked, serves again.
@@ -100,7 +100,7 @@ pub struct ObjectZone<T: Object> {
     raw: RawZone<ObjectHooks<T>>,
 }
 
-/// How an object zone treats its items; what [`ObjectZone::raw`] is generic over.
+/// The hooks of an object zone; [`ObjectZone::raw`] is generic over them.
 pub struct ObjectHooks<T: Object> {
     context: T::Context,
     /// Makes and takes `T`s, and holds none.
@@ -154,7 +154,7 @@ impl<T: Object> ObjectZone<T> {
     ///
     /// # Panics
     /// If the builder was begun for another layout than that of `T`, or is for a secondary zone
-    /// whose master has hooks, which own what is in the items.
+    /// whose master has hooks, which own the contents of the items.
     pub fn build(builder: ZoneBuilder, context: T::Context) -> Result<Self, ZoneError> {
         let hooks = ObjectHooks {
             context,
@@ -218,7 +218,7 @@ impl<T: Object> ObjectZone<T> {
         &self.raw
     }
 
-    /// What [`Object::init`] is called with.
+    /// The argument of [`Object::init`].
     pub fn context(&self) -> &T::Context {
         &self.raw.hooks().context
     }

@@ -120,9 +120,9 @@ const RESTARTS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 3 };
 /// The result of a section that stopped because of the state it found: no item, no room, the slot stopped, or a
 /// thread whose CPU is not known. Where a count or a length is returned, full.
 const REFUSED: isize = 0;
-/// What a section returns when the kernel aborted it.
+/// The result of a section that the kernel aborted.
 const ABORTED: isize = -1;
-/// What a push returns, which has lengths for successes.
+/// The results of a push that failed, which returns a length otherwise.
 const FULL: isize = -2;
 const TWICE: isize = -3;
 
@@ -146,7 +146,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What works here, or what the environment asks for ([`kern::rseq::choose`]).
+    /// The method that works here, or the one that the environment names ([`kern::rseq::choose`]).
     #[must_use]
     pub fn choose() -> Self {
         match kern::rseq::choose() {
@@ -525,7 +525,7 @@ fn restart<T: Copy>(tries: usize, mut section: impl FnMut() -> T, word: impl Fn(
     got
 }
 
-/// What the number means that a push returned. Aborted too often: as if full.
+/// The meaning of a push's number. Aborted too often: as if full.
 fn pushed(got: isize) -> PushOutcome {
     match got {
         0.. => PushOutcome::Done,

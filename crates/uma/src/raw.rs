@@ -44,7 +44,7 @@ pub struct RawZone<H: Hooks = NoHooks> {
 }
 
 impl RawZone {
-    /// Begins the description of a zone; `name` is what the statistics call it.
+    /// Begins the description of a zone; the statistics show `name`.
     pub fn builder(name: &'static str, layout: Layout) -> ZoneBuilder {
         ZoneBuilder::new(name, layout)
     }
@@ -98,7 +98,7 @@ impl<H: Hooks> RawZone<H> {
     /// ([`ZoneBuilder::holds_items_of`]), because other threads wait for the thread that runs it.
     ///
     /// # Errors
-    /// As there, and where what is free is with others.
+    /// As there, and where the free items are with other threads.
     #[track_caller]
     pub fn alloc_near(&self) -> Result<NonNull<u8>, AllocError> {
         let site = Location::caller();
@@ -212,7 +212,7 @@ impl<H: Hooks> RawZone<H> {
     }
 
     /// A cache of the caller's own, without any synchronisation: for a worker pinned to its CPU.
-    /// It takes and gives back `batch` items at a time; what it holds counts as live.
+    /// It takes and gives back `batch` items at a time; items that it holds count as live.
     #[must_use]
     pub fn local(&self, batch: usize) -> LocalCache<H> {
         LocalCache::new(self.clone(), batch)
@@ -279,7 +279,7 @@ impl<H: Hooks> RawZone<H> {
         Census::of(self.inner())
     }
 
-    /// What the zone holds and has done.
+    /// The figures of the zone.
     #[must_use]
     pub fn stats(&self) -> ZoneStats {
         ZoneStats::of(self.inner())

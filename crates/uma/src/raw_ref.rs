@@ -68,7 +68,7 @@ impl<H: Hooks> RawZoneRef<H> {
         }
     }
 
-    /// What it points to.
+    /// The state of the zone.
     #[inline]
     pub(crate) fn inner(self) -> NonNull<ZoneInner> {
         self.inner
@@ -538,7 +538,7 @@ impl<H: Hooks> Drop for Freeing<'_, H> {
     }
 }
 
-/// What became of an item that came back.
+/// The result of a free.
 #[derive(PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Destructed {

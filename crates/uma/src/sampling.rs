@@ -1,6 +1,6 @@
 //! Allocations and frees that are sampled: an item of the sample slabs goes out and comes back.
 //!
-//! Why, which, and with what weight is in `sample.rs`.
+//! The reason, the choice and the weights are in `sample.rs`.
 
 use crate::arena::Arena;
 use crate::asan;
@@ -77,7 +77,7 @@ impl ZoneInner {
         Some(item)
     }
 
-    /// Marks a sampled item as coming back. What is not one ends in a panic that says what it is.
+    /// Marks a sampled item as coming back. Panics with a report if it is not a live one.
     pub(crate) fn begin_free_sample(&self, item: NonNull<u8>, site: Option<Site>) {
         let Some(arena) = self.keg.arena().filter(|arena| arena.owns(item)) else {
             self.foreign(item)

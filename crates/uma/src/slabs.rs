@@ -60,7 +60,7 @@ pub(crate) struct Slabs {
     pub(crate) floor: usize,
     /// Whether a purge holds items.
     pub(crate) purging: bool,
-    /// What tests let fail.
+    /// Failures that a test has ordered.
     #[cfg(feature = "invariants")]
     pub(crate) grow_point: crate::fail::Point,
     /// The lists of the last purge, empty.

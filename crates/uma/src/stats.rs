@@ -1,4 +1,4 @@
-//! What a zone holds and has done, as `vmstat -z` would show it.
+//! The figures of a zone, as `vmstat -z` would show them.
 //!
 //! The layers are locked one after the other, so numbers of a busy zone are of slightly different moments.
 //!
@@ -20,7 +20,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZoneStats {
-    /// What its maker called it.
+    /// The name that its maker gave it.
     pub name: &'static str,
     /// How its caches are kept from tearing.
     pub backend: Backend,

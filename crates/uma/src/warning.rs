@@ -13,13 +13,13 @@ use std::time::Instant;
 /// The shortest time between two warnings of one kind of one zone, in milliseconds.
 const BETWEEN_MS: u64 = 1000;
 
-/// What [`ZoneBuilder::warn`](crate::ZoneBuilder::warn)'s callback is told.
+/// The argument of [`ZoneBuilder::warn`](crate::ZoneBuilder::warn)'s callback.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Warning {
-    /// What the zone is called.
+    /// The name of the zone.
     pub zone: &'static str,
-    /// What happened.
+    /// The kind of event.
     pub kind: WarningKind,
     /// How often it happened since the last warning of this kind that was given.
     pub suppressed: u64,
@@ -29,7 +29,7 @@ pub struct Warning {
     pub census: Census,
 }
 
-/// What a [`Warning`] is about.
+/// The kind of event of a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {

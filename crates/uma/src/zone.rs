@@ -50,7 +50,7 @@ impl<T> Zone<T> {
     ///
     /// # Panics
     /// If the builder was begun for another layout than that of `T`, or is for a secondary zone
-    /// whose master has hooks, which own what is in the items.
+    /// whose master has hooks, which own the contents of the items.
     pub fn build(builder: ZoneBuilder) -> Result<Self, ZoneError> {
         assert!(
             !builder.has_hooked_master(),

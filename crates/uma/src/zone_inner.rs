@@ -6,7 +6,7 @@
 //! Locking key of [`ZoneInner`]: (c) constant, (s) a section of its CPU, (d) the depot's lock, (a) atomic. No lock is
 //! held while a hook runs or pages are given back.
 //!
-//! # What keeps a zone
+//! # The count that keeps a zone
 //!
 //! `holds` counts three things: the handles together, as one; the items that are out of the keg for this zone; and
 //! the threads inside a slow path. It lies beside the depot, which those threads use. The thread that brings it to

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a wheel should do, by a sorted map: deadline and number of scheduling to token.
+/// The specification of a wheel, by a sorted map: deadline and number of scheduling to token.
 struct Model {
     tick: u64,
     pending: BTreeMap<(Time, u64), u64>,

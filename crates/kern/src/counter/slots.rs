@@ -30,7 +30,7 @@ pub(crate) fn held() -> FreeHeld<AtomicU64> {
     NUMBERS.hold()
 }
 
-/// What is in a column; nothing if there is none.
+/// The sum of a column; 0 if there is none.
 pub(super) fn sum(slot: *mut AtomicU64) -> u64 {
     let numbers = column(slot).into_iter().flat_map(Column::each);
     let numbers = numbers.map(|number| number.load(Ordering::Relaxed));

@@ -45,7 +45,7 @@ fn a_counter_begins_at_zero_whoever_had_its_memory() {
 
 #[test]
 fn the_first_events_of_two_threads_both_count() {
-    // Breaks if the thread that comes second to make the column loses what it counted.
+    // Breaks if the thread that comes second to make the column loses its count.
     for _ in 0..if cfg!(miri) { 5 } else { 300 } {
         let (counter, go) = (Counter::new(), AtomicBool::new(false));
         thread::scope(|scope| {

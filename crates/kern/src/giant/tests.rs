@@ -22,7 +22,7 @@ fn is_free(giant: &Giant) -> bool {
 
 #[test]
 fn it_is_taken_by_whom_the_table_says() {
-    // Breaks if what is not MP-safe runs beside others, or what is waits for them for nothing.
+    // Breaks if code that is not MP-safe runs beside other threads, or MP-safe code waits for them for nothing.
     for (over_all, mp_safe, taken) in [
         (true, true, true),
         (true, false, true),
@@ -97,7 +97,7 @@ fn a_sleep_gives_it_up_whole_and_takes_it_again() {
 #[test]
 #[should_panic(expected = "Giant was given up for a sleep")]
 fn a_sleep_must_not_end_what_is_outside_it() {
-    // Breaks if a guard can release what another thread has meanwhile.
+    // Breaks if a guard can release Giant after another thread has taken it.
     let giant = Giant::new(true);
     let outer = Cell::new(Some(giant.enter()));
     giant.enter().drop_for_sleep(|| drop(outer.take()));

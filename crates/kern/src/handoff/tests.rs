@@ -81,7 +81,7 @@ fn wakes_only_a_sleeper() {
 
 #[test]
 fn a_full_queue_leaves_the_rest() {
-    // Breaks if a queue grows past its maximum, loses what does not fit, or takes it in disorder.
+    // Breaks if a queue grows past its maximum, loses items that do not fit, or takes them in disorder.
     let (queue, receiver, _) = queue();
     let mut row = vec![1, 2, 3, 4, 5, 6];
     assert_eq!(put(&queue, &mut row), "wake");
@@ -120,7 +120,7 @@ fn a_receiver_that_left_takes_nothing() {
 
 #[test]
 fn what_was_sent_before_the_end_arrives() {
-    // Breaks if closing loses what waits, is not told, or leaves room for more.
+    // Breaks if closing loses queued items, does not wake the receiver, or leaves room for more.
     let (queue, receiver, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     queue.close();

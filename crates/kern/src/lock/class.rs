@@ -1,4 +1,4 @@
-//! What a lock protects: its name for people, its place in the order, its counters.
+//! The class of a lock: the name of the data it protects, its place in the order, its counters.
 //!
 //! Invariant: a class that was ever counted is in the registry, at [`LockClass::index`], for good.
 //! Locks: the registry's own, innermost, and not one of ours: it is taken once a class.
@@ -10,7 +10,7 @@ use std::sync::{self, PoisonError};
 use crate::counter::Counter;
 use crate::order;
 
-/// What a lock protects, for people and for the order of locks. Make it a `static`: two statics
+/// Names the data that a lock protects, and its place in the order of locks. Make it a `static`: two statics
 /// are two classes, whatever their names.
 ///
 /// ```
@@ -32,7 +32,7 @@ pub struct LockClass {
     registered: AtomicU32,
 }
 
-/// What happened to the locks of a class. All relaxed: the numbers order nothing.
+/// The events of the locks of a class. All relaxed: the numbers order nothing.
 pub(crate) struct ClassCounters {
     /// How often one was taken or tried, by estimate where it is sampled.
     pub(crate) acquisitions: Counter,

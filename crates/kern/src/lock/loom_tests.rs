@@ -23,7 +23,7 @@ use super::rwlock_word::{RwLockWord, Write};
 use super::word::{LockWord, Waiter};
 use crate::condvar::Sequence;
 
-/// What can be got wrong, as the word would see it.
+/// A mistake, made by the word.
 trait Bug: Send + Sync + 'static {
     const PATIENCE: u32 = u32::MAX;
     /// The look at the word and going to sleep are two steps.
@@ -270,7 +270,7 @@ impl<B: Bug> Guarded<B> {
     }
 }
 
-/// Three threads take the mutex `times` each; the count of what they did must be right.
+/// Three threads take the mutex `times` each; their count must be right.
 fn three_threads<B: Bug>(times: [u32; 3], waiter: Counting) {
     check(move || {
         let shared = Arc::new(Guarded::<B>::new());

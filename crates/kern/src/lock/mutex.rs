@@ -153,7 +153,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         guard.mutex.raw.forget_waiters();
     }
 
-    /// What it holds.
+    /// The mutex that it holds.
     pub(crate) fn mutex(&self) -> &'a Mutex<T> {
         self.mutex
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::cpu;
 
-/// What going to sleep and being woken takes, about.
+/// The time that a sleep and a wakeup take, about.
 const SLEEP_NANOS: u64 = 4_000;
 /// How many pauses are timed.
 const SAMPLE: u64 = 64;

@@ -196,7 +196,7 @@ impl LockWord for &Contested {
     fn pause(_: u32) {}
 }
 
-/// Counts what a wait is told.
+/// Counts the reports of a wait.
 #[derive(Default)]
 struct Told {
     sleeps: u32,

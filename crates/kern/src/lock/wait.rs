@@ -17,7 +17,7 @@ use super::mutex_word::OWNER;
 use super::word::Waiter;
 use crate::thread;
 
-/// What a thread does, or wants to do, with a lock.
+/// How a thread uses, or wants to use, a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Holds a mutex.
@@ -39,7 +39,7 @@ impl How {
     }
 }
 
-/// What follows the name of the lock in a report; nothing for a mutex.
+/// The words after the name of the lock in a report; none for a mutex.
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

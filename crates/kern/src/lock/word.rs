@@ -13,9 +13,9 @@ pub(crate) trait LockWord {
     /// How often a waiter lets itself be overtaken before it has the lock handed to it.
     const PATIENCE: u32;
 
-    /// What it holds.
+    /// The value.
     fn load(&self, order: Ordering) -> u32;
-    /// Changes it from `current` to `new`, or says what it holds instead.
+    /// Changes it from `current` to `new`, or returns the value that it holds instead.
     fn compare_exchange(
         &self,
         current: u32,
@@ -23,16 +23,16 @@ pub(crate) trait LockWord {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u32, u32>;
-    /// Adds, wrapping; says what it held before.
+    /// Adds, wrapping; returns the value before.
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
-    /// Subtracts, wrapping; says what it held before.
+    /// Subtracts, wrapping; returns the value before.
     fn fetch_sub(&self, value: u32, order: Ordering) -> u32;
 
     /// What a SeqCst addition to a word needs between itself and a SeqCst load of another word, so that of
     /// two threads that each add to one and load the other, one sees the other's addition. By the
     /// language it needs nothing; loom takes SeqCst of anything but a fence for less.
     fn fence_after_add();
-    /// The same after what is not SeqCst itself.
+    /// The same after an operation that is not SeqCst itself.
     fn fence();
 
     /// Sleeps if it holds `expected`, which is looked at in one step with going to sleep, until

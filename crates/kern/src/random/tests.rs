@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_seed_is_the_same_stream_for_ever() {
-    // Breaks if a release changes what a seed means: every recorded simulation would lose its run.
+    // Breaks if a release changes the meaning of a seed: every recorded simulation would lose its run.
     // The values are ChaCha8's first block under the all-zero key and nonce (eSTREAM vectors:
     // 3e00ef2f895f40d6...).
     let mut random = Random::from_seed(0);
@@ -117,7 +117,7 @@ fn debug_tells_no_secrets() {
     );
 }
 
-/// Breaks if what is hashed at once is not what a hasher makes of it: shards and their maps would differ.
+/// Breaks if the hash of a whole differs from a hasher's: shards and their maps would differ.
 #[test]
 fn at_once_and_in_the_making_are_the_same_hash() {
     let state = SeededState::new(&mut Random::from_seed(7));

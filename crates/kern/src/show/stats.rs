@@ -1,4 +1,4 @@
-//! What locks cost, class by class.
+//! The cost of locks, class by class.
 //!
 //! ```text
 //! class   rank  acquisitions  contended   sleeps  handed overtaken     waited    longest  held waiting
@@ -33,7 +33,7 @@ pub fn lock_stats() -> LockStats {
     LockStats { classes }
 }
 
-/// What the locks of one class cost. Counted since the process began; they wrap with 64 bits.
+/// The cost of the locks of one class. Counted since the process began; they wrap with 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassStats {
     /// The class.

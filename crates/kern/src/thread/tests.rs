@@ -46,7 +46,7 @@ fn records_are_used_again() {
 
 #[test]
 fn last_destructors_may_lock() {
-    // Breaks if a lock needs what the thread has given back: then its end would panic, or hang.
+    // Breaks if a lock needs data that the thread has given back: then its end would panic, or hang.
     struct Last(mpsc::Sender<(u32, usize)>, Mutex<()>);
     impl Drop for Last {
         fn drop(&mut self) {

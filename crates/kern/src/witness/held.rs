@@ -159,7 +159,7 @@ fn check(wanted: &Acquisition, nested: bool) {
     }
 }
 
-/// What the lock itself, its class and the ranks have against it.
+/// The complaint that the lock itself, its class or the ranks give rise to.
 fn declared(held: &[Acquisition], wanted: &Acquisition, nested: bool) -> Option<Fault<'static>> {
     for &taken in held {
         let wanted = *wanted;
@@ -185,7 +185,7 @@ fn declared(held: &[Acquisition], wanted: &Acquisition, nested: bool) -> Option<
     None
 }
 
-/// What was learnt against it; if that is nothing, it is learnt from.
+/// The complaint that learnt orders give rise to; without one, the order is learnt.
 fn learn(held: &[Acquisition], wanted: &Acquisition, thread: &str) -> Option<Fault<'static>> {
     for taken in held.iter().filter(|taken| !same_class(taken, wanted)) {
         if let Err(path) = graph::learn(taken, wanted, thread) {

@@ -1,4 +1,4 @@
-//! What WITNESS says: what was wrong, with every place that has to do with it.
+//! The text of a WITNESS report: the fault, with every place that has to do with it.
 //!
 //! ```text
 //! witness: lock order reversal: alpha at src/b.rs:7:24, while holding beta at src/b.rs:6:23
@@ -13,7 +13,7 @@ use super::graph::OrderStep;
 use super::held::Acquisition;
 use crate::lock::How;
 
-/// What was wrong.
+/// The fault.
 pub(super) enum Fault<'a> {
     /// The same lock again.
     Recursion {

@@ -9,7 +9,7 @@ static ROUTE: LockClass = LockClass::new("route", order::ROUTE);
 static ZONE: LockClass = LockClass::new("zone", order::ZONE);
 static OTHER_ZONE: LockClass = LockClass::new("other zone", order::ZONE);
 
-/// What `test` complained of; empty where this build has no WITNESS or nothing was wrong.
+/// The complaint that `test` caused; empty where this build has no WITNESS or there was none.
 fn complaint(test: impl FnOnce()) -> String {
     let result = catch_unwind(AssertUnwindSafe(test));
     assert_eq!(held(), 0, "a complaint must leave nothing on the list");
@@ -142,7 +142,7 @@ fn the_same_lock_twice_is_caught_before_it_hangs() {
 
 #[test]
 fn a_try_may_go_against_the_order_but_is_recorded() {
-    // Breaks if a try, which cannot hang, is complained of; or if what it took is forgotten.
+    // Breaks if a try, which cannot hang, is complained of; or if a lock taken by one is forgotten.
     let (conn, route, zone) = (
         Mutex::new(&CONN, ()),
         RwLock::new(&ROUTE, ()),
@@ -218,7 +218,7 @@ fn an_order_learnt_binds_other_threads() {
     if !ENABLED {
         return;
     }
-    // All of it: the report is what this is for.
+    // All of it, because the report is the purpose.
     let (file, after) = (file!(), |line: u32| line + 1);
     let expected = format!(
         "witness: lock order reversal: alpha at {file}:{}:32, while holding beta at {file}:{reversed}:30\n  \
@@ -234,7 +234,7 @@ fn an_order_learnt_binds_other_threads() {
 
 #[test]
 fn an_order_is_learnt_through_a_callback() {
-    // Breaks if only what one function does is seen.
+    // Breaks if only orders within one function are seen.
     static TABLE: LockClass = LockClass::unranked("table");
     static USER: LockClass = LockClass::unranked("user");
     let (table, user) = (RwLock::new(&TABLE, ()), Mutex::new(&USER, ()));
@@ -286,7 +286,7 @@ fn a_circle_of_three_is_found() {
 
 #[test]
 fn a_circle_may_go_through_the_declared_ranks() {
-    // Breaks if what is learnt and what is declared are kept apart.
+    // Breaks if learnt orders and declared ones are kept apart.
     static BETWEEN: LockClass = LockClass::unranked("between");
     let (conn, between, route) = (
         Mutex::new(&CONN, ()),
@@ -315,7 +315,7 @@ fn a_circle_may_go_through_the_declared_ranks() {
 
 #[test]
 fn a_try_teaches_nothing() {
-    // Breaks if what cannot hang makes an order: a try is how one goes against it.
+    // Breaks if a try makes an order: it can't hang, and may go against one.
     static LEFT: LockClass = LockClass::unranked("left");
     static RIGHT: LockClass = LockClass::unranked("right");
     let (left, right) = (Mutex::new(&LEFT, ()), Mutex::new(&RIGHT, ()));

@@ -30,7 +30,7 @@ impl Owned {
         assert!(cap <= room && room <= ROOM_MAX);
         // SAFETY: the layout's size is not 0: it has the head in it.
         let raw = unsafe { std::alloc::alloc_zeroed(Bucket::layout(room)) };
-        // All zeroes is what entries (null pointers) begin as.
+        // All zeros is the first value of entries (null pointers).
         let bucket = NonNull::new(raw)?.cast::<Bucket>();
         // SAFETY: freshly allocated by the layout, which has a bucket's alignment and size.
         unsafe { bucket.write(Bucket::empty(room as u32, cap as u32)) };
@@ -242,7 +242,7 @@ impl Owned {
     }
 }
 
-/// What only tests need.
+/// Operations for tests.
 #[cfg(test)]
 impl Owned {
     /// Whether nothing more fits.

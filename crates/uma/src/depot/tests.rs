@@ -51,7 +51,7 @@ fn a_cpus_own_come_back_last_in_first_out() {
     assert_eq!(taken(&mut depot, CPU), [3, 2, 1]);
 }
 
-/// Fails if a CPU gets what another one freed just now, while older ones wait.
+/// Breaks if a CPU gets items that another one freed just now, while older ones wait.
 #[test]
 fn another_cpus_come_first_in_first_out() {
     let mut depot = depot_from(CPU);

@@ -43,7 +43,7 @@ use core::ptr::NonNull;
 const CPU_ID: usize = 4;
 const RSEQ_CS: usize = 8;
 
-/// What stands before an abort address, so that the kernel cannot be made to jump elsewhere.
+/// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
 const SIGNATURE: u32 = 0xd428_bc00;
 
 // How the sections add to a word, for want of immediates of 16 bits.

@@ -1,4 +1,4 @@
-//! The operations on slots under a try-lock: what runs where sections cannot.
+//! The operations on slots under a try-lock, for machines where sections can't run.
 //!
 //! A thread tries the slot of its CPU first, then the neighbours of that slot: so a thread that is preempted inside a
 //! slot delays no other thread. If all slots are busy, the answer is that of an empty bucket, or of a full one, and

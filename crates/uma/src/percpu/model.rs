@@ -28,7 +28,7 @@ const CPUS: usize = 2;
 
 /// The machine, made anew for every interleaving.
 struct Machine {
-    /// What every point touches, so that loom tries every order of points.
+    /// Every point touches it, so that loom tries every order of points.
     steps: prim::AtomicUsize,
     epochs: [AtomicUsize; CPUS],
     /// The planted bug: interrupted sections go on.

@@ -1,4 +1,4 @@
-//! What one CPU holds, as the sections find it.
+//! The buckets of one CPU, in the layout that the sections use.
 //!
 //! Locks: none.
 //! Invariant: `loaded` and `previous` are never null and point to live buckets.
@@ -22,7 +22,7 @@ pub(super) struct OffsetSlot {
     pub(super) slot: CpuSlot,
 }
 
-/// What one CPU holds.
+/// The buckets of one CPU.
 #[repr(C)]
 pub(super) struct CpuSlot {
     /// Where items are popped and pushed. Written by sections of its CPU, or under the lock; by
@@ -75,7 +75,7 @@ impl CpuSlot {
         NonNull::new(self.previous.load(Acquire)).expect("a slot is never null")
     }
 
-    /// What the field at this offset points to, which is [`LOADED`] or [`PREVIOUS`].
+    /// The bucket that the field at this offset points to; the offset is [`LOADED`] or [`PREVIOUS`].
     pub(super) fn bucket<const FIELD: usize>(&self) -> NonNull<Bucket> {
         const { assert!(FIELD == LOADED || FIELD == PREVIOUS) };
         match FIELD {
@@ -110,7 +110,7 @@ impl CpuSlot {
         }
     }
 
-    /// What [`take`](Self::take) put aside.
+    /// The buckets that [`take`](Self::take) put aside.
     pub(super) fn taken(&self) -> impl Iterator<Item = NonNull<Bucket>> {
         self.taken
             .iter()

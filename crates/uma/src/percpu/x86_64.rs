@@ -43,7 +43,7 @@ use core::ptr::NonNull;
 const CPU_ID: usize = 4;
 const RSEQ_CS: usize = 8;
 
-/// What stands before an abort address, so that the kernel cannot be made to jump elsewhere.
+/// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
 const SIGNATURE: u32 = 0x5305_3053;
 
 /// One section. `$body` finds the slot at `{slots} + {at}`, may use `{at}`, and leaves its result in `{got}`;

@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 /// The shortest time between two drains for want of memory, and between two looks at a source that must be read.
 const PRESSURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a tick gives back at most at first, at least, and ever: a page takes 0.2 to 1 us.
+/// The least and the most that a tick gives back, and the first tick's amount: a page takes 0.2 to 1 us.
 const PIECE_FIRST: usize = 256 << 10;
 const PIECE_LEAST: usize = 128 << 10;
 const PIECE_MOST: usize = 4 << 20;
@@ -35,7 +35,7 @@ const PAGE: usize = 4096;
 pub struct Pace {
     /// Time between two ticks while memory is given back.
     pub interval: Duration,
-    /// What is free for so long is not needed.
+    /// Memory that is free for so long is not needed.
     pub window: Duration,
     /// What a tick should take at most. The pieces that ticks give back grow and shrink to suit.
     pub tick_max: Duration,
@@ -58,7 +58,7 @@ pub struct LoopReclaimer {
     set: ReclaimSet,
     pressure: Pressure,
     pace: Pace,
-    /// What the next tick gives back at most.
+    /// The most that the next tick gives back.
     piece_bytes: usize,
     /// When the next tick is due. None while the zones are not used.
     deadline: Option<Time>,
@@ -66,8 +66,8 @@ pub struct LoopReclaimer {
     was_idle: bool,
     /// The earliest instant for the next drain.
     next_drain: Time,
-    /// The earliest instant for the next look at a source that must be read. An event may come at any time between two
-    /// looks, so they don't put off drains.
+    /// The earliest instant for the next look at a source that must be read. An event may come at any time between
+    /// two looks, so they don't put off drains.
     next_look: Time,
     stats: ReclaimStats,
     clock: MonotonicClock,
@@ -120,9 +120,9 @@ impl LoopReclaimer {
         self.deadline.get_or_insert(now + self.pace.window);
     }
 
-    /// Gives a piece back if it is time to. Returns whether the zones are not used any more: from then on the caller must
-    /// call [`resume`](Self::resume) when they are. There is one more tick after that, which sees what was used before
-    /// the caller got to know, and then no deadline.
+    /// Gives a piece back if it is time to. Returns whether the zones are not used any more: from then on the caller
+    /// must call [`resume`](Self::resume) when they are. There is one more tick after that, which sees what was used
+    /// before the caller got to know, and then no deadline.
     pub fn tick(&mut self, now: Time) -> bool {
         if self.deadline.is_none_or(|at| now < at) {
             return self.was_idle;
@@ -144,8 +144,8 @@ impl LoopReclaimer {
         tick.idle
     }
 
-    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`: it shrinks at once,
-    /// and grows by half of the difference.
+    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`: it shrinks at
+    /// once, and grows by half of the difference.
     fn suit(&mut self, busy: Duration, pages: usize) {
         if pages < PAGES_TO_JUDGE {
             return;
@@ -163,8 +163,8 @@ impl LoopReclaimer {
         self.set.has_more()
     }
 
-    /// The kernel's descriptor that has priority data when tasks have stalled for want of memory; to be watched by edge.
-    /// None where the kernel has none for this user: then the ticks look for themselves.
+    /// The kernel's descriptor that has priority data when tasks have stalled for want of memory; to be watched by
+    /// edge. None where the kernel has none for this user: then the ticks look for themselves.
     #[must_use]
     pub fn event(&self) -> Option<BorrowedFd<'_>> {
         self.pressure.event()
@@ -204,7 +204,7 @@ impl LoopReclaimer {
         self.pressure.source()
     }
 
-    /// What it has done so far.
+    /// The figures so far.
     #[must_use]
     pub fn stats(&self) -> ReclaimStats {
         self.stats

@@ -21,9 +21,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The kernel replaces the last byte of what is written.
+/// The kernel replaces the last byte that is written.
 const TRIGGER: &[u8] = b"some 200000 2000000\0";
-/// The part of what a cgroup may use that counts as most of it.
+/// The part of a cgroup's limit that counts as most of it.
 const LEVEL_PERCENT_MAX: u64 = 90;
 /// The part of the system's memory that should be available.
 const AVAILABLE_PERCENT_MIN: u64 = 5;
@@ -36,9 +36,9 @@ pub enum PressureSource {
     CgroupStall,
     /// The kernel reports stalls of tasks anywhere.
     Stall,
-    /// What the own cgroup uses is compared with what it may use, now and then.
+    /// The use of the process's cgroup is compared with its limit at intervals.
     CgroupLevel,
-    /// What the system has available is looked at now and then.
+    /// The memory that the system has available is read at intervals.
     Available,
     /// Not at all.
     Nothing,
@@ -113,7 +113,7 @@ impl Pressure {
         self.trigger.as_ref().map(File::as_fd)
     }
 
-    /// Gives the trigger up, whose cgroup may be gone, for what can be read.
+    /// Gives up the trigger, whose cgroup may be gone, for a source that can be read.
     pub(crate) fn close(&mut self) {
         self.trigger = None;
         self.limited = self.places.limited_cgroup();

@@ -4,7 +4,7 @@
 //!   ticks     |    |    |    |    |    |    |    |    |        one an interval while there is
 //!   windows   |-------------------|-------------------|        something to give back, else
 //!             measure             measure                      one a window
-//!                  +----+----+----+ pieces of what the last window did not need
+//!                  +----+----+----+ pieces of memory that the last window did not need
 //! ```
 //!
 //! What was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not needed:
@@ -87,20 +87,20 @@ struct Watched {
     keep: Option<usize>,
 }
 
-/// What a tick did.
+/// The result of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Tick {
     /// When the next one is due; [`Time::MAX`] while no zone is watched.
     pub next: Time,
-    /// What the system took.
+    /// The pages that the system took.
     pub purged: Purged,
     /// In the last window no zone was used, and nothing is left to give back: the caller need not call again before a
     /// zone is used.
     pub idle: bool,
 }
 
-/// What one visit to a zone, or its keg, found.
+/// The result of a visit to a zone, or its keg.
 #[derive(Clone, Copy, Default)]
 struct Visited {
     purged: Purged,
@@ -125,7 +125,7 @@ impl ReclaimSet {
         }
     }
 
-    /// What is free for so long (at least one interval) is not needed. Default: four intervals.
+    /// Memory that is free for so long (at least one interval) is not needed. Default: four intervals.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window.max(self.interval);
@@ -165,7 +165,7 @@ impl ReclaimSet {
         self.zones.is_empty()
     }
 
-    /// Gives back a piece of what was not needed lately; nothing when called before the time
+    /// Gives back a piece of the memory that was not needed lately; nothing when called before the time
     /// that the last call named. Takes a few microseconds when there is nothing to do.
     pub fn tick(&mut self, now: Time) -> Tick {
         if now < self.next {

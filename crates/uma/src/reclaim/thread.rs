@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 
 static SHARED_CLASS: LockClass = LockClass::new("uma reclaimer", order::STATS);
 
-/// The interval that suits most programs: what a spike leaves behind is gone within a second.
+/// The interval that suits most programs: the memory of a spike is gone within a second.
 pub const RECLAIM_INTERVAL: Duration = Duration::from_millis(50);
 
 /// After all was given back because memory was short, how long until that is tried again.
@@ -53,14 +53,14 @@ pub struct Reclaimer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has done so far.
+/// The figures of the thread so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReclaimStats {
     /// Times it looked at the zones.
     pub ticks: u64,
     /// Times it gave everything back because memory was short.
     pub drains: u64,
-    /// What the system took.
+    /// The pages that the system took.
     pub purged: Purged,
     /// The time all of that took.
     pub busy: Duration,
@@ -131,7 +131,7 @@ impl Reclaimer {
         self.shared.state.lock().source
     }
 
-    /// What it has done so far.
+    /// The figures so far.
     #[must_use]
     pub fn stats(&self) -> ReclaimStats {
         self.shared.state.lock().stats

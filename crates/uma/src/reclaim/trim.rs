@@ -31,7 +31,7 @@ const STEP_BYTES: usize = 8 << 20;
 const BUSY_NAPS_MAX: usize = 1000;
 const BUSY_NAP: Duration = Duration::from_micros(200);
 
-/// A part of what there was to purge.
+/// One step of a purge.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub(crate) struct PurgeStep {
@@ -44,7 +44,7 @@ pub(crate) struct PurgeStep {
     busy: bool,
 }
 
-/// What a trim of a zone's caches left and found.
+/// The result of trimming a zone's caches.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) struct Trimmed {
@@ -74,7 +74,7 @@ impl ZoneInner {
         caught.resume();
     }
 
-    /// Gives back what was not needed since the last trim.
+    /// Gives back the memory that was not needed since the last trim.
     pub(crate) fn trim(&self) -> Purged {
         {
             let _inside = self.inside();
@@ -166,7 +166,7 @@ impl ZoneInner {
     pub(crate) fn gather_built(&self) -> bool {
         let _members = self.keg.lock_members();
         if self.depot.lock().is_closed() {
-            // What was free has been through `fini`, or is on its way there.
+            // Free items have been through `fini`, or are on their way there.
             return self.in_transit();
         }
         let put_down = |bucket| self.depot.lock().push(bucket);

@@ -1,4 +1,5 @@
-//! A thread's sleep in poll(2) on two descriptors: one by which other threads wake it, and one of the caller's choice.
+//! A thread's sleep in poll(2) on two descriptors: one by which other threads wake it, and one of the caller's
+//! choice.
 //!
 //! Miri has neither eventfd nor poll: there it is a flag and a short sleep.
 
@@ -15,11 +16,11 @@ use kern::sys::EventFd;
 #[cfg(not(miri))]
 pub(crate) struct PollWaker(EventFd);
 
-/// What ended a wait.
+/// The events that ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Woken {
-    /// The other descriptor has what it was opened for.
+    /// The other descriptor has the event for which it was opened.
     pub(crate) event: bool,
     /// The other descriptor is of no use any more.
     pub(crate) lost: bool,

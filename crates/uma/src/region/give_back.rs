@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// With fewer ranges than this, a call for each is cheaper than to open a descriptor.
 const SCATTERED_MIN: usize = 4;
 
-/// What the system took.
+/// The pages that the system took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Pages of the ranges given back; some may not have been resident.

@@ -1,4 +1,4 @@
-//! What a model's last run reserved, for its next one.
+//! Regions of a model's last run, kept for its next one.
 //!
 //! A model makes and drops the zones of a whole stack in each of 100,000 runs, and a third of its time went into
 //! mapping, and more where two models in a process waited for each other's. Built for the schedule checkers only.

@@ -41,7 +41,7 @@ struct SampleTable {
     used: bool,
 }
 
-/// What is known of one slot.
+/// The state of one slot.
 #[derive(Clone, Default)]
 pub(crate) struct SlotRecord {
     pub(crate) state: SlotState,
@@ -72,7 +72,7 @@ pub(crate) struct AllocSample {
     pub(crate) weight: u64,
 }
 
-/// What is wrong with the free of something in the range of the samples.
+/// An invalid free in the range of the samples.
 pub(crate) enum Misuse {
     NotAnItem,
     /// Where it was freed.
@@ -119,7 +119,7 @@ impl Samples {
         self.slots.checked_div(free).map_or(NO_SLOTS, usize::ilog2)
     }
 
-    /// Marks the item as on its way back, or says what is wrong with that.
+    /// Marks the item as on its way back, or returns the invalid use.
     pub(crate) fn begin_free(
         &self,
         arena: &Arena,

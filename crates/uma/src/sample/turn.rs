@@ -1,4 +1,4 @@
-//! When it is a zone's turn to give out a sample, and with what weight.
+//! When a zone must give out a sample, and with what weight.
 //!
 //! Invariants: each item that a refill brought is in the weight of one sample at most.
 //! Locks: none.

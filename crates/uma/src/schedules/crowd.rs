@@ -12,7 +12,7 @@ const STEPS: usize = 8;
 /// Fewer than the threads may want, so that it is reached often.
 const LIMIT: usize = 5;
 
-/// What a thread has in its hands: items of the master, and of the secondary zone.
+/// The items that a thread has: of the master, and of the secondary zone.
 struct Hands<'a> {
     worlds: [&'a World; 2],
     items: Vec<(usize, Item)>,

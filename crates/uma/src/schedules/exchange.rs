@@ -6,7 +6,7 @@
 use super::*;
 use crate::percpu::blind;
 
-/// One thread frees what was allocated, the other allocates, on the CPUs named.
+/// One thread frees allocated items, the other allocates, on the CPUs named.
 fn hand_over(backend: Backend, bucket_items: usize, cpu: usize, items: usize) {
     let world = World::new(backend, bucket_items, 4);
     let items: Vec<_> = (0..items).map(|_| world.alloc()).collect();
@@ -76,7 +76,7 @@ fn drain_beside(backend: Backend, cpu: usize) {
 
 #[test]
 fn a_drain_disturbs_nobody() {
-    // Breaks if a drain takes what an allocation or a free has in its hands.
+    // Breaks if a drain takes items that an allocation or a free carries.
     holds("drain, sections", 3, || drain_beside(Backend::Rseq, 1));
     holds("drain, same CPU", 3, || drain_beside(Backend::Rseq, 0));
     holds("drain, locked", 2, || drain_beside(Backend::Locked, 1));

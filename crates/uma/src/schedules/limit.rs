@@ -100,7 +100,7 @@ fn a_zone_that_ends_hands_its_items_on() {
 #[test]
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_zone_that_ends_unseen() {
-    // Breaks if the scenario is blind to what a retiring zone has in its hands.
+    // Breaks if the scenario does not find the items that a retiring zone carries.
     finds(ZoneBug::Retire, 2, || a_zone_that_ends(Backend::Locked));
 }
 
@@ -164,7 +164,7 @@ fn one_in_a_holder(backend: Backend) {
     };
     drop(ManuallyDrop::into_inner(holder));
     assert_ended(1);
-    // What `init` took is no allocation of the world's.
+    // An item that `init` took is no allocation of the world's.
     world.allocs.fetch_add(1, Relaxed);
     world.finish();
 }
@@ -183,7 +183,7 @@ fn an_allocation_waits_for_what_holds_the_items() {
 #[test]
 #[should_panic(expected = "fewer are live than may be")]
 fn finds_a_holder_that_is_not_waited_for() {
-    // Breaks if the scenario is blind to what is on its way out of a holder.
+    // Breaks if the scenario does not find items on their way out of a holder.
     finds(ZoneBug::Holder, 2, || one_in_a_holder(Backend::Rseq));
 }
 
@@ -270,7 +270,7 @@ fn a_refusal_waits_for_what_is_built() {
 #[test]
 #[should_panic(expected = "the only one that is built is free")]
 fn finds_a_refusal_that_does_not_wait() {
-    // Breaks if the scenario is blind to what is in another thread's hands.
+    // Breaks if the scenario does not find items that another thread carries.
     finds(ZoneBug::Refusal, 2, || one_that_is_built(Backend::Rseq));
 }
 

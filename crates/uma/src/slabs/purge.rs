@@ -39,7 +39,7 @@ const LOOKS_LEAST: usize = 64;
 const BYTES_PER_LOOK: usize = 8 << 10;
 /// Runs of one purge: two calls' worth.
 const RUNS_MAX: usize = 2 * VECTORS_MAX;
-/// Units on their way out, and what is held meanwhile.
+/// Units on their way out, and the items that are held meanwhile.
 #[derive(Debug, Default)]
 #[must_use = "what it holds is lost until purge_end"]
 pub(crate) struct Purge {
@@ -132,7 +132,7 @@ impl Slabs {
         purge
     }
 
-    /// Lets go of what a purge held.
+    /// Releases the items that a purge held.
     pub(crate) fn purge_end(&mut self, mut purge: Purge) {
         if purge.is_empty() {
             return;
@@ -151,7 +151,7 @@ impl Slabs {
         self.purging = false;
     }
 
-    /// The thread that began a purge is not there any more: what it held stays held, and another may begin.
+    /// The thread that began a purge does not exist any more: its items stay held, and another purge may begin.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn forget_purge(&mut self) {
         self.purging = false;
@@ -165,7 +165,7 @@ impl Slabs {
         (slack / unit).min(max_bytes.div_ceil(unit))
     }
 
-    /// Units of empty slabs, from the highest on; says what is left of the budget.
+    /// Units of empty slabs, from the highest on; returns the rest of the budget.
     fn purge_empty(&mut self, mut budget: usize, purge: &mut Purge) -> usize {
         let mut end = self.slabs.len();
         let empty = Shelf::Empty.index().unwrap_or(CLASSES);
@@ -179,7 +179,7 @@ impl Slabs {
         budget
     }
 
-    /// Units within partly used slabs, of the sparsest first; says what is left of the budget.
+    /// Units within partly used slabs, of the sparsest first; returns the rest of the budget.
     fn purge_partial(&mut self, mut budget: usize, looks_max: usize, purge: &mut Purge) -> usize {
         if self.geo.units_per_slab() == 1 {
             return budget;

@@ -59,7 +59,7 @@ fn takes_from_the_fullest_slab() {
 
 #[test]
 fn ends_where_the_reservation_ends() {
-    // Breaks when capacity and what can be taken differ, or the next take after that panics.
+    // Breaks when the capacity and the number of items that can be taken differ, or the next take after that panics.
     let (mut slabs, arena) = slabs_of(2048, 3);
     assert_eq!(slabs.capacity(&arena), 96);
     assert_eq!(take(&mut slabs, &arena, 100).len(), 96);

@@ -91,7 +91,7 @@ fn a_slow_tick_makes_the_next_piece_fit() {
     // 1 us a page: 100 pages.
     reclaimer.suit(max, 100);
     assert_eq!(piece(&reclaimer), 100 * PAGE);
-    // What few pages took says nothing.
+    // The time for a few pages says nothing.
     reclaimer.suit(max * 100, PAGES_TO_JUDGE - 1);
     assert_eq!(piece(&reclaimer), 100 * PAGE);
     reclaimer.suit(max * 100, 100);
@@ -101,7 +101,7 @@ fn a_slow_tick_makes_the_next_piece_fit() {
 #[test]
 #[cfg_attr(miri, ignore = "gives pages back")]
 fn ticks_resume_where_they_stopped() {
-    // Breaks when use in the middle of a reclaim throws away what is left of it, or puts its next tick off.
+    // Breaks when use in the middle of a reclaim throws the rest of it away, or puts its next tick off.
     let zone = zone();
     let mut reclaimer = reclaimer(&zone);
     leave_free(&zone, 16 << 20);

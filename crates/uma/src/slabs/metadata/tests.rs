@@ -104,7 +104,7 @@ fn a_double_free_into_a_forgotten_slab_is_caught() {
 
 #[test]
 fn lists_grow_by_steps_and_shrink() {
-    // Breaks when a long list grows by copies of itself, or keeps what it had at its longest.
+    // Breaks when a long list grows by copies of itself, or keeps its greatest capacity.
     let mut list: Vec<u64> = Vec::new();
     let mut capacities = 0;
     for i in 0..200_000 {

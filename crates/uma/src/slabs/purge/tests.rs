@@ -19,12 +19,12 @@ const STAMP_MAX: usize = if cfg!(miri) { 16 } else { 1 << 20 };
 /// Steps of the model.
 const STEPS_MAX: usize = if cfg!(miri) { 12 } else { 40 };
 
-/// Slabs, and what a user of them knows.
+/// Slabs, and the knowledge of a user of them.
 struct Rig {
     slabs: Slabs,
     arena: Arena,
     size: usize,
-    /// Items taken, and what was written to them.
+    /// Items taken, and the values written to them.
     live: BTreeMap<NonNull<u8>, u8>,
     stamp: u8,
 }
@@ -99,7 +99,7 @@ impl Rig {
         })
     }
 
-    /// Whether no live item has a byte, or its count, in what is given back.
+    /// Whether no live item has a byte, or its count, in the ranges given back.
     fn is_apart(&self, purge: &Purge) -> bool {
         let base = self.arena.base().addr().get();
         let geo = self.arena.geometry();
@@ -422,7 +422,7 @@ mod resident {
 
     #[test]
     fn a_purge_stops_at_its_bounds() {
-        // Breaks when the lists of a purge grow under the lock, or what did not fit is forgotten.
+        // Breaks when the lists of a purge grow under the lock, or a unit that did not fit is forgotten.
         let mut rig = Rig::of_clusters(false, 64 << 20);
         let items = rig.take(16_384);
         // Every second page of every slab.

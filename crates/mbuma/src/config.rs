@@ -81,6 +81,11 @@ pub struct TcpConfig {
     /// Receive buffer in bytes; its window is announced scaled (RFC 7323). Default 1 MiB.
     #[doc(alias = "net.inet.tcp.recvspace")]
     pub recv_buffer: usize,
+    /// Bytes up to which a receive buffer grows, if its peer is a millisecond or more away and its user reads what comes.
+    /// Not more than `recv_buffer`: it does not grow. Default 6 MiB, which is 1 Gbit/s over 50 ms.
+    #[doc(alias = "net.inet.tcp.recvbuf_max")]
+    #[doc(alias = "net.ipv4.tcp_rmem")]
+    pub recv_buffer_max: usize,
     /// Send buffer in bytes. Default 1 MiB.
     #[doc(alias = "net.inet.tcp.sendspace")]
     pub send_buffer: usize,
@@ -181,6 +186,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             recv_buffer: 1 << 20,
+            recv_buffer_max: 6 << 20,
             send_buffer: 1 << 20,
             initial_window: 10,
             congestion: CongestionControl::default(),

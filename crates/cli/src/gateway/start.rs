@@ -74,7 +74,8 @@ pub(super) fn start(
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
     let mut config = Config::new(Arc::clone(&clock), Random::from_os());
     config.tcp.connections_max = CONNECTIONS_MAX;
-    config.tcp.recv_buffer = RECV_BUFFER;
+    // The allowance says how large buffers are.
+    (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (RECV_BUFFER, RECV_BUFFER);
     config.tcp.send_buffer = SEND_BUFFER;
     // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
     config.tcp.soft_errors_abort = true;

@@ -125,13 +125,14 @@ impl TcpStream {
     }
 
     /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is
-    /// still taken; nothing more is until there is room again.
+    /// still taken; nothing more is until there is room again. The receive buffer keeps this size from now on.
     #[doc(alias = "SO_SNDBUF")]
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
         self.with(|t| {
             t.send.buf.hiwat = send;
             t.recv.buf.hiwat = receive;
+            (t.recv.tuner, t.recv.fixed) = (None, true);
         });
     }
 

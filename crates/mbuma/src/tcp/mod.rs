@@ -58,6 +58,7 @@ mod rack;
 mod rate;
 mod reass;
 pub(crate) mod recovery;
+mod recv_tuner;
 mod reset;
 mod rtt;
 #[cfg(all(test, shuttle))]

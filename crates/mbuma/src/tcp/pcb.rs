@@ -23,6 +23,7 @@ use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::reass::Reassembly;
 use super::recovery::Recovery;
+use super::recv_tuner::RecvTuner;
 use super::rtt::Rtt;
 use super::sent::SentMap;
 use super::timer::Timers;
@@ -304,6 +305,10 @@ pub(crate) struct RecvState {
     /// Segments that came before their turn and were not answered yet, one by one.
     pub(crate) dup_acks_owed: u8,
     pub(crate) policy: AckPolicy,
+    /// What the user reads, once a far peer has sent something.
+    pub(crate) tuner: Option<Box<RecvTuner>>,
+    /// The user has said how large the buffer is to be.
+    pub(crate) fixed: bool,
     /// The user will read nothing more: what comes is acknowledged and dropped.
     #[doc(alias = "SS_CANTRCVMORE")]
     pub(crate) read_closed: bool,
@@ -395,7 +400,7 @@ impl RecvState {
             irs: SeqNum(0),
             nxt: SeqNum(0),
             adv: SeqNum(0),
-            wscale: window_scale(config.recv_buffer),
+            wscale: window_scale(config.recv_buffer.max(config.recv_buffer_max)),
             wscale_on: true,
             mss,
             last_ack_sent: SeqNum(0),
@@ -405,6 +410,8 @@ impl RecvState {
             ack_now: false,
             dup_acks_owed: 0,
             policy: AckPolicy::new(now),
+            tuner: None,
+            fixed: false,
             read_closed: false,
         }
     }

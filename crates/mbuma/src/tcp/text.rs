@@ -14,10 +14,11 @@ use super::output;
 use super::pcb::{State, Tcb};
 use super::planted::Planted;
 use super::reass::Inserted;
+use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
 use super::steps::Step;
-use super::time_wait;
 use super::timer::TcpTimer;
+use super::{time_wait, timestamps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::socket::SocketError;
@@ -59,6 +60,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
             }
             in_order(batch, t, data);
         }
+        tune_buffer(batch, t, seg);
         acknowledge_soon(batch, t, len, filled_gap);
         return Continue(());
     }
@@ -94,6 +96,31 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     match inserted {
         Inserted::Kept | Inserted::Duplicate => Continue(()),
         Inserted::Full => Break(Verdict::Drop(DropReason::TcpReassFull)),
+    }
+}
+
+/// Makes the receive buffer as large as what the user reads in a round trip asks for.
+fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
+    let config = &batch.stack.tcp.config;
+    let far = t.send.rtt.smoothed().filter(|rtt| *rtt >= recv_tuner::FAR);
+    let grows = !t.recv.fixed && t.recv.buf.hiwat < config.recv_buffer_max;
+    let Some(rtt) = far.filter(|_| grows) else {
+        return;
+    };
+    let read = t.recv.nxt - t.recv.buf.chain.len() as u32;
+    let initial = config.initial_window * t.recv.mss;
+    let new = || Box::new(RecvTuner::new(read, initial, batch.now));
+    let tuner = t.recv.tuner.get_or_insert_with(new);
+    let began = tuner.since();
+    let seen = match seg.options.ts.filter(|_| t.conn.ts.on) {
+        Some(ts) => !timestamps::is_older(ts.echo, t.conn.ts.value(began)),
+        None => true,
+    };
+    if !seen || batch.now - began < rtt {
+        return;
+    }
+    if let Some(wanted) = tuner.on_round(read, t.recv.mss, batch.now) {
+        t.recv.buf.hiwat = t.recv.buf.hiwat.max(wanted.min(config.recv_buffer_max));
     }
 }
 

@@ -60,7 +60,11 @@ impl Bench {
     pub fn with(port: &PortConfig, tune: impl FnOnce(&mut Config)) -> Self {
         let mut net = Net::new(1);
         let wire = net.wire(Link::PERFECT);
-        let node = net.stack_with(tune);
+        let node = net.stack_with(|config| {
+            // Windows that tests can say beforehand.
+            config.tcp.recv_buffer_max = 0;
+            tune(config);
+        });
         net.plug(node, wire, US, port);
         let peer = net.peer(wire, THEM);
         net.announce(peer, US);

@@ -16,6 +16,7 @@ mod open;
 mod options;
 mod path_mtu;
 mod pinned;
+mod recv_tuner;
 mod sack_receiver;
 mod stranger;
 mod time_wait;

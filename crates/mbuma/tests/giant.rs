@@ -1,4 +1,4 @@
-//! Giant: who runs under it, one thread at a time, and who does not.
+//! Giant: which threads run under it, one at a time, and which do not.
 //!
 //! Whether a thread may enter is asked by letting one try, never by a time: what would break these tests
 //! hangs, and is then reported after a minute.
@@ -238,7 +238,7 @@ fn a_port_of_a_bridge_may_need_giant() {
     assert!(old.entered() >= 1500);
     assert_eq!(old.device().most.load(Ordering::SeqCst), 1);
 
-    // Who has Giant keeps the bridge out of it.
+    // A thread that holds Giant keeps the bridge out of it.
     let free = Arc::new(AtomicBool::new(true));
     let other = bridge.clone();
     let inside = Arc::new(Inside {
@@ -402,7 +402,7 @@ impl Wake for Forwards {
 
 #[test]
 fn blocking_calls_sleep_without_giant() {
-    // Breaks if who waits for data keeps away whoever is to bring it.
+    // Breaks if a thread that waits for data keeps the thread that brings it away.
     let stack = stack_with(&over_all());
     let index = stack.attach(
         Arc::new(Crowd::default()),

@@ -43,7 +43,7 @@ fn world(cpus: Arc<dyn Cpus>) -> World {
 }
 
 impl World {
-    /// Asks somebody who is not there.
+    /// Connects to an address without a host.
     fn connect(&self) -> TcpStream {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 80);
@@ -56,7 +56,7 @@ impl World {
 
     fn end(self, streams: impl IntoIterator<Item = TcpStream>) {
         streams.into_iter().for_each(|stream| stream.abort());
-        // Whom nobody answers for is asked for three times.
+        // An address without a host is asked for three times.
         for _ in 0..4 {
             self.clock.advance(Duration::from_secs(60));
             self.stack.poll();
@@ -108,7 +108,7 @@ impl Wake for Calls {
 
 #[test]
 fn a_cpu_hears_of_an_earlier_timer_that_another_thread_set() {
-    // Breaks if a worker sleeps past a timer that somebody else set for it, or is woken by its own.
+    // Breaks if a worker sleeps past a timer that another thread set for it, or is woken by its own.
     let workers = Arc::new(Workers::new(1));
     let world = world(workers.clone());
     let calls = Arc::new(Calls(AtomicUsize::new(0)));

@@ -1,7 +1,7 @@
 //! A bridge: an Ethernet switch in memory, between ends of epairs and devices of any kind.
 //!
-//! Called by: whoever joins more than two stacks by one link; by its ports' drivers
-//! ([`Input`](super::epair::Input)), or whoever polls. Calls: the devices, with no lock held.
+//! A program makes one to join more than two stacks by one link. It drives it by its ports' drivers
+//! ([`Input`](super::epair::Input)), or polls. The bridge calls devices with no lock held.
 //!
 //! ```text
 //!   stack A --epair-- [port 1]               [port 3] --epair-- stack C
@@ -14,8 +14,8 @@
 //! whole, checksums undone, storage shared where a frame goes to many ports (`m_copypacket`). What a
 //! port's device can't do is done for it, as in `Ifnet`.
 //!
-//! It has no thread and no clock of its own: whoever brings frames in carries them out. How deep that
-//! goes when every input is direct is bounded, because a port whose frames are being taken in only has more
+//! It has no thread and no clock of its own: the thread that brings frames in carries them out. The depth of that
+//! is bounded when every input is direct, because a port whose frames are being taken in only has more
 //! queued: each port is at work at most once, however long the chain.
 //!
 //! There is no spanning tree. Two bridges joined twice are a loop, in which broadcasts would circle for
@@ -154,8 +154,8 @@ struct Inner {
 struct Port {
     id: PortId,
     device: Arc<dyn Device>,
-    /// It was removed. Relaxed: who is late sends one frame too many; who learns reads it under the
-    /// lock that the remover takes after it set this.
+    /// It was removed. Relaxed: a late thread sends one frame too many; a thread that learns addresses reads it under
+    /// the lock that the remover takes after it has set this.
     gone: AtomicBool,
 }
 
@@ -184,7 +184,7 @@ impl Bridge {
         }))
     }
 
-    /// Makes a device a port, for whoever then calls [`Bridge::poll`] when it has frames. An epair's end
+    /// Makes a device a port, for a program that then calls [`Bridge::poll`] when it has frames. An epair's end
     /// is better [joined](super::epair::EpairEnd::join), which drives it too.
     ///
     /// # Errors
@@ -212,8 +212,8 @@ impl Bridge {
         Ok(id)
     }
 
-    /// Takes a port away; what waits to come in there is dropped and counted. Who is inside of it now,
-    /// on another thread, finishes without it.
+    /// Takes a port away; frames that wait to come in there are dropped and counted. A thread that is inside of it
+    /// now finishes without it.
     #[doc(alias = "BRDGDEL")]
     pub fn remove(&self, id: PortId) {
         let mut ports = self.0.ports.write();

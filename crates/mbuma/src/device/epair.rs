@@ -1,14 +1,13 @@
 //! An epair: two Ethernet interfaces with a cable between them, each in a stack of its own (seed 003).
 //!
-//! Called by: whoever makes stacks and joins them, by cables alone or by a [`bridge`](super::bridge)
-//! between. Calls: [`Stack::attach`], [`Stack::detach`], [`kern::handoff`].
+//! A program makes them to join stacks, by cables alone or by a [`bridge`](super::bridge) between.
 //!
 //! ```text
 //!   stack A                                                            stack B
 //!   [ifnet] --transmit--> [plug a] --put--> handoff a>b --take--> [plug b] --receive--> [ether::input]
 //!   [ether::input] <--receive-- [plug a] <--take-- handoff b>a <--put-- [plug b] <--transmit-- [ifnet]
 //!                                               |
-//!                       wakes whoever takes in what arrives: see [`Input`]
+//!                       wakes the thread that takes packets in: see [`Input`]
 //! ```
 //!
 //! Packets change hands as they are: a segment of 64 KiB with its checksum undone passes in one piece,
@@ -18,10 +17,10 @@
 //! a stack has of it is a [`Plug`], good for one attachment: a thread that is still inside of the
 //! stack that the end has left can neither receive nor transmit with it.
 //!
-//! Invariants: nothing waits for a plug that is out; an end that is dropped closes the cable, and the
-//! other end says so once it has given out what was sent before. A cable holds stacks by weak
+//! Invariants: no packet waits for a plug that is out; an end that is dropped closes the cable, and the
+//! other end reports it once it has given out the packets sent before. A cable holds stacks by weak
 //! references only, and wakers only while an end is plugged in: stacks end though they are joined.
-//! Every packet that was sent is received, or counted: by the sender (no room, nobody there), by the
+//! Every packet that was sent is received, or counted: by the sender (no room, no other end), by the
 //! stack that was left (came too late), or by the cable ([`EpairEnd::stats`]).
 //! Locks: each direction's queue, and what a plug keeps (both IFQUEUE); never two.
 //! Source: seed 003; the two-ring schemes that this is better than are in the laboratory.

@@ -69,7 +69,7 @@ fn drain() {
     }
 }
 
-/// Closes one. Returns what nobody can receive now.
+/// Closes one. Returns the sockets that can't be received any more.
 #[doc(alias = "unp_detach")]
 fn close(pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
     if pcb.mark_closed() {
@@ -91,7 +91,7 @@ fn close(pcb: &Arc<Unpcb>) -> Vec<Arc<Unpcb>> {
     }
 }
 
-/// Drops what `pcb` did not read. Returns what nobody can receive now.
+/// Drops the unread part of `pcb`. Returns the sockets that can't be received any more.
 fn discard(pcb: &Unpcb, unread: Unread) -> Vec<Arc<Unpcb>> {
     let mut sockets = Vec::new();
     let mut others = Vec::new();

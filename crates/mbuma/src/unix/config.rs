@@ -1,4 +1,4 @@
-//! What UNIX-domain sockets are told at birth: limits, and who the programs are.
+//! The configuration of UNIX-domain sockets: limits, and the credentials of the programs.
 
 use super::Credentials;
 
@@ -12,7 +12,7 @@ pub struct UnixConfig {
     /// Bytes in a datagram or a record at most. Default 64 KiB.
     #[doc(alias = "net.local.dgram.maxdgram")]
     pub record_max: usize,
-    /// Who makes sockets, unless [`Unix::acting_as`](super::Unix::acting_as) says otherwise.
+    /// The owner of new sockets, unless [`Unix::acting_as`](super::Unix::acting_as) sets another.
     /// Default all zero.
     pub credentials: Credentials,
 }

@@ -37,8 +37,9 @@ macro_rules! connected {
                 self.connection().poll_writable(cx)
             }
 
-            /// Whom to call when something comes and nothing was waiting, when half of the peer's buffer is free
-            /// again, and when a direction ends; at once, if there is something to read now. Stays until replaced.
+            /// Sets the waker for data that arrives at an empty buffer, for room when half of the peer's buffer is
+            /// free again, and for the end of a direction. It is called at once if there is data now. It stays until
+            /// replaced.
             pub fn set_waker(&self, waker: Option<Waker>) {
                 self.connection().set_waker(waker);
             }
@@ -61,7 +62,7 @@ macro_rules! connected {
                 self.connection().peer.as_ref()
             }
 
-            /// Who the peer was when it connected, or when it began to listen.
+            /// The peer's credentials when it connected, or when it began to listen.
             #[doc(alias = "LOCAL_PEERCRED")]
             #[doc(alias = "SO_PEERCRED")]
             pub fn peer_credentials(&self) -> Credentials {

@@ -28,7 +28,7 @@ pub(super) struct Connection {
     pub(super) local: Option<Name>,
     pub(super) peer: Option<Name>,
     pub(super) peer_credentials: Credentials,
-    /// Somebody has it. A connection that ends in an accept queue ends with a reset.
+    /// A program has it. A connection that ends in an accept queue ends with a reset.
     accepted: AtomicBool,
 }
 
@@ -58,9 +58,9 @@ impl Connection {
         (side(&of_a, &of_b, &a, &b), side(&of_b, &of_a, &b, &a))
     }
 
-    /// Somebody accepted it.
+    /// A program has accepted it.
     pub(super) fn mark_accepted(&self) {
-        // Release, for whoever closes it: after all of its user's doings in any case.
+        // Release, for the thread that closes it, which comes after all uses in any case.
         self.accepted.store(true, Ordering::Release);
     }
 
@@ -123,7 +123,7 @@ impl Connection {
         ready_if(self.tx.is_writable(Some(cx.waker())))
     }
 
-    /// Whom to tell of data, an end, room: told at once if there is data.
+    /// Sets the waker for data, an end and room. It is called at once if there is data.
     pub(super) fn set_waker(&self, waker: Option<Waker>) {
         self.tx.keep_writer(waker.clone());
         self.rx.keep_reader(waker);

@@ -1,6 +1,6 @@
-//! Who made a socket, as its peer may know.
+//! The maker of a socket, as its peer may know it.
 //!
-//! Called by: whoever embeds the stack, which says who its programs are; everything that makes sockets.
+//! The embedder of the stack says which credentials its programs have.
 //! Source: LOCAL_PEERCRED of unix(4), SO_PEERCRED of unix(7).
 
 /// A process and its user and group, as the embedder calls them. The stack only carries them.

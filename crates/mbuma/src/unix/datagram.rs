@@ -1,4 +1,4 @@
-//! Datagrams between sockets of a stack: whole messages, in order, from anybody or from one peer.
+//! Datagrams between sockets of a stack: whole messages, in order, from any socket or from one peer.
 //!
 //! Nothing is lost: a full receiver makes its senders wait.
 //!
@@ -172,7 +172,7 @@ impl UnixDatagram {
         Ok(data.len())
     }
 
-    /// Takes the next datagram, cut to `max` bytes, with whom it is from and what came with it; `None` at
+    /// Takes the next datagram, cut to `max` bytes, with its sender and the objects that came with it; `None` at
     /// the end that this side made.
     ///
     /// # Errors
@@ -207,8 +207,8 @@ impl UnixDatagram {
         ready_if(peer.is_none_or(|target| target.is_writable(cx.waker())))
     }
 
-    /// Whom to call when a datagram comes and none was waiting; at once, if one is there now. Stays until
-    /// replaced. It is not told of room: several may send to one socket.
+    /// Sets the waker for a datagram that arrives at an empty buffer; it is called at once if one is there now. It
+    /// stays until replaced. It is not called for room: several threads may send to one socket.
     pub fn set_waker(&self, waker: Option<Waker>) {
         self.endpoint().rx.keep_reader(waker);
     }
@@ -236,7 +236,7 @@ impl UnixDatagram {
         self.endpoint().peer()?.name
     }
 
-    /// Who made the peer.
+    /// The peer's credentials.
     #[doc(alias = "LOCAL_PEERCRED")]
     #[doc(alias = "SO_PEERCRED")]
     pub fn peer_credentials(&self) -> Option<Credentials> {

@@ -1,4 +1,4 @@
-//! A datagram socket's state: where it receives, whom it sends to.
+//! A datagram socket's state: where it receives, and its peer.
 //!
 //! Called by: `datagram.rs`, `open.rs`, `close.rs`. Calls: [`Rcvbuf`].
 //! Locks: `peer` (UNIX_PEER), never with another. Source: POSIX.1-2024 connect(), sendto(); unix(7).
@@ -123,7 +123,7 @@ impl Endpoint {
             })
     }
 
-    /// Whom a datagram is for, if it may be sent at all.
+    /// The receiver of a datagram, if it may be sent at all.
     fn target(
         &self,
         pcb: &Unpcb,

@@ -26,7 +26,7 @@ pub enum UnixError {
     /// The peer went without having read everything.
     #[doc(alias = "ECONNRESET")]
     Reset,
-    /// Nobody will read this: the peer has gone or reads no more, or this side said that it sends no more.
+    /// No program will read this: the peer has gone or reads no more, or this side said that it sends no more.
     #[doc(alias = "EPIPE")]
     BrokenPipe,
     /// The datagram socket has no peer.
@@ -35,8 +35,8 @@ pub enum UnixError {
     /// The datagram socket takes messages of its own peer only.
     #[doc(alias = "EPERM")]
     NotPermitted,
-    /// There is no room, nothing to read, nobody to accept: wait. Where a call waited, its time is over;
-    /// std says the same then.
+    /// There is no room, no data, or no connection to accept: wait. Where a call waited, its time is over;
+    /// std returns the same then.
     #[doc(alias = "EAGAIN")]
     WouldBlock,
     /// The message is larger than [`UnixConfig::record_max`](super::UnixConfig::record_max).
@@ -45,7 +45,7 @@ pub enum UnixError {
     /// More than [`RIGHTS_MAX`](super::RIGHTS_MAX) things go with one message.
     #[doc(alias = "ETOOMANYREFS")]
     TooManyRights,
-    /// A UNIX-domain socket of another stack can't go with it: nobody would see a cycle through both.
+    /// A UNIX-domain socket of another stack can't go with it: neither stack would find a cycle through both.
     OtherStack,
     /// Things go with at least one byte of a stream, and there is none.
     #[doc(alias = "EINVAL")]

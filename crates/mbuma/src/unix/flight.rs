@@ -1,10 +1,10 @@
-//! Sockets in flight, and the collection of those that nobody can receive any more.
+//! Sockets in flight, and the collection of those that can't be received any more.
 //!
 //! A socket that waits in another's receive buffer is held by that buffer. Two such sockets can hold each
 //! other, one can hold itself, when their last handles have gone: no count ever comes to zero. A listener
-//! holds the connections that nobody accepted in the same way, so it is part of the same graph.
+//! holds the connections in its accept queue in the same way, so it is part of the same graph.
 //!
-//! # Who is alive
+//! # Which sockets are alive
 //! ```text
 //!   program --handle--> A          B <--in flight, in the buffer of-- C          D <--> E
 //!                       |                                             |
@@ -18,15 +18,15 @@
 //! BSD's unp_gc marks from everything that is alive, at every close; to mark from what may be dead touches
 //! only what holds it, which is mostly one socket with a handle.
 //!
-//! A socket may be dead from when it loses something that held it, so the question is asked then: when its
+//! A socket may be dead from when it loses something that held it, so it is checked then: when its
 //! last handle goes while it is in flight ([`Flight::released`]), and when a buffer that it was in closes
-//! ([`Flight::unload`]). Nothing makes a dead socket alive again: nobody can take it out of its buffer.
+//! ([`Flight::unload`]). Nothing makes a dead socket alive again: no thread can take it out of its buffer.
 //!
 //! # Races
 //! A socket goes into flight under this lock and that of the buffer at once, and lands under this lock after
-//! it came out of the buffer: whoever takes it out has a handle of the carrier, so it is alive meanwhile. A
-//! count of handles leaves zero only under this lock (landing). It comes to zero without it; a look that
-//! comes too early finds the socket alive, and the dropper looks again.
+//! it came out of the buffer: the thread that takes it out has a handle of the carrier, so it is alive meanwhile. A
+//! count of handles leaves zero only under this lock (landing). It comes to zero without it; a check that
+//! comes too early finds the socket alive, and the thread that drops the handle checks again.
 //!
 //! Called by: `rcvbuf.rs`, `listener.rs`, `pcb.rs`, `close.rs`. Calls: nothing.
 //! Locks: `graph` (UNIX_FLIGHT), outside of one receive buffer or accept queue.
@@ -48,7 +48,7 @@ pub(crate) struct Flight {
     collected: Counter,
 }
 
-/// Who is in flight, by id: sockets are made in the order of their ids, so a replay looks the same.
+/// The sockets in flight, by id: they are made in the order of their ids, so a replay looks the same.
 #[derive(Default)]
 pub(super) struct Graph(BTreeMap<u64, Node>);
 
@@ -56,7 +56,7 @@ struct Node {
     pcb: Arc<Unpcb>,
     /// In whose buffers it is, and how often.
     carriers: BTreeMap<u64, usize>,
-    /// It was found dead, and whoever found that closes it.
+    /// It was found dead, and the thread that found it closes it.
     dead: bool,
 }
 
@@ -77,7 +77,7 @@ impl Flight {
         self.graph.lock().0.len()
     }
 
-    /// Sockets that were closed because nobody could receive them any more.
+    /// Sockets that were closed because they could not be received any more.
     pub(super) fn collected(&self) -> u64 {
         self.collected.get()
     }
@@ -149,7 +149,7 @@ impl Graph {
         }
     }
 
-    /// The socket `id` and all that holds it, if none of them can be received by anybody; but for those
+    /// The socket `id` and all that hold it, if none of them can be received; but for those
     /// that were found dead before.
     #[doc(alias = "unp_mark")]
     fn unreachable(&mut self, id: u64) -> Vec<Arc<Unpcb>> {

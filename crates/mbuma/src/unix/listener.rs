@@ -1,12 +1,13 @@
-//! Listeners, and the connections that nobody has accepted yet.
+//! Listeners, and the connections that were not accepted yet.
 //!
 //! Connecting makes both sides at once and puts the other one into the listener's queue; it may be written
-//! to from then on. A full queue makes who connects wait. Until it is accepted, the queue holds the socket
+//! to from then on. A full queue makes a connecting thread wait. Until it is accepted, the queue holds the socket
 //! as a buffer holds one that is in flight: a listener may itself wait to be received in a connection of
-//! its own queue, and then nobody can receive either.
+//! its own queue, and then neither can be received.
 //!
 //! Called by: programs, `open.rs`, `close.rs`. Calls: [`flight`](super::flight).
-//! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in. Source: sonewconn() and so_comp of 4.4BSD.
+//! Locks: `queue` (UNIX_RCV), inside of the flight's lock where a connection goes in. Source: sonewconn() and so_comp
+//! of 4.4BSD.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -145,7 +146,7 @@ impl Listening {
         self.queue.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
-    /// The listener goes; returns the connections that nobody accepted.
+    /// The listener goes; returns the connections that were not accepted.
     pub(super) fn close(&self) -> Vec<Arc<Unpcb>> {
         let mut q = self.queue.lock();
         q.closed = true;
@@ -198,7 +199,7 @@ macro_rules! listener {
                 ready_if(self.listening().is_ready(Some(cx.waker())))
             }
 
-            /// Whom to call when a connection comes; at once, if one is there now. Stays until replaced.
+            /// Sets the waker for a connection; it is called at once if one is there now. It stays until replaced.
             pub fn set_waker(&self, waker: Option<Waker>) {
                 self.listening().set_waker(waker);
             }
@@ -223,7 +224,7 @@ macro_rules! listener {
 
 listener! {
     /// Waits for streams to its name. Clones are handles on the same socket; the last one to go frees the
-    /// name, and resets what nobody accepted.
+    /// name, and resets the connections that were not accepted.
     UnixListener accepts UnixStream as Listener
 }
 

@@ -1,7 +1,7 @@
 //! A lock of a UNIX-domain socket, with Giant outside of it where that is over the whole stack.
 //!
 //! These sockets do not pass through a [`Batch`](crate::batch::Batch): a call takes one lock, does one thing,
-//! and wakes whom it concerns once that is released. So Giant goes with the lock, and none can be forgotten.
+//! and calls the wakers once that is released. So Giant goes with the lock, and none can be forgotten.
 //! A second lock inside of the first finds Giant taken already.
 //!
 //! Called by: all of `unix` that has a lock. Calls: [`Giant`]. Invariant: a guard gives up its lock before
@@ -43,8 +43,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Calls what is not of these sockets, when no lock is held: without Giant, even if the caller is
-    /// somebody who needs that.
+    /// Calls foreign code when no lock is held: without Giant, even if the calling thread holds Giant.
     #[track_caller]
     pub(super) fn outward<R>(&self, call: impl FnOnce() -> R) -> R {
         self.giant.without(call)

@@ -1,4 +1,4 @@
-//! A message on its way: bytes, what goes with them, whom it is from.
+//! A message on its way: bytes, the objects that go with them, and the sender.
 //!
 //! Called by: programs, `rcvbuf.rs`. Calls: nothing.
 
@@ -43,16 +43,16 @@ pub struct Received {
     /// There were more bytes in the datagram or record than were asked for; they are gone.
     #[doc(alias = "MSG_TRUNC")]
     pub truncated: bool,
-    /// Whom a datagram is from.
+    /// The sender of a datagram.
     pub sender: Option<Sender>,
 }
 
-/// Whom a datagram is from.
+/// The sender of a datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     /// Its name, if it has one.
     pub name: Option<Name>,
-    /// Who made its socket.
+    /// The credentials of its socket.
     #[doc(alias = "SCM_CREDS")]
     #[doc(alias = "SCM_CREDENTIALS")]
     pub credentials: Credentials,

@@ -6,14 +6,14 @@
 //!             UnixStream                                      UnixStream
 //!                  |  send_chain: mbufs move                      ^  recv_chain
 //!             [connection] --tx--> [rcvbuf] of the peer --rx--> [connection]
-//!                                   |  what goes with bytes: sockets, objects
-//!                                   +--> [flight]: who can still be received
+//!                                   |  sockets and objects go with the bytes
+//!                                   +--> [flight]: which of them can still be received
 //! ```
 //!
 //! Three types, as POSIX has them: streams ([`UnixStream`]), datagrams ([`UnixDatagram`]), sequenced packets
 //! ([`UnixSeqpacket`]). They are made in pairs, or find each other by a [`Name`], which means something
-//! within one stack only. A message may carry sockets and objects ([`Passed`]); what nobody can receive any
-//! more is closed, cycles too. A connection knows who is at its other end ([`Credentials`]).
+//! within one stack only. A message may carry sockets and objects ([`Passed`]); a socket that can't be received any
+//! more is closed, cycles too. A connection knows the credentials of its other end ([`Credentials`]).
 //!
 //! Nothing blocks but what says so, in three ways to wait: methods called `.._blocking` sleep, with a
 //! timeout if wanted; `poll_..` wakes a task once; `set_waker` keeps one waker. All of them may be used on one
@@ -22,13 +22,13 @@
 //! # Locks
 //! | lock | rank | protects | taken with |
 //! |---|---:|---|---|
-//! | names | 460 | who has which name | nothing |
-//! | peer | 470 | whom a datagram socket sends to | nothing |
+//! | names | 460 | which socket has which name | nothing |
+//! | peer | 470 | the peer of a datagram socket | nothing |
 //! | flight | 480 | which sockets are in whose buffers | nothing |
-//! | receive buffer, accept queue | 490 | what waits for one socket | the flight's, where a socket goes in |
+//! | receive buffer, accept queue | 490 | the data or connections of one socket | the flight's, where a socket goes in |
 //!
-//! Never two receive buffers. Giant is outside of each where it is over the stack (`lock.rs`). Wakers, objects, and owners of lent memory are called and dropped with none
-//! of these held.
+//! Never two receive buffers. Giant is outside of each where it is over the stack (`lock.rs`). Wakers, objects, and
+//! owners of lent memory are called and dropped with none of these held.
 //!
 //! Read in this order: `rcvbuf.rs` (the data), `connection.rs`, `stream.rs`; `endpoint.rs`, `datagram.rs`;
 //! `open.rs`, `name.rs`, `listener.rs` (how sockets find each other); `rights.rs`, `flight.rs`, `pcb.rs`,

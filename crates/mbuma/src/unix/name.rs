@@ -45,7 +45,7 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Who has which name. Ordered, so that nobody can make it slow by choosing names.
+/// Which socket has which name. Ordered, so that a choice of names can't make it slow.
 pub(crate) struct Names(Lock<BTreeMap<Name, Arc<Unpcb>>>);
 
 impl Names {
@@ -64,7 +64,7 @@ impl Names {
         free
     }
 
-    /// Who has `name`.
+    /// The socket that has `name`.
     pub(super) fn find(&self, name: &[u8]) -> Result<Arc<Unpcb>, UnixError> {
         let name = Name::new(name)?;
         let found = self.0.lock().get(&name).map(Arc::clone);

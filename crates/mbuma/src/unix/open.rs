@@ -30,7 +30,7 @@ pub struct Unix {
 }
 
 impl Stack {
-    /// This stack's UNIX-domain sockets. Who makes them is [`UnixConfig::credentials`](super::UnixConfig::credentials).
+    /// This stack's UNIX-domain sockets. They belong to [`UnixConfig::credentials`](super::UnixConfig::credentials).
     pub fn unix(&self) -> Unix {
         Unix::new(&self.0.unix)
     }
@@ -44,7 +44,7 @@ impl Unix {
         }
     }
 
-    /// The same for somebody else: the embedder knows who its programs are.
+    /// The same with other credentials: the embedder knows those of its programs.
     #[must_use]
     pub fn acting_as(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
@@ -101,7 +101,7 @@ impl Unix {
         (a, b)
     }
 
-    /// Waits for streams to `name`, with at most `backlog` that nobody accepted yet.
+    /// Waits for streams to `name`, with at most `backlog` that were not accepted yet.
     ///
     /// # Errors
     /// `AddrInUse` if another socket, of whatever type, has the name; `BadName`.
@@ -136,7 +136,7 @@ impl Unix {
         self.bind_pcb(&name, &pcb).map(UnixDatagram)
     }
 
-    /// A datagram socket without a name: it sends, and nobody can send to it.
+    /// A datagram socket without a name: it sends, and can't be sent to.
     pub fn datagram(&self) -> UnixDatagram {
         UnixDatagram(Handle::new(&self.endpoint(None)))
     }
@@ -161,7 +161,7 @@ impl Unix {
     }
 
     fn bind_pcb(&self, name: &Name, pcb: &Arc<Unpcb>) -> Result<Handle, UnixError> {
-        // Whoever finds the name finds a socket that is open.
+        // A thread that finds the name finds a socket that is open.
         let handle = Handle::new(pcb);
         if !self.state.names.bind(name, pcb) {
             return Err(UnixError::AddrInUse);
@@ -172,7 +172,7 @@ impl Unix {
     /// Connects a stream to the listener called `name`.
     ///
     /// # Errors
-    /// `NotFound` if nobody has the name; `WrongType` if a socket of another type has; `Refused` if the
+    /// `NotFound` if no socket has the name; `WrongType` if a socket of another type has; `Refused` if the
     /// listener goes at this moment; `WouldBlock` if its backlog is full; `BadName`.
     pub fn connect(&self, name: &[u8]) -> Result<UnixStream, UnixError> {
         self.connect_shape(name, Shape::Stream, Wait::No)

@@ -4,10 +4,10 @@
 //! counted in `handles`; what is in flight is known to [`flight`](super::flight). [`Arc`]s of [`Unpcb`]
 //! only keep the memory.
 //!
-//! | who holds it | counted by | given up by |
+//! | holder | counted by | given up by |
 //! |---|---|---|
 //! | a program, by a [`Handle`] | `handles` | its drop |
-//! | a message that nobody received yet | the graph of sockets in flight | receiving it; the buffer's end |
+//! | a message that was not received yet | the graph of sockets in flight | receiving it; the buffer's end |
 //! | a listener, before `accept` | the same | `accept`; the listener's end |
 //!
 //! Called by: all of `unix`. Calls: `close.rs`. Locks: none of its own.
@@ -29,15 +29,15 @@ pub(crate) struct Unpcb {
     /// Unique in its stack.
     pub(super) id: u64,
     pub(super) unix: Arc<UnixState>,
-    /// Who made it.
+    /// The credentials of its maker.
     pub(super) credentials: Credentials,
     pub(super) role: Role,
     /// Leaves zero only under the flight's lock.
     handles: AtomicUsize,
-    /// Was in flight once: only then does anybody but the last handle's dropper decide about its end.
+    /// Was in flight once: only then does any thread but the one that drops the last handle decide about its end.
     /// Set with a handle held (or before there is one); the drop of that handle publishes it.
     passed: AtomicBool,
-    /// Set once, by whoever closes it.
+    /// Set once, by the thread that closes it.
     closed: AtomicBool,
 }
 
@@ -98,7 +98,7 @@ impl Handle {
     /// One more. The caller has a handle already, or is the only one that has the socket, or takes it out
     /// of flight, under the flight's lock.
     pub(super) fn new(pcb: &Arc<Unpcb>) -> Self {
-        // Relaxed: whoever gets the handle gets it through something that synchronises.
+        // Relaxed: a thread gets the handle through something that synchronises.
         pcb.handles.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(pcb))
     }
@@ -127,7 +127,7 @@ impl Drop for Handle {
             true => pcb.unix.flight.released(pcb),
             false => vec![Arc::clone(pcb)],
         };
-        // Somebody who needs Giant may drop a handle.
+        // A thread that holds Giant may drop a handle.
         pcb.unix.giant.without(|| close::run(dead));
     }
 }

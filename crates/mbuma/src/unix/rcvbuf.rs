@@ -43,7 +43,7 @@ pub(super) enum Shape {
     Stream,
     /// Records of a connection. An error comes before what is queued, as Linux has it.
     Records,
-    /// Datagrams, from anybody.
+    /// Datagrams, from any socket.
     Datagrams,
 }
 
@@ -154,7 +154,7 @@ impl Rcvbuf {
         let wakes = was_empty.then(|| inner.readers.take());
         drop(inner);
         drop(graph);
-        // Last references to what is somebody else's code to drop, and wakers: without a lock.
+        // Last references to objects whose drop is foreign code, and wakers: without a lock.
         drop((copied, handles));
         self.wake(wakes);
         Ok(())
@@ -218,7 +218,7 @@ impl Rcvbuf {
         ready
     }
 
-    /// Whom to tell of data from now on; told at once if there is some.
+    /// Sets the waker for data from now on; it is called at once if there is some.
     pub(super) fn keep_reader(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
         let now = inner.is_readable().then(|| waker.clone()).flatten();
@@ -228,7 +228,7 @@ impl Rcvbuf {
         self.inner.outward(|| now.into_iter().for_each(Waker::wake));
     }
 
-    /// Whom to tell of room from now on.
+    /// Sets the waker for room from now on.
     pub(super) fn keep_writer(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
         let old = inner.writers.keep(waker);
@@ -266,7 +266,7 @@ impl Rcvbuf {
         self.wake_all(inner);
     }
 
-    /// The owner goes. What nobody read comes back, to be dropped without a lock.
+    /// The owner goes. Unread data comes back, to be dropped without a lock.
     #[doc(alias = "sbflush")]
     pub(super) fn close_reader(&self) -> Unread {
         let mut inner = self.inner.lock();
@@ -284,7 +284,7 @@ impl Rcvbuf {
         std::mem::take(&mut self.inner.lock().reset)
     }
 
-    /// Wakes everybody on both sides: the state that they wait in has ended.
+    /// Wakes all threads on both sides: the state in which they wait has ended.
     fn wake_all(&self, mut inner: Locked<'_, Inner>) {
         let wakes = [inner.readers.take(), inner.writers.take()];
         drop(inner);

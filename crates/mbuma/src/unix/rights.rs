@@ -1,12 +1,12 @@
 //! What goes with a message beside its bytes: sockets, and objects that the sender gives away.
 //!
 //! While it is under way, a socket is not held by a handle but by the buffer that it waits in, and
-//! [`flight`](super::flight) knows which one that is. So it can be told when nobody can receive it any
-//! more. An object is opaque: a handle of a UNIX-domain socket *inside* of one holds that socket open
+//! [`flight`](super::flight) knows which one that is. So a socket that can't be received any more is found. An object
+//! is opaque: a handle of a UNIX-domain socket *inside* of one holds that socket open
 //! like any handle, also where the object waits in that very socket. Pass sockets as sockets.
 //!
-//! Called by: `connection.rs`, `endpoint.rs`, `rcvbuf.rs`. Calls: [`flight`](super::flight). Locks: the flight's, to land;
-//! to go into flight, the caller has it. Source: SCM_RIGHTS of unix(4) and unix(7).
+//! Called by: `connection.rs`, `endpoint.rs`, `rcvbuf.rs`. Calls: [`flight`](super::flight). Locks: the flight's, to
+//! land; to go into flight, the caller has it. Source: SCM_RIGHTS of unix(4) and unix(7).
 
 use std::any::Any;
 use std::fmt;
@@ -46,7 +46,7 @@ pub enum Passed {
     TcpListener(TcpListener),
     /// A UDP socket.
     Udp(UdpSocket),
-    /// Anything else. It is dropped if nobody receives it.
+    /// Anything else. It is dropped if it is not received.
     Object(Box<dyn Any + Send>),
 }
 
@@ -183,8 +183,8 @@ pub(super) fn pack(
     (cargo, handles.into_iter().flatten().collect())
 }
 
-/// Unpacks it; its sockets have landed, each with a handle. Whoever calls has a handle of the carrier, so
-/// what came out of its buffer is not taken for dead before it has landed.
+/// Unpacks it; its sockets have landed, each with a handle. The caller has a handle of the carrier, so
+/// a socket from its buffer is not taken for dead before it has landed.
 pub(super) fn unpack(cargo: Vec<Cargo>, carrier: u64, flight: &Flight) -> Vec<Passed> {
     if cargo.is_empty() {
         return Vec::new();

@@ -2,13 +2,13 @@
 //!
 //! Only the locks, the sleeping and the atomics are the checker's; the sockets are the real ones. Each
 //! protocol is run again with a mistake that it is there to prevent, and must then fail: a thread sleeps
-//! for ever, or a socket that somebody can receive is closed.
+//! for ever, or a socket that can be received is closed.
 //!
 //! | scenario | protocol |
 //! |---|---|
-//! | ping-pong | a waker is left under the lock that said that there is nothing |
-//! | a narrow buffer | who waits for room is woken when there is |
-//! | accept | who waits for a connection, or for a place in the backlog, is woken |
+//! | ping-pong | a waker is left under the lock under which the buffer was found empty |
+//! | a narrow buffer | a thread that waits for room is woken when there is |
+//! | accept | a thread that waits for a connection, or for a place in the backlog, is woken |
 //! | a passed socket | a socket is in flight, or has a handle, at every look |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib unix::schedules`
@@ -166,7 +166,7 @@ fn a_narrow_buffer_passes_everything() {
 
 #[test]
 fn every_connection_is_accepted() {
-    // Breaks if a wake of who accepts or who connects is lost, or a connection counted twice.
+    // Breaks if a wakeup of an accepting or connecting thread is lost, or a connection counted twice.
     check(|| {
         let unix = unix(2);
         let listener = unix.seqpacket_listen(b"name", 1).expect("it is free");

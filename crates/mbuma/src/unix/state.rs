@@ -31,10 +31,10 @@ pub struct UnixStats {
     /// Sockets whose memory is in use.
     #[doc(alias = "net.local.sockcount")]
     pub sockets: usize,
-    /// Sockets in messages that nobody received yet, and connections that nobody accepted yet.
+    /// Sockets in messages that were not received yet, and connections that were not accepted yet.
     #[doc(alias = "net.local.inflight")]
     pub in_flight: usize,
-    /// Sockets that were closed because nobody could receive them any more.
+    /// Sockets that were closed because they could not be received any more.
     pub collected: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams of one stack: whom they reach, from whom they are, what ends them.
+//! Datagrams of one stack: their receivers, their senders, and their end.
 
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::unix::*;
 use mbuma::unix::{Credentials, UnixError};
 
-/// Breaks if a datagram changes, reaches another, or says that it is from somebody else.
+/// Breaks if a datagram changes, reaches another socket, or names another sender.
 #[test]
 fn datagrams_say_whom_they_are_from() {
     let stack = stack();
@@ -74,7 +74,7 @@ fn a_connected_socket_has_one_peer() {
     assert_eq!(a.recv(&mut buf), Err(UnixError::WouldBlock));
     assert_eq!(a.send(b"x"), Err(UnixError::Refused));
     assert_eq!(a.send(b"x"), Err(UnixError::NotConnected));
-    // Without a peer it takes from anybody again.
+    // Without a peer it takes from any socket again.
     c.send_to(b"again", b"a").unwrap();
     drop((a, c));
     // A pair.
@@ -126,7 +126,7 @@ fn senders_wait() {
         assert_eq!(u32::from_be_bytes(buf), i);
     }
     assert_eq!(calls.get(), 1);
-    // An end is told to who waits for room.
+    // A thread that waits for room learns of an end.
     while left.send(b"fill").is_ok() {}
     assert_eq!(left.poll_writable(&cx), Poll::Pending);
     drop(right);

@@ -2,12 +2,12 @@
 //! outcome, step by step.
 //!
 //! Known differences, which the kernel's side of the test irons out:
-//! - Linux says "connection refused" where nobody has an abstract name; we say "not found", as for a path.
+//! - Linux says "connection refused" where no socket has an abstract name; we say "not found", as for a path.
 //! - Linux has a set of abstract names for each type; we have one, as for paths: streams and datagrams have
 //!   different names here.
 //! - A datagram socket that takes no more gives the end where a call blocks, "would block" where not; ours
 //!   always the end.
-//! - An empty record that nobody read is unread to us, and not to Linux: its records have a byte here.
+//! - An unread empty record is unread to us, and not to Linux: its records have a byte here.
 //! - Linux drops what waits in a datagram socket when a send finds its peer gone; ours stays to be read.
 
 use std::io::{self, Read, Write};
@@ -236,7 +236,7 @@ fn kernel_seqpackets() -> (kernel::UnixStream, kernel::UnixStream) {
     let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) };
     assert_eq!(made, 0, "{}", io::Error::last_os_error());
     let [a, b] = fds.map(|fd| {
-        // SAFETY: the call above made it, and nobody else has it.
+        // SAFETY: the call above made it, and no other value owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         kernel::UnixStream::from(fd)
     });

@@ -1,4 +1,4 @@
-//! What goes with messages: sockets and objects, boundaries in streams, cycles that nobody can receive.
+//! The cargo of messages: sockets and objects, boundaries in streams, cycles that can't be received.
 //!
 //! A cycle that is not found leaves its sockets, buffers and objects for ever; each test counts them.
 
@@ -31,7 +31,7 @@ fn rights_mark_a_boundary() {
     assert_eq!(count(&drops), 2);
     assert_eq!(read(100), (b"th".to_vec(), 0));
     assert_eq!(read(100), (b"behindit".to_vec(), 0));
-    // Who does not ask for them, or goes, drops them.
+    // A receiver that does not ask for them, or goes, drops them.
     give(&stack, &left, object(&drops));
     assert_eq!(right.recv(&mut [0; 8]), Ok(1));
     assert_eq!(count(&drops), 3);
@@ -259,7 +259,7 @@ fn cycles() {
     }
 }
 
-/// Breaks if a cycle is found only when somebody receives from it first.
+/// Breaks if a cycle is found only after a receive from it.
 #[test]
 fn cycles_that_nobody_touches() {
     for len in 2..6 {
@@ -279,7 +279,7 @@ fn cycles_that_nobody_touches() {
     }
 }
 
-/// Breaks if what hangs on a cycle stays, or if a cycle that hangs on somebody is collected.
+/// Breaks if a socket that hangs on a dead cycle stays, or if a cycle that a program can reach is collected.
 #[test]
 fn what_hangs_together() {
     let stack = stack();
@@ -327,7 +327,7 @@ fn the_end_of_a_carrier() {
     done(&stack);
 }
 
-/// Breaks if connections that nobody accepted are not part of the graph.
+/// Breaks if connections in an accept queue are not part of the graph.
 #[test]
 fn a_listener_in_its_own_backlog() {
     let stack = stack();

@@ -80,7 +80,7 @@ fn chains_move_by_reference() {
     left.send(b"abc").unwrap();
     left.send_chain(Chain::from_owner(stack.pool(), lent).unwrap())
         .unwrap();
-    // What nobody read is dropped with the socket.
+    // Unread data is dropped with the socket.
     left.send_chain(Chain::from_owner(stack.pool(), Lent(pattern(9000), left.clone())).unwrap())
         .unwrap();
     drop((left, right));
@@ -101,7 +101,7 @@ fn ends() {
     assert_eq!(right.recv(&mut buf), Ok(0));
     right.send(b"back").unwrap();
     assert_eq!(left.recv(&mut buf), Ok(4));
-    // Who reads no more gets what is there; its peer can't send.
+    // A side that reads no more gets the data that is there; its peer can't send.
     right.send(b"more").unwrap();
     left.shutdown(Shutdown::Read);
     assert_eq!(right.send(b"x"), Err(UnixError::BrokenPipe));
@@ -159,7 +159,7 @@ fn records_keep_their_boundaries() {
     drop((received, left));
     assert_eq!(right.recv(&mut [0; 70_000]), Ok(64 << 10));
     assert!(right.recv_with(1).unwrap().is_none());
-    // A reset comes before the data, and is told to whoever asks first.
+    // A reset comes before the data, and the first call learns of it.
     let (left, far) = stack.unix().seqpacket_pair();
     left.send(b"unread").unwrap();
     far.send(b"data").unwrap();
@@ -303,7 +303,7 @@ fn credentials() {
     done(&stack);
 }
 
-/// Breaks if somebody who waits is called too late, without need, or not at all.
+/// Breaks if a waiting thread is woken too late, without need, or not at all.
 #[test]
 fn wakers() {
     let stack = stack_with(|c| c.unix.recv_buffer = 8000);

@@ -1,4 +1,4 @@
-//! UNIX-domain sockets used by threads that sleep and wake each other: nothing is lost, nobody hangs.
+//! UNIX-domain sockets used by threads that sleep and wake each other: nothing is lost, no thread hangs.
 //!
 //! Each wait has a limit that only a lost wakeup reaches.
 
@@ -81,7 +81,7 @@ fn both_directions_by_reference() {
     done(&stack);
 }
 
-/// Breaks if several who sleep on one socket are not all served, or a record is received twice.
+/// Breaks if several threads that sleep on one socket are not all served, or a record is received twice.
 #[test]
 fn many_on_one_socket() {
     let stack = stack_with(|c| c.unix.recv_buffer = 3000);
@@ -152,7 +152,7 @@ fn many_to_one() {
     done(&stack);
 }
 
-/// Breaks if a connection is lost, or somebody hangs, when many connect and several accept.
+/// Breaks if a connection is lost, or a thread hangs, when many connect and several accept.
 #[test]
 fn a_busy_listener() {
     let stack = stack();
@@ -185,7 +185,7 @@ fn a_busy_listener() {
     done(&stack);
 }
 
-/// Breaks if somebody who sleeps does not learn of the end.
+/// Breaks if a sleeping thread does not learn of the end.
 #[test]
 fn an_end_wakes_sleepers() {
     for _ in 0..50 {

@@ -3,8 +3,8 @@
 //! Called by: [`bridge`](super), under its lock. Calls: nothing.
 //!
 //! Invariants: at most `max` entries; only addresses of single stations; none of a port that was
-//! removed. A full table learns nobody new until somebody was silent for a lifetime: who floods it with
-//! made-up sources costs the bridge floods, not memory, and not those whom it knows.
+//! removed. A full table learns no new address until one was silent for a lifetime: a station that floods it with
+//! made-up sources costs the bridge floods, not memory, and evicts no known station.
 //! Locks: none. Sources: IEEE 802.1D sections 7.8 and 7.9.
 
 use std::collections::HashMap;

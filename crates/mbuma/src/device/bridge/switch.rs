@@ -94,11 +94,11 @@ impl<'b> Switching<'b> {
         Some((frame, header))
     }
 
-    /// Learns who is where, and looks up who is sent to, under one lock.
+    /// Learns the senders' ports, and looks up the receivers', under one lock.
     fn find_ways(&self, frames: &[(Packet, EtherHeader)]) -> Vec<Way> {
         let mut addresses = self.bridge.addresses.lock();
         let way = |(_, header): &(Packet, EtherHeader)| {
-            // Whoever removes the port empties the table after it said so.
+            // The thread that removes the port sets this, and then empties the table.
             if !self.from.is_gone() {
                 addresses.learn(header.src, self.from.id, self.now);
             }

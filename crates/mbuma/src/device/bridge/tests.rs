@@ -132,8 +132,8 @@ fn learns_who_is_where() {
     lan.done();
 }
 
-/// Breaks if the silent are remembered for ever, or a flood of strangers takes memory, or takes the place
-/// of those who are known.
+/// Breaks if silent stations are remembered for ever, or a flood of made-up ones takes memory, or evicts
+/// known ones.
 #[test]
 fn the_table_is_bounded() {
     let config = BridgeConfig {
@@ -400,7 +400,7 @@ fn three_stacks_and_a_router() {
     reach(&jails[0], &jails[2], 1, 3);
     reach(&jails[2], &jails[1], 0, 2);
     assert!(router.stats().forwarded > 10);
-    // Jail 1 changes places with nobody knowing but by its announcement.
+    // Jail 1 moves to another port; only its announcement shows it.
     let stream = jails[0].tcp_connect(any, SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 81));
     drop(stream);
     let moved = &mut ends[3].1;

@@ -1,4 +1,4 @@
-//! Who takes in what arrives at an end of an epair.
+//! Which thread takes in the packets that arrive at an end of an epair.
 //!
 //! Called by: [`EpairEnd::attach`](super::EpairEnd::attach), [`EpairEnd::join`](super::EpairEnd::join).
 //! Calls: the stack or the bridge, a taskqueue.
@@ -15,7 +15,7 @@ use crate::device::Budget;
 use crate::ifnet::IfIndex;
 use crate::stack::Stack;
 
-/// Who takes in what arrives, and on which thread.
+/// Which thread takes in the packets that arrive, and how.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// The transmitting thread itself, at the end of its batch, when it holds no lock. No thread is
@@ -38,7 +38,7 @@ const ALL: Budget = Budget {
 };
 
 impl Input {
-    /// Whether whoever takes in need not look again before it is woken.
+    /// Whether the receiving thread need not check again before it is woken.
     pub(super) fn rests(&self) -> bool {
         matches!(self, Self::Polled(_))
     }
@@ -63,7 +63,7 @@ pub(super) fn stack_driver(
         let Some(stack) = stack.upgrade() else {
             return false;
         };
-        // An error says that the interface, or the other end, is gone: nobody is to come for more.
+        // An error says that the interface, or the other end, is gone: no thread is to come for more.
         Stack(stack).poll_interface(index, ALL).unwrap_or(false)
     }
 }

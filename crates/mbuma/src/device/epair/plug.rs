@@ -28,12 +28,12 @@ pub struct Plug {
     cable: Arc<Cable>,
     side: Side,
     receiver: Receiver,
-    /// Who took all that waited need not look again before the waker is called: cheaper where one thread receives, and
-    /// the waker only tells it to. Where several would be told, they would overtake each other.
+    /// A receiver that took all packets need not check again before the waker is called: cheaper if one thread
+    /// receives, and the waker only wakes it. If several were woken, they would overtake each other.
     rests: bool,
     kept: Mutex<Mbufq>,
-    /// Whether something is kept; changed under `kept`. Relaxed: who asks for packets is who kept them, or was told
-    /// by it that there are more.
+    /// Whether packets are kept; changed under `kept`. Relaxed: the thread that asks for packets has kept them
+    /// itself, or was told by the one that has.
     keeps: AtomicBool,
     /// Set under `kept`, so that nothing is kept after it. Relaxed elsewhere: a transmitter that is
     /// late sends what it might have sent before.
@@ -55,8 +55,8 @@ impl Plug {
         }
     }
 
-    /// Whom to wake when packets arrive and nobody is taking them in, or when the other end goes; at
-    /// once, if that is so now. Stays until another takes its place or the plug is out.
+    /// Sets the waker for packets that arrive while no thread takes them in, and for the end of the other side; it is
+    /// called at once if that is so now. It stays until another takes its place or the plug is out.
     pub fn set_waker(&self, waker: Waker) {
         self.inward().set_waker(self.receiver, waker);
     }
@@ -65,8 +65,8 @@ impl Plug {
         self.cable.inward(self.side)
     }
 
-    /// What is to be given out next: what was kept, else all that waits. Says whether to come back once it is given:
-    /// behind what was kept, more may wait that somebody was woken for already.
+    /// The packets to be given out next: those that were kept, else all that wait. Returns whether to come back once
+    /// they are given: behind kept packets, more may wait for which the receiver was woken already.
     fn next_row(&self) -> io::Result<(Mbufq, bool)> {
         if self.keeps.load(Ordering::Relaxed) {
             let mut kept = self.kept.lock();
@@ -148,7 +148,7 @@ impl Device for Plug {
                 waker.wake();
                 Ok(0)
             }
-            // Nobody is at the other end: as a cable that hangs in the air.
+            // The other end is not plugged in: a cable that ends in the air.
             PutOutcome::Away => Ok(row.take_all().len()),
             PutOutcome::Closed => Err(io::ErrorKind::BrokenPipe.into()),
         };

@@ -112,8 +112,8 @@ fn what_a_budget_leaves_comes_next() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Breaks if a reader that rests is not woken for what comes while it is at work, or is not told to come back for what
-/// came behind packets that it kept.
+/// Breaks if a reader that rests is not woken for what comes while it is at work, or is not told to come back for
+/// what came behind packets that it kept.
 #[test]
 fn who_rests_is_woken_or_comes_back() {
     let pool = pool();
@@ -397,7 +397,7 @@ fn moving_to_another_stack() {
 }
 
 /// Breaks if an end that was away for a while has another Ethernet address, or no routes, when it is
-/// back, or if the connection's segments wait for nobody.
+/// back, or if the connection's segments wait without a wakeup.
 #[test]
 fn a_connection_outlives_its_cable() {
     let clock = clock();
@@ -439,8 +439,8 @@ fn a_connection_outlives_its_cable() {
     assert_eq!(pools.1.live(), Live::NONE);
 }
 
-/// Breaks if a connection goes on sending to an Ethernet address that its neighbour has no more, or never asks whether
-/// the one that it keeps is still right (RFC 1122 2.3.2.1).
+/// Breaks if a connection goes on sending to an Ethernet address that its neighbour has no more, or never asks
+/// whether the one that it keeps is still right (RFC 1122 2.3.2.1).
 #[test]
 fn a_connection_follows_its_neighbour() {
     let clock = clock();

@@ -1,4 +1,4 @@
-//! One entry into the stack: when it began, what it touched, whom to wake.
+//! One entry into the stack: when it began, the connections and interfaces it touched, the wakers to call.
 //!
 //! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
 //! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
@@ -6,7 +6,7 @@
 //! 1. connections that input or a user touched get one [`tcp::output`] each, so
 //!    that a batch of segments is answered by one acknowledgement;
 //! 2. packets that were collected for other CPUs are handed over, and packets to ourselves handled, if
-//!    nobody else does;
+//!    no other thread does;
 //! 3. interfaces with frames queued are told to transmit;
 //! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
@@ -28,7 +28,7 @@ use crate::stack::Inner;
 use crate::tcp;
 use crate::tcp::pcb::Inpcb;
 
-/// Rounds of packets to ourselves after which whoever waits for other things of the batch has waited enough.
+/// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
 const ROUNDS_MAX: usize = 64;
 
 /// The work of one entry into the stack.
@@ -67,7 +67,7 @@ impl<'s> Batch<'s> {
         drop(packet);
     }
 
-    /// Counts a packet that reached whom it was for. Each received packet ends here or in
+    /// Counts a packet that reached its socket or protocol. Each received packet ends here or in
     /// [`Batch::drop`], once.
     pub(crate) fn delivered(&self) {
         self.stack.delivered.inc();
@@ -85,7 +85,7 @@ impl<'s> Batch<'s> {
         self.transmit.push((Arc::clone(ifp), queue));
     }
 
-    /// Wakes somebody at the end of the batch.
+    /// Calls wakers at the end of the batch.
     pub(crate) fn wake(&mut self, wakes: Wakes) {
         if !wakes.is_empty() {
             self.wakes.push(wakes);
@@ -126,7 +126,7 @@ impl<'s> Batch<'s> {
             .count(self.cpu.index, &self.netisr.at_once);
     }
 
-    /// Step 4: calls whom there is to be woken, without Giant.
+    /// Step 4: calls the collected wakers, without Giant.
     pub(crate) fn call(&mut self) {
         let (stack, kicked, wakes) = (self.stack, &mut self.kicked, &mut self.wakes);
         if kicked.is_empty() && wakes.is_empty() {

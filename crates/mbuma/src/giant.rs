@@ -1,4 +1,4 @@
-//! Giant in a stack: who runs under it, and who says so.
+//! Giant in a stack: which components run under it, and how that is set.
 //!
 //! | what | where it is told | how it is called |
 //! |---|---|---|
@@ -168,7 +168,7 @@ impl ComponentStats {
     }
 }
 
-/// Who runs under a stack's Giant.
+/// Which components run under a stack's Giant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GiantStats {
     /// The whole stack does.

@@ -8,8 +8,8 @@
 //! Invariants: the order; an interface's own addresses have host routes marked `local`, so that one
 //! look-up says whether a packet is for ourselves; so has the whole loopback network.
 //! A sender that keeps its route ([`RouteCache`]) looks nothing up until the table changes: each change is a new
-//! *generation*, whose number is read and not written on the way of a packet. Whoever takes an interface away
-//! also clears the caches that still name it, so that nothing of it is kept by an idle connection.
+//! *generation*, whose number is read and not written on the way of a packet. The thread that takes an interface away
+//! also clears the caches that still name it, so that an idle connection keeps nothing of it.
 //! `own_bits` has the bit of each of our own addresses, so that most packets' sources are known not to be ours by
 //! one load.
 //!
@@ -46,14 +46,14 @@ pub(crate) struct Routes {
 pub(crate) struct Route {
     /// The interface that leads there; for our own addresses the one that has the address.
     pub(crate) ifp: Arc<Ifnet>,
-    /// Whom to hand the packet to on that link.
+    /// The station on that link that gets the packet.
     pub(crate) next_hop: Ipv4Addr,
     /// The address to send from unless the sender chose one; unspecified if the interface has none.
     pub(crate) src: Ipv4Addr,
     /// The destination is an address of this stack.
     #[doc(alias = "RTF_LOCAL")]
     pub(crate) local: bool,
-    /// The next hop's address on that link, for who keeps the route.
+    /// The next hop's address on that link, for a sender that keeps the route.
     pub(crate) hop: Option<Hop>,
 }
 
@@ -69,8 +69,8 @@ impl RouteCache {
         routes: &Routes,
         find: impl FnOnce() -> Option<Route>,
     ) -> Option<&mut Route> {
-        // Acquire: whoever sees a change's number finds the change when it looks. Before the look: a
-        // change that comes in between makes what is found old, not new.
+        // Acquire: a thread that sees a change's number finds the change when it looks up. Before the look-up: a
+        // change that comes in between makes the result old, not new.
         let now = routes.generation.load(Ordering::Acquire);
         if self.0.as_ref().is_none_or(|(then, _)| *then != now) {
             self.0 = find().map(|route| (now, route));
@@ -200,7 +200,7 @@ impl Routes {
         let result = f(&mut entries);
         // Relaxed: a packet that is late to see a new address came before it.
         self.own_bits.store(own_bits(&entries), Ordering::Relaxed);
-        // Release, and before the lock is given back: who looks up under the new number finds the new table.
+        // Release, and before the lock is released: a look-up under the new number finds the new table.
         self.generation.fetch_add(1, Ordering::Release);
         result
     }

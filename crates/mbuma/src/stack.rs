@@ -1,7 +1,7 @@
 //! The Stack: an owned handle on one network stack, without globals, threads, clock or randomness of
 //! its own.
 //!
-//! Whoever embeds it brings time and entropy ([`Config`]), attaches devices, and drives it:
+//! The embedder brings time and entropy ([`Config`]), attaches devices, and drives it:
 //!
 //! * [`Stack::poll_interface`] takes in frames that a device received;
 //! * [`Stack::poll`] runs timers that are due and says when the next one is; [`Stack::poll_timers`] those of one
@@ -64,7 +64,7 @@ pub struct Stack(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cpus: Arc<dyn Cpus>,
-    /// Whom to wake when a CPU was given something to do by another.
+    /// The waker of each CPU, for work that another CPU gave it.
     cpu_wakers: Vec<Mutex<Option<Waker>>>,
     pub(crate) pool: MbufPool,
     pub(crate) config: Config,
@@ -127,7 +127,7 @@ impl Inner {
         f(&mut self.random.lock())
     }
 
-    /// Wakes whoever is CPU `cpu`. With no lock held.
+    /// Wakes the thread that is CPU `cpu`. With no lock held.
     pub(crate) fn wake_cpu(&self, cpu: usize) {
         let astray = usize::from(self.config.tcp.has_bug(Planted::WrongCpuWoken));
         let cpu = (cpu + astray) % self.cpu_wakers.len();
@@ -173,7 +173,7 @@ impl Inner {
 }
 
 impl Stack {
-    /// Makes a stack that can talk to itself, at 127.0.0.1 and all of 127/8, and to nobody else yet.
+    /// Makes a stack that can talk to itself, at 127.0.0.1 and all of 127/8, and to no other host yet.
     ///
     /// # Errors
     /// The buffer zones could not reserve their address space.
@@ -197,7 +197,7 @@ impl Stack {
             forwarded: Counter::new(),
             routes,
             lo,
-            // A stream of its own: who has one CPU draws what it always drew.
+            // A stream of its own: the draws of a stack with one CPU stay the same.
             netisr: Netisr::new(&config, &mut flow_keys),
             ip4: Ip4State::new(&config, &mut random),
             icmp: IcmpState::new(&config),
@@ -242,8 +242,8 @@ impl Stack {
         index
     }
 
-    /// Takes an interface away: its routes go, and what is queued on it, in either direction, is
-    /// dropped and counted. Who is inside of it now, on another thread, finishes without it.
+    /// Takes an interface away: its routes go, and packets queued on it, in either direction, are
+    /// dropped and counted. A thread that is inside of it now finishes without it.
     #[doc(alias = "if_detach")]
     pub fn detach(&self, index: IfIndex) {
         let giant = self.0.look();
@@ -260,7 +260,7 @@ impl Stack {
             ifp.mark_detached();
         }
         self.0.routes.remove_interface(index);
-        // Routes first: whoever looks one up again from now on finds another.
+        // Routes first: a look-up from now on finds another.
         self.0.tcp.forget_interface(index);
         self.0.udp.table.forget_interface(index);
         drop(giant);
@@ -273,9 +273,9 @@ impl Stack {
         self.0.drops.add(DropReason::NoInterface, waited);
     }
 
-    /// Tells everybody on the link of an interface which addresses it has (RFC 5227 2.3), so that who
+    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3), so that a station that
     /// knew them at another place sends here from now on. An epair's end does so when it is attached;
-    /// for other devices it is for whoever knows that the link is up.
+    /// for other devices the program that knows that the link is up must.
     #[doc(alias = "arp_ifinit")]
     pub fn announce(&self, index: IfIndex) {
         if let Some(ifp) = self.0.interface(index).filter(|ifp| !ifp.is_loopback()) {
@@ -300,8 +300,9 @@ impl Stack {
     }
 
     /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
-    /// of what has no CPU of its own (neighbours, reassembly, devices that pass on frames of their own). Returns when its next one is; if another
-    /// thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is called.
+    /// of what has no CPU of its own (neighbours, reassembly, devices that pass on frames of their own). Returns when
+    /// its next one is; if another thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is
+    /// called.
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`].
@@ -328,8 +329,8 @@ impl Stack {
         });
     }
 
-    /// Receives from devices that have frames to pass on now, though none came. What waits in a device that is broken is
-    /// nothing to wait for: the next poll of it fails.
+    /// Receives from devices that have frames to pass on now, though none came. What waits in a device that is broken
+    /// is nothing to wait for: the next poll of it fails.
     fn receive_due(&self) {
         let now = self.now();
         let interfaces = self.0.interfaces.read();
@@ -372,8 +373,8 @@ impl Stack {
             .min()
     }
 
-    /// Whom to wake when another thread gave CPU `cpu` something to do: packets, or a timer earlier than
-    /// those it had. Stays until another takes its place.
+    /// Sets the waker for work that another thread gives to CPU `cpu`: packets, or a timer earlier than
+    /// those it had. It stays until another takes its place.
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`].
@@ -446,10 +447,10 @@ impl fmt::Debug for Stack {
 pub struct StackStats {
     /// Packets taken in: frames, and datagrams put together from fragments.
     pub received: u64,
-    /// Packets that reached whom they were for.
+    /// Packets that reached their socket or protocol.
     pub delivered: u64,
-    /// Packets that were for somebody else, and sent on: `received = delivered + dropped + forwarded`,
-    /// as far as what was dropped was on its way in.
+    /// Packets for other hosts, sent on: `received = delivered + dropped + forwarded`,
+    /// as far as the dropped ones were on their way in.
     pub forwarded: u64,
     /// Packets dropped, by reason, on the way in or out.
     pub dropped: Vec<(DropReason, u64)>,
@@ -463,6 +464,6 @@ pub struct StackStats {
     pub tcp: TcpStats,
     /// Buffers.
     pub pool: PoolStats,
-    /// Who runs under Giant.
+    /// Which components run under Giant.
     pub giant: GiantStats,
 }

@@ -1,7 +1,7 @@
 //! ARP: which Ethernet address has an IPv4 address on this link.
 //!
-//! Called by: ether/output ([`Neighbours::resolve`], [`Neighbours::kept`]), netisr ([`input`]), the stack (timers, detach,
-//! [`announce`]).
+//! Called by: ether/output ([`Neighbours::resolve`], [`Neighbours::kept`]), netisr ([`input`]), the stack (timers,
+//! detach, [`announce`]).
 //! Calls: ether/output.
 //!
 //! An entry's life:
@@ -17,7 +17,8 @@
 //!
 //! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Asking`; only `Asking` and
 //! `Checking` have deadlines.
-//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no packet freed, while it is held.
+//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no
+//! packet freed, while it is held.
 //! Sources: RFC 826, RFC 1122 section 2.3.2, RFC 5227 (probes and announcements).
 
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ impl Neighbours {
         let table = self.table.read();
         let (mac, until) = match *table.get(&addr)? {
             Entry::Known { mac, until } if now < until => (mac, until),
-            // Until somebody says otherwise, or gives up.
+            // Until an answer says otherwise, or the questions end.
             Entry::Checking { mac, .. } => (mac, Time::MAX),
             Entry::Known { .. } | Entry::Asking { .. } => return None,
         };
@@ -132,7 +133,7 @@ impl Neighbours {
         let mut table = self.table.write();
         self.changes();
         if ifp.is_gone() {
-            // Whoever detached it has emptied the table or is about to: nothing may wait here.
+            // The thread that detached it has emptied the table or is about to: no packet may wait here.
             drop(table);
             batch.drop(packet, DropReason::InterfaceGone);
             return Resolution::Waits;
@@ -271,9 +272,9 @@ fn start(
     evicted
 }
 
-/// Takes an entry out of a full table: of those that ask, where they are more than half, else of those that know, the
-/// oldest. Who looks for stations that are not there, thousands of them, pushes out such questions and no neighbour;
-/// and stations that only say who they are push out no question.
+/// Evicts the oldest entry of a full table: of those that ask, if they are more than half, else of those that know.
+/// A host that looks for thousands of absent stations evicts such questions and no neighbour;
+/// and stations that only announce themselves evict no question.
 fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Option<Entry> {
     if table.len() < ENTRIES_MAX {
         return None;
@@ -298,15 +299,15 @@ fn drop_waiting(batch: &Batch<'_>, entry: Option<Entry>, reason: DropReason) {
     }
 }
 
-/// Asks who has `addr`: everybody, or the station that had it.
+/// Asks for the station that has `addr`: all stations, or the one that had it.
 #[doc(alias = "arprequest")]
 fn ask(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, addr: Ipv4Addr, of: Option<MacAddr>) {
     let request = ArpPacket::request(ifp.mac, ifp.source_for(addr), addr);
     send(batch, ifp, &request, of.unwrap_or(MacAddr::BROADCAST));
 }
 
-/// Tells everybody on the link which addresses are here: who knew them elsewhere learns of it. Once, not
-/// twice as RFC 5227 2.3 has it: what is lost is made good by the next who asks.
+/// Announces the addresses here to all stations on the link: a station that knew them elsewhere learns of it. Once,
+/// not twice as RFC 5227 2.3 has it: if it is lost, the next question makes up for it.
 #[doc(alias = "arp_ifinit")]
 pub(crate) fn announce(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
     for addr in &ifp.addrs {
@@ -332,8 +333,8 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
         Ok(arp) => arp,
         Err(reason) => return batch.drop(packet, reason),
     };
-    // Who claims an address of ours is wrong, or lies. Nothing is done about it but that whoever looks
-    // after the stack can see it; what we said ourselves may come back over a bridge (RFC 5227 2.4).
+    // A station that claims an address of ours is wrong, or lies. It is only counted, for the administrator
+    // of the stack; our own announcement may come back over a bridge (RFC 5227 2.4).
     if ifp.owns(arp.sender_ip) && arp.sender_mac != ifp.mac {
         return batch.drop(packet, DropReason::ArpDuplicateAddress);
     }
@@ -343,7 +344,7 @@ pub(crate) fn input(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet)
     drop(packet);
     batch.delivered();
     let for_us = ifp.owns(arp.target_ip);
-    // A probe (RFC 5227) comes from somebody who has no address yet: nothing to learn from it.
+    // A probe (RFC 5227) comes from a station without an address: nothing to learn from it.
     if !arp.sender_ip.is_unspecified() {
         ifp.neighbours
             .heard(batch, ifp, &arp, for_us && arp.op == ArpOp::Request);

@@ -50,7 +50,7 @@ fn parse(frame: &mut Packet) -> Result<EtherHeader, DropReason> {
     Ok(*header)
 }
 
-/// For whom the frame is; `None` if for another station on the link.
+/// The addressee of the frame; `None` if it is another station on the link.
 fn arrival(ifp: &Ifnet, header: &EtherHeader) -> Option<Arrival> {
     if header.dst == ifp.mac {
         Some(Arrival::Unicast)

@@ -1,4 +1,4 @@
-//! Ethernet: frames in, frames out, and who has which address ([`arp`]).
+//! Ethernet: frames in, frames out, and which station has which address ([`arp`]).
 //!
 //! Called by: the stack (frames that arrived), ip4 (packets that leave). Calls: netisr inward, the
 //! interface's queue outward.

@@ -1,7 +1,7 @@
 //! ICMP: pings answered, errors told and heard.
 //!
-//! Called by: ip4/input; whoever refuses a packet ([`output::error`]). Calls: ip4/output, tcp and udp
-//! with errors about what they sent.
+//! Errors go to the sender of a refused packet ([`output::error`]); errors that arrive go to the tcp or udp socket
+//! whose packet they are about.
 //! Locks: the table of echo interceptors (UDP_TABLE); each has a queue (UDP).
 //! Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1812 section 4.3, RFC 1191.
 
@@ -29,9 +29,9 @@ pub enum Unreach {
     Net,
     /// The host does not answer on its own network.
     Host,
-    /// Nobody listens on its port.
+    /// No socket has its port.
     Port,
-    /// Nobody speaks its protocol.
+    /// The host does not have its protocol.
     Protocol,
     /// A filter forbids it.
     AdminProhibited,
@@ -85,7 +85,7 @@ impl Unreach {
 #[derive(Debug)]
 pub(crate) struct IcmpState {
     limiter: Limiter,
-    /// Who answers pings to foreign addresses, at most one an interface.
+    /// The sockets that answer pings to foreign addresses, at most one an interface.
     interceptors: RmLock<Vec<Arc<EchoPcb>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Errors told to whoever sent a packet, and answers to pings.
+//! Errors to the sender of a packet, and answers to pings.
 //!
 //! Called by: ip4/input, ip4/reassemble, udp/input, the sockets that refuse. Calls: ip4/output.
 //!
@@ -43,8 +43,8 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     let Some((src, route)) = may_tell(batch, &mut original) else {
         return;
     };
-    // Where our own address is what was asked for, the answer comes from there. So it does from another host's for which
-    // this stack answers: a program that traces the way there waits for that host's "port unreachable".
+    // Where our own address is what was asked for, the answer comes from there. So it does from another host's for
+    // which this stack answers: a program that traces the way there waits for that host's "port unreachable".
     let own = batch.stack.routes.is_local(src.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message);
     let from = if own || for_host { src.dst } else { route.src };
@@ -76,7 +76,7 @@ fn is_of_the_host(message: IcmpMessage) -> bool {
     )
 }
 
-/// Between whom the packet was.
+/// The two ends of the packet.
 struct Ends {
     src: Ipv4Addr,
     dst: Ipv4Addr,
@@ -173,7 +173,7 @@ fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
     Ok(packet)
 }
 
-/// Sends a message. What becomes of it is counted; nobody waits for it.
+/// Sends a message. Its fate is counted; no caller waits for it.
 #[doc(alias = "icmp_send")]
 pub(crate) fn send(batch: &mut Batch<'_>, message: IcmpMessage, payload: Chain, to: &ip4::Send) {
     match build(batch, message, payload) {

@@ -1,8 +1,9 @@
 //! One datagram of which parts are there: its runs, where it ends, and how it becomes whole.
 //!
-//! A run is the fragments that follow each other without a gap, in one chain. A fragment that follows a run is appended
-//! to it, so that fragments in order cost the same however many they are: at an MTU of 576 a datagram has up to 119, at
-//! 68 up to 1,366. The number of runs is bounded, which bounds the time that a fragment out of order takes.
+//! A run is the fragments that follow each other without a gap, in one chain. A fragment that follows a run is
+//! appended to it, so that fragments in order cost the same however many they are: at an MTU of 576 a datagram has up
+//! to 119, at 68 up to 1,366. The number of runs is bounded, which bounds the time that a fragment out of order
+//! takes.
 //!
 //! ```text
 //!   0          1480        2960                       total
@@ -199,7 +200,7 @@ impl Datagram {
         }
         let mut data = Chain::new();
         self.runs.drain(..).for_each(|run| data.append(run.data));
-        // Its header goes to where the first fragment's was, unless somebody shares that cluster:
+        // Its header goes to where the first fragment's was, unless that cluster is shared:
         // contiguous with the header behind it, which then needs no pullup.
         let mut packet = Packet::from_chain(pool, data).map_err(no_bufs)?;
         let fields = Ipv4Fields {

@@ -1,4 +1,4 @@
-//! IP packets for somebody else, sent on: what makes a stack a router.
+//! IP packets for other hosts, sent on: a stack that does is a router.
 //!
 //! Called by: [`input`], if the stack forwards ([`Stack::set_forwarding`]). Calls: route, fragment,
 //! icmp (why not), ether/output.
@@ -96,7 +96,7 @@ fn fit(packet: &Packet, facts: &Facts, route: &Route) -> Result<bool, Stop> {
         let kind = Unreach::FragNeeded { mtu };
         return Err(Stop(DropReason::ForwardTooBig, Some(kind)));
     }
-    // What would reach past the largest datagram is nobody's (RFC 791 3.2; the ping of death).
+    // A fragment beyond the largest datagram is invalid (RFC 791 3.2; the ping of death).
     let end = usize::from(facts.frag_offset) + facts.total_len;
     if end > usize::from(u16::MAX) {
         return Err(Stop::silent(DropReason::FragmentBad));
@@ -131,7 +131,7 @@ fn l4_header_len(packet: &Packet, facts: &Facts) -> Option<usize> {
 fn prepare(batch: &Batch<'_>, packet: &mut Packet, facts: &Facts) -> Result<(), Stop> {
     let l4_len = l4_header_len(packet, facts);
     let large = packet.header().tso_segsz != 0;
-    // Whoever finishes the checksum writes it, too: TCP's and UDP's are within their headers.
+    // The code or device that finishes the checksum writes it, too: TCP's and UDP's are within their headers.
     let undone = large || packet.header().csum.intersects(Csum::TCP | Csum::UDP);
     let written = facts.header_len + l4_len.filter(|_| undone).unwrap_or(0);
     packet
@@ -227,8 +227,8 @@ fn fragment_on(batch: &mut Batch<'_>, route: &Route, mut packet: Packet, facts: 
 }
 
 impl Stack {
-    /// Makes this stack a router, or a host again: whether it sends on what is for somebody else. What
-    /// comes in on an `accept_any` interface is for this stack in any case.
+    /// Makes this stack a router, or a host again: whether it sends packets for other hosts on. Packets that
+    /// come in on an `accept_any` interface are for this stack in any case.
     #[doc(alias = "net.inet.ip.forwarding")]
     pub fn set_forwarding(&self, on: bool) {
         self.0.ip4.forwarding.store(on, Ordering::Relaxed);

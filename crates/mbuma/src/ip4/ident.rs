@@ -4,7 +4,7 @@
 //!
 //! Datagrams that can't be fragmented need none and carry 0 (RFC 6864 section 4.1). The others count
 //! upward from a start that depends on source, destination and protocol by a keyed hash, each in one
-//! of many counters: nobody can guess the ids between two others, or count how much we send (RFC 7739
+//! of many counters: a third host can't guess the ids between two others, or count how much we send (RFC 7739
 //! section 5 does the same for IPv6), and an id comes back only after 65,536 datagrams of its counter.
 //!
 //! Locks: none.
@@ -21,7 +21,7 @@ const COUNTERS: usize = 2048;
 /// The ids given out so far.
 pub(super) struct Idents {
     hash: KeyedHash,
-    /// Written by whoever sends. Relaxed: each addition gives a value of its own, and that is all.
+    /// Written by senders. Relaxed: each addition gives a value of its own, and that is all.
     counters: Box<[AtomicU16]>,
 }
 
@@ -44,7 +44,7 @@ impl Idents {
         key[8] = proto.0;
         let hash = self.hash.hash(&key);
         let count = self.counters[hash as usize % COUNTERS].fetch_add(1, Ordering::Relaxed);
-        // The upper half hides the counter from everybody who doesn't know the key.
+        // The upper half hides the counter from a host that does not know the key.
         count.wrapping_add((hash >> 48) as u16)
     }
 }

@@ -9,8 +9,9 @@
 //! address (`accept_any`): it ends connections itself, and what it does of a router's duties there is to
 //! tell about packets whose hops are used up, so that a traceroute finds it.
 //!
-//! Options must be whole (RFC 1122 3.2.1.8); what they ask for is passed over: a source route that ends here is harmless, one
-//! that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC 1812 section 5.3.
+//! Options must be whole (RFC 1122 3.2.1.8); what they ask for is passed over: a source route that ends here is
+//! harmless, one that does not would have to be forwarded. Locks: none. Sources: RFC 791, RFC 1122 section 3.2.1, RFC
+//! 1812 section 5.3.
 //!
 //! Invariants: each packet ends delivered, forwarded, dropped or in reassembly.
 
@@ -174,8 +175,8 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
 }
 
 /// Whether an honest packet can have this source (RFC 1122 3.2.1.3): not a group, not a broadcast, and
-/// none of our own addresses unless it comes from ourselves. Who has no address yet may only
-/// send to everybody, by UDP (RFC 2131 4.1).
+/// none of our own addresses unless it comes from ourselves. A host without an address may only
+/// send broadcasts, by UDP (RFC 2131 4.1).
 fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> bool {
     if arrival == Arrival::Loopback {
         return true;

@@ -5,7 +5,7 @@
 //!   input        check, is it for us?          output       route, header
 //!     reassemble   fragments into datagrams      fragment     too large for the link
 //!     -> icmp, udp, tcp                          loopback     to ourselves
-//!     forward      for somebody else, to ether/output
+//!     forward      for other hosts, to ether/output
 //! ```
 //!
 //! Called by: netisr inward; icmp, udp and tcp outward. Calls: those, and ether/output.

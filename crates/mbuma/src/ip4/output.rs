@@ -137,7 +137,7 @@ fn to_ourselves(
     }
 }
 
-/// The same as [`to_link`] for who may keep the route, and the neighbour's address with it.
+/// The same as [`to_link`] for a sender that keeps the route, and the neighbour's address with it.
 fn to_kept(
     batch: &mut Batch<'_>,
     mut packet: Packet,

@@ -38,8 +38,8 @@ impl Protocol {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Dispatch {
-    /// At once, by whoever brings them in: nothing is queued, nobody woken, the packet is still in the
-    /// cache. Where a device has a queue a CPU, its queues do the spreading.
+    /// At once, by the thread that brings them in: nothing is queued, no CPU is woken, the packet is still in the
+    /// cache. Where a device has a queue for each CPU, its queues spread the packets.
     #[default]
     #[doc(alias = "NETISR_DISPATCH_DIRECT")]
     Direct = 0,
@@ -47,7 +47,7 @@ pub enum Dispatch {
     #[doc(alias = "NETISR_DISPATCH_HYBRID")]
     Hybrid = 1,
     /// By the CPU of the packet's flow, later: for a device with one queue and more work than one CPU
-    /// does. Somebody must look after each CPU:
+    /// does. A thread must serve each CPU:
     /// [`Stack::run_netisr`](crate::Stack::run_netisr), or [`Stack::poll`](crate::Stack::poll) for all.
     #[doc(alias = "NETISR_DISPATCH_DEFERRED")]
     Deferred = 2,
@@ -82,8 +82,8 @@ pub struct NetisrConfig {
     /// Default [`Dispatch::Direct`].
     #[doc(alias = "net.isr.dispatch")]
     pub dispatch: Dispatch,
-    /// Packets of one protocol that wait for one CPU, or were taken by it at once, at most. A connection's whole window to
-    /// ourselves should find room: at 1448 bytes a segment, 1 MiB are 725 packets. Default 4096.
+    /// Packets of one protocol that wait for one CPU, or were taken by it at once, at most. A connection's whole
+    /// window to ourselves should find room: at 1448 bytes a segment, 1 MiB are 725 packets. Default 4096.
     #[doc(alias = "net.isr.defaultqlimit")]
     pub queue_max: usize,
 }

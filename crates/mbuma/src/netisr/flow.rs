@@ -3,12 +3,12 @@
 //! Called by: [`netisr`](super) (what comes in), tcp and udp (what leaves). Calls: `kern::random`.
 //!
 //! The same in both directions, so that a connection's segments are sent by way of the queue that they come
-//! in by, and are handled on one CPU. Keyed, so that no outsider can aim all of his flows at one
-//! CPU. Fragments but the first have no ports: all are hashed by their addresses alone, and so is what
-//! has no ports at all, such as ICMP.
+//! in by, and are handled on one CPU. Keyed, so that an outsider can't aim all of its flows at one
+//! CPU. Fragments but the first have no ports: all are hashed by their addresses alone, and so are packets of
+//! protocols without ports, such as ICMP.
 //!
-//! Invariant: never 0, which means that nobody computed it. Locks: none. Sources: RSS (Toeplitz hashes,
-//! which need no key to be aimed at), RFC 791 section 3.2.
+//! Invariant: never 0, which means that none was computed.
+//! Locks: none. Sources: RSS (Toeplitz hashes, which need no key to be aimed at), RFC 791 section 3.2.
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -33,9 +33,9 @@ impl Flows {
         self.hash((*a.ip(), a.port()), (*b.ip(), b.port()))
     }
 
-    /// The same for a connection, but where `ifp`, which it leaves by, has several queues and the caller is one
-    /// of the stack's CPUs, so that it keeps to that CPU's queue: who sees to the device that a flow comes in
-    /// by the queue that it leaves by (a TAP's kernel does) has all of a connection on the CPU that began it.
+    /// Like the flow of a connection, but steers it to the calling CPU's transmit queue if `ifp` has several queues
+    /// and the caller is one of the stack's CPUs. A device that receives a flow by the queue by which it is sent (a
+    /// TAP's kernel does) then keeps the whole connection on that CPU.
     pub(crate) fn of_connection(
         &self,
         a: SocketAddrV4,
@@ -55,7 +55,7 @@ impl Flows {
         (hasher.finish() as u32).max(1)
     }
 
-    /// The flow of a packet that begins with its IP header, which nobody has checked yet: of a damaged
+    /// The flow of a packet that begins with its IP header, which was not checked yet: of a damaged
     /// one, any.
     pub(super) fn of_ip4(&self, packet: &Packet) -> u32 {
         let mut header = [0; Ipv4Header::LEN];

@@ -1,4 +1,4 @@
-//! One protocol's packets: when they are handled, by whom, and what waits for which CPU.
+//! One protocol's packets: when and by which CPU they are handled, and the queue of each CPU.
 //!
 //! Called by: [`netisr`](super), once for each packet. Calls: [`Work`], one for each CPU.
 //!
@@ -40,7 +40,7 @@ pub(super) struct Lane<Q> {
 /// What is to be done with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Handle it: nobody else has one of its flow.
+    /// Handle it: no other packet of its flow is being handled.
     Now,
     /// The same; the caller's batch owns its CPU's work.
     Owned,

@@ -4,7 +4,7 @@
 //!   ether::input --+                +-- now -------------------------------> [handle] -> ip4, arp
 //!   reassembled ---+--> [dispatch] -+                                           ^
 //!                                   +-- outbox -- settle --> [work of a CPU] ---+  run: its CPU,
-//!   ip4::loopback -----------------------------------------> [work of a CPU] ---+  or who queued it
+//!   ip4::loopback -----------------------------------------> [work of a CPU] ---+  or the thread that queued it
 //! ```
 //!
 //! Three policies, one a protocol, changed at any time ([`Dispatch`], `lane.rs` has the rules). A flow has one
@@ -13,13 +13,14 @@
 //! (`work.rs` has the argument).
 //!
 //! Packets to ourselves are always queued, since they are sent under their connection's lock. Directly
-//! dispatched ones are handled by whoever queued the first that waits, at the end of its batch.
+//! dispatched ones are handled by the thread that queued the first that waits, at the end of its batch.
 //!
 //! Called by: ether/input, ip4/input (whole datagrams), ip4/loopback, [`Batch::finish`],
 //! [`Stack::run_netisr`]. Calls: ip4/input, arp.
 //! Invariants: each packet is handled once or dropped and counted; a batch leaves neither packets that it
 //! collected nor works that it owns.
-//! Locks: one a work (IFQUEUE); nothing is handled under it. Giant, for a protocol that is not MP-safe. Sources: netisr(9), seed 002, seed 003.
+//! Locks: one a work (IFQUEUE); nothing is handled under it. Giant, for a protocol that is not MP-safe. Sources:
+//! netisr(9), seed 002, seed 003.
 //!
 //! [`Batch::finish`]: crate::batch::Batch::finish
 
@@ -372,7 +373,8 @@ fn handle(
     packet: Packet,
     arrival: Arrival,
 ) {
-    // Nothing is held here but, at most, Giant: who needs that is not queued for it, as in netisr(9).
+    // Nothing is held here but, at most, Giant: a packet for code under Giant is not queued for that, as in
+    // netisr(9).
     let _giant = batch.stack.enter_protocol(protocol);
     match protocol {
         Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, arrival),
@@ -392,13 +394,13 @@ impl Stack {
         self.0.netisr.lane(protocol).policy()
     }
 
-    /// Handles packets that wait for CPU `cpu`, about as many as `budget` says, as one batch. Says whether
-    /// more wait: come back then. Whoever is CPU `cpu` calls this when it was woken
-    /// ([`Stack::set_cpu_waker`]) and before it sleeps: what it queued for itself wakes nobody. If others
+    /// Handles packets that wait for CPU `cpu`, about as many as `budget` says, as one batch. Returns whether
+    /// more wait: call it again then. The thread that is CPU `cpu` must call this when it was woken
+    /// ([`Stack::set_cpu_waker`]) and before it sleeps: packets that it queued for itself do not wake it. If others
     /// call it too, each packet is still handled by one of them, and flows stay in order.
     ///
-    /// A thread that is a CPU of several stacks asks each of them ([`Stack::netisr_waits`]) before it sleeps: by way of an
-    /// epair one may leave something with another, and nobody wakes a thread for what it did itself.
+    /// A thread that is a CPU of several stacks must ask each of them ([`Stack::netisr_waits`]) before it sleeps: by
+    /// way of an epair one stack may leave packets with another, and a thread is not woken for its own work.
     ///
     /// # Panics
     /// If there is no such CPU: see [`Config::cpus`](crate::Config::cpus).

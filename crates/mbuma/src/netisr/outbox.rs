@@ -3,8 +3,8 @@
 //! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`Lane`].
 //!
 //! Packets that are to be queued are collected, so that a batch takes a CPU's lock once. A batch that
-//! handles packets in a CPU's place owns that CPU's work until it ends, before it transmits or wakes
-//! anybody.
+//! handles packets in a CPU's place owns that CPU's work until it ends, before it transmits or calls
+//! wakers.
 //!
 //! Invariants: one entry a protocol and CPU; nothing is left when the batch ends. Locks: none.
 

@@ -9,8 +9,8 @@ use kern::Counter;
 use super::{Netisr, Protocol};
 
 /// One CPU's figures of one protocol. Each packet that came for it was handled at once (`direct`,
-/// `hybrid`), or `queued`, or `dropped`; each that was queued was `handled`, or is `waiting`, or in somebody's
-/// hands.
+/// `hybrid`), or `queued`, or `dropped`; each that was queued was `handled`, or is `waiting`, or is being
+/// handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "sysctl_netisr_work")]
 pub struct WorkStats {

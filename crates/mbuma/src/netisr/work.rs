@@ -1,10 +1,10 @@
-//! What waits for one CPU of one protocol, and who handles it.
+//! The packets of one protocol that wait for one CPU, and which thread handles them.
 //!
 //! Called by: [`lane`](super::lane). Calls nothing.
 //!
 //! # The protocol
 //!
-//! A row of packets waits under a mutex, together with the state of the one who is to handle it:
+//! A queue of packets is under a mutex, together with the state of the thread that must handle it:
 //!
 //! ```text
 //!            put: kick the CPU            begin: all of it
@@ -14,23 +14,23 @@
 //!     | +----------------------------+------------------------+
 //!     |                    end, next: nothing waits           ^
 //!     +-------------------------------------------------------+
-//!       own: the caller handles it; put by one who will handle it himself
+//!       own: the caller handles it; put by a caller that handles the packets itself
 //! ```
 //!
 //! Three claims:
 //!
-//! - **Nothing is forgotten.** A row and its state change under one mutex. It goes `Idle` only where
-//!   nothing waits; while something does, its CPU was kicked and has not begun since, or an owner is on
-//!   its way back to look.
-//! - **One at a time.** Who has made it `Running` owns it, and nobody else takes packets from it or
-//!   handles one of its flows' in its place, until the owner has put it down.
-//! - **Nothing overtakes.** It goes `Idle` after the last packet taken was handled. So who reads `Idle`
-//!   (acquire; written with release) may handle a packet at once: all that was put before it is
-//!   done. "Before" means that the put had returned before the look began: whatever brings a flow's packets
-//!   in (a device's queue, a connection) does so one after the other.
+//! - **No packet is forgotten.** The queue and its state change under one mutex. The state becomes `Idle` only if
+//!   the queue is empty. While it is not, its CPU was kicked and has not begun since, or an owner will
+//!   check the queue again.
+//! - **One thread at a time.** The thread that has made the state `Running` owns the queue. No other thread takes
+//!   packets from it, or handles packets of its flows directly, until the owner releases it.
+//! - **No packet overtakes another.** The state becomes `Idle` after the last packet taken was handled. So a thread
+//!   that reads `Idle` (acquire; written with release) may handle a packet at once: all that was put before it is
+//!   done. "Before" means that the put had returned before the read began: the source of a flow's packets
+//!   (a device's queue, a connection) brings them in one after the other.
 //!
-//! Whoever owns it without having taken a row (`own`) need not look at the state, only at whether
-//! something waits: what came behind its back is handled first.
+//! A thread that owns the queue without having taken packets (`own`) need not read the state, only check whether the
+//! queue is empty: packets that were put since are handled first.
 //!
 //! Locks: `row` (class IFQUEUE, so that a connection may be held). `schedules.rs` runs the protocol, and
 //! mistakes in it, in many random orders. Sources: netisr(9)'s workstreams, seed 003's state machine.
@@ -43,16 +43,16 @@ use kern::{LockClass, order};
 
 static ROW: LockClass = LockClass::new("netisr queue", order::IFQUEUE);
 
-/// Nothing waits and nobody handles anything. Operations: put, own. Caveats: none.
+/// The queue is empty and no thread handles packets. Operations: put, own. Caveats: none.
 const IDLE: u8 = 0;
 /// Something waits, and the CPU was kicked. Operations: put, begin. Caveats: no second kick.
 const SCHEDULED: u8 = 1;
-/// Somebody handles packets, and will look again. Operations: put; next and end by the owner. Caveats:
+/// A thread handles packets, and will check again. Operations: put; next and end by the owner. Caveats:
 /// how far it has come is not known.
 const RUNNING: u8 = 2;
 
-/// A queue of packets with the state of whoever handles them. Lines of its own, so that CPUs that do not
-/// share packets share nothing.
+/// A queue of packets with the state of the thread that handles them. On cache lines of its own, so that CPUs that do
+/// not share packets share no line.
 #[repr(align(128))]
 pub(super) struct Work<Q> {
     /// Written under `row`'s lock.
@@ -81,12 +81,12 @@ pub(super) struct Counts {
     pub(super) high_water: usize,
 }
 
-/// Who is to handle what is put.
+/// Which thread must handle the packets that are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handler {
     /// Its CPU.
     Cpu,
-    /// The caller, if nobody else does now.
+    /// The caller, if no other thread does now.
     Caller,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Handler {
 #[must_use = "a CPU that is not kicked sleeps for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// Somebody will look.
+    /// A thread will check the queue.
     Queued,
     /// The CPU does not know of it: kick it.
     Kick,
@@ -107,7 +107,7 @@ pub(super) enum Put {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     Nothing,
-    /// Something waits, for whoever begins next.
+    /// Packets wait, for the next thread that begins.
     Some,
 }
 
@@ -130,7 +130,8 @@ impl<Q: Items> Work<Q> {
         self.state.load(Ordering::Acquire) == IDLE
     }
 
-    /// Whether somebody is to begin. Relaxed: who must not miss it was kicked, or put it himself.
+    /// Whether a thread must begin. Relaxed: the thread that must not miss it was kicked, or has put the packets
+    /// itself.
     pub(super) fn is_scheduled(&self) -> bool {
         self.state.load(Ordering::Relaxed) == SCHEDULED
     }
@@ -248,7 +249,7 @@ impl<Q: Items> Work<Q> {
         (queue.counts, queue.row.len())
     }
 
-    /// Whether row and state agree: nothing waits that nobody is to handle.
+    /// Whether queue and state agree: no packet waits without a thread that must handle it.
     pub(super) fn is_valid(&self) -> bool {
         let queue = self.row.lock();
         let idle = self.state.load(Ordering::Relaxed) == IDLE;

@@ -1,8 +1,8 @@
-//! Routes that somebody adds, deletes and lists, beside those that come with addresses.
+//! Routes that a program adds, deletes and lists, beside those that come with addresses.
 //!
-//! Called by: whoever sets a stack up; `netstat -r`. Calls: the table.
+//! For programs that set a stack up, and `netstat -r`.
 //!
-//! Invariants: of two routes that somebody adds no two are to the same network; those that came with
+//! Invariants: of two routes that a program adds no two are to the same network; those that came with
 //! an interface's addresses can't be deleted; a route through an interface that goes, goes with it,
 //! also if it is added at that moment. Locks: the table (ROUTE).
 //! Sources: RFC 1812 section 5.2.4.3, BSD's route(8).
@@ -87,7 +87,7 @@ impl Entry {
         }
     }
 
-    /// Somebody added it, for exactly this network.
+    /// A program added it, for exactly this network.
     fn is_set_for(&self, net: IfAddr) -> bool {
         !self.pinned && self.net == net
     }

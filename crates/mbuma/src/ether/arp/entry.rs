@@ -72,7 +72,7 @@ impl Entry {
 /// What time asks of an entry.
 pub(super) enum Retry {
     NotYet,
-    /// Everybody, or the station that had the address so far.
+    /// All stations, or the one that had the address so far.
     Ask(Option<MacAddr>),
     GiveUp,
 }

@@ -49,7 +49,7 @@ impl Bench {
         });
     }
 
-    /// A millisecond later a packet is for a station that nobody knows.
+    /// A millisecond later a packet is for a station that does not exist.
     fn looks_for(&self, addr: Ipv4Addr) {
         self.clock.advance(Duration::from_millis(1));
         self.stack.0.enter(|batch| {
@@ -92,7 +92,7 @@ fn table_is_bounded() {
     b.finish();
 }
 
-/// Breaks if who looks for stations that are not there makes us forget those that are, or hides a new one.
+/// Breaks if a host that looks for absent stations evicts present ones, or hides a new one.
 #[test]
 fn a_scan_pushes_out_no_neighbour() {
     let b = Bench::new();
@@ -104,7 +104,7 @@ fn a_scan_pushes_out_no_neighbour() {
     b.finish();
 }
 
-/// Breaks if stations that only say who they are push out a question before it can be answered.
+/// Breaks if stations that only announce themselves evict a question before it can be answered.
 #[test]
 fn a_crowd_pushes_out_no_question() {
     let b = Bench::new();

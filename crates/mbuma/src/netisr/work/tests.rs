@@ -44,7 +44,7 @@ fn there_is_room_for_what_is_put_back() {
     assert_eq!(active.load(Ordering::Relaxed), 0);
 }
 
-/// Breaks if two own a work, or an owner that took nothing leaves what came behind its back to nobody.
+/// Breaks if two threads own a work, or an owner that took no packet leaves those put since without a handler.
 #[test]
 fn an_owner_is_alone_and_leaves_nothing_untold() {
     let (work, active) = (Work::new(), AtomicUsize::new(0));

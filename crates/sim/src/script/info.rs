@@ -1,5 +1,7 @@
 //! The figures of TCP_INFO by the names that scripts use, and the asserts about them.
 
+use std::time::Duration;
+
 use mbuma::{State, TcpStream};
 
 use super::calls::Problem;
@@ -14,12 +16,24 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         Dialect::Linux => i64::from(bytes / info.mss.max(1)),
         Dialect::Bsd => i64::from(bytes),
     };
+    let micros = |d: Duration| d.as_micros() as i64;
+    // Linux counts what is in the network in segments too.
+    let packets = |bytes: u32| i64::from(bytes.div_ceil(info.mss.max(1)));
     Some(match name.strip_prefix("tcpi_")? {
         "state" => state(info.state, dialect),
         "snd_mss" => i64::from(info.mss),
-        "rtt" => info.rtt.map_or(0, |rtt| rtt.as_micros() as i64),
+        "rtt" => info.rtt.map_or(0, micros),
+        "rttvar" => micros(info.rtt_variance),
+        "min_rtt" | "rttmin" => info.min_rtt.map_or(0, micros),
+        "rto" => micros(info.timeout),
         "snd_cwnd" => segments(info.cwnd),
+        "snd_ssthresh" => info.ssthresh.map_or(0x7fff_ffff, segments),
         "snd_wnd" => i64::from(info.snd_wnd),
+        "unacked" => packets(info.in_flight + info.sacked + info.lost),
+        "sacked" => packets(info.sacked),
+        "lost" => packets(info.lost),
+        "bytes_retrans" => info.retransmitted.cast_signed(),
+        "delivery_rate" => info.delivery_rate.cast_signed(),
         _ => return None,
     })
 }

@@ -25,8 +25,8 @@ pub(super) enum TcpOption {
     Nop,
     /// Maximum segment size.
     Mss(u16),
-    /// Window scale.
-    WindowScale(u8),
+    /// Window scale; `None` is `...`.
+    WindowScale(Option<u8>),
     /// SACK is understood.
     SackPermitted,
     /// SACK blocks.
@@ -73,7 +73,7 @@ impl TcpOption {
         match self {
             Self::Eol | Self::Nop | Self::SackPermitted => Vec::new(),
             Self::Mss(mss) => mss.to_be_bytes().to_vec(),
-            Self::WindowScale(shift) => vec![*shift],
+            Self::WindowScale(shift) => vec![shift.unwrap_or(0)],
             Self::Sack(blocks) => {
                 let ends: Vec<u32> = blocks.iter().flat_map(|(l, r)| [*l, *r]).collect();
                 words(&ends)
@@ -93,7 +93,7 @@ impl TcpOption {
         };
         match (kind, body.len()) {
             (2, 2) => Self::Mss(u16::from_be_bytes([body[0], body[1]])),
-            (3, 1) => Self::WindowScale(body[0]),
+            (3, 1) => Self::WindowScale(Some(body[0])),
             (4, 0) => Self::SackPermitted,
             (5, len) if len % 8 == 0 => Self::Sack(
                 (0..len / 8)
@@ -154,6 +154,7 @@ pub(super) fn agree(want: &[TcpOption], got: &[TcpOption], strict: bool) -> bool
         (TcpOption::Timestamps(val, ecr), TcpOption::Timestamps(v, e)) => {
             (val.is_none() || val == v) && (ecr.is_none() || ecr == e)
         }
+        (TcpOption::WindowScale(None), TcpOption::WindowScale(_)) => true,
         (a, b) => a == b,
     };
     let sorted = |all: &[TcpOption]| {
@@ -179,7 +180,9 @@ impl fmt::Display for TcpOption {
             Self::Eol => f.write_str("eol"),
             Self::Nop => f.write_str("nop"),
             Self::Mss(mss) => write!(f, "mss {mss}"),
-            Self::WindowScale(shift) => write!(f, "wscale {shift}"),
+            Self::WindowScale(shift) => {
+                write!(f, "wscale {}", number(&shift.map(u32::from)))
+            }
             Self::SackPermitted => f.write_str("sackOK"),
             Self::Sack(blocks) => {
                 f.write_str("sack")?;

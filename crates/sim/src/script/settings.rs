@@ -146,18 +146,18 @@ fn sysctl(name: &str, value: &str, tcp: &mut TcpConfig) -> Effect {
     match name.split_once("tcp.").or(name.split_once("tcp_")) {
         Some((prefix, name)) if prefix.ends_with("net.inet.") => bsd(name, value, tcp),
         Some((prefix, name)) if prefix.ends_with("net.ipv4.") => linux(name, value, tcp),
-        _ => other(name),
+        _ => other(name, value, tcp),
     }
     .unwrap_or(Effect::Unknown)
 }
 
-/// Sysctls beside TCP's that change nothing that a script can see.
-fn other(name: &str) -> Option<Effect> {
-    let idle = [
-        "kern.ipc.maxsockbuf",
-        "net.core.rmem_max",
-        "net.core.wmem_max",
-    ];
+/// Sysctls beside TCP's: the bound of buffers; and some that change nothing that a script can see.
+fn other(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
+    if name == "kern.ipc.maxsockbuf" {
+        tcp.recv_buffer_max = value.parse().ok()?;
+        return Some(Effect::Applied);
+    }
+    let idle = ["net.core.rmem_max", "net.core.wmem_max"];
     idle.contains(&name).then_some(Effect::AsIs)
 }
 
@@ -176,6 +176,7 @@ fn algorithm(name: &str) -> Option<CongestionControl> {
 /// `net.inet.tcp.*`; `None` for a name or a value that means nothing here.
 fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
     match name {
+        "recvbuf_max" => tcp.recv_buffer_max = value.parse().ok()?,
         "recvspace" => tcp.recv_buffer = value.parse().ok()?,
         "sendspace" => tcp.send_buffer = value.parse().ok()?,
         "rexmit_min" => tcp.rto_min = ms(value)?,

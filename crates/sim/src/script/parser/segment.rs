@@ -179,7 +179,7 @@ impl Parser<'_> {
             "eol" => TcpOption::Eol,
             "nop" => TcpOption::Nop,
             "mss" => TcpOption::Mss(self.int("a segment size")?),
-            "wscale" => TcpOption::WindowScale(self.int("a window scale")?),
+            "wscale" => TcpOption::WindowScale(self.int_or_any("a window scale")?),
             "sackOK" => TcpOption::SackPermitted,
             "sack" => TcpOption::Sack(self.sack_blocks()?),
             "TS" => self.timestamps()?,
@@ -216,15 +216,20 @@ impl Parser<'_> {
             if !self.accept_word(name) {
                 return self.wanted(name);
             }
-            *value = match *self.peek() {
-                Token::Ellipsis => {
-                    self.at += 1;
-                    None
-                }
-                _ => Some(self.int("a timestamp")?),
-            };
+            *value = self.int_or_any("a timestamp")?;
         }
         Ok(TcpOption::Timestamps(both[0], both[1]))
+    }
+
+    /// A number, or `...` for any.
+    fn int_or_any<T: TryFrom<i64>>(&mut self, what: &str) -> Result<Option<T>, SyntaxError> {
+        match *self.peek() {
+            Token::Ellipsis => {
+                self.at += 1;
+                Ok(None)
+            }
+            _ => self.int(what).map(Some),
+        }
     }
 
     /// Bytes as hexadecimal digits, which may look like a number, a name, or both in turn; maybe none.

@@ -31,13 +31,13 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// UNIX-domain sockets.
     pub unix: UnixConfig,
-    /// Be a router: send on what is for somebody else (RFC 1812). Default false (RFC 1122 3.3.1.1).
+    /// Be a router: send packets for other hosts on (RFC 1812). Default false (RFC 1122 3.3.1.1).
     #[doc(alias = "net.inet.ip.forwarding")]
     pub forwarding: bool,
     /// Datagrams that wait in a UDP socket at most. Default 256.
     pub udp_queue_max: usize,
-    /// Fragmented datagrams in reassembly at most, and runs of fragments without a gap in one of them. Default 256 and
-    /// 64.
+    /// Fragmented datagrams in reassembly at most, and runs of fragments without a gap in one of them. Default 256
+    /// and 64.
     pub reass_max: (usize, usize),
     /// How long an incomplete datagram is kept (RFC 791 suggests 15 s; RFC 1122 60 s). Default 30 s.
     pub reass_timeout: Duration,
@@ -81,8 +81,8 @@ pub struct TcpConfig {
     /// Receive buffer in bytes; its window is announced scaled (RFC 7323). Default 1 MiB.
     #[doc(alias = "net.inet.tcp.recvspace")]
     pub recv_buffer: usize,
-    /// Bytes up to which a receive buffer grows, if its peer is a millisecond or more away and its user reads what comes.
-    /// Not more than `recv_buffer`: it does not grow. Default 6 MiB, which is 1 Gbit/s over 50 ms.
+    /// Bytes up to which a receive buffer grows, if its peer is a millisecond or more away and its user reads what
+    /// comes. Not more than `recv_buffer`: it does not grow. Default 6 MiB, which is 1 Gbit/s over 50 ms.
     #[doc(alias = "net.inet.tcp.recvbuf_max")]
     #[doc(alias = "net.ipv4.tcp_rmem")]
     pub recv_buffer_max: usize,
@@ -113,20 +113,20 @@ pub struct TcpConfig {
     pub time_wait_max: usize,
     /// Retransmissions of data before the connection is given up (RFC 1122 4.2.3.5, R2). Default 12.
     pub retransmits_max: u8,
-    /// Retransmissions of a SYN before connecting is given up. Default 7, which is after 183 s (RFC 9293 3.8.3, MUST-23: at
-    /// least 3 minutes).
+    /// Retransmissions of a SYN before connecting is given up. Default 7, which is after 183 s (RFC 9293 3.8.3,
+    /// MUST-23: at least 3 minutes).
     #[doc(alias = "tcp_syn_retries")]
     pub syn_retransmits_max: u8,
     /// Retransmissions of a SYN-ACK before the half-open connection is forgotten. Default 5, which is after 63 s.
     #[doc(alias = "net.inet.tcp.syncache.rexmtlimit")]
     #[doc(alias = "tcp_synack_retries")]
     pub syn_ack_retransmits_max: u8,
-    /// An ICMP error that may be transient (net or host unreachable) ends an attempt to connect at once. Default false: the
-    /// attempt goes on, and the error is reported when it is given up (RFC 9293 3.9.2.2, MUST-56). A gateway that passes the
-    /// answer on wants true.
+    /// An ICMP error that may be transient (net or host unreachable) ends an attempt to connect at once. Default
+    /// false: the attempt goes on, and the error is reported when it is given up (RFC 9293 3.9.2.2, MUST-56). A
+    /// gateway that passes the answer on wants true.
     pub soft_errors_abort: bool,
-    /// How long a path MTU that an ICMP error reported is believed. Then the stack tries the interface's again (RFC 1191 6.3).
-    /// Default 10 minutes.
+    /// How long a path MTU that an ICMP error reported is believed. Then the stack tries the interface's again (RFC
+    /// 1191 6.3). Default 10 minutes.
     #[doc(alias = "net.ipv4.route.mtu_expires")]
     pub path_mtu_timeout: Duration,
     /// Idle time before the first keepalive probe where the socket asks for them. Default 2 h.
@@ -154,8 +154,8 @@ pub struct TcpConfig {
     #[doc(alias = "net.inet.tcp.sack.enable")]
     #[doc(alias = "net.ipv4.tcp_sack")]
     pub sack: bool,
-    /// Timestamps are offered, and answered where the peer offers them (RFC 7323). They take 12 bytes of each segment.
-    /// Default true.
+    /// Timestamps are offered, and answered where the peer offers them (RFC 7323). They take 12 bytes of each
+    /// segment. Default true.
     #[doc(alias = "net.inet.tcp.rfc1323")]
     #[doc(alias = "net.ipv4.tcp_timestamps")]
     pub timestamps: bool,

@@ -3,9 +3,9 @@
 //! Called by: ether (output), the stack (input, attach). Calls: the device, without any lock held but Giant, where it
 //! needs that.
 //!
-//! The transmit queue is the queue, mutex and state of seed 003: whoever finds it idle becomes the
-//! one who transmits, and takes the whole queue in O(1) until it is empty; everybody else only adds.
-//! So frames leave in the order in which they were queued, and nobody waits for a device's system
+//! The transmit queue is the queue, mutex and state of seed 003: a thread that finds it idle becomes the
+//! transmitter, and takes the whole queue in O(1) until it is empty; all other threads only add.
+//! So frames leave in the order in which they were queued, and no thread waits for a device's system
 //! call while holding a lock.
 //!
 //! A device of several queues is as many devices: each has a transmit queue of its own, and a flow keeps
@@ -95,7 +95,8 @@ pub struct IfConfig {
     /// Answer for every address, not only our own: what a gateway that ends connections itself does.
     pub accept_any: bool,
     /// Routes may lead addresses of 127/8 through this interface, and packets may come from them: they are the
-    /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it elsewhere.)
+    /// neighbour's own, which the program knows to be the only one on the link. (RFC 1122 3.2.1.3 forbids it
+    /// elsewhere.)
     pub route_localnet: bool,
     /// The device may be called by several threads at once. If not, it receives and transmits under the
     /// stack's Giant, one thread at a time, which also keeps out whatever else needs Giant.
@@ -175,7 +176,7 @@ pub(crate) fn is_earlier(deadline: Option<Time>, before: Option<Time>) -> bool {
 #[derive(Debug, Default)]
 struct TxQueue {
     waiting: Mbufq,
-    /// Somebody transmits now, and will look again before going.
+    /// A thread transmits now, and will check the queue again before it stops.
     running: bool,
 }
 
@@ -229,7 +230,7 @@ impl Ifnet {
         }
     }
 
-    /// It is how a stack talks to itself: nothing leaves through it, and nobody else comes in.
+    /// It is how a stack talks to itself: no packet leaves through it, and none from outside comes in.
     #[doc(alias = "IFF_LOOPBACK")]
     pub(crate) fn is_loopback(&self) -> bool {
         self.index == IfIndex::LOOPBACK
@@ -258,7 +259,7 @@ impl Ifnet {
         usize::from(self.caps.mtu)
     }
 
-    /// Queues a complete frame. It leaves when the batch finishes, or with whoever transmits now.
+    /// Queues a complete frame. It leaves when the batch finishes, or with the thread that transmits now.
     pub(crate) fn enqueue(self: &Arc<Self>, batch: &mut Batch<'_>, frame: Packet) {
         let lane = self.lane(batch, &frame);
         let mut queue = self.queues[lane].tx.lock();
@@ -283,7 +284,7 @@ impl Ifnet {
         }
     }
 
-    /// Transmits until a queue is empty. Only the one whom [`Ifnet::enqueue`] told to comes here.
+    /// Transmits until a queue is empty. Only the thread that [`Ifnet::enqueue`] made the transmitter comes here.
     pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>, queue: usize) {
         let Queue { device, tx } = &self.queues[queue];
         let mut is_due = is_due(&**device, batch.now);
@@ -363,7 +364,7 @@ impl Ifnet {
     }
 
     /// The device failed for good, or the stack let go of it. Relaxed: a late reader only sends one
-    /// frame too many. Who must not be late (routes, neighbours) reads it under the lock that the
+    /// frame too many. Code that must not be late (routes, neighbours) reads it under the lock that the
     /// detaching thread takes after it set this.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
@@ -373,7 +374,7 @@ impl Ifnet {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// The stack let go of it: what comes in on it now is not for anybody. Relaxed: frames that are
+    /// The stack let go of it: frames that come in on it now have no receiver. Relaxed: frames that are
     /// already past this are as if they had come before.
     pub(crate) fn is_detached(&self) -> bool {
         self.detached.load(Ordering::Relaxed)

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A [`Stack`] is an owned handle: no globals, no threads, clock or randomness of its own. Time and
-//! entropy come in through [`Config`], frames through [`device::Device`], and whoever embeds it
+//! entropy come in through [`Config`], frames through [`device::Device`], and the embedder
 //! drives it with [`Stack::poll_interface`] and [`Stack::poll`]. So the same code runs in the tool,
 //! in a program, and in the simulator, where a seed replays a run exactly.
 //!

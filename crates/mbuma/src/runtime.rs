@@ -1,7 +1,7 @@
 //! Threads that drive stacks: for programs that embed one or several and want no loop of their own.
 //!
-//! A [`Stack`] has no threads. Somebody has to run its timers, take in what its devices received, and run
-//! what was queued for its CPUs. A [`Runtime`] is N worker threads that do so: worker n is CPU n of every
+//! A [`Stack`] has no threads. A program must run its timers, take in packets from its devices, and run
+//! the work that is queued for its CPUs. A [`Runtime`] is N worker threads that do so: worker n is CPU n of every
 //! stack that has [`Runtime::cpus`] in its configuration, and sleeps when there is nothing to do.
 //!
 //! | work | comes by | done by |
@@ -38,15 +38,15 @@
 //! ```
 //!
 //! # How a worker sleeps
-//! A worker sleeps in an epoll set with an eventfd in it (`sleeper`). A producer writes to the eventfd only if the worker
-//! sleeps ([`kern::sleep_flag`]). Before it sleeps, and after it has set the flag, a worker checks once more all that other
-//! threads change: its tasks, its CPU's deadlines, the roster, and the end of the runtime.
+//! A worker sleeps in an epoll set with an eventfd in it (`sleeper`). A producer writes to the eventfd only if the
+//! worker sleeps ([`kern::sleep_flag`]). Before it sleeps, and after it has set the flag, a worker checks once more
+//! all that other threads change: its tasks, its CPU's deadlines, the roster, and the end of the runtime.
 //!
 //! # Adding and removing
-//! What there is to drive is a list that never changes; who adds or removes makes another, with a number,
-//! and each worker takes the newest at the start of its next round and says which it has. So a round
-//! takes no lock but to look whether there is a newer one, and [`Runtime::remove`] can wait until nobody
-//! drives what was removed.
+//! The stacks to drive are a list that never changes. A thread that adds or removes one makes another list, with a
+//! number; each worker takes the newest at the start of its next round and publishes which one it has. So a round
+//! takes no lock except to check for a newer list, and [`Runtime::remove`] can wait until no worker
+//! drives the removed stack.
 //!
 //! Called by: programs, benches. Calls: [`Stack`], [`kern::Taskqueue`].
 //! Invariants: no thread outlives its runtime; a runtime holds the stacks that were added until they are
@@ -85,9 +85,9 @@ pub struct RuntimeConfig {
     /// Binds worker n to the n-th of the CPUs that this process may use, round and round. A worker that
     /// cannot move keeps its caches, and waits when another program has its CPU. Default false.
     pub pinned: bool,
-    /// Worker 0 gives memory back to the system that the pools of the added stacks do not need: a piece of some 0.1 ms
-    /// at a time, and everything, in pieces, when the system is short of memory. A pool must be reclaimed in one place
-    /// only. Default true.
+    /// Worker 0 gives memory back to the system that the pools of the added stacks do not need: a piece of some 0.1
+    /// ms at a time, and everything, in pieces, when the system is short of memory. A pool must be reclaimed in one
+    /// place only. Default true.
     pub reclaim: bool,
 }
 
@@ -225,7 +225,7 @@ impl Runtime {
         self.crew.remove_interface(stack, index);
     }
 
-    /// Ends the workers and waits until they have ended. Stacks stay as they are, and nobody drives them.
+    /// Ends the workers and waits until they have ended. Stacks stay as they are, and are not driven any more.
     ///
     /// # Panics
     /// If a task of a worker has.

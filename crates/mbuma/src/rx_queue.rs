@@ -1,10 +1,10 @@
-//! A receive queue of an interface, and who takes in what it has received.
+//! A receive queue of an interface, and the thread that takes in its packets.
 //!
-//! Called by: whoever drives a stack. Calls: the device, with no lock but Giant; ether/input, inside of a
+//! For the thread that drives a stack. The device is called with no lock but Giant held; ether/input inside of a
 //! [`Batch`](crate::batch::Batch).
 //!
-//! Who polls again and again keeps an [`RxQueue`]: looking the interface up and counting a reference to it each
-//! time costs a small packet more than its frame does.
+//! A thread that polls again and again keeps an [`RxQueue`]: looking the interface up and counting a reference to it
+//! each time costs a small packet more than its frame does.
 //!
 //! Invariant: once the interface is detached, an [`RxQueue`] of it gives nothing but an error: its index is no
 //! other interface's, and neither is this. Locks: none here.
@@ -24,7 +24,7 @@ use crate::stack::{Inner, Stack};
 /// One of an interface's receive queues, which may be polled from any thread.
 ///
 /// The device lives at least as long, with its descriptor and the buffers that lie ready in it, also after
-/// [`Stack::detach`]. So whoever keeps one drops it once a poll fails, or before it waits for the device to be gone.
+/// [`Stack::detach`]. So a program must drop it once a poll fails, or before it waits for the device to be gone.
 #[derive(Clone)]
 pub struct RxQueue {
     stack: Arc<Inner>,
@@ -51,7 +51,7 @@ impl RxQueue {
         if is_earlier(device.next_deadline(), before) {
             stack.wake_timers();
         }
-        // Whoever looks for more mostly finds nothing: that is no entry.
+        // A poll for more mostly finds nothing: that is no entry.
         if !frames.is_empty() {
             stack.enter(|batch| {
                 for frame in frames {
@@ -118,7 +118,7 @@ impl Stack {
         self.rx_queue(index, queue)?.poll(budget)
     }
 
-    /// A queue of an interface, for who polls it again and again: [`RxQueue::poll`] looks nothing up.
+    /// A queue of an interface, for a thread that polls it again and again: [`RxQueue::poll`] looks nothing up.
     ///
     /// # Errors
     /// There is no such interface, or it has no such queue.

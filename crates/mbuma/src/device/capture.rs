@@ -1,7 +1,6 @@
 //! A device that writes down what passes through it, as a pcapng file that Wireshark opens.
 //!
-//! Called by: whoever attaches it in the place of the device it is around. Calls: that device, a
-//! writer.
+//! It is attached in the place of the device it is around, and writes to a file or pipe.
 //!
 //! Frames are written as they are: a segment of 64 KiB appears as one, and a checksum that is left to
 //! the device appears unfinished, as tcpdump shows them on a machine with offloads.
@@ -67,9 +66,9 @@ enum Direction {
 }
 
 impl<D: Device> Capture<D> {
-    /// Captures what passes through `device`, an interface called `name`, into `writer`. Frames are stamped by `clock`;
-    /// `epoch` is the time of day (since 1970) at which that clock read zero. The capture flushes the writer behind whole
-    /// blocks only.
+    /// Captures what passes through `device`, an interface called `name`, into `writer`. Frames are stamped by
+    /// `clock`; `epoch` is the time of day (since 1970) at which that clock read zero. The capture flushes the writer
+    /// behind whole blocks only.
     ///
     /// # Errors
     /// The file's header could not be written.

@@ -43,7 +43,7 @@ struct Direction(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     queue: Mbufq,
-    /// Whoever waits for packets to arrive.
+    /// The waker for packets that arrive.
     waker: Option<Waker>,
     closed: bool,
 }
@@ -81,8 +81,8 @@ impl Pipe {
         )
     }
 
-    /// Whom to wake when packets arrive and none were waiting, or the other end goes; at once, if
-    /// packets are waiting now. Stays until another takes its place.
+    /// Sets the waker for packets that arrive at an empty queue, and for the end of the other side; it is called at
+    /// once if packets are waiting now. It stays until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
         let mut inner = self.inward.0.lock();
         let now = !inner.queue.is_empty() || inner.closed;
@@ -151,7 +151,7 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         self.inward.close();
         self.outward.close();
-        // Nobody reads these any more.
+        // These will not be read any more.
         let unread = self.inward.0.lock().queue.take_all();
         drop(unread);
     }

@@ -1,7 +1,7 @@
 //! Devices: where frames come from and go to, in batches of packets.
 //!
-//! Called by: whoever drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) for
-//! receiving, the interface for transmitting. Calls: the system, or another stack.
+//! The thread that drives the stack ([`Stack::poll_interface`](crate::Stack::poll_interface)) receives, the interface
+//! transmits. A device calls the system, or another stack.
 //!
 //! A frame begins with its Ethernet header. Its packet header says what is left to do: a device that
 //! offers an offload in its [`Capabilities`] gets packets with that work undone and finishes it (or
@@ -103,10 +103,11 @@ pub trait Device: Send + Sync + Debug {
     /// The device is gone or broken.
     fn transmit(&self, tx: &mut Mbufq) -> io::Result<usize>;
 
-    /// When the device has frames to pass on, in either direction, though none came: the stack then receives from it and
-    /// transmits to it, with an empty queue if it has nothing. `None`, as for most devices: never.
+    /// When the device has frames to pass on, in either direction, though none came: the stack then receives from it
+    /// and transmits to it, with an empty queue if it has nothing. `None`, as for most devices: never.
     ///
-    /// Asked after each batch, and before each sleep, with locks held: it takes none itself, and is the same under Giant.
+    /// Asked after each batch, and before each sleep, with locks held: it takes none itself, and is the same under
+    /// Giant.
     fn next_deadline(&self) -> Option<Time> {
         None
     }

@@ -1,7 +1,7 @@
 //! A TAP device: Ethernet frames from and to the kernel, over a file descriptor.
 //!
-//! Called by: whoever made the descriptor and attaches this. Calls: `vnet` for the
-//! header before each frame; `readv` and `writev`, one call a frame.
+//! A program makes the descriptor and attaches this. `vnet` has the
+//! header before each frame; `readv` and `writev` move one frame a call.
 //!
 //! A frame is read straight into clusters that stay its storage, and written straight from
 //! the mbufs it lies in:
@@ -317,9 +317,9 @@ fn is_gone(error: &io::Error) -> bool {
         .is_some_and(|errno| gone.contains(&errno))
 }
 
-/// Whether a read failed for good, or was interrupted. Other errors cost the frame that was to be read: a process that is
-/// root on the other side may set the device, by a queue of its own, to headers that do not fit ours (TUNSETOFFLOAD,
-/// TUNSETVNETHDRSZ), and the kernel then answers EFAULT or EINVAL and drops the frame.
+/// Whether a read failed for good, or was interrupted. Other errors cost the frame that was to be read: a process
+/// that is root on the other side may set the device, by a queue of its own, to headers that do not fit ours
+/// (TUNSETOFFLOAD, TUNSETVNETHDRSZ), and the kernel then answers EFAULT or EINVAL and drops the frame.
 fn ends_reading(error: &io::Error) -> bool {
     let ends = [io::ErrorKind::Interrupted, io::ErrorKind::UnexpectedEof];
     ends.contains(&error.kind()) || is_gone(error)

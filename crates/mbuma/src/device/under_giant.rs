@@ -1,7 +1,7 @@
 //! A device around another that is not MP-safe: each call of it is made under Giant.
 //!
-//! Called by: whoever has no Giant of its own, as a [bridge](super::bridge), whose port it is. A stack needs none of
-//! this: it is [told](crate::IfConfig::mp_safe). Calls: that device.
+//! For code that has no Giant of its own, as a [bridge](super::bridge), whose port it is. A stack needs none of
+//! this: it is [told](crate::IfConfig::mp_safe).
 //!
 //! Invariants: one thread at a time is in the device, and none while another is in anything that needs the same
 //! Giant. Locks: Giant, with nothing held before; the device may take others inside.

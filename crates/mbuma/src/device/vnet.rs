@@ -9,7 +9,7 @@
 //!  +-----+--------+--------+---------+-----------+-------------+
 //! ```
 //!
-//! Invariants: what the other side wrote is checked against the frame before anybody relies on it.
+//! Invariants: the header that the other side wrote is checked against the frame before it is relied on.
 //! Locks: none. Sources: linux/virtio_net.h; virtio 1.2 section 5.1.6.
 
 use mbuf::{Csum, Packet, PktHdr};
@@ -74,8 +74,8 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// The checksum is still to be finished by whoever sends the frame on. We take this for granted as
-    /// far as it is TCP's or UDP's behind an Ethernet and an IP header.
+    /// The checksum is still to be finished by the device or code that sends the frame on. This takes it for granted
+    /// as far as it is TCP's or UDP's behind an Ethernet and an IP header.
     fn leave_undone(self, meta: &mut PktHdr) {
         let csum = match usize::from(self.csum_offset) {
             TcpHeader::CHECKSUM_OFFSET => Csum::TCP,

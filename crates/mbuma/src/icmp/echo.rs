@@ -1,4 +1,4 @@
-//! Pings to foreign addresses on an interface that answers for every address: handed to whoever
+//! Pings to foreign addresses on an interface that answers for every address: handed to a program that
 //! knows whether the host behind the address is there.
 //!
 //! Called by: icmp/input, [`EchoSocket`](crate::socket::EchoSocket). Calls: nothing.
@@ -19,9 +19,9 @@ const QUEUE_MAX: usize = 256;
 /// A ping to a foreign address.
 #[derive(Debug)]
 pub struct Echo {
-    /// Who asks.
+    /// The sender of the ping.
     pub src: Ipv4Addr,
-    /// Who is asked.
+    /// The address that is pinged.
     pub dst: Ipv4Addr,
     /// Commonly one per pinging process.
     pub id: u16,

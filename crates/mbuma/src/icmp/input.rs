@@ -51,7 +51,7 @@ fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReas
     Ok(header.message())
 }
 
-/// A ping: to us, or to a foreign address that somebody here answers for. One to many gets no answer
+/// A ping: to us, or to a foreign address that a socket here answers for. One to many gets no answer
 /// (RFC 1122 3.2.2.6 leaves it open, and it would help an attacker).
 fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u16, seq: u16) {
     if ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst) {

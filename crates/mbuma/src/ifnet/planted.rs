@@ -13,7 +13,7 @@ pub(crate) enum Bug {
     Unmarked,
     /// What waits for a neighbour is thrown out before the interface is said to be gone: the same.
     FlushedEarly,
-    /// Who transmits stops without another look at the queue: `ifnet.rs`, `transmit`.
+    /// The transmitter stops without another check of the queue: `ifnet.rs`, `transmit`.
     OneLook,
     /// A plug that is out keeps what did not fit the budget: `device/epair/plug.rs`, `keep`.
     KeptOutside,

@@ -7,14 +7,14 @@
 //! | output | sends a datagram to a neighbour that is known |
 //! | destroy | detaches the interface |
 //!
-//! The claims, whatever the order: each packet on the cable is received once, also those that nobody took;
+//! The claims, whatever the order: each packet on the cable is received once, also those that were not taken;
 //! `received = delivered + dropped`; each packet that was sent or answered reached the other end or was
-//! dropped for a reason; nothing waits anywhere; nobody has the interface when the last thread has left
+//! dropped for a reason; nothing waits anywhere; no thread has the interface when the last one has left
 //! it. Each mistake of [`planted`](super::planted) breaks one of them, and must be found.
 //!
 //! Only the locks and atomics of the interface, its neighbours, the epair and UDP's table are the
 //! checker's. The lists of interfaces and routes are under real locks, inside of which no thread is stopped:
-//! whoever takes a real lock of the stack and goes on to an interface with it makes this test hang.
+//! a thread that takes a real lock of the stack and goes on to an interface with it makes this test hang.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib ifnet::schedules`
 
@@ -171,8 +171,8 @@ fn scenario() {
     drop((theirs, a, b));
 }
 
-/// Breaks if a packet is lost, counted twice or left behind when its interface goes, or if anybody keeps
-/// the interface.
+/// Breaks if a packet is lost, counted twice or left behind when its interface goes, or if a reference to
+/// the interface stays.
 #[test]
 fn destroy_against_input() {
     plant(None);
@@ -188,7 +188,7 @@ fn destroy_against_input_finds_unmarked() {
     finds(Bug::Unmarked);
 }
 
-/// Breaks if the model does not see a packet that comes to wait when nobody will look any more.
+/// Breaks if the model does not see a packet that comes to wait when no thread will check any more.
 #[test]
 #[should_panic(expected = "something waits")]
 fn destroy_against_input_finds_flushed_early() {

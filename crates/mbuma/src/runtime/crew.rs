@@ -1,4 +1,4 @@
-//! What the workers of a runtime share: who they are, and the roster of what there is to drive.
+//! The state that the workers of a runtime share: the workers, and the roster of stacks to drive.
 //!
 //! Called by: runtime (adding, removing, ending), worker. Calls: sleeper, the stack (its CPUs' wakers).
 //! Invariants: a roster does not change once workers can see it; numbers of device queues are never given
@@ -24,11 +24,11 @@ pub(super) struct Crew {
     roster: Mutex<State>,
     /// A worker has taken a newer roster, or has left.
     seen: Condvar,
-    /// The number of the newest roster. Release when it is made, under the lock; Acquire by who looks.
+    /// The number of the newest roster. Release when it is made, under the lock; Acquire by a thread that reads it.
     newest: AtomicU64,
     ended: AtomicBool,
-    /// A worker has used the stacks since worker 0, which reclaims, last found them unused. Relaxed: a use that is missed
-    /// is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
+    /// A worker has used the stacks since worker 0, which reclaims, last found them unused. Relaxed: a use that is
+    /// missed is seen by the last tick (see [`uma::LoopReclaimer::tick`]).
     used: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl Crew {
         Arc::clone(&self.members[worker].sleeper)
     }
 
-    /// Everybody is to leave.
+    /// All workers must leave.
     pub(super) fn end(&self) {
         // Release, and each worker's sleep flag orders it as it does all work.
         self.ended.store(true, Ordering::Release);
@@ -147,7 +147,7 @@ impl Crew {
             for (cpu, member) in self.members.iter().enumerate() {
                 stack.set_cpu_waker(cpu, Some(member.sleeper.waker()));
             }
-            // Whoever looked between these two steps knows of no waker yet, and of all deadlines.
+            // A worker that looked between these two steps knows of no waker yet, and of all deadlines.
             self.ring_all();
         }
     }
@@ -179,7 +179,7 @@ impl Crew {
         self.forget(gone.as_slice());
     }
 
-    /// Nobody watches these any more; waits until nobody drives them either.
+    /// No worker watches these any more; waits until none drives them either.
     fn let_go(&self, gone: Vec<(u64, Arc<Polled>)>) {
         self.forget(&gone);
         self.wait_until_seen();
@@ -214,7 +214,7 @@ impl Crew {
         polled.queue.number() % self.len()
     }
 
-    /// Makes a new roster out of the newest, and tells everybody.
+    /// Makes a new roster out of the newest, and wakes all workers.
     fn change<R>(&self, f: impl FnOnce(&mut Roster) -> R) -> R {
         let mut state = self.roster.lock();
         let mut roster = Roster::clone(&state.roster);
@@ -265,7 +265,7 @@ impl Crew {
         }
     }
 
-    /// The runtime has ended: nobody is to be woken for these stacks.
+    /// The runtime has ended: no worker is to be woken for these stacks.
     pub(super) fn release(&self) {
         let stacks = std::mem::take(&mut self.roster.lock().roster);
         for stack in &stacks.stacks {

@@ -207,7 +207,7 @@ fn eventually(condition: impl Fn() -> bool) {
 
 #[test]
 fn tasks_run_on_their_worker_also_while_it_sleeps() {
-    // Breaks when a task waits for a wakeup that nobody gives, or runs on another thread.
+    // Breaks when a task waits for a wakeup that never comes, or runs on another thread.
     let runtime = Runtime::with_config(RuntimeConfig {
         workers: 3,
         pinned: true,
@@ -233,7 +233,7 @@ fn tasks_run_on_their_worker_also_while_it_sleeps() {
 
 #[test]
 fn timers_run_though_nobody_calls() {
-    // Breaks when a worker sleeps past a deadline: nobody answers here but the SYN's own timer.
+    // Breaks when a worker sleeps past a deadline: only the SYN's own timer answers here.
     let runtime = Runtime::new(2).expect("threads");
     let stack = stack(&runtime);
     let (a, _) = crate::device::memory::Pipe::pair(crate::device::Capabilities::plain(1500));
@@ -254,7 +254,7 @@ fn timers_run_though_nobody_calls() {
 #[test]
 #[should_panic(expected = "not this runtime's workers")]
 fn a_stack_with_other_cpus_is_refused() {
-    // Breaks when a stack waits for CPUs that nobody is.
+    // Breaks when a stack waits for CPUs that no worker is.
     let runtime = Runtime::new(1).expect("threads");
     let stack = Stack::new(Config::from_system()).expect("address space");
     runtime.add(&stack);
@@ -262,7 +262,7 @@ fn a_stack_with_other_cpus_is_refused() {
 
 #[test]
 fn a_queue_that_is_not_there_is_not_watched() {
-    // Breaks when a queue is taken that nobody can receive from, and when what is kept of one outlives the runtime.
+    // Breaks when a queue is taken that can't be received from, and when what is kept of one outlives the runtime.
     let runtime = Runtime::new(1).expect("threads");
     let stack = stack(&runtime);
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());

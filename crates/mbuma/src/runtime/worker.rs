@@ -59,7 +59,7 @@ fn nth_cpu(n: usize) -> io::Result<CpuSet> {
     Ok(one)
 }
 
-/// Says that a worker is gone, also when a task panics: nobody is to wait for it.
+/// Reports that a worker is gone, also when a task panics: no thread must wait for it.
 struct Leaves<'a>(&'a Crew, usize);
 
 impl Drop for Leaves<'_> {
@@ -148,7 +148,8 @@ impl<'a> Worker<'a> {
         });
     }
 
-    /// Says that the pools are used if an event began this round, and gives memory back if that is this worker's task.
+    /// Says that the pools are used if an event began this round, and gives memory back if that is this worker's
+    /// task.
     fn give_back(&mut self) {
         if !self.events.is_empty() {
             self.crew.note_use();

@@ -13,7 +13,7 @@ const ALL: Budget = Budget {
     bytes: usize::MAX,
 };
 
-/// Breaks if a queue that somebody keeps gives frames of an interface that is gone, or of its successor.
+/// Breaks if a kept queue gives frames of an interface that is gone, or of its successor.
 #[test]
 fn a_queue_ends_with_its_interface() {
     let clock = Arc::new(kern::MonotonicClock::new());

@@ -44,7 +44,7 @@ impl Stack {
     /// any address. Pings to the stack's own addresses it answers itself.
     ///
     /// # Errors
-    /// There is no such interface, or somebody took them over already.
+    /// There is no such interface, or another socket has its pings already.
     pub fn icmp_echo_any(&self, index: IfIndex) -> Result<EchoSocket, BindError> {
         if self.0.interface(index).is_none() {
             return Err(BindError::NoInterface);
@@ -103,7 +103,7 @@ impl EchoSocket {
         stack.enter(|batch| icmp::output::error_about_original(batch, &original, kind));
     }
 
-    /// Whom to wake when a ping arrives and none was waiting; at once, if one is waiting now. Stays
+    /// Sets the waker for a ping that arrives at an empty queue; it is called at once if one is waiting now. It stays
     /// until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
         let giant = self.0.stack.0.look();

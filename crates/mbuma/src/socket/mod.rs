@@ -1,7 +1,7 @@
 //! Sockets: what a program holds. Handles are used from any thread.
 //!
-//! Nothing blocks but what says so: methods called `.._blocking` sleep until there is something, or the
-//! time is over. Whoever drives the stack must be another thread.
+//! Nothing blocks but methods called `.._blocking`: they sleep until they can proceed, or the
+//! time is over. Another thread must drive the stack.
 //!
 //! A socket has one waker that stays set until it is replaced. It is called, with no lock held, whenever
 //! something changed that its user may care about: data, room, an end, an error.
@@ -29,7 +29,7 @@ pub use udp::{BindError, Datagram, SendError, UdpError, UdpSocket};
 /// Why a connection does not work, or works no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SocketError {
-    /// The peer, or a host on the way, said that nobody is there.
+    /// The peer, or a host on the way, said that no socket is there.
     Refused,
     /// There is no way to the peer.
     Unreachable,

@@ -6,17 +6,17 @@
 //! | UDP | two readers of one socket, three datagrams, an ICMP error |
 //! | TCP | a reader, a reset by the peer, an end by the socket's other user |
 //!
-//! Whatever the order, every reader comes back: it sleeps only if its waker is where the next one who has something
-//! for it looks. It looks a few times before it sleeps, as `park.rs` has it. Wakers are called when no lock is held: each here takes the socket's lock. Then the same with
-//! mistakes, each of which must be found.
+//! Whatever the order, every reader comes back: it sleeps only if its waker is where the next thread that has
+//! something for it looks. It checks a few times before it sleeps, as `park.rs` has it. Wakers are called when no
+//! lock is held: each here takes the socket's lock. Then the same with mistakes, each of which must be found.
 //!
 //! | mistake | what goes wrong |
 //! |---|---|
 //! | [`Mistake::LateWaker`] | a reader looks, and leaves its waker afterwards without another look |
-//! | [`Mistake::ForgottenWakes`] | whoever brings data does not call whom it should |
+//! | [`Mistake::ForgottenWakes`] | the thread that brings data does not call the wakers |
 //! | [`Mistake::WakeUnderLock`] | wakers are called with the socket's lock held |
 //! | [`Mistake::HastySleeper`] | a reader that has looked sleeps without another look |
-//! | [`Mistake::HastyWaker`] | whoever wakes a reader that still looks says so too late |
+//! | [`Mistake::HastyWaker`] | the thread that wakes a reader which still checks says so too late |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib socket::schedules`
 
@@ -137,7 +137,7 @@ fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Option<Datagram> {
     received.flatten()
 }
 
-/// Two readers, two who bring datagrams, one an error.
+/// Two readers, two threads that bring datagrams, one that brings an error.
 fn datagrams(stack: &Stack, mistake: Mistake) {
     let socket = stack.udp_bind(LOCAL).expect("the port is free");
     let pcb = stack.0.udp.table.find_bound(LOCAL);
@@ -162,7 +162,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     assert!(pcb.queue.is_empty(None));
     while socket.take_error().is_some() {}
     drop(socket);
-    // What is left refers to nobody: the one that looks refers to the socket.
+    // No reference is left: the test itself has the last one.
     assert_eq!(Arc::strong_count(&pcb), 1, "somebody knows a closed socket");
 }
 

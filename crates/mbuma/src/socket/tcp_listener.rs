@@ -19,7 +19,7 @@ use crate::tcp::State;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 
-/// Listens on an address. Dropping it refuses what comes, and resets what nobody accepted.
+/// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
     stack: Arc<Inner>,
     addr: SocketAddrV4,
@@ -50,7 +50,7 @@ impl TcpListener {
         Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
     }
 
-    /// Whom to call when there is one.
+    /// Sets the waker for a connection.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let _giant = self.stack.look();
         self.queue.set_waker(waker);
@@ -88,7 +88,7 @@ pub struct Interceptor {
 }
 
 impl Interceptor {
-    /// The next connection that somebody wants, if there is one.
+    /// The next connection that a client wants, if there is one.
     pub fn next(&self) -> Option<Incoming> {
         let giant = self.stack.look();
         let pcb = self.queue.pop(None)?;
@@ -100,7 +100,7 @@ impl Interceptor {
         })
     }
 
-    /// Whom to call when there is one.
+    /// Sets the waker for a connection.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let _giant = self.stack.look();
         self.queue.set_waker(waker);
@@ -122,7 +122,7 @@ impl fmt::Debug for Interceptor {
 /// How a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// With a reset: nobody listens there.
+    /// With a reset: no listener there.
     Reset,
     /// With an ICMP error: there is no way to it.
     Unreachable(Unreach),
@@ -152,7 +152,7 @@ impl Incoming {
         self.pcb().key.local
     }
 
-    /// Who wants it.
+    /// The client.
     pub fn peer_addr(&self) -> SocketAddrV4 {
         self.pcb().key.peer
     }
@@ -163,7 +163,7 @@ impl Incoming {
         self.pcb().tcb.lock().conn.state == State::Closed
     }
 
-    /// Whom to call when it gives up.
+    /// Sets the waker for a client that gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let giant = self.stack.look();
         let old = self.pcb().tcb.lock().conn.wakers.keep(waker);
@@ -173,9 +173,9 @@ impl Incoming {
 
     /// Answers the SYN. The stream can be written to at once.
     ///
-    /// Where the interface has several queues, all that the connection sends leaves from now on by that of the
-    /// calling CPU: where the device sees to it that a flow comes in by the queue that it leaves by, whoever
-    /// accepts a connection is the one who takes its packets in.
+    /// Where the interface has several queues, all segments of the connection leave from now on by that of the
+    /// calling CPU. If the device receives a flow by the queue by which it is sent, the CPU that
+    /// accepts a connection also takes its packets in.
     ///
     /// # Errors
     /// The peer has given up meanwhile.

@@ -97,7 +97,7 @@ impl TcpStream {
         self.pcb.tcb.lock().conn.error
     }
 
-    /// Whom to call when something changed.
+    /// Sets the waker for any change.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let giant = self.stack.look();
         let old = self.pcb.tcb.lock().conn.wakers.keep(waker);
@@ -298,8 +298,8 @@ impl TcpStream {
         }
     }
 
-    /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each large
-    /// one.
+    /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each
+    /// large one.
     pub fn send_room(&self) -> SendRoom {
         let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
@@ -513,7 +513,7 @@ fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
         State::Established => t.conn.state = State::FinWait1,
         State::CloseWait => t.conn.state = State::LastAck,
         State::SynHeld => return t.close(Some(SocketError::Closed)),
-        // Nobody has said anything yet, and now nobody will.
+        // Neither side has sent data yet, and now neither will.
         State::SynSent if t.conn.orphan && t.send.buf.chain.is_empty() => {
             return t.close(Some(SocketError::Closed));
         }

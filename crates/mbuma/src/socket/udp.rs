@@ -70,7 +70,7 @@ impl Stack {
         if local.port() != 0 {
             return self.bind_pcb(local, None).ok_or(BindError::AddrInUse);
         }
-        // Somebody else may take the free port first; then there is another.
+        // Another thread may take the free port first; then there is another port.
         for _ in 0..BIND_TRIES {
             let port = stack
                 .udp
@@ -226,8 +226,8 @@ impl UdpSocket {
         stack.enter(|batch| icmp::output::error_about_original(batch, &original, kind));
     }
 
-    /// Whom to wake when a datagram or an error arrives and none was waiting; at once, if one is
-    /// waiting now. Stays until another takes its place.
+    /// Sets the waker for a datagram or an error that arrives at an empty queue; it is called at once if one is
+    /// waiting now. It stays until another takes its place.
     pub fn set_waker(&self, waker: Waker) {
         let Bound { stack, pcb } = &*self.0;
         let giant = stack.0.look();
@@ -257,7 +257,7 @@ impl fmt::Debug for UdpSocket {
 }
 
 /// The datagram as it arrived, as far as an error quotes it, and its length with the header. The
-/// header is rebuilt, and the data copied: nobody is in a hurry to hear bad news.
+/// header is rebuilt, and the data copied: errors are rare.
 fn quote(datagram: &Datagram) -> (Vec<u8>, u16) {
     let (src, dst) = (datagram.src, datagram.dst);
     // It arrived in one IP packet, so its length fits one.

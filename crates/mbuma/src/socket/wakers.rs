@@ -1,17 +1,17 @@
-//! Whom to call when one side of a socket becomes ready: one waker that stays, and any number that are
+//! The wakers for one side of a socket that becomes ready: one that stays, and any number that are
 //! called once.
 //!
 //! Called by: whatever sockets wait for, under its lock. Calls: nothing; what is to
 //! be called is handed out as [`Wakes`] and called when no lock is held.
 //!
-//! Invariant: a waker is added under the same lock, and after the same look, that found the socket not
-//! ready; so whoever makes it ready later finds the waker. Locks: its owner's.
+//! Invariant: a waker is added under the same lock, and after the same check, that found the socket not
+//! ready; so the thread that makes it ready later finds the waker. Locks: its owner's.
 
 use std::task::Waker;
 
 use kern::witness;
 
-/// Those who wait for one side of a socket.
+/// The threads that wait for one side of a socket.
 #[doc(alias = "selinfo")]
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
@@ -28,7 +28,7 @@ pub(crate) struct Wakers {
 pub(crate) struct Wakes(Wakers);
 
 impl Wakers {
-    /// Nobody.
+    /// No waker.
     pub(crate) const fn new() -> Self {
         Self {
             kept: None,
@@ -44,7 +44,7 @@ impl Wakers {
         std::mem::replace(&mut self.kept, waker)
     }
 
-    /// Everybody, not to be called any more but dropped, when the lock is released.
+    /// All wakers, not to be called any more but dropped, when the lock is released.
     #[must_use]
     pub(crate) fn clear(&mut self) -> Self {
         std::mem::take(self)
@@ -62,12 +62,12 @@ impl Wakers {
         }
     }
 
-    /// Whether there is anybody.
+    /// Whether there is a waker.
     pub(crate) fn any(&self) -> bool {
         self.kept.is_some() || self.first.is_some()
     }
 
-    /// Everybody, to be called.
+    /// All wakers, to be called.
     #[doc(alias = "selwakeup")]
     pub(crate) fn take(&mut self) -> Wakes {
         Wakes(Self {
@@ -85,7 +85,7 @@ impl Wakes {
         one(&self.0.kept) + one(&self.0.first) + self.0.others.len()
     }
 
-    /// Whether there is nobody.
+    /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,8 @@
-//! Who takes connections that others begin: listeners on an address, and interceptors, which decide
+//! The users of connections that others begin: listeners on an address, and interceptors, which decide
 //! about every address behind an interface.
 //!
-//! Both are an [`AcceptQueue`]: a bounded row of connections that wait for their user. A listener's
-//! row holds established ones; an interceptor's holds those whose SYN nobody has answered yet.
+//! Both are an [`AcceptQueue`]: a bounded queue of connections that wait for their user. A listener's
+//! queue holds established ones; an interceptor's holds those whose SYN was not answered yet.
 //!
 //! ```text
 //!   SYN --> half open, at most half_open_max --> ready, at most the backlog --> accept
@@ -13,8 +13,8 @@
 //! A SYN is not answered while as many are ready as may be. One that completes then stays half open, and its
 //! peer's acknowledgement counts when it comes again.
 //!
-//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `accept/schedules.rs` tries the
-//! orders.
+//! Locks: `tables` (LISTENERS), `queue` (ACCEPT_QUEUE, inside of a connection's lock). `accept/schedules.rs` tries
+//! the orders.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -64,11 +64,11 @@ pub(crate) struct Place {
 /// What came of a connection that is ready.
 #[must_use]
 pub(crate) enum Pushed {
-    /// It waits for the user. Whom to wake is to be called once no lock is held.
+    /// It waits for the user. The wakers must be called once no lock is held.
     Ready(Wakes),
     /// As many wait as may: it keeps its place, and may come again.
     Full,
-    /// The user has gone: the connection has nobody.
+    /// The user has gone: the connection has no owner.
     Gone,
 }
 
@@ -138,8 +138,8 @@ impl AcceptQueue {
         ready && q.embryos.len() >= self.half_open_max
     }
 
-    /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the backlog
-    /// is full.
+    /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the
+    /// backlog is full.
     pub(crate) fn reserve_beyond(self: &Arc<Self>, key: Key) -> Option<Place> {
         let mut q = self.queue.lock();
         let ready = !q.closed && q.ready.len() < self.backlog;
@@ -178,7 +178,7 @@ impl AcceptQueue {
         drop(old);
     }
 
-    /// The user goes; returns the connections that nobody took.
+    /// The user goes; returns the connections that were not taken.
     pub(crate) fn close(&self) -> VecDeque<Arc<Inpcb>> {
         let mut q = self.queue.lock();
         q.closed = true;
@@ -192,7 +192,7 @@ impl AcceptQueue {
 
 type ByAddr = HashMap<(Ipv4Addr, u16), Arc<AcceptQueue>, SeededState>;
 
-/// Who listens where.
+/// Which user listens where.
 struct Tables {
     by_addr: ByAddr,
     /// At most one an interface.

@@ -13,7 +13,7 @@ use crate::config::TcpConfig;
 pub enum Planted {
     /// The retransmission timer is not set again after it expired twice.
     LostRetransmitTimer,
-    /// Nobody probes a closed window.
+    /// A closed window is not probed.
     LostPersistTimer,
     /// A TIME-WAIT has no end.
     LostTimeWaitTimer,
@@ -27,7 +27,7 @@ pub enum Planted {
     LeakedMbuf,
     /// A segment without a use is not counted.
     UncountedDrop,
-    /// Whoever removes a connection removes its successor too.
+    /// The thread that removes a connection removes its successor too.
     LostSuccessor,
     /// An entry that fired passes for the one that was made after it.
     ForgottenEntry,

@@ -8,8 +8,8 @@
 //! | `timer_against_close` | its timer, an earlier timer that is set, a SYN that takes its place |
 //!
 //! Whatever the order: each segment ends delivered or in a counted drop; what is in the table in the end is open,
-//! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more, and no wheel
-//! has an entry. Each scenario is run again with a mistake that it is there to find.
+//! and the successor if there was one; nothing but its handle and TIME-WAIT's row knows the old connection any more,
+//! and no wheel has an entry. Each scenario is run again with a mistake that it is there to find.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::schedules`
 
@@ -197,7 +197,7 @@ fn syn(world: &World, _: &Arc<Inpcb>) {
     world.segment(ANEW, TcpFlags::SYN);
 }
 
-/// Somebody ends the old connection, and has it taken away at the end of a batch.
+/// A thread ends the old connection, and has it taken away at the end of a batch.
 fn close(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
         old.tcb.lock().close(None);

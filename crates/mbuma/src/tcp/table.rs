@@ -2,7 +2,7 @@
 //!
 //! Looking a connection up writes to no line that another CPU writes: the locks are read-mostly ones,
 //! whose readers count on their own CPU, and the reference that a lookup gives is counted in the
-//! connection's own allocation, where whoever has the packet goes next anyway.
+//! connection's own allocation, which the thread with the packet reads next anyway.
 //!
 //! Sharded by a keyed hash, so that threads that open and close seldom meet, no outsider can aim at one
 //! shard, and a shard that grows keeps its readers out for a moment only. A shard costs four bytes a CPU.

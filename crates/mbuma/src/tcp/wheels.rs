@@ -7,8 +7,8 @@
 //!
 //! **An entry that fires is out of its wheel before the connection is locked.** In between, another thread may
 //! have set a new one, or closed the connection and removed it from the table, and a successor with the same
-//! key may be there. So an entry names the connection itself, never its key, and has a number: whoever comes
-//! late finds a connection that is closed and has nothing due, and leaves an entry alone that is not its own.
+//! key may be there. So an entry names the connection itself, never its key, and has a number: a late thread
+//! finds a connection that is closed and has nothing due, and leaves an entry alone that is not its own.
 //!
 //! Called by: `timers`, `TcpState`. Calls: [`Callout`].
 //! Invariants: `armed` names an entry that is on its wheel, or that fired and is on its way to the connection.
@@ -68,8 +68,8 @@ impl Wheels {
         self.0.len()
     }
 
-    /// Sees to it that the connection's entry comes in time, and that there is none where nothing is to come. If
-    /// the wheel of `cpu` has something earlier to do now than it had, says so: whoever turns it should know.
+    /// Sets the connection's entry so that it comes in time; removes it where nothing is to come. If
+    /// the wheel of `cpu` has something earlier to do now than it had, returns that: the CPU's thread must be woken.
     #[must_use = "the CPU may sleep past it"]
     #[doc(alias = "callout_reset_on")]
     pub(crate) fn arm(&self, cpu: usize, pcb: &Arc<Inpcb>, timers: &mut Timers) -> bool {

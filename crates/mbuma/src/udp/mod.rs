@@ -25,9 +25,9 @@ pub(crate) mod pcb;
 /// A datagram that arrived.
 #[derive(Debug)]
 pub struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub src: SocketAddrV4,
-    /// To whom it was sent.
+    /// The receiver.
     pub dst: SocketAddrV4,
     /// What it carries.
     pub payload: Chain,

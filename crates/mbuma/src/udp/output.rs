@@ -83,8 +83,8 @@ fn build(
     header.emit(packet.prepend(UdpHeader::LEN)?);
     let netisr = &batch.stack.netisr;
     let meta = packet.header_mut();
-    // A gateway's leave by the queue of the CPU that sends them: where a flow comes in by the queue that it leaves
-    // by, whoever serves the flow takes it in.
+    // A gateway's leave by the queue of the CPU that sends them: if the device receives a flow by the queue by which
+    // it is sent, the CPU that serves the flow also takes its packets in.
     if netisr.flows_matter() && pcb.any.is_none() {
         meta.flow = netisr.flows().between(src, dst);
     }

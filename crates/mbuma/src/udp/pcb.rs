@@ -37,7 +37,7 @@ const FIRST_FREE_PORT: u16 = 49_152;
 pub(crate) struct UdpPcb {
     /// Where it is bound; the address may be unspecified.
     pub(crate) local: SocketAddrV4,
-    /// Takes everything that nobody else takes on this interface.
+    /// Takes the datagrams on this interface that no other socket takes.
     pub(crate) any: Option<IfIndex>,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
@@ -72,7 +72,7 @@ struct Inner {
 /// Whose address a datagram was sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// One of many that we belong to: a group's, or everybody's.
+    /// One of many receivers: of a group, or of a broadcast.
     Many,
     /// One of ours; the datagram is this interface's.
     Ours(IfIndex),

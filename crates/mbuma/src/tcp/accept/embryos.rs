@@ -1,8 +1,8 @@
-//! The half-open connections of one listener: whose SYN was answered, and who has not answered that.
+//! The half-open connections of one listener: their SYN was answered, and the answer was not acknowledged yet.
 //!
-//! Whoever forges source addresses begins as many as it likes, and each stays for a minute. So they take no place that
-//! the user has for connections, and there is a bound of their own: beyond it the oldest makes room. A peer that
-//! means it answers within a round trip, and is kept out only by so many SYNs in that time.
+//! An attacker that forges source addresses can begin any number, and each stays for a minute. So they take no place
+//! that the user has for connections, and there is a bound of their own: beyond it the oldest is evicted. A genuine
+//! peer answers within a round trip, and is kept out only by so many SYNs in that time.
 //!
 //! Called by: `accept`. Calls: nothing. Locks: none; the queue's guards it.
 //! Sources: RFC 4987 3.3 and 3.4; J. Lemon, *Resisting SYN flood DoS attacks with a SYN cache* (2002).

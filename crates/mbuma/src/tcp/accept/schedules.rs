@@ -1,10 +1,10 @@
-//! The model `accept_queue`: a listener as it is, with peers that connect and give up, a user that sleeps in accept, and
-//! one that goes, under a schedule checker, which tries random orders of the threads' steps.
+//! The model `accept_queue`: a listener as it is, with peers that connect and give up, a user that sleeps in accept,
+//! and one that goes, under a schedule checker, which tries random orders of the threads' steps.
 //!
 //! The peers' part is what `listen` and `ack` do with the queue; accepting and closing are the user's real calls.
-//! Whatever the order: who sleeps in accept is woken, no more wait than the backlog allows, each place is given back,
-//! and each connection ends with somebody: its user, the listener's close, or who came too late for it. Then the same
-//! with mistakes, each of which must be found.
+//! Whatever the order: a thread that sleeps in accept is woken, no more wait than the backlog allows, each place is
+//! given back, and each connection ends with an owner: its user, the listener's close, or the thread that came too
+//! late for it. Then the same with mistakes, each of which must be found.
 //!
 //! | mistake | what goes wrong |
 //! |---|---|
@@ -267,7 +267,7 @@ fn accept_queue() {
 
 #[test]
 fn accept_queue_against_close() {
-    // Breaks if a connection is queued where nobody will ever look, and stays for ever.
+    // Breaks if a connection is queued where no thread will ever look, and stays for ever.
     check("accept queue against close", closing, Mistake::None);
 }
 

@@ -211,8 +211,8 @@ proptest! {
         start in any::<u32>(),
         ops in prop::collection::vec(op(), 1..80),
     ) {
-        // Breaks when a range is counted twice or lost, when a mark spreads to bytes that it does not concern, or when an
-        // order that the map relies on does not hold.
+        // Breaks when a range is counted twice or lost, when a mark spreads to bytes that it does not concern, or
+        // when an order that the map relies on does not hold.
         let mut map = SentMap::default();
         let mut model = Model { una: SeqNum(start), bytes: Vec::new(), now: 1 };
         for op in &ops {
@@ -255,8 +255,8 @@ fn with_holes(holes: u32) -> SentMap {
     map
 }
 
-/// The records that acknowledgements visit which each report the next segment, and from which each loss detection finds
-/// the next hole lost.
+/// The records that acknowledgements visit which each report the next segment, and from which each loss detection
+/// finds the next hole lost.
 fn visits(holes: u32) -> usize {
     let mut map = with_holes(holes);
     let SentMap::Many(m) = &mut map else {
@@ -316,7 +316,7 @@ fn blocks_make_a_bounded_number_of_records() {
 
 #[test]
 fn small_segments_make_a_bounded_number_of_records() {
-    // Breaks when a user who sends single bytes makes the map larger than what it sends.
+    // Breaks when a program that sends single bytes makes the map larger than its data.
     let mut map = SentMap::default();
     for n in 0..50_000 {
         let sent_at = Time::from_micros(n.into());

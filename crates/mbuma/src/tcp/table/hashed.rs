@@ -2,8 +2,8 @@
 //!
 //! Called by: `table.rs`. Calls: [`SeededState`]. Locks: none.
 //!
-//! Two words, to be passed and compared as such. The hash's 32 bits lie where the key would have padding. Nobody
-//! outside knows them, so nobody can choose keys that meet.
+//! Two words, to be passed and compared as such. The hash's 32 bits lie where the key would have padding. They are
+//! not known outside, so an attacker can't choose keys that collide.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::SocketAddrV4;
@@ -61,7 +61,7 @@ impl Hasher for Spread {
         self.0 ^= self.0 >> 32;
     }
 
-    /// Nobody has any: a key's hash is one word.
+    /// Never called: a key's hash is one word.
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(GOLDEN);

@@ -3,8 +3,8 @@
 //! `cargo run -p mbuma --example jails`
 //!
 //! Each is a stack of its own, with its own addresses, routes, ports and buffers. They ping and send to
-//! each other; then the web jail moves house under traffic, and is found again. No thread is needed: who
-//! sends carries its packets all the way ([`Input::Direct`]).
+//! each other; then the web jail moves house under traffic, and is found again. No thread is needed: the
+//! sender carries its packets all the way ([`Input::Direct`]).
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddrV4};

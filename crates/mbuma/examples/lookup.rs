@@ -93,7 +93,7 @@ fn shard(hash: &RandomState, key: &Key) -> usize {
     hash.hash_one(key) as usize % SHARDS
 }
 
-/// What a route leads to, which all who have it share.
+/// The end of a route, which all its holders share.
 type Interface = Arc<[u8; 64]>;
 
 fn main() {

@@ -76,7 +76,7 @@ impl Home {
 }
 
 impl Gone {
-    /// Nobody has the stack. Its packets may still be with others.
+    /// No handle of the stack is left. Its packets may still be in use.
     fn is_so(&self) -> bool {
         Arc::strong_count(&self.clock) == 1
     }
@@ -120,7 +120,7 @@ impl Job {
     }
 }
 
-/// Where a worker leaves its job, for whoever comes by.
+/// Where a worker leaves its job, for the next thread that comes by.
 #[derive(Default)]
 struct Slot(Mutex<Option<Arc<Job>>>);
 
@@ -159,7 +159,7 @@ fn traffic(slots: &[Slot], stacks: &[Stack], tasks: &Taskqueue, stop: &AtomicBoo
     }
 }
 
-/// A device by hand, so that it can be seen when nobody has it any more.
+/// A device by hand, so that the test sees when no reference to it is left.
 #[derive(Debug)]
 struct Tracked {
     plug: Plug,

@@ -174,7 +174,7 @@ fn an_end_moves_under_traffic() {
             let home = &homes[n % 2];
             let before = home.stats().received;
             b.attach(home, config(2), input);
-            // The first ones need an answer to who it is, and may have to ask again after a second.
+            // The first ones need an ARP answer, and may have to ask again after a second.
             let some = before + (n as u64) % 5;
             wait_until("packets for the end that moved", || {
                 // An answer that was lost is asked for again.
@@ -209,7 +209,7 @@ fn an_end_moves_under_traffic() {
 const LOOPS: usize = 10_000;
 
 /// Breaks if an epair that is destroyed under traffic leaves a buffer, a queue or a route behind, or if
-/// anybody uses it afterwards (AddressSanitizer would see).
+/// it is used afterwards (AddressSanitizer would see).
 #[test]
 fn epairs_come_and_go_under_load() {
     let (left, right) = (stack(1), stack(2));
@@ -329,7 +329,7 @@ fn a_million_wakeups_and_none_lost() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// Waits until everything was taken; nobody else wakes the receiver meanwhile.
+/// Waits until everything was taken; no other thread wakes the receiver meanwhile.
 fn wait_for(taken: &AtomicU64, sent: u64) {
     let all = || taken.load(Ordering::Acquire) >= sent;
     wait_until("receiver: a wakeup is lost", all);

@@ -68,7 +68,7 @@ impl Wake for Count {
     }
 }
 
-/// Breaks if what waits is handled before somebody asks for it, or not then, or is miscounted.
+/// Breaks if queued packets are handled before a thread asks for them, or not then, or are miscounted.
 #[test]
 fn deferred_packets_wait_for_their_cpu() {
     let lab = deferred::<1>();

@@ -1,5 +1,5 @@
-//! An interface of several queues that a gateway's workers serve: what a flow sends leaves by the queue of the one
-//! who serves it, whoever took its first packet in.
+//! An interface of several queues that a gateway's workers serve: a flow's packets leave by the queue of the worker
+//! that serves it, whichever worker took its first packet in.
 
 mod common;
 

@@ -21,7 +21,7 @@ impl Wake for Worker {
 
 #[test]
 fn a_cpu_is_woken_without_giant() {
-    // Breaks if a worker that is woken finds the stack closed by whoever woke it, or if a callback that
+    // Breaks if a woken worker finds the stack closed by the thread that woke it, or if a callback that
     // gives a CPU something to do does so under the Giant that it has.
     for over_all in [false, true] {
         let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_seed(1));

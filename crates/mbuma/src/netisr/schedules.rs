@@ -1,18 +1,18 @@
 //! The model `netisr_workstream`: works, lanes and outboxes as they are, under a schedule checker, which tries
 //! random orders of the threads' steps.
 //!
-//! Two sources bring in numbered packets of a flow each, in batches, one batch after the other; each CPU has a worker,
-//! which sleeps unless it is kicked; somebody changes the policy meanwhile. Each packet must be handled once, in
-//! its flow's order, and no worker may sleep while something waits for it. Then the same with mistakes, each
+//! Two sources bring in numbered packets of a flow each, in batches, one batch after the other; each CPU has a
+//! worker, which sleeps unless it is kicked; another thread changes the policy meanwhile. Each packet must be handled
+//! once, in its flow's order, and no worker may sleep while something waits for it. Then the same with mistakes, each
 //! of which must be found.
 //!
 //! | mistake | what goes wrong |
 //! |---|---|
-//! | [`Mistake::BlindDirect`] | a packet is handled at once without a look at what waits |
-//! | [`Mistake::BlindOwner`] | who owns a work does not look at what came behind its back |
-//! | [`Mistake::IdleTooEarly`] | a work is idle once its row was taken, not once it was handled |
-//! | [`Mistake::IdleUnseen`] | a worker looks whether something waits, and then goes idle |
-//! | [`Mistake::LostKick`] | who lets go of a work leaves something and tells nobody |
+//! | [`Mistake::BlindDirect`] | a packet is handled at once without a check of the queue |
+//! | [`Mistake::BlindOwner`] | the owner of a queue does not check for packets that were put since |
+//! | [`Mistake::IdleTooEarly`] | a queue is idle once its packets were taken, not once they were handled |
+//! | [`Mistake::IdleUnseen`] | a worker checks whether packets wait, and then goes idle |
+//! | [`Mistake::LostKick`] | an owner that releases a queue leaves packets and does not kick the CPU |
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib netisr::schedules`
 
@@ -158,7 +158,7 @@ impl Model {
         }
     }
 
-    /// Whether it owns the work, and believes that nobody but itself ever queued anything there.
+    /// Whether it owns the work, and assumes that no other thread has queued anything there.
     fn is_blind(&self, outbox: &Outbox<Packets>, home: usize) -> bool {
         let collected = outbox.has(Protocol::Ip4, home);
         let deferred = self.lane().policy() == Dispatch::Deferred;

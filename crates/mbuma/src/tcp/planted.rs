@@ -8,7 +8,7 @@
 use crate::config::TcpConfig;
 
 /// A bug.
-#[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub))] // then nobody outside sees it
+#[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub))] // then it is not seen outside
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     /// The retransmission timer is not set again after it expired twice.

@@ -22,10 +22,10 @@ use wire::{
 /// The stack under test.
 pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 pub const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// Whom the test plays.
+/// The station that the test plays.
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
 pub const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 100]);
-/// Somebody who is not on the link.
+/// A host that is not on the link.
 pub const FOREIGN: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
 pub const ALL: Budget = Budget {

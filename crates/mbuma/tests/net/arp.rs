@@ -79,7 +79,7 @@ fn asks_and_sends_what_waited() {
     lab.done();
 }
 
-/// Breaks if an address that nobody has is asked for ever, or its packets are never dropped.
+/// Breaks if an address without a station is asked for ever, or its packets are never dropped.
 #[test]
 fn gives_up_after_three_questions() {
     let lab = strangers();
@@ -148,8 +148,8 @@ fn checks_old_answers_without_stopping() {
     lab.done();
 }
 
-/// Breaks if anybody can take our address, claim a group's, or fill the table with what we never
-/// asked for.
+/// Breaks if a station can take our address, claim a group's, or fill the table with answers to questions
+/// that were not asked.
 #[test]
 fn believes_no_nonsense() {
     let lab = strangers();
@@ -174,7 +174,7 @@ fn believes_no_nonsense() {
     assert_eq!(lab.dropped(DropReason::ArpDuplicateAddress), 1);
     assert_eq!(lab.dropped(DropReason::BadArp), 4);
     assert!(lab.frames().is_empty());
-    // An answer that nobody asked for teaches nothing: the next packet still asks.
+    // An answer without a question teaches nothing: the next packet still asks.
     lab.give(&arp_frame(&ArpPacket::reply(PEER_MAC, PEER, OUR_MAC, US)));
     let socket = lab.stack.udp_bind(at(US, 1000)).unwrap();
     socket.send_to(lab.chain(b"x"), at(PEER, 9)).unwrap();
@@ -183,7 +183,7 @@ fn believes_no_nonsense() {
     lab.done();
 }
 
-/// Breaks if neighbours are not told where an address is now, or one who hears of it does not believe it.
+/// Breaks if neighbours are not told where an address is now, or a neighbour that hears it does not believe it.
 #[test]
 fn announcements() {
     let lab = Lab::plain();

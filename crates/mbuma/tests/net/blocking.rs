@@ -44,7 +44,7 @@ fn tcp() {
     let data = pattern_bytes(3 << 20);
     let done = AtomicBool::new(false);
     thread::scope(|s| {
-        // Delayed acknowledgements and probes need somebody who looks at the clock.
+        // Delayed acknowledgements and probes need a thread that runs the timers.
         s.spawn(|| drive(&lab, &done));
         let _done = Done(&done);
         s.spawn(|| {
@@ -75,7 +75,7 @@ fn tcp() {
     lab.done();
 }
 
-/// Breaks if nobody is told that nobody listens.
+/// Breaks if a client does not learn that no socket listens.
 #[test]
 fn a_refused_connection_wakes() {
     let lab = Lab::plain();

@@ -146,7 +146,7 @@ fn hops_that_are_used_up() {
     router.done();
 }
 
-/// Breaks if somebody who has no way is not told, or somebody is told who is not to be.
+/// Breaks if a sender without a route is not told, or one is told that must not be.
 #[test]
 fn no_way() {
     let router = Router::plain();

@@ -25,7 +25,7 @@ fn answers_pings() {
     }
 }
 
-/// Breaks if one ping to everybody is answered, or one that was damaged.
+/// Breaks if a broadcast ping is answered, or a damaged one.
 #[test]
 fn keeps_silent() {
     let lab = Lab::plain();
@@ -42,7 +42,7 @@ fn keeps_silent() {
     lab.done();
 }
 
-/// Breaks if pings to foreign addresses are answered by the stack itself, or don't reach who took
+/// Breaks if pings to foreign addresses are answered by the stack itself, or don't reach the socket that took
 /// them over, or come back wrong.
 #[test]
 fn foreign_pings_go_to_the_interceptor() {
@@ -168,7 +168,7 @@ fn errors_are_not_sent_about() {
         ));
     }
     assert!(lab.frames().is_empty());
-    // But a protocol that nobody speaks is answered.
+    // But an unknown protocol is answered.
     lab.give(&ip_frame(&unknown, b"12345678"));
     let (message, _) = parse_icmp(&lab.frame());
     assert_eq!(
@@ -178,8 +178,8 @@ fn errors_are_not_sent_about() {
     lab.done();
 }
 
-/// Breaks if two routers can answer each other's errors for ever: an ICMP error whose hops are used up here is dropped in
-/// silence (RFC 1122 3.2.2), where a ping is answered.
+/// Breaks if two routers can answer each other's errors for ever: an ICMP error whose hops are used up here is
+/// dropped in silence (RFC 1122 3.2.2), where a ping is answered.
 #[test]
 fn no_error_is_sent_about_an_error() {
     let lab = Lab::gateway();
@@ -266,7 +266,7 @@ fn hops_are_used_up_on_the_way_through() {
     lab.done();
 }
 
-/// Breaks if who sent a datagram never hears that it was refused.
+/// Breaks if the sender of a datagram never hears that it was refused.
 #[test]
 fn errors_reach_the_udp_socket() {
     let lab = Lab::plain();

@@ -1,4 +1,4 @@
-//! The loopback interface: a stack talks to itself, and to nobody else under those addresses.
+//! The loopback interface: a stack talks to itself, and to no other host under those addresses.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wire::{IpProto, Ipv4Fields};
 const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// Breaks if a stack that nobody attached anything to can't talk to itself.
+/// Breaks if a stack without an attached interface can't talk to itself.
 #[test]
 fn out_of_the_box() {
     let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));

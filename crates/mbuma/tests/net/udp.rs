@@ -224,7 +224,7 @@ fn from_no_address() {
         &udp(at(none, 68), at(US, 67), b"directly"),
     ));
     assert_eq!(lab.dropped(DropReason::IpBadSource), 1);
-    // The answer goes to everybody, in a frame to everybody.
+    // The answer is a broadcast, in a broadcast frame.
     server
         .send(lab.chain(b"offer"), at(US, 67), at(everybody, 68))
         .unwrap();
@@ -238,7 +238,7 @@ fn from_no_address() {
     lab.done();
 }
 
-/// Breaks if datagrams that nobody reads take memory without limit, or if a reader is not woken, or
+/// Breaks if unread datagrams take memory without limit, or if a reader is not woken, or
 /// woken for each.
 #[test]
 fn queue_and_waker() {

@@ -142,7 +142,7 @@ fn udp_echo(options: TapOptions) {
         assert_eq!((n, from), (len, (US, 7).into()), "{options:?}");
         assert_eq!(buf[..n], bytes(len));
     }
-    // Nobody listens there: the kernel must understand the error.
+    // No socket listens there: the kernel must understand the error.
     theirs.connect((US, 8)).unwrap();
     theirs.send(b"hello").unwrap();
     let refused = theirs.recv(&mut buf).unwrap_err();

@@ -141,7 +141,7 @@ impl TcpStream {
     pub fn set_keepalive(&self, idle: Option<Duration>) {
         let now = self.stack.clock.now();
         self.with(|t| {
-            t.conn.keepalive = idle;
+            t.conn.set_keepalive(idle);
             t.timers.set(
                 TcpTimer::Keepalive,
                 idle.filter(|_| t.conn.state.is_synchronized())

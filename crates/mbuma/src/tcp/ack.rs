@@ -68,7 +68,7 @@ fn heard(batch: &Batch<'_>, t: &mut Tcb) {
     if std::mem::take(&mut t.conn.probes_unanswered) > 0 && t.timers.is_set(TcpTimer::Keepalive) {
         t.timers.set(
             TcpTimer::Keepalive,
-            t.conn.keepalive.map(|idle| batch.now + idle),
+            t.conn.keepalive().map(|idle| batch.now + idle),
         );
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn established(batch: &mut Batch<'_>, t: &mut Tcb) {
     batch.stack.tcp.counters.established.inc();
     t.timers.set(
         TcpTimer::Keepalive,
-        t.conn.keepalive.map(|idle| batch.now + idle),
+        t.conn.keepalive().map(|idle| batch.now + idle),
     );
     t.notify();
 }

@@ -6,22 +6,23 @@
 use kern::Time;
 
 /// How long a minimum counts by itself, in seconds.
-const WINDOW_S: u64 = 150;
+const WINDOW: u32 = 150;
 
-/// The minimum of the window that runs, and that of the one before, in nanoseconds.
+/// The minimum of the window that runs, and that of the one before, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MinRtt {
-    now: u64,
-    before: u64,
-    since: Time,
+    now: u32,
+    before: u32,
+    /// When the window began, in seconds of the stack's clock.
+    since: u32,
 }
 
 impl Default for MinRtt {
     fn default() -> Self {
         Self {
-            now: u64::MAX,
-            before: u64::MAX,
-            since: Time::default(),
+            now: u32::MAX,
+            before: u32::MAX,
+            since: 0,
         }
     }
 }
@@ -29,18 +30,24 @@ impl Default for MinRtt {
 impl MinRtt {
     /// Takes a sample of `rtt` ns.
     pub(crate) fn sample(&mut self, rtt: u64, now: Time) {
-        let age = now.as_nanos().saturating_sub(self.since.as_nanos());
-        if age > WINDOW_S * 1_000_000_000 {
-            let recent = age <= 2 * WINDOW_S * 1_000_000_000;
-            self.before = if recent { self.now } else { u64::MAX };
-            (self.now, self.since) = (u64::MAX, now);
+        let seconds = (now.as_millis() / 1000) as u32;
+        let age = seconds.wrapping_sub(self.since);
+        if age > WINDOW {
+            self.before = if age <= 2 * WINDOW {
+                self.now
+            } else {
+                u32::MAX
+            };
+            (self.now, self.since) = (u32::MAX, seconds);
         }
-        self.now = self.now.min(rtt);
+        let micros = u32::try_from(rtt / 1000).unwrap_or(u32::MAX - 1);
+        self.now = self.now.min(micros);
     }
 
     /// The minimum in ns, once there was a sample.
     pub(crate) fn get(&self) -> Option<u64> {
-        Some(self.now.min(self.before)).filter(|min| *min != u64::MAX)
+        let min = self.now.min(self.before);
+        (min != u32::MAX).then(|| u64::from(min) * 1000)
     }
 }
 
@@ -53,14 +60,14 @@ mod tests {
         // Breaks when a route that became longer looks like a queue for ever, or when a minimum is forgotten too early.
         let mut min = MinRtt::default();
         assert_eq!(min.get(), None);
-        min.sample(50, Time::from_secs(1000));
-        min.sample(80, Time::from_secs(1001));
-        assert_eq!(min.get(), Some(50));
-        min.sample(90, Time::from_secs(1160));
-        assert_eq!(min.get(), Some(50), "for a window more");
-        min.sample(70, Time::from_secs(1320));
-        assert_eq!(min.get(), Some(70));
-        min.sample(95, Time::from_secs(9000));
-        assert_eq!(min.get(), Some(95));
+        min.sample(50_000, Time::from_secs(1000));
+        min.sample(80_000, Time::from_secs(1001));
+        assert_eq!(min.get(), Some(50_000));
+        min.sample(90_000, Time::from_secs(1160));
+        assert_eq!(min.get(), Some(50_000), "for a window more");
+        min.sample(70_000, Time::from_secs(1320));
+        assert_eq!(min.get(), Some(70_000));
+        min.sample(95_000, Time::from_secs(9000));
+        assert_eq!(min.get(), Some(95_000));
     }
 }

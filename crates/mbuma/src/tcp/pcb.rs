@@ -7,6 +7,7 @@
 //! the timer wheel and zones; never the connection table or another connection.
 
 use std::net::SocketAddrV4;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::accept::Place;
 use super::ack_policy::AckPolicy;
 use super::cc::{Cc, Window};
 use super::ecn::Ecn;
-use super::rack::Rack;
+use super::rack::Reordering;
 use super::rate::DeliveryRate;
 use super::reass::Reassembly;
 use super::recovery::Recovery;
@@ -214,8 +215,8 @@ pub(crate) struct Tcb {
 pub(crate) struct ConnState {
     pub(crate) state: State,
     pub(crate) heard_at: Time,
-    /// Idle time before probing, where the user asked for keepalives.
-    pub(crate) keepalive: Option<Duration>,
+    /// Idle time before probing in ms, where the user asked for keepalives.
+    keepalive_ms: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
     pub(crate) challenge_acks: (Time, u8),
@@ -266,7 +267,7 @@ pub(crate) struct SendState {
     pub(crate) buf: Sockbuf,
     pub(crate) rtt: Rtt,
     pub(crate) sent: SentMap,
-    pub(crate) rack: Rack,
+    pub(crate) reordering: Reordering,
     pub(crate) probe: TailProbe,
     pub(crate) recovery: Recovery,
     pub(crate) rate: DeliveryRate,
@@ -341,7 +342,7 @@ impl ConnState {
         Self {
             state,
             heard_at: now,
-            keepalive: None,
+            keepalive_ms: None,
             probes_unanswered: 0,
             challenge_acks: (now, 0),
             ts: TimestampClock::new(config.timestamps),
@@ -356,6 +357,20 @@ impl ConnState {
             accept: None,
             predecessor: None,
         }
+    }
+}
+
+impl ConnState {
+    /// Idle time before probing, where the user asked for keepalives.
+    pub(crate) fn keepalive(&self) -> Option<Duration> {
+        let ms = self.keepalive_ms?;
+        Some(Duration::from_millis(u64::from(ms.get())))
+    }
+
+    /// In whole milliseconds, at least one.
+    pub(crate) fn set_keepalive(&mut self, idle: Option<Duration>) {
+        let ms = |idle: Duration| u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
+        self.keepalive_ms = idle.map(|idle| NonZeroU32::new(ms(idle)).unwrap_or(NonZeroU32::MIN));
     }
 }
 
@@ -378,7 +393,7 @@ impl SendState {
             buf: Sockbuf::new(config.send_buffer),
             rtt: Rtt::new(),
             sent: SentMap::default(),
-            rack: Rack::new(iss),
+            reordering: Reordering::default(),
             probe: TailProbe::default(),
             recovery: Recovery::new(iss),
             rate: DeliveryRate::default(),

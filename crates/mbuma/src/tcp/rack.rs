@@ -24,22 +24,29 @@ const DUPTHRESH: u32 = 3;
 /// Recoveries that a widened reordering window outlives (RFC 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
-/// The state of one connection.
-#[derive(Debug)]
+/// What has arrived of what is in flight. It goes with the box of the [sent map](super::sent): with a single record there is
+/// nothing that could have been overtaken.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rack {
     /// The record that was sent last, of those that arrived: its time, its end, its round trip in ns.
     sent_at: Time,
-    end: SeqNum,
     rtt: u64,
+    end: SeqNum,
     /// The highest sequence number that arrived.
     fack: SeqNum,
-    pub(crate) reordering_seen: bool,
-    /// The reordering window in quarters of the smallest round trip.
-    multiplier: u8,
-    persist: u8,
-    /// Until SND.UNA gets here, a further D-SACK does not widen the window.
-    dsack_round: Option<SeqNum>,
+}
+
+/// What is known of the path, also while nothing is in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Reordering {
     pub(crate) min_rtt: MinRtt,
+    /// Until SND.UNA gets here, a further D-SACK does not widen the window; if `in_dsack_round`.
+    dsack_round: SeqNum,
+    in_dsack_round: bool,
+    pub(crate) seen: bool,
+    /// The reordering window in quarters of the smallest round trip, less the first.
+    wider: u8,
+    persist: u8,
 }
 
 /// What an acknowledgement tells besides the ranges.
@@ -61,17 +68,13 @@ pub(crate) struct Patience {
 }
 
 impl Rack {
-    pub(crate) fn new(iss: SeqNum) -> Self {
+    /// Nothing has arrived of what begins at `una`.
+    pub(crate) fn new(una: SeqNum) -> Self {
         Self {
             sent_at: Time::default(),
-            end: iss,
             rtt: 0,
-            fack: iss,
-            reordering_seen: false,
-            multiplier: 1,
-            persist: 0,
-            dsack_round: None,
-            min_rtt: MinRtt::default(),
+            end: una,
+            fack: una,
         }
     }
 
@@ -81,14 +84,19 @@ impl Rack {
     }
 
     /// Steps 2 and 3: a record has arrived.
-    pub(crate) fn on_delivered(&mut self, record: &SentRecord, a: &AckArrival) {
+    pub(crate) fn on_delivered(
+        &mut self,
+        record: &SentRecord,
+        a: &AckArrival,
+        path: &mut Reordering,
+    ) {
         if record.end.after(self.fack) {
             self.fack = record.end;
         } else if record.end.before(a.fack) && !record.resent {
-            self.reordering_seen = true;
+            path.seen = true;
         }
         let rtt = nanos_since(a.now, record.sent_at);
-        if record.resent && self.is_of_earlier_transmission(record, rtt, a) {
+        if record.resent && is_of_earlier_transmission(record, rtt, a, path) {
             return;
         }
         self.rtt = rtt;
@@ -97,68 +105,74 @@ impl Rack {
         }
     }
 
-    /// An acknowledgement of what was sent again may answer the first transmission.
-    fn is_of_earlier_transmission(&self, record: &SentRecord, rtt: u64, a: &AckArrival) -> bool {
-        let echoed_before = a
-            .echoed_ms
-            .is_some_and(|ms| ms < record.sent_at.as_millis());
-        echoed_before || rtt < self.min_rtt.get().unwrap_or(0)
+    /// SND.UNA has moved: nothing older is needed, and it must not get half of the circle away.
+    pub(crate) fn on_una(&mut self, una: SeqNum) {
+        self.fack = self.fack.max(una);
+        if self.end.before(una - (1 << 30)) {
+            self.end = una;
+        }
     }
+}
 
+/// An acknowledgement of what was sent again may answer the first transmission.
+fn is_of_earlier_transmission(r: &SentRecord, rtt: u64, a: &AckArrival, path: &Reordering) -> bool {
+    let echoed_before = a.echoed_ms.is_some_and(|ms| ms < r.sent_at.as_millis());
+    echoed_before || rtt < path.min_rtt.get().unwrap_or(0)
+}
+
+impl Reordering {
     /// Step 4, first part: the peer reports a duplicate, so something was sent again too early.
     pub(crate) fn on_dsack(&mut self, nxt: SeqNum) {
-        if self.dsack_round.is_none() {
-            self.dsack_round = Some(nxt);
+        if !self.in_dsack_round {
+            (self.in_dsack_round, self.dsack_round) = (true, nxt);
             self.widen();
         }
     }
 
     /// Waits longer from now on.
     pub(crate) fn widen(&mut self) {
-        self.reordering_seen = true;
-        self.multiplier = self.multiplier.saturating_add(1);
+        self.seen = true;
+        self.wider = self.wider.saturating_add(1);
         self.persist = PERSIST;
     }
 
     /// SND.UNA has moved.
     pub(crate) fn on_una(&mut self, una: SeqNum) {
-        self.dsack_round = self.dsack_round.filter(|round| una.before(*round));
-        // Nothing older is needed, and it must not be half of the circle away.
-        self.fack = self.fack.max(una);
-        self.end = if self.end.before(una - (1 << 30)) {
-            una
-        } else {
-            self.end
-        };
+        self.in_dsack_round &= una.before(self.dsack_round);
     }
 
     /// A recovery has ended.
     pub(crate) fn on_recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
-            self.multiplier = 1;
+            self.wider = 0;
         }
     }
 
     /// Step 4: how long what was overtaken may still be on its way, in ns.
-    fn reordering_window(&self, sacked: u32, p: &Patience) -> u64 {
+    fn window(&self, sacked: u32, p: &Patience) -> u64 {
         let enough = p.in_recovery || sacked.div_ceil(p.mss.max(1)) >= DUPTHRESH;
-        if !self.reordering_seen && enough {
+        if !self.seen && enough {
             return 0;
         }
         let quarter = self.min_rtt.get().unwrap_or(0) / 4;
-        (quarter.saturating_mul(self.multiplier.into())).min(p.srtt)
+        quarter
+            .saturating_mul(u64::from(self.wider) + 1)
+            .min(p.srtt)
     }
 
     /// Step 5: marks lost what must have arrived by now, and returns how many bytes that is; and when to look again, if
     /// something may still be on its way.
     pub(crate) fn detect(&self, map: &mut SentMap, now: Time, p: &Patience) -> (u32, Option<Time>) {
-        let wait = self.rtt + self.reordering_window(map.sacked(), p);
-        let overtaken = |r: &SentRecord| is_later(self.sent_at, self.end, r.sent_at, r.end);
+        let Some(rack) = map.rack() else {
+            return (0, None);
+        };
+        let wait = rack.rtt.saturating_add(self.window(map.sacked(), p));
+        let overtaken = |r: &SentRecord| is_later(rack.sent_at, rack.end, r.sent_at, r.end);
         let due = |r: &SentRecord| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos();
         let bytes = map.detect_lost(|r| overtaken(r) && due(r));
         // All that were overtaken are lost by then; to look once is enough.
-        let last = Time::from_nanos(self.sent_at.as_nanos().saturating_add(wait));
+        let last = Time::from_nanos(rack.sent_at.as_nanos().saturating_add(wait));
         let again = map.any_in_flight(overtaken).then_some(last);
         (bytes, again)
     }
@@ -166,7 +180,7 @@ impl Rack {
     /// The timer expired: marks lost what was sent a round trip and a reordering window ago, whether or not something that
     /// was sent later has arrived (RFC 8985 6.3).
     pub(crate) fn detect_after_timeout(&self, map: &mut SentMap, now: Time, p: &Patience) {
-        let wait = self.rtt + self.reordering_window(map.sacked(), p);
+        let wait = p.srtt.saturating_add(self.window(map.sacked(), p));
         map.detect_lost(|r| r.sent_at.as_nanos().saturating_add(wait) <= now.as_nanos());
     }
 }

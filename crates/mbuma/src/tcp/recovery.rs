@@ -26,7 +26,7 @@ use wire::{SackBlock, SeqNum};
 
 use super::cc::{CongestionEvent, RateSample, Why};
 use super::pcb::SendState;
-use super::rack::{AckArrival, Patience, nanos_since};
+use super::rack::{AckArrival, Patience, Rack, nanos_since};
 use super::rate::LastSent;
 use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
@@ -68,14 +68,10 @@ pub(crate) struct Recovery {
     pub(crate) forced: bool,
     /// SND.NXT at the phase's begin, with which it ends.
     recover: SeqNum,
-    /// The window of `Fast`.
-    cwnd: u32,
     /// Bytes sent again in all.
     resent_bytes: u64,
-    /// The last rate sample: bytes, and the microseconds in which they were delivered.
-    last_rate: (u32, u32),
-    /// All that was sent again lately lies in this range.
-    resent: Option<Range<SeqNum>>,
+    /// The last rate sample, in bytes per millisecond.
+    last_rate: u32,
     /// Where SND.NXT was when something was last sent again.
     resent_at: SeqNum,
     /// What the last congestion event began, until it can't be undone any more.
@@ -96,6 +92,8 @@ struct Episode {
     delivered: u64,
     #[doc(alias = "prr_out")]
     sent: u64,
+    /// The window of `Fast`.
+    cwnd: u32,
 }
 
 /// An acknowledgement, as far as it concerns what was sent.
@@ -166,10 +164,8 @@ impl Recovery {
             frto: Frto::Off,
             forced: false,
             recover: iss,
-            cwnd: 0,
             resent_bytes: 0,
-            last_rate: (0, 0),
-            resent: None,
+            last_rate: 0,
             resent_at: iss,
             episode: None,
         }
@@ -185,9 +181,7 @@ impl Recovery {
 
     /// Bytes per second, by the last sample.
     pub(crate) fn delivery_rate(&self) -> u64 {
-        let (bytes, micros) = self.last_rate;
-        let per_second = u64::from(bytes) * 1_000_000;
-        per_second.checked_div(micros.into()).unwrap_or(0)
+        u64::from(self.last_rate) * 1000
     }
 
     /// Whether new data goes before what is marked lost.
@@ -204,12 +198,6 @@ impl Recovery {
     pub(crate) fn on_resent(&mut self, range: &Range<SeqNum>, nxt: SeqNum, now: Time) {
         self.resent_at = nxt;
         self.resent_bytes += u64::from(range.end.since(range.start));
-        let hull = self.resent.get_or_insert_with(|| range.clone());
-        let stale = range.start.since(hull.start) > 1 << 30 && range.start.after(hull.end);
-        *hull = match stale {
-            true => range.clone(),
-            false => hull.start.min(range.start)..hull.end.max(range.end),
-        };
         if let Some(episode) = &mut self.episode {
             episode.resent += u64::from(range.end.since(range.start));
             episode.first_resent_ms.get_or_insert(now.as_millis());
@@ -236,15 +224,12 @@ impl Blocks {
                 |o: &SackBlock| o.left.at_or_before(range.start) && range.end.at_or_before(o.right);
             let twice = range.end.at_or_before(una) || a.blocks.get(1).is_some_and(inside);
             if sent && at == 0 && twice {
-                let resent = send.recovery.resent.as_ref();
-                blocks.duplicate = Some(range).filter(|range| {
-                    let was = |r: &Range<SeqNum>| {
-                        r.start.at_or_before(range.start) && range.end.at_or_before(r.end)
-                    };
-                    let recent = una.since(range.start) <= send.wnd_max.max(1 << 16)
-                        || range.start.after(una);
-                    recent && resent.is_some_and(was)
-                });
+                // Only what was sent again, or could have been, arrives twice; and not after more than a window.
+                let r = &send.recovery;
+                let again = r.resent_bytes > 0 && range.end.at_or_before(r.resent_at);
+                let recent = una.since(range.start) <= send.wnd_max.max(1 << 16);
+                let recent = recent || range.start.after(una);
+                blocks.duplicate = Some(range).filter(|_| again && recent);
             } else if sent && una.before(range.start) {
                 blocks.above[at.min(3)] = Some(range);
             }
@@ -260,8 +245,12 @@ impl Blocks {
 impl SendState {
     /// Bytes that may be in flight.
     pub(crate) fn cwnd(&self) -> u32 {
-        match self.recovery.phase {
-            RecoveryPhase::Fast if !self.cc.own_recovery() => self.recovery.cwnd,
+        match &self.recovery.episode {
+            Some(episode)
+                if self.recovery.phase == RecoveryPhase::Fast && !self.cc.own_recovery() =>
+            {
+                episode.cwnd
+            }
             _ => self.window.cwnd,
         }
     }
@@ -288,7 +277,7 @@ impl SendState {
         if advanced {
             self.una = a.ack;
             self.dup_acks = 0;
-            self.rack.on_una(a.ack);
+            self.reordering.on_una(a.ack);
             self.recovery.resent_at = self.recovery.resent_at.max(a.ack);
         } else if a.is_duplicate {
             self.dup_acks = self.dup_acks.saturating_add(1);
@@ -318,14 +307,15 @@ impl SendState {
     /// Marks what has arrived.
     fn deliver(&mut self, a: &Acknowledgement<'_>, blocks: &Blocks) -> Delivery {
         let mut d = Delivery::default();
+        let mut rack = self.sent.rack().unwrap_or(Rack::new(self.una));
         let arrival = AckArrival {
             now: a.now,
             echoed_ms: a.echoed_ms,
-            fack: self.rack.fack(),
+            fack: rack.fack(),
         };
         let Self {
             sent,
-            rack,
+            reordering,
             rate,
             recovery,
             ..
@@ -333,7 +323,7 @@ impl SendState {
         let recovery = &*recovery;
         let mut each = |d: &mut Delivery, r: &SentRecord| {
             rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
-            rack.on_delivered(r, &arrival);
+            rack.on_delivered(r, &arrival, reordering);
             if !r.resent {
                 d.newest = d.newest.max(Some(r.sent_at));
                 d.original |= r.end.at_or_before(recovery.recover);
@@ -357,6 +347,8 @@ impl SendState {
                 }
             });
         }
+        rack.on_una(self.una.max(a.ack));
+        self.sent.set_rack(rack);
         d
     }
 
@@ -378,7 +370,9 @@ impl SendState {
         self.rtt.sample(rtt, samples);
         self.probe.on_sample();
         if let Some(newest) = d.newest {
-            self.rack.min_rtt.sample(nanos_since(a.now, newest), a.now);
+            self.reordering
+                .min_rtt
+                .sample(nanos_since(a.now, newest), a.now);
         }
         exact
     }
@@ -393,7 +387,7 @@ impl SendState {
         let mut sample = RateSample {
             now: a.now,
             rtt,
-            min_rtt: self.rack.min_rtt.get().unwrap_or(0),
+            min_rtt: self.reordering.min_rtt.get().unwrap_or(0),
             srtt: self.rtt.smoothed_ns().unwrap_or(0),
             // What was sacked before was counted then.
             acked: d.acked.min(a.data) + d.sacked,
@@ -402,9 +396,9 @@ impl SendState {
             ..RateSample::default()
         };
         self.rate.finish(d.last, &self.window, &mut sample);
-        if sample.interval > 0 {
-            let micros = (sample.interval / 1000).min(u32::MAX.into()) as u32;
-            self.recovery.last_rate = (sample.delivered.min(u32::MAX.into()) as u32, micros);
+        let per_ms = sample.delivered.saturating_mul(1_000_000);
+        if let Some(rate) = per_ms.checked_div(sample.interval) {
+            self.recovery.last_rate = rate.min(u32::MAX.into()) as u32;
         }
         sample
     }
@@ -422,13 +416,13 @@ impl SendState {
             return 0;
         }
         let patience = self.patience();
-        let (lost, again) = self.rack.detect(&mut self.sent, a.now, &patience);
+        let (lost, again) = self.reordering.detect(&mut self.sent, a.now, &patience);
         outcome.look_again = again;
         lost
     }
 
     fn on_duplicate_reported(&mut self, range: &Range<SeqNum>) {
-        self.rack.on_dsack(self.nxt);
+        self.reordering.on_dsack(self.nxt);
         if let Some(episode) = &mut self.recovery.episode {
             let len = range.end.since(range.start).into();
             episode.resent = episode.resent.saturating_sub(len);
@@ -484,7 +478,7 @@ impl SendState {
     fn undo(&mut self, now: Time) {
         self.cc.on_undo(&mut self.window, now);
         self.sent.clear_lost();
-        self.rack.widen();
+        self.reordering.widen();
         self.recovery.phase = RecoveryPhase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.forced = false;
@@ -533,6 +527,7 @@ impl SendState {
             flight: flight.max(self.mss).into(),
             delivered: 0,
             sent: 0,
+            cwnd: self.window.cwnd,
         }));
     }
 
@@ -542,7 +537,8 @@ impl SendState {
         let beyond = flight.saturating_sub(self.window.cwnd);
         let limited = beyond.min(u32::from(LIMITED_SEGMENTS) * self.window.mss);
         self.enter(now, flight, flight - limited);
-        self.recovery.cwnd = self.window.ssthresh.saturating_add(3 * self.mss);
+        let inflated = self.window.ssthresh.saturating_add(3 * self.mss);
+        self.set_recovery_window(|_| inflated);
         self.repair_first();
     }
 
@@ -572,7 +568,13 @@ impl SendState {
         if episode.sent == 0 {
             may = may.max(mss);
         }
-        self.recovery.cwnd = (pipe + may).try_into().unwrap_or(u32::MAX);
+        episode.cwnd = (pipe + may).try_into().unwrap_or(u32::MAX);
+    }
+
+    fn set_recovery_window(&mut self, f: impl FnOnce(u32) -> u32) {
+        if let Some(episode) = &mut self.recovery.episode {
+            episode.cwnd = f(episode.cwnd);
+        }
     }
 
     fn on_ack_fast(&mut self, a: &Acknowledgement<'_>, sample: &RateSample, advanced: bool) {
@@ -588,14 +590,13 @@ impl SendState {
             }
         } else if advanced {
             // RFC 6582 3.2 step 3: deflate by what left the network, and let one more in.
-            let cwnd = &mut self.recovery.cwnd;
-            *cwnd = cwnd.saturating_sub(a.data).max(self.mss);
-            if a.data >= self.mss {
-                *cwnd += self.mss;
-            }
+            let mss = self.mss;
+            let more = if a.data >= mss { mss } else { 0 };
+            self.set_recovery_window(|cwnd| cwnd.saturating_sub(a.data).max(mss) + more);
             self.repair_first();
         } else if a.is_duplicate {
-            self.recovery.cwnd = self.recovery.cwnd.saturating_add(self.mss);
+            let mss = self.mss;
+            self.set_recovery_window(|cwnd| cwnd.saturating_add(mss));
         }
     }
 
@@ -616,7 +617,7 @@ impl SendState {
         self.recovery.phase = RecoveryPhase::Open;
         self.recovery.frto = Frto::Off;
         self.recovery.forced = false;
-        self.rack.on_recovered();
+        self.reordering.on_recovered();
     }
 
     /// The reordering window is over. Returns whether a recovery began, and when to look again.
@@ -627,7 +628,7 @@ impl SendState {
             self.sent.in_flight(),
         );
         let patience = self.patience();
-        let (lost, again) = self.rack.detect(&mut self.sent, now, &patience);
+        let (lost, again) = self.reordering.detect(&mut self.sent, now, &patience);
         outcome.look_again = again;
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
             self.enter(now, before.0, before.1);
@@ -649,7 +650,7 @@ impl SendState {
         }
         if sack_on {
             let patience = self.patience();
-            self.rack
+            self.reordering
                 .detect_after_timeout(&mut self.sent, now, &patience);
             self.sent.mark_first_lost(self.mss);
         } else {

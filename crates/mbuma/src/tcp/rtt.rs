@@ -3,6 +3,7 @@
 //! Samples come from the sent map: never of what was sent more than once, whose acknowledgement does not tell which
 //! transmission it answers (Karn's algorithm).
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use kern::Time;
@@ -18,11 +19,12 @@ const SECOND: u64 = 1_000_000_000;
 /// The estimator of one connection. In nanoseconds: each segment asks, and a [`Duration`] is divided at each step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rtt {
-    smoothed: Option<u64>,
+    /// One more than it is.
+    smoothed: Option<NonZeroU64>,
     variance: u64,
-    /// The timeout before there was a sample.
-    initial: u64,
-    backoff: u32,
+    /// The handshake took more than one try.
+    handshake_repeated: bool,
+    backoff: u8,
 }
 
 impl Rtt {
@@ -30,19 +32,19 @@ impl Rtt {
         Self {
             smoothed: None,
             variance: 0,
-            initial: SECOND, // RFC 6298 (2.1)
+            handshake_repeated: false,
             backoff: 0,
         }
     }
 
     /// The smoothed round trip, once there was a sample.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
-        self.smoothed.map(Duration::from_nanos)
+        self.smoothed_ns().map(Duration::from_nanos)
     }
 
     /// The same in nanoseconds.
     pub(crate) fn smoothed_ns(&self) -> Option<u64> {
-        self.smoothed
+        self.smoothed.map(|more| more.get() - 1)
     }
 
     /// How much round trips differ, in nanoseconds.
@@ -54,22 +56,22 @@ impl Rtt {
     /// The handshake needed more than one try: nobody knows the round trip (RFC 6298 (5.7)).
     pub(crate) fn handshake_repeated(&mut self) {
         self.backoff = 0;
-        if self.smoothed.is_none() {
-            self.initial = 3 * SECOND;
-        }
+        self.handshake_repeated = true;
     }
 
     /// RFC 6298 (2.2) and (2.3), for one of `samples` a round trip. A backed-off timeout stays until there is a sample
     /// (RFC 6298 5): on a path that has become longer than the timeout there would never be one.
     pub(crate) fn sample(&mut self, r: u64, samples: u32) {
         let samples = u64::from(samples);
-        (self.smoothed, self.variance) = match self.smoothed {
-            None => (Some(r), r / 2),
+        let (smoothed, variance) = match self.smoothed_ns() {
+            None => (r, r / 2),
             Some(s) => {
                 let variance = mix(self.variance, 4 * samples - 1, s.abs_diff(r));
-                (Some(mix(s, 8 * samples - 1, r)), variance)
+                (mix(s, 8 * samples - 1, r), variance)
             }
         };
+        self.smoothed = NonZeroU64::new(smoothed.saturating_add(1));
+        self.variance = variance;
         self.backoff = 0;
     }
 
@@ -91,8 +93,9 @@ impl Rtt {
 
     fn timeout_ns(&self, min: Duration, max: Duration) -> u64 {
         let (min, max) = (nanos(min), nanos(max));
-        let rto = match self.smoothed {
-            None => self.initial.max(min),
+        let rto = match self.smoothed_ns() {
+            None if self.handshake_repeated => min.max(3 * SECOND),
+            None => min.max(SECOND), // RFC 6298 (2.1)
             // The bound is of what is added: a peer that delays each acknowledgement causes no timeout on a path whose
             // round trip is near the bound. Linux does the same.
             Some(smoothed) => {

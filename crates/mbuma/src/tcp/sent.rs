@@ -29,6 +29,7 @@ use std::ops::Range;
 use kern::Time;
 use wire::SeqNum;
 
+use super::rack::Rack;
 use super::rate::SendStamp;
 
 /// Records of one connection that blocks of a peer may split, or that segments smaller than the maximum may make.
@@ -98,6 +99,7 @@ pub(crate) struct Records {
     lost: u32,
     fresh: SeqNum,
     first_lost: SeqNum,
+    rack: Rack,
     /// Records looked at, for the test of the cost.
     #[cfg(test)]
     visited: usize,
@@ -125,6 +127,17 @@ impl SentMap {
     /// Bytes that are to be sent again.
     pub(crate) fn lost(&self) -> u32 {
         self.many_ref().map_or(0, |m| m.lost)
+    }
+
+    /// What has arrived of them, if there may be several.
+    pub(crate) fn rack(&self) -> Option<Rack> {
+        self.many_ref().map(|m| m.rack)
+    }
+
+    pub(crate) fn set_rack(&mut self, rack: Rack) {
+        if let Self::Many(m) = self {
+            m.rack = rack;
+        }
     }
 
     /// The record with the highest sequence numbers.
@@ -306,6 +319,7 @@ impl Records {
             lost: 0,
             fresh: start,
             first_lost: start,
+            rack: Rack::new(start),
             #[cfg(test)]
             visited: 0,
         }

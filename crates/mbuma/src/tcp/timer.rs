@@ -41,7 +41,8 @@ pub(crate) struct Timers {
     due: [Time; TcpTimer::COUNT],
     /// The entry on a wheel, which comes before the earliest of the above.
     pub(super) armed: Option<Armed>,
-    /// The number of the entry that was made last.
+    /// The number of the entry that was made last: it tells a connection's entries apart; those of 2^32 entries ago are
+    /// gone.
     pub(super) last_entry: u32,
 }
 

@@ -186,7 +186,7 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if !t.timers.take_due(TcpTimer::Keepalive, batch.now) {
         return false;
     }
-    let (Some(idle), true) = (t.conn.keepalive, t.conn.state.is_synchronized()) else {
+    let (Some(idle), true) = (t.conn.keepalive(), t.conn.state.is_synchronized()) else {
         return false;
     };
     let tcp = &batch.stack.tcp;

@@ -20,8 +20,10 @@ const PTO_INITIAL: Duration = Duration::from_secs(1);
 /// The probe that is outstanding.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TailProbe {
-    /// SND.NXT behind it, and whether it was sent before.
-    outstanding: Option<(SeqNum, bool)>,
+    /// SND.NXT behind it, if `outstanding`; and whether it was sent before.
+    end: SeqNum,
+    outstanding: bool,
+    again: bool,
     /// A round trip was measured since the last one.
     rearmed: bool,
 }
@@ -51,12 +53,12 @@ impl TailProbe {
     }
 
     pub(crate) fn may_send(&self) -> bool {
-        self.outstanding.is_none() && self.rearmed
+        !self.outstanding && self.rearmed
     }
 
     /// A probe was sent; `nxt` is SND.NXT behind it.
     pub(crate) fn on_sent(&mut self, nxt: SeqNum, again: bool) {
-        self.outstanding = Some((nxt, again));
+        (self.end, self.outstanding, self.again) = (nxt, true, again);
         self.rearmed = false;
     }
 
@@ -67,7 +69,7 @@ impl TailProbe {
 
     /// A recovery began: it repairs what the probe would.
     pub(crate) fn forget(&mut self) {
-        self.outstanding = None;
+        self.outstanding = false;
     }
 
     /// RFC 8985 7.4.2.
@@ -77,20 +79,18 @@ impl TailProbe {
         dsack: bool,
         plain_duplicate: bool,
     ) -> ProbeOutcome {
-        let Some((end, again)) = self.outstanding else {
-            return ProbeOutcome::Nothing;
-        };
-        if ack.before(end) {
+        let Self { end, again, .. } = *self;
+        if !self.outstanding || ack.before(end) {
             return ProbeOutcome::Nothing;
         }
         if !again || dsack {
             // New data arrived; or both the probe and what it repeated.
-            self.outstanding = None;
+            self.outstanding = false;
         } else if ack.after(end) {
-            self.outstanding = None;
+            self.outstanding = false;
             return ProbeOutcome::Repaired;
         } else if plain_duplicate {
-            self.outstanding = None;
+            self.outstanding = false;
         }
         ProbeOutcome::Nothing
     }

@@ -15,6 +15,7 @@
 //! A closed connection that had its turn has none.
 //! Locks: each wheel's (CALLOUT), under the connection's; never two. `tcp/schedules.rs` tries the orders.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use kern::prim::Mutex;
@@ -46,9 +47,8 @@ pub(crate) struct Armed {
     /// When it comes: never after the connection's earliest timer.
     at: Time,
     id: CalloutId,
-    cpu: u32,
-    /// Tells the connection's entries apart; those of 2^32 entries ago are gone.
-    number: u32,
+    /// One more than the CPU's index, so that a connection without an entry takes no room to say so.
+    cpu: NonZeroU32,
 }
 
 impl Armed {
@@ -93,8 +93,7 @@ impl Wheels {
         timers.armed = Some(Armed {
             at,
             id,
-            cpu: cpu as u32,
-            number,
+            cpu: NonZeroU32::MIN.saturating_add(cpu as u32),
         });
         before.is_none_or(|before| at < before)
     }
@@ -103,7 +102,10 @@ impl Wheels {
     #[doc(alias = "callout_stop")]
     fn disarm(&self, timers: &mut Timers) {
         if let Some(armed) = timers.armed.take() {
-            let entry = self.0[armed.cpu as usize].0.lock().cancel(armed.id);
+            let entry = self.0[armed.cpu.get() as usize - 1]
+                .0
+                .lock()
+                .cancel(armed.id);
             drop(entry);
         }
     }
@@ -131,6 +133,7 @@ impl Entry {
     /// It has come to its connection, which needs a new one then; unless that has one already.
     pub(crate) fn arrives(&self, timers: &mut Timers, config: &TcpConfig) {
         let any = config.has_bug(Planted::ForgottenEntry);
-        (timers.armed).take_if(|armed| any || armed.number == self.number);
+        let number = timers.last_entry;
+        (timers.armed).take_if(|_| any || number == self.number);
     }
 }

@@ -219,7 +219,8 @@ pub(crate) struct ConnState {
     keepalive_ms: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
-    pub(crate) challenge_acks: (Time, u8),
+    /// Challenge acknowledgements, and since when they count: in milliseconds of the stack's clock, modulo 2^32.
+    pub(crate) challenge_acks: (u32, u8),
     pub(crate) ts: TimestampClock,
     /// Both ends understand SACK. Until the handshake is over: it is offered.
     pub(crate) sack_on: bool,
@@ -344,7 +345,7 @@ impl ConnState {
             heard_at: now,
             keepalive_ms: None,
             probes_unanswered: 0,
-            challenge_acks: (now, 0),
+            challenge_acks: (now.as_millis() as u32, 0),
             ts: TimestampClock::new(config.timestamps),
             sack_on: config.sack,
             ecn: Ecn::new(config.ecn, state == State::SynSent),

@@ -279,7 +279,7 @@ impl SendState {
             self.dup_acks = 0;
             self.reordering.on_una(a.ack);
             self.recovery.resent_at = self.recovery.resent_at.max(a.ack);
-        } else if a.is_duplicate {
+        } else if a.is_duplicate && !a.sack_on {
             self.dup_acks = self.dup_acks.saturating_add(1);
         }
         let rtt = self.sample_round_trip(a, &d, &before, advanced);
@@ -494,9 +494,12 @@ impl SendState {
     ) {
         let third = !a.sack_on && a.is_duplicate && self.dup_acks == DUPLICATES;
         if sample.lost == 0 && !third {
-            self.cc.on_ack(&mut self.window, sample);
+            // Reports of a hole may be the first of a loss: until reordering was seen, they open no window.
+            if a.ack.after(before.una) || self.reordering.seen || self.cc.own_recovery() {
+                self.cc.on_ack(&mut self.window, sample);
+            }
             if self.sent.is_empty() {
-                // With what is acknowledged twice after this, an old event may be undone no more.
+                // Memory goes with what was in flight; an event of before can't be undone any more.
                 self.recovery.episode = None;
             }
             return;

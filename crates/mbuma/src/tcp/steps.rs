@@ -271,11 +271,12 @@ fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 /// Tells the peer where we are, a bounded number of times a second.
 pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
     let (since, sent) = t.conn.challenge_acks;
-    let fresh = (batch.now - since).as_secs() >= 1;
+    let now = batch.now.as_millis() as u32;
+    let fresh = now.wrapping_sub(since) >= 1000;
     let sent = if fresh { 0 } else { sent };
     if sent < CHALLENGES_MAX {
         batch.stack.tcp.counters.challenge_acks.inc();
         t.recv.ack_now = true;
-        t.conn.challenge_acks = (if fresh { batch.now } else { since }, sent + 1);
+        t.conn.challenge_acks = (if fresh { now } else { since }, sent + 1);
     }
 }

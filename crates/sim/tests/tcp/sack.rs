@@ -1,0 +1,182 @@
+//! What the sender makes of SACK blocks (RFC 2018 5, RFC 8985, RFC 9937), on a path of 50 ms.
+
+use crate::common::*;
+use mbuma::TcpStream;
+use sim::Segment;
+use wire::{SackBlock, SeqNum, TcpOptions};
+
+/// A connection to a station 50 ms away that understands SACK, with `count` segments under way, sent at one time.
+pub(crate) fn under_way(
+    b: &mut Bench,
+    count: usize,
+    more: usize,
+) -> (Hand, TcpStream, Vec<Segment>) {
+    let stream = b.connect();
+    let syn = b.one();
+    let mut hand = Hand::answering(&syn);
+    b.run(ms(50));
+    let options = TcpOptions {
+        mss: Some(MSS as u16),
+        sack_permitted: true,
+        ..TcpOptions::default()
+    };
+    b.say(&Segment {
+        options,
+        ..hand.segment(SYN | ACK)
+    });
+    hand.snd += 1;
+    b.one();
+    stream.set_nodelay(true);
+    stream.send(&bytes((count + more) * MSS)).expect("room");
+    b.run(ms(0));
+    let seen = b.seen();
+    assert_eq!(
+        seen.len(),
+        count.min(10),
+        "an initial window of ten (RFC 6928)"
+    );
+    b.run(ms(50));
+    (hand, stream, seen)
+}
+
+/// An acknowledgement of what came before, with blocks.
+pub(crate) fn with_blocks(hand: &Hand, blocks: &[(SeqNum, SeqNum)]) -> Segment {
+    let blocks = blocks
+        .iter()
+        .map(|&(left, right)| SackBlock { left, right });
+    let options = TcpOptions {
+        sack: blocks.collect(),
+        ..TcpOptions::default()
+    };
+    Segment {
+        options,
+        ..hand.segment(ACK)
+    }
+}
+
+/// The range from one segment up to another.
+pub(crate) fn span(seen: &[Segment], from: usize, to: usize) -> (SeqNum, SeqNum) {
+    (seen[from].seq, seen[to - 1].end())
+}
+
+fn starts(segments: &[Segment]) -> Vec<SeqNum> {
+    segments.iter().map(|s| s.seq).collect()
+}
+
+#[test]
+fn three_sacked_segments_mean_a_loss() {
+    // RFC 8985 6.2: breaks when a loss waits for the timer, or two segments behind a hole are enough although nothing was
+    // ever reordered.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    for to in [2, 3] {
+        b.say(&with_blocks(&hand, &[span(&seen, 1, to)]));
+        b.nothing();
+    }
+    b.say(&with_blocks(&hand, &[span(&seen, 1, 4)]));
+    assert_eq!(b.one().seq, seen[0].seq);
+    b.say(&hand.ack(&seen[9]));
+    b.nothing();
+    let stats = b.stack().stats().tcp;
+    assert_eq!((stats.fast_retransmits, stats.timeouts), (1, 0));
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn only_the_holes_are_sent_again() {
+    // RFC 2018 5: breaks when what the peer has is sent again, a hole is left out, or each waits for a round trip.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let blocks = [span(&seen, 8, 10), span(&seen, 5, 7), span(&seen, 1, 4)];
+    b.say(&with_blocks(&hand, &blocks));
+    let mut again = starts(&b.seen());
+    // Each repair that arrives lets more out.
+    hand.rcv = seen[3].end();
+    b.say(&with_blocks(&hand, &blocks[..2]));
+    again.extend(starts(&b.seen()));
+    hand.rcv = seen[6].end();
+    b.say(&with_blocks(&hand, &blocks[..1]));
+    again.extend(starts(&b.seen()));
+    assert_eq!(again, [seen[0].seq, seen[4].seq, seen[7].seq]);
+    b.say(&hand.ack(&seen[9]));
+    b.nothing();
+    let stats = b.stack().stats().tcp;
+    assert_eq!((stats.retransmitted_segments, stats.timeouts), (3, 0));
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn blocks_that_make_no_sense_are_ignored() {
+    // CVE-2019-11477 and its kind: breaks when a block of what was never sent, of what is acknowledged, or with its ends
+    // exchanged changes anything.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    let (una, nxt) = (seen[0].seq, seen[9].end());
+    for block in [
+        (nxt, nxt + 1000),
+        (seen[5].seq, nxt + 1),
+        (seen[4].seq, seen[2].seq),
+        (seen[4].seq, seen[4].seq),
+        (una, seen[3].seq),
+        (una - 5000, una),
+        (una - 1, una + 1),
+        (una + (1 << 31), una + (1 << 31) + 1),
+        (seen[3].seq, seen[3].seq + (1 << 31)),
+        (SeqNum(0), SeqNum(u32::MAX)),
+    ] {
+        b.say(&with_blocks(&hand, &[block]));
+        b.nothing();
+        let info = stream.info();
+        assert_eq!((info.sacked, info.lost), (0, 0), "{block:?}");
+        assert_eq!(info.in_flight, 10 * MSS as u32);
+    }
+    b.say(&hand.ack(&seen[9]));
+    drop(stream);
+    b.finish();
+}
+
+#[test]
+fn a_repeated_block_delivers_nothing() {
+    // FreeBSD D18624: breaks when blocks that say nothing new let more and more into the network.
+    let mut b = Bench::new();
+    let (hand, stream, seen) = under_way(&mut b, 10, 20);
+    let block = with_blocks(&hand, &[span(&seen, 1, 4)]);
+    b.say(&block);
+    let sent = b.seen().len();
+    assert!(sent >= 1);
+    for _ in 0..20 {
+        b.say(&block);
+        b.nothing();
+    }
+    stream.abort();
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}
+
+#[test]
+fn a_receiver_that_reneges_gets_everything() {
+    // RFC 2018 8: breaks when what a receiver has dropped again is never sent, or only after a whole timeout.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = under_way(&mut b, 10, 0);
+    b.say(&with_blocks(&hand, &[span(&seen, 1, 10)]));
+    assert_eq!(b.one().seq, seen[0].seq);
+    assert_eq!(stream.info().sacked, 9 * MSS as u32);
+    // It takes the repair, and has nothing behind it any more.
+    b.say(&hand.ack(&seen[0]));
+    b.run(ms(30));
+    assert_eq!(b.one().seq, seen[1].seq, "half a round trip later");
+    assert_eq!(stream.info().sacked, 0);
+    for segment in &seen[1..] {
+        b.say(&hand.ack(segment));
+        b.run(ms(1));
+    }
+    assert_eq!(stream.info().send_queue, 0);
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}

@@ -521,7 +521,8 @@ pub(crate) struct UnixArgs {
 #[command(after_help = "\
 Examples:
   cargo lab wan --list                           the paths and the designs
-  cargo lab wan --design sim-reno                in virtual time only: no root, and no quiet machine is needed
+  cargo lab wan --design sim-cubic               in virtual time only: no root, and no quiet machine is needed
+  cargo lab wan --design linux-cubic,mbuma-cubic --case fair-1bdp
   cargo lab wan --case loss-1 --seconds-per-case 600 --reps 20 --json | jq .")]
 pub(crate) struct WanArgs {
     #[command(flatten)]

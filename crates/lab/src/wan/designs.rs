@@ -5,21 +5,38 @@ use std::time::Duration;
 use mbuma::Config;
 
 use super::figures::Figures;
+use super::live::{self, Who};
 use super::path::Path;
 use super::simulated;
 use crate::harness::choice::{Absent, Kind};
+use Algorithm::{Bbr, Cubic, Reno};
+use Who::{Linux, Ours};
 
 /// A congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
-    /// NewReno (RFC 5681, RFC 6582).
+    /// Reno (RFC 5681).
     Reno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// BBR, which only Linux has.
+    Bbr,
 }
 
 impl Algorithm {
+    /// As Linux calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+
     /// Has a stack of ours use it.
     pub(crate) fn choose(self, config: &mut Config) {
-        let _ = (self, config);
+        // There is no other that ours has.
+        config.tcp.congestion = self.name().parse().unwrap_or_default();
     }
 }
 
@@ -43,9 +60,73 @@ impl Entry {
 }
 
 /// All contestants, in the order in which they are shown.
-pub(crate) const CATALOG: &[Entry] = &[Entry {
-    name: "sim-reno",
-    kind: Kind::Ours,
-    about: "ours at both ends, Reno, in virtual time",
-    run: |path, seed, time| Ok(simulated::run(path, Algorithm::Reno, seed, time)),
-}];
+pub(crate) const CATALOG: &[Entry] = &[
+    Entry {
+        name: "sim-cubic",
+        kind: Kind::Ours,
+        about: "ours at both ends, CUBIC, in virtual time",
+        run: |path, seed, time| Ok(simulated::run(path, Cubic, seed, time)),
+    },
+    Entry {
+        name: "sim-reno",
+        kind: Kind::Ours,
+        about: "ours at both ends, Reno, in virtual time",
+        run: |path, seed, time| Ok(simulated::run(path, Reno, seed, time)),
+    },
+    Entry {
+        name: "linux-cubic",
+        kind: Kind::Peer,
+        about: "Linux at both ends, CUBIC, in real time",
+        run: |path, seed, time| alike(path, (Linux, Cubic), Linux, seed, time),
+    },
+    Entry {
+        name: "linux-reno",
+        kind: Kind::Peer,
+        about: "Linux at both ends, Reno, in real time",
+        run: |path, seed, time| alike(path, (Linux, Reno), Linux, seed, time),
+    },
+    Entry {
+        name: "linux-bbr",
+        kind: Kind::Peer,
+        about: "Linux at both ends, BBR of the kernel, in real time",
+        run: |path, seed, time| alike(path, (Linux, Bbr), Linux, seed, time),
+    },
+    Entry {
+        name: "mbuma-cubic",
+        kind: Kind::Ours,
+        about: "ours at both ends, CUBIC, in real time",
+        run: |path, seed, time| alike(path, (Ours, Cubic), Ours, seed, time),
+    },
+    Entry {
+        name: "mbuma-linux",
+        kind: Kind::Ours,
+        about: "ours sends, CUBIC, to Linux, in real time",
+        run: |path, seed, time| alike(path, (Ours, Cubic), Linux, seed, time),
+    },
+    Entry {
+        name: "linux-mbuma",
+        kind: Kind::Ours,
+        about: "Linux sends, CUBIC, to ours, in real time",
+        run: |path, seed, time| alike(path, (Linux, Cubic), Ours, seed, time),
+    },
+    Entry {
+        name: "mixed-cubic",
+        kind: Kind::Ours,
+        about: "ours and Linux, both CUBIC, in one queue to a Linux receiver, in real time",
+        run: |path, seed, time| match path.flows {
+            2 => live::run(path, &[(Ours, Cubic), (Linux, Cubic)], Linux, seed, time),
+            _ => Err(Absent("it is for two flows".to_owned())),
+        },
+    },
+];
+
+/// All flows of a path have the same at their ends.
+fn alike(
+    path: &Path,
+    sender: (Who, Algorithm),
+    receiver: Who,
+    seed: u64,
+    time: Duration,
+) -> Result<Figures, Absent> {
+    live::run(path, &vec![sender; path.flows], receiver, seed, time)
+}

@@ -3,6 +3,7 @@
 //! ```text
 //!   path.rs       the paths                  designs.rs     what is at the ends
 //!   simulated.rs  ours, in virtual time      figures.rs     what a run says
+//!   live.rs       Linux and ours in real time
 //! ```
 //!
 //! Every design sends over the same emulated link, a [`LinkEmulator`](mbuma::device::impair::LinkEmulator), with the same
@@ -10,6 +11,7 @@
 
 mod designs;
 mod figures;
+mod live;
 mod path;
 pub(crate) mod report;
 mod simulated;

@@ -2,7 +2,7 @@
 //!
 //! Source: the goals of issue 19.
 
-use super::path::PATHS;
+use super::path::{PATHS, Path};
 use crate::report::{Claim, Experiment, Finding, OUR_TARGET, Pace, Rows};
 
 /// `cargo lab wan`.
@@ -29,9 +29,10 @@ impl Experiment for Wan {
 
     fn reading(&self) -> &'static str {
         "The name of a design says where it runs and which congestion control its sender has: `sim` is ours in \
-        virtual time, `linux` is Linux at both ends in real time, `mbuma` is ours in real time. Rates are payload in \
-        Mbit/s, of which 95.6 fit. The formula of Mathis is what Reno can have where losses are random. `resent` \
-        counts segments that were sent again, of 100 sent; `rtt` is what the link and its queue took."
+        virtual time, `linux` is Linux at both ends in real time, `mbuma` is ours in real time, and of two names \
+        the first sends. Rates are payload in Mbit/s, of which 95.6 fit. The formula of Mathis is what Reno can \
+        have where losses are random. `resent` counts segments that were sent again, of 100 sent; `rtt` is what \
+        the link and its queue took."
     }
 
     fn caveats(&self) -> &'static str {
@@ -46,14 +47,14 @@ impl Experiment for Wan {
 
     fn arguments(&self, pace: Pace) -> &'static str {
         pace.pick([
-            "--case clean-1bdp,loss-1 --design sim-reno --reps 2 --seconds-per-case 20",
-            "--design sim-reno --reps 6 --seconds-per-case 180",
-            "--design sim-reno --reps 20 --seconds-per-case 1200",
+            "--case clean-1bdp,loss-1 --design sim-cubic,linux-cubic --reps 1 --seconds-per-case 3",
+            "--reps 2 --seconds-per-case 20",
+            "--reps 5 --seconds-per-case 150",
         ])
     }
 
     fn seconds(&self, pace: Pace) -> u64 {
-        pace.pick([5, 60, 300])
+        pace.pick([15, 3200, 18000])
     }
 
     fn about(&self, case: &str) -> String {
@@ -63,7 +64,9 @@ impl Experiment for Wan {
 }
 
 /// The row that the targets are about.
-const OURS: &str = "sim-reno";
+const OURS: &str = "sim-cubic";
+/// Linux with the same algorithm.
+const LINUX: &str = "linux-cubic";
 /// Payload of the rate that a path of MTU 1500 leaves: 1448 of 1514 bytes, in Mbit/s.
 const FULL: f64 = 95.6;
 
@@ -109,6 +112,32 @@ const CLAIMS: &[Claim] = &[
         says: "Random loss of up to 3 % is repaired without a retransmission timeout.",
         figure: "none",
         judge: timeouts,
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "On no path is it slower than Linux with the same algorithm.",
+        figure: "at least 0.95 of Linux",
+        judge: |rows| {
+            let rate = |name: &str, design| rows.case(name).unit("Mbit/s").design(design).median();
+            let one_flow = PATHS.iter().filter(|path| path.flows == 1);
+            let ratio = |path: &Path| {
+                let (ours, linux) = (rate(path.name, OURS)?, rate(path.name, LINUX)?);
+                Some((path.name, ours / linux))
+            };
+            let ratios: Vec<_> = one_flow.filter_map(ratio).collect();
+            Finding::over("ours to Linux\u{2019}s", &ratios, 0.95)
+        },
+    },
+    Claim {
+        seed: OUR_TARGET,
+        says: "Beside a flow of Linux in one queue, ours takes its share, and leaves the other its own.",
+        figure: "40 to 60 %",
+        judge: |rows| {
+            let rows = rows.case("fair-1bdp").measure("share");
+            let share = rows.design("mixed-cubic").median()?;
+            let here = format!("{share:.0} %");
+            Some(Finding::is(here, (40.0..=60.0).contains(&share)))
+        },
     },
     Claim {
         seed: OUR_TARGET,

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use mbuma::congestion::CongestionControl;
 use serde::Serialize;
 
 pub(crate) use impair::Impairment;
@@ -214,6 +215,10 @@ pub(crate) struct NetOpts {
         verbatim_doc_comment
     )]
     pub(crate) impair: Option<Impairment>,
+
+    /// Congestion control of TCP connections with COMMAND: cubic or reno
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    pub(crate) congestion: CongestionControl,
 
     /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
     #[arg(long)]

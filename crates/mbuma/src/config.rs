@@ -91,7 +91,7 @@ pub struct TcpConfig {
     pub send_buffer: usize,
     /// Initial congestion window in segments (RFC 6928). Default 10.
     pub initial_window: u32,
-    /// Congestion control of connections. Default Reno.
+    /// Congestion control of connections. Default CUBIC.
     #[doc(alias = "net.inet.tcp.cc.algorithm")]
     #[doc(alias = "tcp_congestion_control")]
     pub congestion: CongestionControl,

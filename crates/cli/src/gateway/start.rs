@@ -80,6 +80,7 @@ pub(super) fn start(
     // The guest's kernel answers for its own addresses: what it says of a published port is passed on at once.
     config.tcp.soft_errors_abort = true;
     config.tcp.syn_retransmits_max = SYN_RETRANSMITS_MAX;
+    config.tcp.congestion = opts.congestion;
     config.udp_queue_max = NEW_FLOWS_MAX;
     config.cpus = worker_pool.cpus();
     config.giant = Arc::new(Giant::new(opts.giant));

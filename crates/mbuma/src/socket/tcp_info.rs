@@ -26,6 +26,9 @@ pub struct TcpInfo {
     /// The retransmission timeout as it is now, backed off if it is (RFC 6298).
     #[doc(alias = "RTO")]
     pub timeout: Duration,
+    /// The name of the congestion control algorithm.
+    #[doc(alias = "TCP_CONGESTION")]
+    pub congestion: &'static str,
     /// Congestion window; in recovery, recovery's own.
     pub cwnd: u32,
     /// Slow start threshold, once there was a congestion event.
@@ -71,6 +74,7 @@ impl TcpInfo {
             rtt_variance: Duration::from_nanos(s.rtt.variance_ns()),
             min_rtt: s.reordering.min_rtt.get().map(Duration::from_nanos),
             timeout: s.rtt.timeout(config.rto_min, config.rto_max),
+            congestion: s.cc.name(),
             cwnd: s.cwnd(),
             ssthresh: Some(s.window.ssthresh).filter(|bytes| *bytes != u32::MAX),
             snd_wnd: s.wnd,

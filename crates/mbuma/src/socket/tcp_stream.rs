@@ -19,6 +19,7 @@ use super::park::{Wait, retry};
 use super::tcp_info::TcpInfo;
 use crate::stack::Inner;
 use crate::tcp::State;
+use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
 use crate::tcp::{output, urgent};
@@ -122,6 +123,16 @@ impl TcpStream {
     #[doc(alias = "TCP_NODELAY")]
     pub fn set_nodelay(&self, on: bool) {
         self.with(|t| t.send.nodelay = on);
+    }
+
+    /// Chooses the congestion control of this connection. The window stays as it is; the new algorithm grows it from there,
+    /// and knows of no event before.
+    #[doc(alias = "TCP_CONGESTION")]
+    pub fn set_congestion(&self, congestion: CongestionControl) {
+        let cc = Cc::new(congestion);
+        let old = self.with(|t| std::mem::replace(&mut t.send.cc, cc));
+        // An embedder's destructor runs without the connection's lock.
+        drop(old);
     }
 
     /// Sets how many bytes each buffer holds. What is in them stays, and what the peer was told that it may send is

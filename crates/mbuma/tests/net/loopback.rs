@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::common::net::*;
 use kern::{Random, Time, VirtualClock};
 use mbuf::Live;
+use mbuma::congestion::CongestionControl;
 use mbuma::{Config, DropReason, IfIndex, SocketError, Stack};
 use wire::{IpProto, Ipv4Fields};
 
@@ -46,6 +47,27 @@ fn out_of_the_box() {
     assert!(stack.tcp_listen(at(LOCALHOST, 80), 8).is_ok(), "it stays");
     let pool = stack.pool().clone();
     drop((refused, stack));
+    assert_eq!(pool.live(), Live::NONE);
+}
+
+/// Breaks when the algorithm of a stack, or of one of its connections, is not the chosen one, or when a change of it stops
+/// the connection.
+#[test]
+fn congestion_control_is_chosen() {
+    let clock = Arc::new(VirtualClock::new(Time::from_secs(1)));
+    let mut config = Config::new(clock, Random::from_seed(1));
+    config.tcp.congestion = CongestionControl::Reno;
+    let stack = Stack::new(config).unwrap();
+    let listener = stack.tcp_listen(at(LOCALHOST, 80), 8).unwrap();
+    let stream = stack.tcp_connect(at(ANY, 0), at(LOCALHOST, 80)).unwrap();
+    let accepted = listener.accept().unwrap();
+    stream.set_congestion(CongestionControl::Cubic);
+    let names = (stream.info().congestion, accepted.info().congestion);
+    assert_eq!(names, ("cubic", "reno"));
+    assert_eq!(stream.send(b"on").unwrap(), 2);
+    assert_eq!(accepted.recv(&mut [0; 8]).unwrap(), 2);
+    let pool = stack.pool().clone();
+    drop((listener, stream, accepted, stack));
     assert_eq!(pool.live(), Live::NONE);
 }
 

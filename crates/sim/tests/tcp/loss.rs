@@ -1,14 +1,17 @@
 //! Repairing losses.
 
 use crate::common::*;
+use mbuma::congestion::CongestionControl;
 use mbuma::{SocketError, TcpStream};
 use sim::Segment;
 use wire::TcpOptions;
 
-/// A connection whose congestion window has grown, so that ten segments are under way at once.
+/// A connection whose congestion window has grown, so that ten segments are under way at once. It uses Reno: the windows after a loss
+/// are RFC 5681's.
 fn ten_under_way(b: &mut Bench) -> (Hand, TcpStream, Vec<Segment>) {
     let (hand, stream) = b.active();
     stream.set_nodelay(true);
+    stream.set_congestion(CongestionControl::Reno);
     stream.send(&bytes(10 * MSS)).expect("room");
     b.run(ms(0));
     let seen = b.seen();

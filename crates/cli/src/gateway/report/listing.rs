@@ -43,6 +43,7 @@ struct Tcp {
     /// Bytes that came before their turn.
     reass_queue: usize,
     cwnd: u32,
+    congestion: &'static str,
     rtt_us: Option<u128>,
 }
 
@@ -88,6 +89,7 @@ impl Tcp {
             down_queue: info.send_queue,
             reass_queue: info.reass_queue,
             cwnd: info.cwnd,
+            congestion: info.congestion,
             rtt_us: info.rtt.map(|rtt| rtt.as_micros()),
         }
     }

@@ -36,9 +36,9 @@ use super::{Algorithm, Cc, Cubic, Reno};
 #[derive(Debug, Clone, Copy, Default)]
 pub enum CongestionControl {
     /// [`Reno`]: RFC 5681.
-    #[default]
     Reno,
     /// [`Cubic`]: RFC 9438, with HyStart++ (RFC 9406).
+    #[default]
     Cubic,
     /// An algorithm of the embedder's own. The function makes the state of one connection.
     Custom(fn() -> Box<dyn Algorithm>),

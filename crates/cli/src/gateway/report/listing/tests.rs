@@ -12,6 +12,7 @@ fn tcp(port: u16) -> Tcp {
         state: State::FinWait1,
         mss: 1460,
         rtt: Some(Duration::from_micros(120)),
+        congestion: "cubic",
         cwnd: 14_600,
         snd_wnd: 65_535,
         send_queue: 5,
@@ -47,6 +48,7 @@ fn a_connection_has_the_guests_view() {
     let json = serde_json::to_value(&listing).expect("plain data");
     assert_eq!(json["tcp"][0]["guest"], "10.0.2.100:40000");
     assert_eq!(json["tcp"][0]["rtt_us"], 120);
+    assert_eq!(json["tcp"][0]["congestion"], "cubic");
 }
 
 #[test]

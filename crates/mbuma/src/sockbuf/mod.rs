@@ -2,6 +2,7 @@
 //!
 //! | type | holds | used by |
 //! |---|---|---|
+//! | [`StreamBuf`] | bytes in order; a prefix of them is ready | TCP, both directions |
 //! | [`RecordBuf`] | messages, each with what belongs to it; or, joined, a stream with marks in it | UNIX-domain sockets |
 //! | [`RecvSide`] | a [`RecordBuf`] under a lock, with its waiting readers | UDP, echo interceptors |
 //!
@@ -12,9 +13,11 @@
 
 mod records;
 mod recv_side;
+mod stream;
 
 pub(crate) use records::{Ancillary, Record, RecordBuf};
 pub(crate) use recv_side::RecvSide;
+pub(crate) use stream::StreamBuf;
 
 /// Bytes that data takes of a buffer's limit: its length, or a fraction of the memory that it pins, whichever is more.
 ///

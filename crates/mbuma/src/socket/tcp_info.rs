@@ -86,9 +86,9 @@ impl TcpInfo {
             delivery_rate: s.recovery.delivery_rate(),
             reordering: s.reordering.seen,
             in_recovery: s.recovery.phase() != RecoveryPhase::Open,
-            send_queue: s.buf.chain.len(),
-            recv_queue: t.recv.buf.chain.len(),
-            recv_pinned: t.recv.buf.chain.pinned(),
+            send_queue: s.buf.claimed(),
+            recv_queue: t.recv.buf.claimed(),
+            recv_pinned: t.recv.buf.pinned(),
             reass_queue: t.recv.reass.len(),
             reass_pinned: t.recv.reass.pinned(),
         }

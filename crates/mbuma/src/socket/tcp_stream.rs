@@ -141,8 +141,8 @@ impl TcpStream {
     #[doc(alias = "SO_RCVBUF")]
     pub fn set_buffers(&self, send: usize, receive: usize) {
         self.with(|t| {
-            t.send.buf.hiwat = send;
-            t.recv.buf.hiwat = receive;
+            t.send.buf.set_hiwat(send);
+            t.recv.buf.set_hiwat(receive);
             (t.recv.tuner, t.recv.fixed) = (None, true);
         });
     }
@@ -206,7 +206,7 @@ impl TcpStream {
         let mut t = self.pcb.tcb.lock();
         let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
         // The window only needs a word to the peer when it was nearly closed.
-        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat / 4;
+        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4;
         drop(t);
         drop(giant);
         if tell {
@@ -220,14 +220,14 @@ impl TcpStream {
     fn read(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
         let n = self.take(waiter, |t| {
-            let n = urgent::limit(t, buf.len()).min(t.recv.buf.chain.len());
+            let n = urgent::limit(t, buf.len()).min(t.recv.buf.ready());
             if !(1..=COPIED_LOCKED).contains(&n) {
                 moved = take_received(t, buf.len())?;
                 return Ok(moved.len());
             }
-            let chain = &mut t.recv.buf.chain;
-            chain.copy_to(0, buf.get_mut(..n).unwrap_or_default());
-            chain.trim_front(n);
+            let received = &mut t.recv.buf;
+            received.copy_to(0, buf.get_mut(..n).unwrap_or_default());
+            received.trim_front(n);
             urgent::was_read(t);
             Ok(n)
         })?;
@@ -280,20 +280,20 @@ impl TcpStream {
     fn look(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
-        if t.recv.buf.chain.is_empty() {
+        if t.recv.buf.is_empty() {
             let nothing = take_received(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
             return nothing.map(|end| end.len());
         }
-        let n = urgent::limit(&t, buf.len()).min(t.recv.buf.chain.len());
+        let n = urgent::limit(&t, buf.len()).min(t.recv.buf.ready());
         let buf = buf.get_mut(..n).unwrap_or_default();
         if n > COPIED_LOCKED
-            && let Ok(shared) = t.recv.buf.chain.share(0, n)
+            && let Ok(shared) = t.recv.buf.share(0, n)
         {
             drop(t);
             drop(giant);
             shared.copy_to(0, buf);
         } else {
-            t.recv.buf.chain.copy_to(0, buf);
+            t.recv.buf.copy_to(0, buf);
         }
         Ok(n)
     }
@@ -388,7 +388,6 @@ impl TcpStream {
             let fits = bytes.get(..n).unwrap_or_default();
             t.send
                 .buf
-                .chain
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
             Ok(n)
@@ -426,10 +425,10 @@ impl TcpStream {
     #[doc(alias = "SS_CANTRCVMORE")]
     pub fn shutdown(&self, how: Shutdown) {
         let unread = self.with(|t| {
-            let mut unread = Chain::new();
+            let mut unread = None;
             if how != Shutdown::Write {
                 t.recv.read_closed = true;
-                unread = std::mem::take(&mut t.recv.buf.chain);
+                unread = Some(t.recv.buf.flush());
                 urgent::read_closed(t);
                 t.notify();
             }
@@ -485,7 +484,7 @@ fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
 }
 
 fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
-    if t.recv.buf.chain.is_empty() {
+    if t.recv.buf.is_empty() {
         return match (t.conn.error, t.conn.state) {
             (Some(e), _) => Err(e),
             (None, _) if t.recv.read_closed => Ok(Chain::new()),
@@ -498,7 +497,7 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
         };
     }
     let max = urgent::limit(t, max);
-    let taken = t.recv.buf.chain.take_front(max);
+    let taken = t.recv.buf.take_front(max);
     urgent::was_read(t);
     taken.map_err(|_| SocketError::NoBufs)
 }
@@ -525,7 +524,7 @@ fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
         State::CloseWait => t.conn.state = State::LastAck,
         State::SynHeld => return t.close(Some(SocketError::Closed)),
         // Neither side has sent data yet, and now neither will.
-        State::SynSent if t.conn.orphan && t.send.buf.chain.is_empty() => {
+        State::SynSent if t.conn.orphan && t.send.buf.is_empty() => {
             return t.close(Some(SocketError::Closed));
         }
         // The handshake is not over: the FIN waits with the data.
@@ -541,13 +540,13 @@ impl Drop for TcpStream {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = self.pcb.tcb.lock();
             let wakers = t.conn.wakers.clear();
-            if !t.recv.buf.chain.is_empty() && t.conn.state != State::Closed {
+            if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).
                 drop(t);
                 abort(batch, &self.pcb);
             } else {
                 t.conn.orphan = true;
-                t.recv.buf.chain = Chain::new();
+                drop(t.recv.buf.flush());
                 close_send(&mut t, Some(patience));
                 drop(t);
                 batch.touch(&self.pcb);

@@ -19,7 +19,11 @@ pub(crate) struct Wakers {
     kept: Option<Waker>,
     /// Called once. One waits mostly, so the first needs no allocation.
     first: Option<Waker>,
-    others: Vec<Waker>,
+    #[expect(
+        clippy::box_collection,
+        reason = "16 bytes less in each connection; it is seldom there"
+    )]
+    others: Option<Box<Vec<Waker>>>,
 }
 
 /// Wakers to be called.
@@ -33,7 +37,7 @@ impl Wakers {
         Self {
             kept: None,
             first: None,
-            others: Vec::new(),
+            others: None,
         }
     }
 
@@ -52,13 +56,16 @@ impl Wakers {
 
     /// Adds one that is called once, unless it is there already.
     pub(crate) fn add(&mut self, waker: &Waker) {
-        let known = self.first.iter().chain(&self.others);
+        let known = self
+            .first
+            .iter()
+            .chain(self.others.iter().flat_map(|o| o.iter()));
         if known.into_iter().any(|w| w.will_wake(waker)) {
             return;
         }
         match self.first {
             None => self.first = Some(waker.clone()),
-            Some(_) => self.others.push(waker.clone()),
+            Some(_) => self.others.get_or_insert_default().push(waker.clone()),
         }
     }
 
@@ -73,7 +80,7 @@ impl Wakers {
         Wakes(Self {
             kept: self.kept.clone(),
             first: self.first.take(),
-            others: std::mem::take(&mut self.others),
+            others: self.others.take(),
         })
     }
 }
@@ -82,7 +89,7 @@ impl Wakes {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         let one = |waker: &Option<Waker>| usize::from(waker.is_some());
-        one(&self.0.kept) + one(&self.0.first) + self.0.others.len()
+        one(&self.0.kept) + one(&self.0.first) + self.0.others.as_ref().map_or(0, |o| o.len())
     }
 
     /// Whether there is none.
@@ -99,6 +106,7 @@ impl Wakes {
             others,
         } = self.0;
         witness::assert_none("a socket's waker");
+        let others = others.into_iter().flat_map(|others| *others);
         let all = kept.into_iter().chain(first).chain(others);
         all.for_each(Waker::wake);
     }

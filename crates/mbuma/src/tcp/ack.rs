@@ -176,10 +176,10 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
         return;
     }
     let was_full = t.send.buf.space() == 0;
-    t.send.buf.chain.trim_front(bytes as usize);
+    t.send.buf.trim_front(bytes as usize);
     t.send.base += bytes;
     // A writer is woken when there is room worth a write, not at each acknowledgement.
-    let room = was_full || t.send.buf.space() >= t.send.buf.hiwat / 2;
+    let room = was_full || t.send.buf.space() >= t.send.buf.hiwat() / 2;
     if room && !batch.stack.tcp.config.has_bug(Planted::LostWakeup) {
         t.notify();
     }

@@ -318,7 +318,7 @@ fn window_grew(t: &Tcb) -> bool {
         return false;
     }
     let growth = t.rcv_growth();
-    let half = (t.recv.buf.hiwat as u32 / 2).max(1);
+    let half = (t.recv.buf.hiwat() as u32 / 2).max(1);
     growth >= half || (growth >= 2 * t.send.mss.min(half.div_ceil(2)) && t.rcv_wnd() < half / 2)
 }
 
@@ -341,8 +341,8 @@ fn send(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb, mut plan: Plan) ->
 fn payload(batch: &Batch<'_>, t: &mut Tcb, plan: &mut Plan) -> Option<Payload> {
     let off = plan.seq.since(t.send.base) as usize;
     while plan.len > 0 {
-        let chain = &mut t.send.buf.chain;
-        if let Ok(data) = Payload::of(&batch.stack.pool, chain, off, plan.len as usize) {
+        let buf = &mut t.send.buf;
+        if let Ok(data) = Payload::of(&batch.stack.pool, buf, off, plan.len as usize) {
             return Some(data);
         }
         if plan.len == 1 {
@@ -398,7 +398,7 @@ pub(super) fn syn_window(t: &mut Tcb) -> u16 {
 /// (RFC 9293 3.8.6.2.2).
 fn announce(t: &mut Tcb) -> u16 {
     let growth = t.rcv_growth();
-    if growth >= t.send.mss.min(t.recv.buf.hiwat as u32 / 2) {
+    if growth >= t.send.mss.min(t.recv.buf.hiwat() as u32 / 2) {
         t.recv.adv += growth;
     }
     (t.rcv_wnd() >> t.recv.wscale).min(65_535) as u16

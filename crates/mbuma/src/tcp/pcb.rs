@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
 use kern::{Cpu, LockClass, Time, order};
-use mbuf::{Chain, MbufPool};
 use wire::SeqNum;
 
 use super::accept::Place;
@@ -34,6 +33,7 @@ use super::urgent::Urgent;
 use crate::config::TcpConfig;
 use crate::netisr;
 use crate::route::RouteCache;
+use crate::sockbuf::{StreamBuf, charge};
 use crate::socket::SocketError;
 use crate::socket::wakers::Wakers;
 
@@ -110,42 +110,6 @@ impl State {
             Self::Closed | Self::SynHeld | Self::SynSent | Self::SynReceived
         )
     }
-}
-
-/// A socket buffer: bytes in order, and how many it may hold.
-#[doc(alias = "sockbuf")]
-#[derive(Debug)]
-pub(crate) struct Sockbuf {
-    pub(crate) chain: Chain,
-    pub(crate) hiwat: usize,
-}
-
-impl Sockbuf {
-    fn new(hiwat: usize) -> Self {
-        Self {
-            chain: Chain::new(),
-            hiwat,
-        }
-    }
-
-    /// Takes data over. What pins much more than it is gets copied.
-    #[doc(alias = "sbappendstream")]
-    pub(crate) fn append(&mut self, pool: &MbufPool, data: Chain) {
-        self.chain.append_compact(pool, data);
-    }
-
-    /// Room left. What the data pins counts too, so that small segments in large clusters use up
-    /// the buffer long before memory is short.
-    pub(crate) fn space(&self) -> usize {
-        self.hiwat
-            .saturating_sub(self.chain.len().max(charge(self.chain.pinned())))
-    }
-}
-
-/// What memory that data pins uses up of a buffer: data that is packed as well as can be uses up
-/// no more than its length, and a little for its mbufs.
-fn charge(pinned: usize) -> usize {
-    pinned / mbuf::PINNED_PER_BYTE_MAX
 }
 
 /// A connection in the table.
@@ -265,7 +229,7 @@ pub(crate) struct SendState {
     pub(crate) dup_acks: u8,
     /// When something was last sent.
     pub(crate) sent_at: Time,
-    pub(crate) buf: Sockbuf,
+    pub(crate) buf: StreamBuf,
     pub(crate) rtt: Rtt,
     pub(crate) sent: SentMap,
     pub(crate) reordering: Reordering,
@@ -301,7 +265,7 @@ pub(crate) struct RecvState {
     pub(crate) last_ack_sent: SeqNum,
     /// Where the peer's FIN is, once it was seen.
     pub(crate) fin: Option<SeqNum>,
-    pub(crate) buf: Sockbuf,
+    pub(crate) buf: StreamBuf,
     pub(crate) reass: Reassembly,
     pub(crate) ack_now: bool,
     /// Segments that came before their turn and were not answered yet, one by one.
@@ -391,7 +355,7 @@ impl SendState {
             path: None,
             dup_acks: 0,
             sent_at: now,
-            buf: Sockbuf::new(config.send_buffer),
+            buf: StreamBuf::new(config.send_buffer),
             rtt: Rtt::new(),
             sent: SentMap::default(),
             reordering: Reordering::default(),
@@ -421,7 +385,7 @@ impl RecvState {
             mss,
             last_ack_sent: SeqNum(0),
             fin: None,
-            buf: Sockbuf::new(config.recv_buffer),
+            buf: StreamBuf::new(config.recv_buffer),
             reass: Reassembly::default(),
             ack_now: false,
             dup_acks_owed: 0,
@@ -452,7 +416,7 @@ impl Tcb {
 
     /// The sequence number after the last byte in the send buffer: where our FIN goes.
     pub(crate) fn data_end(&self) -> SeqNum {
-        self.send.base + self.send.buf.chain.len() as u32
+        self.send.base + self.send.buf.claimed() as u32
     }
 
     /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
@@ -483,7 +447,7 @@ impl Tcb {
 
     /// The window that could be announced now.
     pub(crate) fn rcv_space(&self) -> u32 {
-        let reserved = charge(self.recv.reass.pinned());
+        let reserved = charge(0, self.recv.reass.pinned());
         let max = 65_535usize
             << if self.recv.wscale_on {
                 self.recv.wscale
@@ -517,11 +481,11 @@ impl Tcb {
         // Whoever closes: another thread may sleep in a call on it.
         self.notify();
         self.timers.stop_all();
-        self.send.buf.chain = Chain::new();
+        drop(self.send.buf.flush());
         self.recv.reass.clear();
         self.route.clear();
         if self.conn.orphan {
-            self.recv.buf.chain = Chain::new();
+            drop(self.recv.buf.flush());
         }
         if let Some(place) = self.conn.accept.take() {
             place.give_up();
@@ -539,7 +503,7 @@ impl Tcb {
     /// Whether the send and receive variables agree with each other.
     pub(crate) fn is_valid(&self) -> bool {
         if self.conn.state == State::Closed {
-            return self.timers.earliest().is_none() && self.send.buf.chain.is_empty();
+            return self.timers.earliest().is_none() && self.send.buf.is_empty();
         }
         let end = self.data_end() + u32::from(self.send.fin_queued);
         self.send.sent.covers(self.send.una, self.send.nxt) && self.send.nxt.at_or_before(end)

@@ -17,6 +17,7 @@ use crate::config::TcpConfig;
 use crate::drops::DropReason;
 use crate::ip4;
 use crate::route::RouteCache;
+use crate::sockbuf::StreamBuf;
 
 /// A received segment.
 #[derive(Debug)]
@@ -155,13 +156,13 @@ impl Payload {
     /// Bytes `off..off + len` of the send buffer.
     pub(crate) fn of(
         pool: &MbufPool,
-        chain: &mut Chain,
+        buf: &mut StreamBuf,
         off: usize,
         len: usize,
     ) -> Result<Self, NoBufs> {
-        match Packet::of_inside(pool, chain, off, len, HEADERS_USUAL)? {
+        match buf.small_packet(pool, off, len, HEADERS_USUAL)? {
             Some(packet) => Ok(Self::Copied(packet)),
-            None => Ok(Self::Shared(chain.share(off, len)?)),
+            None => Ok(Self::Shared(buf.share(off, len)?)),
         }
     }
 

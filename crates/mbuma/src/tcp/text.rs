@@ -103,11 +103,11 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
 fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
     let config = &batch.stack.tcp.config;
     let far = t.send.rtt.smoothed().filter(|rtt| *rtt >= recv_tuner::FAR);
-    let grows = !t.recv.fixed && t.recv.buf.hiwat < config.recv_buffer_max;
+    let grows = !t.recv.fixed && t.recv.buf.hiwat() < config.recv_buffer_max;
     let Some(rtt) = far.filter(|_| grows) else {
         return;
     };
-    let read = t.recv.nxt - t.recv.buf.chain.len() as u32;
+    let read = t.recv.nxt - t.recv.buf.claimed() as u32;
     let initial = config.initial_window * t.recv.mss;
     let new = || Box::new(RecvTuner::new(read, initial, batch.now));
     let tuner = t.recv.tuner.get_or_insert_with(new);
@@ -120,7 +120,8 @@ fn tune_buffer(batch: &Batch<'_>, t: &mut Tcb, seg: &Segment) {
         return;
     }
     if let Some(wanted) = tuner.on_round(read, t.recv.mss, batch.now) {
-        t.recv.buf.hiwat = t.recv.buf.hiwat.max(wanted.min(config.recv_buffer_max));
+        let hiwat = t.recv.buf.hiwat().max(wanted.min(config.recv_buffer_max));
+        t.recv.buf.set_hiwat(hiwat);
     }
 }
 

@@ -123,5 +123,5 @@ fn forget(t: &mut Tcb) {
 /// The sequence number of the byte that the user reads next.
 fn next_read(t: &Tcb) -> SeqNum {
     let fin = t.recv.fin.is_some_and(|fin| fin.before(t.recv.nxt));
-    t.recv.nxt - (t.recv.buf.chain.len() as u32 + u32::from(fin))
+    t.recv.nxt - (t.recv.buf.claimed() as u32 + u32::from(fin))
 }

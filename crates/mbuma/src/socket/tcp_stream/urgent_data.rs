@@ -19,7 +19,7 @@ impl TcpStream {
                 return Err(SocketError::WouldBlock);
             }
             let fits = bytes.get(..n).unwrap_or_default();
-            let added = t.send.buf.chain.extend_from_slice(&self.stack.pool, fits);
+            let added = t.send.buf.extend_from_slice(&self.stack.pool, fits);
             added.map_err(|_| SocketError::NoBufs)?;
             urgent::mark_sent(t);
             Ok(n)

@@ -9,10 +9,13 @@
 use std::fmt;
 use std::io;
 
+use rustix::io::Errno;
+
 mod echo;
 pub(crate) mod park;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod std_io;
 mod tcp_connect;
 mod tcp_info;
 mod tcp_listener;
@@ -21,6 +24,7 @@ mod udp;
 pub(crate) mod wakers;
 
 pub use echo::{Echo, EchoSocket};
+pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_info::TcpInfo;
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
 pub use tcp_stream::{SendRoom, TcpStream};
@@ -35,7 +39,7 @@ pub enum SocketError {
     Unreachable,
     /// The peer ended the connection at once.
     Reset,
-    /// The peer stayed silent for too long.
+    /// The peer stayed silent for too long, or the time that a call may take is over.
     TimedOut,
     /// This side closed it, or the direction.
     Closed,
@@ -72,7 +76,7 @@ impl fmt::Display for SocketError {
             Self::Refused => "connection refused",
             Self::Unreachable => "no route to the peer",
             Self::Reset => "connection reset by the peer",
-            Self::TimedOut => "the peer does not answer",
+            Self::TimedOut => "the peer does not answer in time",
             Self::Closed => "the socket is closed",
             Self::WouldBlock => "not now: wait until the socket is ready",
             Self::AddrInUse => "the address is in use",
@@ -84,8 +88,25 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
+impl From<SocketError> for Errno {
+    fn from(e: SocketError) -> Self {
+        match e {
+            SocketError::Refused => Self::CONNREFUSED,
+            SocketError::Unreachable => Self::HOSTUNREACH,
+            SocketError::Reset => Self::CONNRESET,
+            SocketError::TimedOut => Self::TIMEDOUT,
+            SocketError::Closed => Self::NOTCONN,
+            SocketError::WouldBlock => Self::AGAIN,
+            SocketError::AddrInUse => Self::ADDRINUSE,
+            SocketError::AddrNotAvailable => Self::ADDRNOTAVAIL,
+            SocketError::NoBufs => Self::NOBUFS,
+        }
+    }
+}
+
+/// An error with the number that the kernel's sockets have for it, as programs ask for.
 impl From<SocketError> for io::Error {
     fn from(e: SocketError) -> Self {
-        Self::new(e.kind(), e)
+        Errno::from(e).into()
     }
 }

@@ -265,30 +265,39 @@ impl fmt::Debug for Incoming {
 }
 
 impl Stack {
-    /// Listens on `addr` (an unspecified address means all of ours), with at most `backlog`
+    /// Listens on `addr` (an unspecified address means all of ours; port 0 any free port), with at most `backlog`
     /// connections that are not accepted yet. Those that are half open do not count: see
     /// [`TcpConfig::half_open_max`](crate::TcpConfig::half_open_max).
     ///
     /// # Errors
-    /// The address is in use.
+    /// The address is in use, or no port is free.
     pub fn tcp_listen(
         &self,
         addr: SocketAddrV4,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
-        if addr.port() == 0 {
-            return Err(SocketError::AddrNotAvailable);
-        }
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.look();
-        if !self.0.tcp.listeners.add(addr, &queue) {
-            return Err(SocketError::AddrInUse);
-        }
+        let add = |addr: &SocketAddrV4| self.0.tcp.listeners.add(*addr, &queue);
+        let added = match addr.port() {
+            0 => self.free_ports(addr).find(add),
+            _ => Some(addr).filter(add),
+        };
+        let addr = added.ok_or(SocketError::AddrInUse)?;
         Ok(TcpListener {
             stack: Arc::clone(&self.0),
             addr,
             queue,
         })
+    }
+
+    /// `addr` with each dynamic port (RFC 6335 section 6), from a random one on (RFC 6056 3.3.1).
+    fn free_ports(&self, addr: SocketAddrV4) -> impl Iterator<Item = SocketAddrV4> + use<> {
+        const FIRST: u16 = 49_152;
+        const COUNT: u32 = 65_536 - FIRST as u32;
+        let start = self.0.random(|r| r.next_u32()) % COUNT;
+        let port = move |n| FIRST + ((start + n) % COUNT) as u16;
+        (0..COUNT).map(move |n| SocketAddrV4::new(*addr.ip(), port(n)))
     }
 
     /// Decides about every connection that comes in on an `accept_any` interface and that no listener

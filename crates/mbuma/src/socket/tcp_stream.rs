@@ -184,7 +184,7 @@ impl TcpStream {
     /// As [`TcpStream::recv_chain`], waiting for something to come.
     ///
     /// # Errors
-    /// As there; [`SocketError::WouldBlock`] when the time is over.
+    /// As there; [`SocketError::TimedOut`] when the time is over.
     pub fn recv_chain_blocking(
         &self,
         max: usize,
@@ -359,7 +359,7 @@ impl TcpStream {
     /// Returns how many were taken when nothing more could be: all, unless it went wrong in between.
     ///
     /// # Errors
-    /// [`SocketError::WouldBlock`] when the time is over, or why nothing can be sent, if none were taken.
+    /// [`SocketError::TimedOut`] when the time is over, or why nothing can be sent, if none were taken.
     pub fn send_blocking(
         &self,
         bytes: &[u8],
@@ -397,7 +397,7 @@ impl TcpStream {
     /// Waits until the connection is established.
     ///
     /// # Errors
-    /// Why it is not; [`SocketError::WouldBlock`] when the time is over.
+    /// Why it is not; [`SocketError::TimedOut`] when the time is over.
     #[doc(alias = "connect")]
     pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
         blocking(timeout, |waiter| {
@@ -464,7 +464,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     batch.touch(pcb);
 }
 
-/// Tries until it gives something else than [`SocketError::WouldBlock`], or the time is over.
+/// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
 fn blocking<T>(
     timeout: Option<Duration>,
     mut attempt: impl FnMut(Option<&Waker>) -> Result<T, SocketError>,
@@ -473,7 +473,7 @@ fn blocking<T>(
         Err(SocketError::WouldBlock) => Poll::Pending,
         other => Poll::Ready(other),
     });
-    result.unwrap_or(Err(SocketError::WouldBlock))
+    result.unwrap_or(Err(SocketError::TimedOut))
 }
 
 /// If it is only a matter of time, `waiter` is told when something changes.

@@ -2,6 +2,7 @@
 //!
 //! Each wait has a limit that only a lost wakeup reaches.
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -57,7 +58,7 @@ fn tcp() {
         client.connected_blocking(HUNG).unwrap();
         assert_eq!(
             client.recv_blocking(&mut [0; 8], SHORT),
-            Err(SocketError::WouldBlock)
+            Err(SocketError::TimedOut)
         );
         s.spawn(|| {
             assert_eq!(client.send_blocking(&data, HUNG), Ok(data.len()));
@@ -72,6 +73,40 @@ fn tcp() {
         assert_eq!(client.recv_blocking(&mut [0; 8], HUNG), Ok(0));
     });
     drop((client, listener));
+    lab.done();
+}
+
+/// Breaks if std's traits lose bytes, a dropped writing half sends no FIN, a split connection reads no end of file, or a
+/// listener on port 0 has no port of its own.
+#[test]
+fn the_shape_of_std() {
+    let lab = Lab::plain();
+    let listener = lab.stack.tcp_listen(at(US, 0), 4).unwrap();
+    let other = lab.stack.tcp_listen(at(US, 0), 4).unwrap();
+    let there = listener.local_addr();
+    assert!(there.port() >= 49_152 && there != other.local_addr());
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let client = lab.stack.tcp_connect(any, there).unwrap();
+    let data = pattern_bytes(1 << 20);
+    let done = AtomicBool::new(false);
+    thread::scope(|s| {
+        s.spawn(|| drive(&lab, &done));
+        let _done = Done(&done);
+        s.spawn(|| {
+            let stream = listener.incoming().next().expect("it never ends").unwrap();
+            let (mut from, mut to) = stream.split();
+            assert_eq!(std::io::copy(&mut from, &mut to).unwrap(), 1 << 20);
+        });
+        client.connected_blocking(HUNG).unwrap();
+        s.spawn(|| {
+            (&client).write_all(&data).unwrap();
+            client.shutdown(std::net::Shutdown::Write);
+        });
+        let mut got = Vec::new();
+        (&client).read_to_end(&mut got).unwrap();
+        assert!(got == data);
+    });
+    drop((client, listener, other));
     lab.done();
 }
 

@@ -71,7 +71,10 @@ impl Model {
     fn apply(&mut self, pool: &MbufPool, buf: &mut StreamBuf, op: Op) {
         match op {
             Op::Append(len) => {
-                buf.append(pool, Chain::from_slice(pool, &bytes(self.end, len)).unwrap());
+                buf.append(
+                    pool,
+                    Chain::from_slice(pool, &bytes(self.end, len)).unwrap(),
+                );
                 self.end += len;
             }
             Op::Copy(len) => {
@@ -208,7 +211,8 @@ fn pages_that_fail_stay_where_they_are() {
         assert_eq!(buf.share(0, 6).unwrap().to_vec(), b"before");
         assert!(!buf.copy_to(0, &mut [0; 7]));
     }
-    buf.map_ready(&pool, 6).expect("what is mapped needs no page");
+    buf.map_ready(&pool, 6)
+        .expect("what is mapped needs no page");
 }
 
 /// Breaks if small data in large storage is charged its length alone, or well packed data more.

@@ -1,0 +1,119 @@
+//! TCP sockets in the shape of std's: `Read` and `Write`, an iterator of incoming connections, owned halves.
+//!
+//! Each call blocks the calling thread without a time limit, so another thread must drive the stack
+//! ([`Runtime`](crate::runtime::Runtime)).
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use super::{SocketError, TcpListener, TcpStream};
+
+impl Read for &TcpStream {
+    /// Waits for data and copies it to `buf`; 0 is the peer's end of file.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        Ok(self.recv_blocking(buf, None)?)
+    }
+}
+
+impl Write for &TcpStream {
+    /// Waits for room and copies all of `buf` into the send buffer. It takes fewer bytes only if the connection ends meanwhile.
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Ok(self.send_blocking(buf, None)?)
+    }
+
+    /// Does nothing: the stack sends what is in the send buffer without being asked.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The reading half of a connection. Dropping it changes nothing for the peer.
+#[derive(Debug)]
+pub struct TcpReadHalf(Arc<TcpStream>);
+
+/// The writing half of a connection. Dropping it ends this direction: the stack sends a FIN after what is in the send buffer.
+#[derive(Debug)]
+pub struct TcpWriteHalf(Arc<TcpStream>);
+
+impl TcpStream {
+    /// Splits the connection into halves that two threads may own. It is closed once both are dropped.
+    pub fn split(self) -> (TcpReadHalf, TcpWriteHalf) {
+        let stream = Arc::new(self);
+        (TcpReadHalf(Arc::clone(&stream)), TcpWriteHalf(stream))
+    }
+}
+
+impl AsRef<TcpStream> for TcpReadHalf {
+    fn as_ref(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+impl AsRef<TcpStream> for TcpWriteHalf {
+    fn as_ref(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+impl Read for TcpReadHalf {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buf)
+    }
+}
+
+impl Write for TcpWriteHalf {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for TcpWriteHalf {
+    fn drop(&mut self) {
+        self.0.shutdown(Shutdown::Write);
+    }
+}
+
+/// Waits for one connection after the other. It never ends.
+#[derive(Debug)]
+pub struct AcceptIter<'a>(&'a TcpListener);
+
+impl TcpListener {
+    /// An iterator of established connections, which waits for each.
+    #[doc(alias = "accept")]
+    pub fn incoming(&self) -> AcceptIter<'_> {
+        AcceptIter(self)
+    }
+}
+
+impl Iterator for AcceptIter<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let accepted = self.0.accept_blocking(None);
+        Some(accepted.ok_or_else(|| SocketError::Closed.into()))
+    }
+}

@@ -10,7 +10,7 @@
 //!   was no loss                         on_undo          restores what on_congestion replaced
 //! ```
 //!
-//! A connection holds one algorithm by value ([`Cc`]). [`Custom`](Cc::Custom) is an embedder's own, in a box.
+//! A connection holds one algorithm by value (`Cc`). `Cc::Custom` is an algorithm of an embedder, in a box.
 //!
 //! Invariants: windows are bytes; arithmetic saturates; an acknowledgement never lowers `cwnd`.
 //!

@@ -19,6 +19,11 @@
 //!
 //! Locks: none; part of the connection. Sources: RFC 5681, 6582, 6675, 8985, 9937, 5682, 4015, 3708.
 
+mod blocks;
+mod delivery;
+mod reduction;
+mod undo;
+
 use std::ops::Range;
 
 use kern::Time;
@@ -26,10 +31,11 @@ use wire::{SackBlock, SeqNum};
 
 use super::cc::{CongestionEvent, RateSample, Why};
 use super::pcb::SendState;
-use super::rack::{AckArrival, Patience, Rack, nanos_since};
-use super::rate::LastSent;
+use super::rack::Patience;
 use super::sent::SentRecord;
 use super::tlp::ProbeOutcome;
+use blocks::Blocks;
+use delivery::PriorFlight;
 
 /// Duplicate acknowledgements that mean a loss (RFC 5681 3.2).
 const DUPLICATES: u8 = 3;
@@ -123,40 +129,6 @@ pub(crate) struct AckOutcome {
     pub(crate) look_again: Option<Time>,
 }
 
-/// SACK blocks after the checks.
-#[derive(Debug, Default)]
-struct Blocks {
-    /// What arrived twice (RFC 2883).
-    duplicate: Option<Range<SeqNum>>,
-    /// What lies above SND.UNA, in the order of sequence numbers.
-    above: [Option<Range<SeqNum>>; 4],
-}
-
-/// What was in flight before an acknowledgement.
-#[derive(Debug, Clone, Copy)]
-struct PriorFlight {
-    una: SeqNum,
-    /// Bytes not acknowledged and not sacked.
-    outstanding: u32,
-    in_flight: u32,
-}
-
-/// What an acknowledgement newly delivers.
-#[derive(Debug, Default)]
-struct Delivery {
-    acked: u32,
-    sacked: u32,
-    /// When the oldest record was sent, of those that were sent once.
-    oldest_acked: Option<Time>,
-    oldest_sacked: Option<Time>,
-    newest: Option<Time>,
-    /// It covers something that was sent again.
-    resent_acked: bool,
-    /// It covers something of before the event that was not sent again.
-    original: bool,
-    last: LastSent,
-}
-
 impl Recovery {
     pub(crate) fn new(iss: SeqNum) -> Self {
         Self {
@@ -209,36 +181,6 @@ impl Recovery {
         if let Some(episode) = &mut self.episode {
             episode.sent += u64::from(bytes);
         }
-    }
-}
-
-impl Blocks {
-    /// Sorts out what makes no sense: what was never sent, what is acknowledged, duplicates of what was never sent again.
-    fn of(a: &Acknowledgement<'_>, send: &SendState) -> Self {
-        let mut blocks = Self::default();
-        let una = send.una.max(a.ack);
-        for (at, block) in a.blocks.iter().enumerate() {
-            let range = block.left..block.right;
-            let sent = range.start.before(range.end) && range.end.at_or_before(send.nxt);
-            let inside =
-                |o: &SackBlock| o.left.at_or_before(range.start) && range.end.at_or_before(o.right);
-            let twice = range.end.at_or_before(una) || a.blocks.get(1).is_some_and(inside);
-            if sent && at == 0 && twice {
-                // Only what was sent again, or could have been, arrives twice; and not after more than a window.
-                let r = &send.recovery;
-                let again = r.resent_bytes > 0 && range.end.at_or_before(r.resent_at);
-                let recent = una.since(range.start) <= send.wnd_max.max(1 << 16);
-                let recent = recent || range.start.after(una);
-                blocks.duplicate = Some(range).filter(|_| again && recent);
-            } else if sent && una.before(range.start) {
-                blocks.above[at.min(3)] = Some(range);
-            }
-        }
-        let key = |range: &Option<Range<SeqNum>>| {
-            (range.as_ref()).map_or(u32::MAX, |range| range.start.since(una))
-        };
-        blocks.above.sort_by_key(key);
-        blocks
     }
 }
 
@@ -304,105 +246,6 @@ impl SendState {
         outcome
     }
 
-    /// Marks what has arrived.
-    fn deliver(&mut self, a: &Acknowledgement<'_>, blocks: &Blocks) -> Delivery {
-        let mut d = Delivery::default();
-        let mut rack = self.sent.rack().unwrap_or(Rack::new(self.una));
-        let arrival = AckArrival {
-            now: a.now,
-            echoed_ms: a.echoed_ms,
-            fack: rack.fack(),
-        };
-        let Self {
-            sent,
-            reordering,
-            rate,
-            recovery,
-            ..
-        } = self;
-        let recovery = &*recovery;
-        let mut each = |d: &mut Delivery, r: &SentRecord| {
-            rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
-            rack.on_delivered(r, &arrival, reordering);
-            if !r.resent {
-                d.newest = d.newest.max(Some(r.sent_at));
-                d.original |= r.end.at_or_before(recovery.recover);
-            }
-        };
-        sent.ack(a.ack, |r| {
-            each(&mut d, r);
-            d.acked += r.len();
-            d.resent_acked |= r.resent;
-            // What arrived behind a hole may be acknowledged long after: with the repair, or in parts.
-            if !r.resent && r.start.at_or_after(recovery.resent_at) {
-                d.oldest_acked.get_or_insert(r.sent_at);
-            }
-        });
-        for range in blocks.above.iter().flatten() {
-            sent.sack(range.clone(), |r| {
-                each(&mut d, r);
-                d.sacked += r.len();
-                if !r.resent {
-                    d.oldest_sacked.get_or_insert(r.sent_at);
-                }
-            });
-        }
-        rack.on_una(self.una.max(a.ack));
-        self.sent.set_rack(rack);
-        d
-    }
-
-    /// RFC 6298 3 and RFC 7323 4: of what was sent once; else by the time stamp that is echoed.
-    fn sample_round_trip(
-        &mut self,
-        a: &Acknowledgement<'_>,
-        d: &Delivery,
-        before: &PriorFlight,
-        advanced: bool,
-    ) -> Option<u64> {
-        let acked = d.oldest_acked.filter(|_| !d.resent_acked);
-        let exact = acked.or(d.oldest_sacked).map(|at| nanos_since(a.now, at));
-        let echoed = a.echoed_ms.filter(|_| advanced && d.resent_acked);
-        let echoed = echoed.map(|ms| a.now.as_millis().saturating_sub(ms) * 1_000_000);
-        let rtt = exact.or(echoed)?;
-        // Many samples a round trip would forget the ones before too fast (RFC 7323 appendix G).
-        let samples = before.in_flight.div_ceil(2 * self.mss.max(1)).max(1);
-        self.rtt.sample(rtt, samples);
-        self.probe.on_sample();
-        if let Some(newest) = d.newest {
-            self.reordering
-                .min_rtt
-                .sample(nanos_since(a.now, newest), a.now);
-        }
-        exact
-    }
-
-    fn rate_sample(
-        &mut self,
-        a: &Acknowledgement<'_>,
-        d: &Delivery,
-        before: &PriorFlight,
-        rtt: Option<u64>,
-    ) -> RateSample {
-        let mut sample = RateSample {
-            now: a.now,
-            rtt,
-            min_rtt: self.reordering.min_rtt.get().unwrap_or(0),
-            srtt: self.rtt.smoothed_ns().unwrap_or(0),
-            // What was sacked before was counted then.
-            acked: d.acked.min(a.data) + d.sacked,
-            sacked: d.sacked,
-            prior_flight: before.in_flight,
-            ..RateSample::default()
-        };
-        self.rate.finish(d.last, &self.window, &mut sample);
-        let per_ms = sample.delivered.saturating_mul(1_000_000);
-        if let Some(rate) = per_ms.checked_div(sample.interval) {
-            self.recovery.last_rate = rate.min(u32::MAX.into()) as u32;
-        }
-        sample
-    }
-
     fn patience(&self) -> Patience {
         Patience {
             srtt: self.rtt.smoothed_ns().unwrap_or(0),
@@ -447,42 +290,6 @@ impl SendState {
             again,
         };
         self.cc.on_congestion(&mut self.window, &event);
-    }
-
-    /// Whether the acknowledgement proves that the last event was none.
-    fn is_undone(
-        &self,
-        a: &Acknowledgement<'_>,
-        d: &Delivery,
-        advanced: bool,
-        dsack: bool,
-    ) -> bool {
-        let Recovery { phase, frto, .. } = self.recovery;
-        let Some(episode) = &self.recovery.episode else {
-            return false;
-        };
-        let Some(first_ms) = episode.first_resent_ms else {
-            return false;
-        };
-        let complete = match phase {
-            RecoveryPhase::Open => false,
-            RecoveryPhase::Fast => self.una.at_or_after(self.recovery.recover),
-            RecoveryPhase::Loss => true,
-        };
-        let echo = advanced && complete && a.echoed_ms.is_some_and(|ms| ms < first_ms);
-        let all_twice = dsack && episode.resent == 0;
-        let original = phase == RecoveryPhase::Loss && frto != Frto::Off && d.original;
-        echo || all_twice || original
-    }
-
-    fn undo(&mut self, now: Time) {
-        self.cc.on_undo(&mut self.window, now);
-        self.sent.clear_lost();
-        self.reordering.widen();
-        self.recovery.phase = RecoveryPhase::Open;
-        self.recovery.frto = Frto::Off;
-        self.recovery.forced = false;
-        self.recovery.episode = None;
     }
 
     fn on_ack_open(
@@ -549,29 +356,6 @@ impl SendState {
     fn repair_first(&mut self) {
         self.sent.mark_first_lost(self.mss);
         self.recovery.forced = true;
-    }
-
-    /// RFC 9937 6.2: the window, when so many bytes were newly delivered. `safe`: the repair makes progress.
-    #[doc(alias = "PRR")]
-    fn reduce(&mut self, delivered: u32, safe: bool) {
-        let Some(episode) = &mut self.recovery.episode else {
-            return;
-        };
-        let (pipe, mss) = (u64::from(self.sent.in_flight()), u64::from(self.mss));
-        let ssthresh = u64::from(self.window.ssthresh);
-        episode.delivered += u64::from(delivered);
-        let mut may = if pipe > ssthresh {
-            let share = (episode.delivered * ssthresh).div_ceil(episode.flight);
-            share.saturating_sub(episode.sent)
-        } else {
-            let unsent = episode.delivered.saturating_sub(episode.sent);
-            let more = if safe { mss } else { 0 };
-            (unsent.max(delivered.into()) + more).min(ssthresh - pipe)
-        };
-        if episode.sent == 0 {
-            may = may.max(mss);
-        }
-        episode.cwnd = (pipe + may).try_into().unwrap_or(u32::MAX);
     }
 
     fn set_recovery_window(&mut self, f: impl FnOnce(u32) -> u32) {

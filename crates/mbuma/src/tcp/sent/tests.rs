@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::records::RECORDS_MAX;
 use super::*;
 use crate::tcp::rate::DeliveryRate;
 

@@ -1,0 +1,140 @@
+//! What an acknowledgement newly delivers, and the samples of round trip and rate that follow.
+//!
+//! Sources: RFC 6298 3, RFC 7323 4 and appendix G, RFC 8985 6.2.
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::Acknowledgement;
+use super::blocks::Blocks;
+use crate::tcp::cc::RateSample;
+use crate::tcp::pcb::SendState;
+use crate::tcp::rack::{AckArrival, Rack, nanos_since};
+use crate::tcp::rate::LastSent;
+use crate::tcp::sent::SentRecord;
+
+/// What was in flight before an acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriorFlight {
+    pub(super) una: SeqNum,
+    /// Bytes not acknowledged and not sacked.
+    pub(super) outstanding: u32,
+    pub(super) in_flight: u32,
+}
+
+/// What an acknowledgement newly delivers.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    pub(super) acked: u32,
+    pub(super) sacked: u32,
+    /// When the oldest record was sent, of those that were sent once.
+    pub(super) oldest_acked: Option<Time>,
+    pub(super) oldest_sacked: Option<Time>,
+    pub(super) newest: Option<Time>,
+    /// It covers something that was sent again.
+    pub(super) resent_acked: bool,
+    /// It covers something of before the event that was not sent again.
+    pub(super) original: bool,
+    pub(super) last: LastSent,
+}
+
+impl SendState {
+    /// Marks what has arrived.
+    pub(super) fn deliver(&mut self, a: &Acknowledgement<'_>, blocks: &Blocks) -> Delivery {
+        let mut d = Delivery::default();
+        let mut rack = self.sent.rack().unwrap_or(Rack::new(self.una));
+        let arrival = AckArrival {
+            now: a.now,
+            echoed_ms: a.echoed_ms,
+            fack: rack.fack(),
+        };
+        let Self {
+            sent,
+            reordering,
+            rate,
+            recovery,
+            ..
+        } = self;
+        let recovery = &*recovery;
+        let mut each = |d: &mut Delivery, r: &SentRecord| {
+            rate.on_delivered(a.now, r.len(), r.sent_at, r.stamp, &mut d.last);
+            rack.on_delivered(r, &arrival, reordering);
+            if !r.resent {
+                d.newest = d.newest.max(Some(r.sent_at));
+                d.original |= r.end.at_or_before(recovery.recover);
+            }
+        };
+        sent.ack(a.ack, |r| {
+            each(&mut d, r);
+            d.acked += r.len();
+            d.resent_acked |= r.resent;
+            // What arrived behind a hole may be acknowledged long after: with the repair, or in parts.
+            if !r.resent && r.start.at_or_after(recovery.resent_at) {
+                d.oldest_acked.get_or_insert(r.sent_at);
+            }
+        });
+        for range in blocks.above.iter().flatten() {
+            sent.sack(range.clone(), |r| {
+                each(&mut d, r);
+                d.sacked += r.len();
+                if !r.resent {
+                    d.oldest_sacked.get_or_insert(r.sent_at);
+                }
+            });
+        }
+        rack.on_una(self.una.max(a.ack));
+        self.sent.set_rack(rack);
+        d
+    }
+
+    /// RFC 6298 3 and RFC 7323 4: of what was sent once; else by the time stamp that is echoed.
+    pub(super) fn sample_round_trip(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        before: &PriorFlight,
+        advanced: bool,
+    ) -> Option<u64> {
+        let acked = d.oldest_acked.filter(|_| !d.resent_acked);
+        let exact = acked.or(d.oldest_sacked).map(|at| nanos_since(a.now, at));
+        let echoed = a.echoed_ms.filter(|_| advanced && d.resent_acked);
+        let echoed = echoed.map(|ms| a.now.as_millis().saturating_sub(ms) * 1_000_000);
+        let rtt = exact.or(echoed)?;
+        // Many samples a round trip would forget the ones before too fast (RFC 7323 appendix G).
+        let samples = before.in_flight.div_ceil(2 * self.mss.max(1)).max(1);
+        self.rtt.sample(rtt, samples);
+        self.probe.on_sample();
+        if let Some(newest) = d.newest {
+            self.reordering
+                .min_rtt
+                .sample(nanos_since(a.now, newest), a.now);
+        }
+        exact
+    }
+
+    pub(super) fn rate_sample(
+        &mut self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        before: &PriorFlight,
+        rtt: Option<u64>,
+    ) -> RateSample {
+        let mut sample = RateSample {
+            now: a.now,
+            rtt,
+            min_rtt: self.reordering.min_rtt.get().unwrap_or(0),
+            srtt: self.rtt.smoothed_ns().unwrap_or(0),
+            // What was sacked before was counted then.
+            acked: d.acked.min(a.data) + d.sacked,
+            sacked: d.sacked,
+            prior_flight: before.in_flight,
+            ..RateSample::default()
+        };
+        self.rate.finish(d.last, &self.window, &mut sample);
+        let per_ms = sample.delivered.saturating_mul(1_000_000);
+        if let Some(rate) = per_ms.checked_div(sample.interval) {
+            self.recovery.last_rate = rate.min(u32::MAX.into()) as u32;
+        }
+        sample
+    }
+}

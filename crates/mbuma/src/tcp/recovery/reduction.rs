@@ -1,0 +1,30 @@
+//! Proportional rate reduction: the window while SACK repairs a loss.
+//!
+//! Source: RFC 9937.
+
+use crate::tcp::pcb::SendState;
+
+impl SendState {
+    /// RFC 9937 6.2: the window, when so many bytes were newly delivered. `safe`: the repair makes progress.
+    #[doc(alias = "PRR")]
+    pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
+        let Some(episode) = &mut self.recovery.episode else {
+            return;
+        };
+        let (pipe, mss) = (u64::from(self.sent.in_flight()), u64::from(self.mss));
+        let ssthresh = u64::from(self.window.ssthresh);
+        episode.delivered += u64::from(delivered);
+        let mut may = if pipe > ssthresh {
+            let share = (episode.delivered * ssthresh).div_ceil(episode.flight);
+            share.saturating_sub(episode.sent)
+        } else {
+            let unsent = episode.delivered.saturating_sub(episode.sent);
+            let more = if safe { mss } else { 0 };
+            (unsent.max(delivered.into()) + more).min(ssthresh - pipe)
+        };
+        if episode.sent == 0 {
+            may = may.max(mss);
+        }
+        episode.cwnd = (pipe + may).try_into().unwrap_or(u32::MAX);
+    }
+}

@@ -1,0 +1,47 @@
+//! Undo of a recovery that repaired nothing.
+//!
+//! Sources: RFC 4015 (Eifel), RFC 3708 (D-SACK), RFC 5682 3 (F-RTO).
+
+use kern::Time;
+
+use super::delivery::Delivery;
+use super::{Acknowledgement, Frto, Recovery, RecoveryPhase};
+use crate::tcp::pcb::SendState;
+
+impl SendState {
+    /// Whether the acknowledgement proves that the last event was none.
+    pub(super) fn is_undone(
+        &self,
+        a: &Acknowledgement<'_>,
+        d: &Delivery,
+        advanced: bool,
+        dsack: bool,
+    ) -> bool {
+        let Recovery { phase, frto, .. } = self.recovery;
+        let Some(episode) = &self.recovery.episode else {
+            return false;
+        };
+        let Some(first_ms) = episode.first_resent_ms else {
+            return false;
+        };
+        let complete = match phase {
+            RecoveryPhase::Open => false,
+            RecoveryPhase::Fast => self.una.at_or_after(self.recovery.recover),
+            RecoveryPhase::Loss => true,
+        };
+        let echo = advanced && complete && a.echoed_ms.is_some_and(|ms| ms < first_ms);
+        let all_twice = dsack && episode.resent == 0;
+        let original = phase == RecoveryPhase::Loss && frto != Frto::Off && d.original;
+        echo || all_twice || original
+    }
+
+    pub(super) fn undo(&mut self, now: Time) {
+        self.cc.on_undo(&mut self.window, now);
+        self.sent.clear_lost();
+        self.reordering.widen();
+        self.recovery.phase = RecoveryPhase::Open;
+        self.recovery.frto = Frto::Off;
+        self.recovery.forced = false;
+        self.recovery.episode = None;
+    }
+}

@@ -1,0 +1,396 @@
+//! Many records: the list, the queue of what was sent again, and the marks.
+//!
+//! Each is found by binary search; [`sent`](super) says which invariants hold, and why marks are cheap.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::SentRecord;
+use crate::tcp::rack::Rack;
+use crate::tcp::rate::SendStamp;
+
+/// Records of one connection that blocks of a peer may split, or that segments smaller than the maximum may make.
+pub(super) const RECORDS_MAX: usize = 16_384;
+
+/// Any number of records, at least one.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub(super) list: VecDeque<SentRecord>,
+    /// Ranges that were sent again, oldest transmission first.
+    pub(super) resent: VecDeque<(Range<SeqNum>, Time)>,
+    pub(super) sacked: u32,
+    pub(super) lost: u32,
+    pub(super) fresh: SeqNum,
+    pub(super) first_lost: SeqNum,
+    pub(super) rack: Rack,
+    /// Records looked at, for the test of the cost.
+    #[cfg(test)]
+    pub(super) visited: usize,
+}
+
+impl Records {
+    pub(super) fn new(start: SeqNum) -> Self {
+        Self {
+            list: VecDeque::new(),
+            resent: VecDeque::new(),
+            sacked: 0,
+            lost: 0,
+            fresh: start,
+            first_lost: start,
+            rack: Rack::new(start),
+            #[cfg(test)]
+            visited: 0,
+        }
+    }
+
+    pub(super) fn total(&self) -> u32 {
+        match (self.list.front(), self.list.back()) {
+            (Some(first), Some(last)) => last.end.since(first.start),
+            _ => 0,
+        }
+    }
+
+    /// The index of the first record that ends after `seq`.
+    fn find(&self, seq: SeqNum) -> usize {
+        self.list.partition_point(|r| r.end.at_or_before(seq))
+    }
+
+    pub(super) fn push(&mut self, record: SentRecord) {
+        if record.resent {
+            (self.resent).push_back((record.start..record.end, record.sent_at));
+        }
+        let full = self.list.len() >= RECORDS_MAX;
+        match self.list.back_mut() {
+            // As if all of it had been sent just now: it is found lost later, never too early.
+            Some(last) if full && last.in_flight() && !last.resent => {
+                *last = SentRecord {
+                    start: last.start,
+                    ..record
+                }
+            }
+            _ => self.list.push_back(record),
+        }
+    }
+
+    pub(super) fn ack(&mut self, una: SeqNum, mut delivered: impl FnMut(&SentRecord)) {
+        while let Some(first) = self.list.front_mut()
+            && first.start.before(una)
+        {
+            let all = first.end.at_or_before(una);
+            let len = first.end.min(una).since(first.start);
+            (self.sacked, self.lost) = match (first.sacked, first.lost) {
+                (true, _) => (self.sacked - len, self.lost),
+                (_, true) => (self.sacked, self.lost - len),
+                _ => (self.sacked, self.lost),
+            };
+            first.cut_front(first.end.min(una), &mut delivered);
+            if all {
+                self.list.pop_front();
+            }
+        }
+        // Both may be far behind: half of the circle must not lie between them and what they are compared with.
+        self.fresh = self.fresh.max(una);
+        self.first_lost = self.first_lost.max(una);
+        while let Some((range, _)) = self.resent.front()
+            && range.end.at_or_before(una)
+        {
+            self.resent.pop_front();
+        }
+    }
+
+    /// Makes a record begin at `seq`, if fewer than `max` are there; returns the index of the first that begins there or
+    /// later.
+    fn split(&mut self, seq: SeqNum, max: usize) -> usize {
+        let at = self.find(seq);
+        let may_split = self.list.len() < max;
+        match self.list.get_mut(at) {
+            Some(record) if record.start.before(seq) => {
+                if may_split {
+                    let tail = SentRecord {
+                        start: seq,
+                        ..*record
+                    };
+                    record.end = seq;
+                    self.list.insert(at + 1, tail);
+                }
+                at + 1
+            }
+            _ => at,
+        }
+    }
+
+    pub(super) fn sack(&mut self, range: Range<SeqNum>, mut delivered: impl FnMut(&SentRecord)) {
+        // Most blocks repeat what others said before.
+        let at = self.find(range.start);
+        if self
+            .list
+            .get(at)
+            .is_none_or(|r| r.sacked && range.end.at_or_before(r.end))
+        {
+            return;
+        }
+        let from = self.edge(range.start);
+        let mut to = from;
+        // The end may not be split if there are too many records: then the last one is left out.
+        let end = self.edge_end(range.end);
+        while to < end {
+            let record = &mut self.list[to];
+            if !record.sacked {
+                self.sacked += record.len();
+                self.lost -= if record.lost { record.len() } else { 0 };
+                (record.sacked, record.lost) = (true, false);
+                delivered(record);
+            }
+            to += 1;
+            self.visit();
+        }
+        self.join(from, to);
+    }
+
+    /// Where a block begins: inside of a sacked record nothing is split.
+    fn edge(&mut self, seq: SeqNum) -> usize {
+        let at = self.find(seq);
+        match self.list.get(at) {
+            Some(record) if record.sacked => at,
+            _ => self.split(seq, RECORDS_MAX),
+        }
+    }
+
+    /// The index behind the last record of a block that ends at `seq`.
+    fn edge_end(&mut self, seq: SeqNum) -> usize {
+        let at = self.find(seq);
+        match self.list.get(at) {
+            Some(record) if record.sacked => at,
+            Some(record) if record.start.before(seq) => {
+                let before = self.list.len();
+                let next = self.split(seq, RECORDS_MAX);
+                if self.list.len() > before { next } else { at }
+            }
+            _ => at,
+        }
+    }
+
+    /// Makes one record of the sacked ones from `from` up to `to` and of their sacked neighbours.
+    fn join(&mut self, from: usize, to: usize) {
+        if from >= to {
+            return;
+        }
+        let sacked = |at: Option<usize>| {
+            at.and_then(|at| self.list.get(at))
+                .is_some_and(|r| r.sacked)
+        };
+        let first = if sacked(from.checked_sub(1)) {
+            from - 1
+        } else {
+            from
+        };
+        let last = if sacked(Some(to)) { to } else { to - 1 };
+        if first == last {
+            return;
+        }
+        self.list[first].end = self.list[last].end;
+        self.list.drain(first + 1..=last);
+    }
+
+    pub(super) fn next_lost(&self) -> Option<Range<SeqNum>> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.find(self.first_lost);
+        let first = (self.list.range(from..)).position(|r| r.lost)? + from;
+        let run = self.list.range(first..).take_while(|r| r.lost);
+        let end = run.last()?.end;
+        Some(self.list[first].start..end)
+    }
+
+    pub(super) fn resend(&mut self, range: Range<SeqNum>, now: Time, stamp: SendStamp) {
+        let from = self.split(range.start, usize::MAX);
+        let to = self.split(range.end, usize::MAX);
+        let first = self.find(self.first_lost);
+        let is_first = first >= from || self.list.range(first..from).all(|r| !r.lost);
+        for at in from..to.min(self.list.len()) {
+            let record = &mut self.list[at];
+            if record.lost {
+                self.lost -= record.len();
+            }
+            record.lost = false;
+            if !record.sacked {
+                (record.resent, record.sent_at, record.stamp) = (true, now, stamp);
+            }
+        }
+        self.join_resent(from, to, now);
+        if is_first {
+            self.first_lost = self.first_lost.max(range.end);
+        }
+        self.resent.push_back((range, now));
+    }
+
+    /// One transmission is one record.
+    fn join_resent(&mut self, from: usize, to: usize, now: Time) {
+        let same = (from..to).all(|at| {
+            let record = self.list.get(at);
+            record.is_some_and(|r| r.resent && r.in_flight() && r.sent_at == now)
+        });
+        if same && to > from + 1 {
+            self.list[from].end = self.list[to - 1].end;
+            self.list.drain(from + 1..to);
+        }
+    }
+
+    fn mark(&mut self, at: usize) -> u32 {
+        let record = &mut self.list[at];
+        if !record.in_flight() {
+            return 0;
+        }
+        record.lost = true;
+        self.lost += record.len();
+        let start = record.start;
+        if self.lost == record.len() || start.before(self.first_lost) {
+            self.first_lost = start;
+        }
+        self.list[at].len()
+    }
+
+    /// After [`detect_lost`](Self::detect_lost): the oldest record in flight of those sent once.
+    pub(super) fn first_fresh(&self) -> Option<&SentRecord> {
+        self.list.get(self.find(self.fresh))
+    }
+
+    /// After [`detect_lost`](Self::detect_lost): the oldest record in flight of those sent again.
+    pub(super) fn first_resent(&self) -> Option<&SentRecord> {
+        let (range, sent_at) = self.resent.front()?;
+        let same = |r: &&SentRecord| r.resent && r.in_flight() && r.sent_at == *sent_at;
+        (self.list.range(self.find(range.start)..)).find(same)
+    }
+
+    pub(super) fn detect_lost(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        self.detect_fresh(&is_lost) + self.detect_resent(&is_lost)
+    }
+
+    /// Of those sent once, in the order of sequence numbers, which is that of transmission.
+    fn detect_fresh(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        let mut at = self.find(self.fresh);
+        let mut bytes = 0;
+        while let Some(record) = self.list.get(at) {
+            let fresh = record.in_flight() && !record.resent;
+            if fresh && !is_lost(record) {
+                self.fresh = record.start;
+                self.visit();
+                return bytes;
+            }
+            if fresh {
+                bytes += self.mark(at);
+            }
+            at += 1;
+            self.visit();
+        }
+        self.fresh = self.list.back().map_or(self.fresh, |r| r.end);
+        bytes
+    }
+
+    /// Of those sent again, in the order of transmission.
+    fn detect_resent(&mut self, is_lost: impl Fn(&SentRecord) -> bool) -> u32 {
+        let mut bytes = 0;
+        while let Some((range, sent_at)) = self.resent.front().cloned() {
+            let mut at = self.find(range.start);
+            while let Some(record) = self.list.get(at)
+                && record.start.before(range.end)
+            {
+                let same = record.resent && record.in_flight() && record.sent_at == sent_at;
+                if same && !is_lost(record) {
+                    self.visit();
+                    return bytes;
+                }
+                if same {
+                    bytes += self.mark(at);
+                }
+                at += 1;
+                self.visit();
+            }
+            self.resent.pop_front();
+        }
+        bytes
+    }
+
+    pub(super) fn mark_all_lost(&mut self) -> u32 {
+        let bytes = (0..self.list.len()).map(|at| self.mark(at)).sum();
+        self.fresh = self.list.back().map_or(self.fresh, |r| r.end);
+        self.resent.clear();
+        bytes
+    }
+
+    pub(super) fn mark_first_lost(&mut self, len: u32) -> u32 {
+        let Some(first) = self.list.front() else {
+            return 0;
+        };
+        if first.in_flight() && first.len() > len {
+            self.split(first.start + len, usize::MAX);
+        }
+        self.mark(0)
+    }
+
+    /// Takes back what marks said: those of loss, or those of SACK blocks.
+    pub(super) fn clear_marks(&mut self, sacked: bool) {
+        for record in &mut self.list {
+            match sacked {
+                // How often and when each part was sent is not known any more.
+                true => record.resent |= std::mem::take(&mut record.sacked),
+                false => record.lost = false,
+            }
+        }
+        match sacked {
+            true => self.sacked = 0,
+            false => self.lost = 0,
+        }
+        self.fresh = self.list.front().map_or(self.fresh, |r| r.start);
+        let again = self.list.iter().filter(|r| r.resent && r.in_flight());
+        let mut again: Vec<_> = again.map(|r| (r.start..r.end, r.sent_at)).collect();
+        again.sort_by_key(|(_, sent_at)| *sent_at);
+        self.resent = again.into();
+    }
+
+    #[inline]
+    fn visit(&mut self) {
+        #[cfg(test)]
+        {
+            self.visited += 1;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_valid(&self) -> bool {
+        let sum = |f: fn(&&SentRecord) -> bool| -> u32 {
+            self.list.iter().filter(f).map(SentRecord::len).sum()
+        };
+        let neighbours = self.list.iter().zip(self.list.iter().skip(1));
+        let contiguous = neighbours.clone().all(|(a, b)| a.end == b.start);
+        let joined = neighbours.clone().all(|(a, b)| !(a.sacked && b.sacked));
+        let once = self.list.iter().filter(|r| r.in_flight() && !r.resent);
+        let ordered = once.clone().map(|r| r.sent_at).is_sorted();
+        let queued = |r: &SentRecord| {
+            self.resent.iter().any(|(range, at)| {
+                let covers = range.start.at_or_before(r.start) && range.end.at_or_after(r.end);
+                covers && *at == r.sent_at
+            })
+        };
+        let mut again = self.list.iter().filter(|r| r.in_flight() && r.resent);
+        let mut lost = self.list.iter().filter(|r| r.lost);
+        contiguous
+            && joined
+            && ordered
+            && !self.list.is_empty()
+            && self
+                .list
+                .iter()
+                .all(|r| r.len() > 0 && !(r.sacked && r.lost))
+            && self.sacked == sum(|r| r.sacked)
+            && self.lost == sum(|r| r.lost)
+            && once.clone().all(|r| r.start.at_or_after(self.fresh))
+            && again.all(queued)
+            && self.resent.iter().is_sorted_by_key(|(_, at)| *at)
+            && lost.all(|r| r.start.at_or_after(self.first_lost))
+    }
+}

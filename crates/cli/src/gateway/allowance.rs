@@ -1,24 +1,23 @@
 //! What one connection may keep of the storage that all share.
 //!
 //! A guest that opens a thousand downloads and reads none of them fills as many send buffers, and a host that does
-//! not read fills receive buffers. With buffers of a fixed size some five hundred would take all clusters, and with them
-//! those that the packets of all others need: even the acknowledgements that would free them could not be taken in.
-//! So a buffer's size is a share of the storage that is left, which is how switches divide theirs:
+//! not read fills receive buffers. Were these as large as ever, some five hundred would take all clusters, and with
+//! them what everybody else's packets need: even the acknowledgements that would free them could not be taken in.
+//! So a buffer's size is a share of what is left, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0        0         2 MiB     3 MiB     4 MiB    24 MiB   32 MiB                7/8     all
-//!          |--------|---------|---------|---------|--------|--------|---------------------|-------|
-//!   each   1 MiB    512 KiB   256 KiB   128 KiB   64 KiB   32 KiB   16 KiB                nothing more is
-//!                                                                                         read from hosts
-//!                   (no receive buffer is smaller than 128 KiB)
+//!   used   0        12 MiB    14 MiB         16 MiB   24 MiB   32 MiB                   7/8     all
+//!          |-----------|---------|--------------|--------|--------|------------------------|-------|
+//!   each   1 MiB       512 KiB   256, 128 KiB   64 KiB   32 KiB   16 KiB                   nothing more is
+//!                                                                                          read from hosts
+//!                      (no receive buffer is smaller than 128 KiB)
 //! ```
 //!
-//! However many there are, the next one gets something. Large buffers take no more than [`LARGE`] together: the guest
-//! acknowledges at once what it has room for, so more memory does not make many streams faster; and data that is read
-//! from a host into clusters which were just freed is copied within the CPU's cache. The last eighth is for packets that
-//! must come in so that storage is given back.
+//! However many there are, the next one gets something, and large buffers take no more than [`LARGE`] together: the
+//! guest acknowledges what it has room for at once, so that more memory would not make many streams faster. The last
+//! eighth is for what must come in so that some of it is given back.
 //!
-//! Called by: shared, relay, start. Calls: nothing.
+//! Called by: shared, splice, start. Calls: nothing.
 //! Locks: none. Sources: Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"
 //! (1998).
 
@@ -31,7 +30,7 @@ pub(super) struct Allowance(usize);
 /// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and what a buffer
 /// gets of what is left of them: a quarter.
 const LARGE: Part = Part {
-    total: 4 << 20,
+    total: 16 << 20,
     share: 4,
 };
 /// The same for buffers of one packet, so that 512 downloads take no more than some 32 MiB.
@@ -116,9 +115,9 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let used = [0, 1, 2, 3, 4, 24, 32, 37, 448].map(|mib| mib << 20);
+        let used = [0, 12, 14, 15, 16, 24, 32, 37, 448].map(|mib| mib << 20);
         let sizes = used.map(|used| with(MAX - used).0 >> 10);
-        assert_eq!(sizes, [1024, 512, 512, 256, 64, 64, 32, 16, 16]);
+        assert_eq!(sizes, [1024, 1024, 512, 256, 64, 64, 32, 16, 16]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());
         assert!(!with(MAX / 8).is_none());
         let buffers = |left| (with(left).send_buffer(), with(left).recv_buffer());

@@ -152,10 +152,10 @@ pub(super) fn admit(
     Some(pcb)
 }
 
-/// Shows the connection to who decides about it.
+/// Shows the connection to the interceptor that decides about it.
 fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let mut t = pcb.tcb.lock();
-    // Whoever ended it meanwhile gave its place up.
+    // A thread that ended it meanwhile gave its place up.
     let Some(place) = t.conn.accept.take() else {
         return;
     };
@@ -170,7 +170,7 @@ fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     }
 }
 
-/// Forgets a half-open connection: whoever forged it does not miss it, and who did not begins again.
+/// Forgets a half-open connection: an attacker that forged it does not miss it, and an honest peer begins again.
 fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     let tcp = &batch.stack.tcp;
     let Some(pcb) = tcp.table.lookup(&oldest.key) else {

@@ -67,7 +67,7 @@ pub enum State {
     /// No connection: the last state of each.
     #[default]
     Closed,
-    /// A SYN came for an address that somebody wants to decide about; nothing was answered yet.
+    /// A SYN came for an address that an interceptor decides about; nothing was answered yet.
     /// *Operations:* `Incoming::accept` leads to SYN-RECEIVED, `refuse` to CLOSED.
     /// *Caveats:* segments are ignored meanwhile; the peer retransmits its SYN.
     SynHeld,
@@ -474,11 +474,11 @@ impl Tcb {
 
     /// The end: nothing is sent or received any more.
     ///
-    /// The batch's turn for the connection takes it out of the table, so whoever calls this touches.
+    /// The batch's turn for the connection takes it out of the table, so the caller must touch it.
     pub(crate) fn close(&mut self, error: Option<SocketError>) {
         self.conn.state = State::Closed;
         self.conn.error = self.conn.error.or(error);
-        // Whoever closes: another thread may sleep in a call on it.
+        // Another thread may sleep in a call on the connection.
         self.notify();
         self.timers.stop_all();
         drop(self.send.buf.flush());

@@ -11,7 +11,7 @@
 //! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
 //! Called by: [`Stack`](crate::Stack) and the sockets. Locks: Giant, if that is over the stack, which
-//! [`Inner::enter`] has from before the beginning to step 4, but for MP-safe devices.
+//! [`StackState::enter`] has from before the beginning to step 4, but for MP-safe devices.
 
 use std::sync::Arc;
 
@@ -20,27 +20,27 @@ use kern::{Cpu, Time};
 use mbuf::{Mbufq, Packet};
 
 use crate::drops::DropReason;
-use crate::few::Few;
 use crate::ifnet::Ifnet;
 use crate::netisr;
-use crate::socket::wakers::Wakes;
-use crate::stack::Inner;
+use crate::one_or_many::OneOrMany;
+use crate::state::StackState;
 use crate::tcp;
 use crate::tcp::pcb::Inpcb;
+use crate::waiters::Wakes;
 
 /// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
 const ROUNDS_MAX: usize = 64;
 
 /// The work of one entry into the stack.
 pub(crate) struct Batch<'s> {
-    pub(crate) stack: &'s Inner,
+    pub(crate) stack: &'s StackState,
     /// The time of the entry. Segments are timed by their arrival, not by when their turn comes.
     pub(crate) now: Time,
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
-    touched: Few<Arc<Inpcb>>,
-    transmit: Few<(Arc<Ifnet>, usize)>,
-    wakes: Few<Wakes>,
+    touched: OneOrMany<Arc<Inpcb>>,
+    transmit: OneOrMany<(Arc<Ifnet>, usize)>,
+    wakes: OneOrMany<Wakes>,
     /// CPUs that were given something to do, and are not the caller.
     kicked: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
@@ -48,14 +48,14 @@ pub(crate) struct Batch<'s> {
 }
 
 impl<'s> Batch<'s> {
-    pub(crate) fn new(stack: &'s Inner) -> Self {
+    pub(crate) fn new(stack: &'s StackState) -> Self {
         Self {
             stack,
             now: stack.clock.now(),
             cpu: stack.cpus.current(),
-            touched: Few::new(),
-            transmit: Few::new(),
-            wakes: Few::new(),
+            touched: OneOrMany::new(),
+            transmit: OneOrMany::new(),
+            wakes: OneOrMany::new(),
             kicked: Vec::new(),
             netisr: netisr::Outbox::default(),
         }

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | the stack | [`Config::giant`](crate::Config::giant) | each entry takes Giant if that is over all |
 //! | a device | [`IfConfig::mp_safe`](crate::IfConfig::mp_safe) | receives and transmits under Giant if it is not MP-safe, else without |
-//! | a protocol | [`Stack::set_mp_safe`] | its input runs under Giant if it is not MP-safe, or Giant is over all |
-//! | a callback | [`Stack::giant_waker`] | under Giant |
+//! | a protocol | [`Stack::set_mp_safe`](crate::Stack::set_mp_safe) | its input runs under Giant if it is not MP-safe, or Giant is over all |
+//! | a callback | [`Stack::giant_waker`](crate::Stack::giant_waker) | under Giant |
 //!
 //! An entry is a [`Batch`](crate::batch::Batch), or a look at one socket. It ends before anything outside of
 //! the stack is called: wakers and MP-safe devices run without Giant, so that two stacks, each with a Giant of
@@ -14,7 +14,7 @@
 //! What it calls in there gives Giant up for calls outwards, as over a sleep. A bridge is outside of all stacks: a
 //! port of it that is not MP-safe is put [under Giant](crate::device::under_giant) by itself.
 //!
-//! Called by: embedding programs, [`Stack`], batch, netisr. Calls: [`kern::giant`].
+//! Called by: embedding programs, [`Stack`](crate::Stack), batch, netisr. Calls: [`kern::giant`].
 //! Locks: `callbacks` (PARKER), with nothing taken inside. Source: seed 002, debug.mpsafenet, NETISR_MPSAFE,
 //! IFF_NEEDSGIANT.
 
@@ -25,8 +25,7 @@ use std::task::{Wake, Waker};
 use kern::giant::Component;
 use kern::{Giant, LockClass, Mutex, order};
 
-use crate::netisr::Protocol;
-use crate::stack::Stack;
+use crate::config::Protocol;
 
 static CALLBACKS: LockClass = LockClass::new("giant callbacks", order::PARKER);
 
@@ -50,7 +49,7 @@ impl Components {
         &self.protocols[protocol as usize]
     }
 
-    fn add_callback(&self, component: &Arc<Component>) {
+    pub(crate) fn add_callback(&self, component: &Arc<Component>) {
         let mut callbacks = self.callbacks.lock();
         callbacks.retain(|callback| callback.strong_count() > 0);
         callbacks.push(Arc::downgrade(component));
@@ -67,10 +66,10 @@ impl Components {
 }
 
 /// A callback that needs Giant.
-struct UnderGiant {
-    giant: Arc<Giant>,
-    component: Arc<Component>,
-    waker: Waker,
+pub(crate) struct UnderGiant {
+    pub(crate) giant: Arc<Giant>,
+    pub(crate) component: Arc<Component>,
+    pub(crate) waker: Waker,
 }
 
 impl Wake for UnderGiant {
@@ -82,42 +81,6 @@ impl Wake for UnderGiant {
         let waker = &self.waker;
         self.giant
             .call_outward(&self.component, || waker.wake_by_ref());
-    }
-}
-
-impl Stack {
-    /// A waker that calls `waker` under this stack's Giant: for a callback that is not MP-safe. All such
-    /// callbacks exclude each other, and devices and protocols that are not MP-safe. `name` is for the
-    /// statistics.
-    ///
-    /// ```
-    /// use std::task::Waker;
-    /// use mbuma::{Config, Stack};
-    ///
-    /// let stack = Stack::new(Config::from_system())?;
-    /// let waker = stack.giant_waker("old callback", Waker::noop().clone());
-    /// waker.wake_by_ref();
-    /// let stats = stack.stats().giant;
-    /// assert_eq!(stats.components.last().map(|c| c.entered), Some(1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "CALLOUT_MPSAFE")]
-    pub fn giant_waker(&self, name: impl Into<String>, waker: Waker) -> Waker {
-        let component = Arc::new(Component::new(name, false));
-        self.0.components.add_callback(&component);
-        let giant = Arc::clone(&self.0.config.giant);
-        Waker::from(Arc::new(UnderGiant {
-            giant,
-            component,
-            waker,
-        }))
-    }
-
-    /// Whether the input of `protocol` runs without Giant, which is so from the start, or under it. IPv4 from
-    /// devices and from this stack itself are two.
-    #[doc(alias = "NETISR_MPSAFE")]
-    pub fn set_mp_safe(&self, protocol: Protocol, mp_safe: bool) {
-        self.0.components.protocol(protocol).set_mp_safe(mp_safe);
     }
 }
 

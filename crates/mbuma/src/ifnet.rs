@@ -26,7 +26,7 @@ use crate::batch::Batch;
 use crate::device::{Capabilities, Device, offload};
 use crate::drops::DropReason;
 use crate::ether::arp::Neighbours;
-use crate::stack::SHARED_TIMERS_CPU;
+use crate::state::SHARED_TIMERS_CPU;
 use planted::{Bug, planted};
 
 pub(crate) mod planted;

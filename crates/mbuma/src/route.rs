@@ -90,17 +90,17 @@ impl RouteCache {
 }
 
 #[derive(Debug)]
-struct Entry {
-    net: IfAddr,
-    ifp: Arc<Ifnet>,
+pub(crate) struct Entry {
+    pub(crate) net: IfAddr,
+    pub(crate) ifp: Arc<Ifnet>,
     /// None: the destination itself is on the link.
-    gateway: Option<Ipv4Addr>,
-    src: Ipv4Addr,
-    local: bool,
-    refusal: Option<Refusal>,
+    pub(crate) gateway: Option<Ipv4Addr>,
+    pub(crate) src: Ipv4Addr,
+    pub(crate) local: bool,
+    pub(crate) refusal: Option<Refusal>,
     /// It came with an interface's address, and goes with it.
     #[doc(alias = "RTF_PINNED")]
-    pinned: bool,
+    pub(crate) pinned: bool,
 }
 
 /// A route that leads nowhere, on purpose.

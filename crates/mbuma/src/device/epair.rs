@@ -34,7 +34,8 @@ use wire::MacAddr;
 
 use super::bridge::{Bridge, BridgeError, PortId, WeakBridge};
 use crate::ifnet::{IfConfig, IfIndex};
-use crate::stack::{Inner, Stack};
+use crate::stack::Stack;
+use crate::state::StackState;
 use input::stack_driver;
 
 pub use input::Input;
@@ -122,7 +123,7 @@ pub struct EpairEnd {
 /// Where an end is attached.
 #[derive(Debug)]
 enum Place {
-    Stack(Weak<Inner>, IfIndex),
+    Stack(Weak<StackState>, IfIndex),
     Bridge(WeakBridge, PortId),
 }
 

@@ -36,7 +36,7 @@ use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::stack::SHARED_TIMERS_CPU;
+use crate::state::SHARED_TIMERS_CPU;
 use entry::{Entry, RETRY, Retry};
 
 mod entry;

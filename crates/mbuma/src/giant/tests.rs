@@ -5,6 +5,7 @@ use kern::{MonotonicClock, Random, Workers, witness};
 
 use super::*;
 use crate::Config;
+use crate::stack::Stack;
 
 /// Lets another thread through Giant, which must be free.
 struct Worker(Stack, AtomicBool);

@@ -9,7 +9,7 @@ use std::cell::Cell;
 /// What could be got wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// An interface is detached without saying so: `stack.rs`, `detach`.
+    /// An interface is detached without saying so: `stack/attach.rs`, `detach`.
     Unmarked,
     /// What waits for a neighbour is thrown out before the interface is said to be gone: the same.
     FlushedEarly,

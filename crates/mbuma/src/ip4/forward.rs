@@ -17,8 +17,6 @@
 //! header is written; what others share of it is copied first.
 //! Locks: none. Sources: RFC 1812 sections 4.2.2, 4.3.3 and 5.2, RFC 1191, RFC 1624, RFC 3927 section 7.
 
-use std::sync::atomic::Ordering;
-
 use mbuf::{Csum, Mbufq, Packet};
 use wire::{
     IpProto, Ipv4Fields, Ipv4Header, TcpHeader, UdpHeader, is_martian_destination, pseudo_header_v4,
@@ -32,7 +30,6 @@ use crate::drops::DropReason;
 use crate::ether;
 use crate::icmp::Unreach;
 use crate::route::{Refusal, Route};
-use crate::stack::Stack;
 
 /// Why a packet goes no further, and what its sender is told.
 #[derive(Debug)]
@@ -224,18 +221,4 @@ fn fragment_on(batch: &mut Batch<'_>, route: &Route, mut packet: Packet, facts: 
     packet.header_mut().l3_len = 0;
     let _counted: Result<(), DropReason> =
         fragment::run(batch, &route.ifp, packet, &fields, route.next_hop);
-}
-
-impl Stack {
-    /// Makes this stack a router, or a host again: whether it sends packets for other hosts on. Packets that
-    /// come in on an `accept_any` interface are for this stack in any case.
-    #[doc(alias = "net.inet.ip.forwarding")]
-    pub fn set_forwarding(&self, on: bool) {
-        self.0.ip4.forwarding.store(on, Ordering::Relaxed);
-    }
-
-    /// Whether this stack is a router now.
-    pub fn forwards(&self) -> bool {
-        self.0.ip4.forwards()
-    }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Ip4State {
     idents: ident::Idents,
     reassembly: reassemble::Reassembly,
     /// Relaxed: a switch, and packets in flight may see either position.
-    forwarding: AtomicBool,
+    pub(crate) forwarding: AtomicBool,
 }
 
 impl Ip4State {

@@ -34,7 +34,7 @@ use crate::batch::Batch;
 use crate::config::Config;
 use crate::drops::DropReason;
 use crate::icmp;
-use crate::stack::SHARED_TIMERS_CPU;
+use crate::state::SHARED_TIMERS_CPU;
 
 static TABLE: LockClass = LockClass::new("reassembly", order::REASS);
 

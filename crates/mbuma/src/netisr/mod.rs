@@ -7,10 +7,10 @@
 //!   ip4::loopback -----------------------------------------> [work of a CPU] ---+  or the thread that queued it
 //! ```
 //!
-//! Three policies, one a protocol, changed at any time ([`Dispatch`], `lane.rs` has the rules). A flow has one
+//! Three policies, one a protocol, changed at any time ([`Dispatch`], `queues.rs` has the rules). A flow has one
 //! CPU, by a hash of its ends (`flow.rs`): what is queued of it is queued there, so it stays in order, and
 //! its connection's lines in one cache. A packet that is handled at once never overtakes one that waits
-//! (`work.rs` has the argument).
+//! (`workstream.rs` has the argument).
 //!
 //! Packets to ourselves are always queued, since they are sent under their connection's lock. Directly
 //! dispatched ones are handled by the thread that queued the first that waits, at the end of its batch.
@@ -32,34 +32,31 @@ use mbuf::{Mbufq, Packet};
 use wire::EtherType;
 
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::config::netisr::PROTOCOLS;
+use crate::config::{Config, Dispatch, NetisrConfig, Protocol};
 use crate::device::Budget;
 use crate::drops::DropReason;
 use crate::ether::arp;
 use crate::ifnet::{IfIndex, Ifnet};
 use crate::ip4;
-use crate::stack::{Inner, Stack};
 use crate::tcp::Planted;
 
-mod config;
+mod batch_queues;
 mod flow;
-mod lane;
-mod outbox;
+mod queues;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod stats;
-mod work;
+mod workstream;
 
-pub use config::{Dispatch, NetisrConfig, Protocol};
 pub use stats::WorkStats;
 
+pub(crate) use batch_queues::Outbox;
 pub(crate) use flow::{Flows, keep};
-pub(crate) use outbox::Outbox;
 
-use config::PROTOCOLS;
-use lane::{Lane, Way};
-use outbox::Told;
-use work::{Handler, Left, Put};
+use batch_queues::Told;
+use queues::{Lane, Way};
+use workstream::{Handler, Left, Put};
 
 /// How a packet came to us, which its bytes do not tell any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +93,7 @@ pub(crate) struct Netisr {
 }
 
 /// All that waits.
-const ALL: Budget = Budget {
+pub(crate) const ALL: Budget = Budget {
     frames: usize::MAX,
     bytes: usize::MAX,
 };
@@ -119,12 +116,21 @@ impl Netisr {
         }
     }
 
-    fn cpus(&self) -> usize {
+    pub(crate) fn cpus(&self) -> usize {
         self.at_once.len()
     }
 
     fn lane(&self, protocol: Protocol) -> &Lane<Mbufq> {
         &self.lanes[protocol as usize]
+    }
+
+    /// When a protocol's packets are handled.
+    pub(crate) fn policy(&self, protocol: Protocol) -> Dispatch {
+        self.lane(protocol).policy()
+    }
+
+    pub(crate) fn set_policy(&self, protocol: Protocol, dispatch: Dispatch) {
+        self.lane(protocol).set_policy(dispatch);
     }
 
     /// The hashes by which flows find their CPUs and transmit queues.
@@ -306,7 +312,7 @@ pub(crate) fn settle(batch: &mut Batch<'_>) -> bool {
 /// Handles what waits for a CPU, within the budget. Whether more waits then is asked once the batch has
 /// ended, and may have queued more.
 #[doc(alias = "swi_net")]
-fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
+pub(crate) fn run(batch: &mut Batch<'_>, cpu: usize, mut budget: Budget) {
     for protocol in Protocol::ALL {
         if budget.frames == 0 || budget.bytes == 0 {
             return;
@@ -379,65 +385,5 @@ fn handle(
     match protocol {
         Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, arrival),
         Protocol::Arp => arp::input(batch, ifp, packet),
-    }
-}
-
-impl Stack {
-    /// How a protocol's packets are handled from now on. Packets that wait are not overtaken.
-    #[doc(alias = "net.isr.dispatch")]
-    pub fn set_dispatch(&self, protocol: Protocol, dispatch: Dispatch) {
-        self.0.netisr.lane(protocol).set_policy(dispatch);
-    }
-
-    /// How a protocol's packets are handled.
-    pub fn dispatch(&self, protocol: Protocol) -> Dispatch {
-        self.0.netisr.lane(protocol).policy()
-    }
-
-    /// Handles packets that wait for CPU `cpu`, about as many as `budget` says, as one batch. Returns whether
-    /// more wait: call it again then. The thread that is CPU `cpu` must call this when it was woken
-    /// ([`Stack::set_cpu_waker`]) and before it sleeps: packets that it queued for itself do not wake it. If others
-    /// call it too, each packet is still handled by one of them, and flows stay in order.
-    ///
-    /// A thread that is a CPU of several stacks must ask each of them ([`Stack::netisr_waits`]) before it sleeps: by
-    /// way of an epair one stack may leave packets with another, and a thread is not woken for its own work.
-    ///
-    /// # Panics
-    /// If there is no such CPU: see [`Config::cpus`](crate::Config::cpus).
-    #[doc(alias = "swi_net")]
-    pub fn run_netisr(&self, cpu: usize, budget: Budget) -> bool {
-        if self.0.netisr.waits(cpu) {
-            self.0.enter(|batch| run(batch, cpu, budget));
-        }
-        self.0.netisr.waits(cpu)
-    }
-
-    /// Whether [`Stack::run_netisr`] has something to do for CPU `cpu`.
-    ///
-    /// # Panics
-    /// If there is no such CPU.
-    pub fn netisr_waits(&self, cpu: usize) -> bool {
-        self.0.netisr.waits(cpu)
-    }
-
-    /// Each CPU's figures of each protocol, as `netstat -Q` shows them.
-    pub fn netisr_stats(&self) -> Vec<WorkStats> {
-        self.0.netisr.stats()
-    }
-}
-
-/// Handles all that waits anywhere, for a stack that one thread drives. What comes of it may wait
-/// again: so often, then the caller is to come back.
-pub(crate) fn run_all(stack: &Inner) {
-    const ROUNDS: usize = 16;
-    for _ in 0..ROUNDS {
-        if !stack.netisr.waits_anywhere() {
-            return;
-        }
-        for cpu in 0..stack.netisr.cpus() {
-            if stack.netisr.waits(cpu) {
-                stack.enter(|batch| run(batch, cpu, ALL));
-            }
-        }
     }
 }

@@ -25,10 +25,10 @@ use kern::{LockClass, order};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 
-use super::lane::{Lane, Way};
-use super::outbox::{Outbox, Told};
-use super::work::{Handler, Left, Put};
-use super::{Dispatch, Protocol};
+use super::batch_queues::{Outbox, Told};
+use super::queues::{Lane, Way};
+use super::workstream::{Handler, Left, Put};
+use crate::config::{Dispatch, Protocol};
 
 /// How often the right protocol is tried, all scenarios together: see [`check`].
 const RUNS: usize = 25_000;

@@ -6,7 +6,8 @@ use std::fmt;
 
 use kern::Counter;
 
-use super::{Netisr, Protocol};
+use super::Netisr;
+use crate::config::Protocol;
 
 /// One CPU's figures of one protocol. Each packet that came for it was handled at once (`direct`,
 /// `hybrid`), or `queued`, or `dropped`; each that was queued was `handled`, or is `waiting`, or is being
@@ -39,7 +40,7 @@ pub struct WorkStats {
 }
 
 impl Netisr {
-    pub(super) fn stats(&self) -> Vec<WorkStats> {
+    pub(crate) fn stats(&self) -> Vec<WorkStats> {
         let of = |cpu: usize| Protocol::ALL.map(|protocol| self.work_stats(cpu, protocol));
         (0..self.cpus()).flat_map(of).collect()
     }

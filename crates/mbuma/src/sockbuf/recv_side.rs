@@ -10,7 +10,7 @@ use kern::prim::Mutex;
 use kern::{LockClass, order};
 
 use super::records::{Ancillary, Record, RecordBuf};
-use crate::socket::wakers::{Wakers, Wakes};
+use crate::waiters::{Wakers, Wakes};
 
 #[cfg(test)]
 mod tests;

@@ -31,9 +31,9 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use wire::SeqNum;
 
-use super::park::{self, Parker};
 use super::{SocketError, TcpStream, UdpSocket};
 use crate::icmp::Unreach;
+use crate::park::{self, Parker};
 use crate::stack::Stack;
 use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
 use crate::udp::pcb::UdpPcb;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::SocketError;
 use super::tcp_stream::TcpStream;
 use crate::ifnet::Ifnet;
-use crate::stack::{Inner, Stack};
+use crate::stack::Stack;
+use crate::state::StackState;
 use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Key, Tcb};
 
@@ -49,7 +50,7 @@ impl Stack {
     }
 }
 
-fn open(stack: &Arc<Inner>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
+fn open(stack: &Arc<StackState>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
     let tcp = &stack.tcp;
     let now = stack.clock.now();
     let fixed = key.local.port() != 0;

@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::park::{Wait, retry};
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
 use crate::icmp::Unreach;
 use crate::ifnet::IfIndex;
-use crate::stack::{Inner, Stack};
+use crate::park::{Wait, retry};
+use crate::stack::Stack;
+use crate::state::StackState;
 use crate::tcp::State;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
-    stack: Arc<Inner>,
+    stack: Arc<StackState>,
     addr: SocketAddrV4,
     queue: Arc<AcceptQueue>,
 }
@@ -71,7 +72,7 @@ impl fmt::Debug for TcpListener {
     }
 }
 
-fn close(stack: &Arc<Inner>, queue: &Arc<AcceptQueue>) {
+fn close(stack: &Arc<StackState>, queue: &Arc<AcceptQueue>) {
     let giant = stack.look();
     stack.tcp.listeners.remove(queue);
     drop(giant);
@@ -81,7 +82,7 @@ fn close(stack: &Arc<Inner>, queue: &Arc<AcceptQueue>) {
 
 /// Decides about connections to any address behind an interface, before they are answered.
 pub struct Interceptor {
-    stack: Arc<Inner>,
+    stack: Arc<StackState>,
     queue: Arc<AcceptQueue>,
     /// How many queues its interface has.
     queues: usize,
@@ -133,7 +134,7 @@ pub enum Refusal {
 /// A connection that waits for a decision. Its peer sees nothing but a slow answer meanwhile.
 /// Dropping it refuses it with a reset.
 pub struct Incoming {
-    stack: Arc<Inner>,
+    stack: Arc<StackState>,
     pcb: Option<Arc<Inpcb>>,
     /// How many queues its interface has.
     queues: usize,
@@ -208,7 +209,7 @@ impl Incoming {
     }
 }
 
-fn refuse(stack: &Arc<Inner>, pcb: &Arc<Inpcb>, how: Refusal) {
+fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
     stack.enter(|batch| {
         let mut t = pcb.tcb.lock();
         let held = t.conn.state == State::SynHeld;

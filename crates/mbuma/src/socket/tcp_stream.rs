@@ -15,10 +15,10 @@ use std::time::Duration;
 use mbuf::Chain;
 
 use super::SocketError;
-use super::park::{Wait, retry};
-use super::tcp_info::TcpInfo;
-use crate::stack::Inner;
+use crate::park::{Wait, retry};
+use crate::state::StackState;
 use crate::tcp::State;
+use crate::tcp::TcpInfo;
 use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
@@ -32,7 +32,7 @@ const COPIED_LOCKED: usize = 512;
 
 /// A connection. Dropping it closes it: what is in the send buffer is still delivered.
 pub struct TcpStream {
-    stack: Arc<Inner>,
+    stack: Arc<StackState>,
     pcb: Arc<Inpcb>,
 }
 
@@ -60,7 +60,7 @@ impl SendRoom {
 }
 
 impl TcpStream {
-    pub(crate) fn from_pcb(stack: Arc<Inner>, pcb: Arc<Inpcb>) -> Self {
+    pub(crate) fn from_pcb(stack: Arc<StackState>, pcb: Arc<Inpcb>) -> Self {
         Self { stack, pcb }
     }
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader, pseudo_header_v4};
 
-use super::park::{Wait, retry};
 use crate::icmp::output::{Original, QUOTE_MAX};
 use crate::icmp::{self, Unreach};
 use crate::ifnet::IfIndex;
+use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, ANY};

@@ -11,10 +11,10 @@ use super::segment::Segment;
 use super::{listen, path_mtu, reset, steps, time_wait};
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::error::SocketError;
 use crate::icmp::Unreach;
 use crate::icmp::input::Quoted;
 use crate::ip4;
-use crate::socket::SocketError;
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,6 +46,7 @@ mod ack_policy;
 pub mod cc;
 mod cookies;
 mod ecn;
+pub(crate) mod info;
 pub(crate) mod input;
 mod listen;
 mod min_rtt;
@@ -76,6 +77,7 @@ mod tlp;
 pub(crate) mod urgent;
 mod wheels;
 
+pub use info::TcpInfo;
 pub use pcb::State;
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use planted::Planted;

@@ -31,11 +31,11 @@ use super::timestamps::TimestampClock;
 use super::tlp::TailProbe;
 use super::urgent::Urgent;
 use crate::config::TcpConfig;
+use crate::error::SocketError;
 use crate::netisr;
 use crate::route::RouteCache;
 use crate::sockbuf::{StreamBuf, charge};
-use crate::socket::SocketError;
-use crate::socket::wakers::Wakers;
+use crate::waiters::Wakers;
 
 static CONN: LockClass = LockClass::new("connection", order::CONN);
 

@@ -19,7 +19,7 @@ use super::{ack, text, time_wait, urgent};
 use super::{listen, output};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::socket::SocketError;
+use crate::error::SocketError;
 
 /// Go on with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;

@@ -21,7 +21,7 @@ use super::timer::TcpTimer;
 use super::{time_wait, timestamps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::socket::SocketError;
+use crate::error::SocketError;
 
 pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     // Remember where the FIN is while the segment still has its full length.

@@ -17,7 +17,7 @@ use super::tlp::TailProbe;
 use super::wheels::Entry;
 use super::{ack, output};
 use crate::batch::Batch;
-use crate::socket::SocketError;
+use crate::error::SocketError;
 
 /// The wheel's entry has come: run what is due.
 pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {

@@ -19,7 +19,7 @@ use super::name::Name;
 use super::rcvbuf::{Rcvbuf, Refusal, Shape, Unread};
 use super::rights;
 use super::state::UnixState;
-use crate::socket::park::{Wait, retry};
+use crate::park::{Wait, retry};
 
 /// What one side has of a connection.
 pub(super) struct Connection {

@@ -19,7 +19,7 @@ use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
-use crate::socket::park::Wait;
+use crate::park::Wait;
 
 /// A datagram socket. Clones are handles on the same socket; the last one to go closes it and frees its
 /// name.

@@ -17,7 +17,7 @@ use super::name::Name;
 use super::pcb::{Role, Unpcb};
 use super::rcvbuf::{Rcvbuf, Refusal, Unread};
 use super::rights;
-use crate::socket::park::{Wait, retry};
+use crate::park::{Wait, retry};
 
 static PEER: LockClass = LockClass::new("unix datagram peer", order::UNIX_PEER);
 

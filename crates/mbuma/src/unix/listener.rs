@@ -24,8 +24,8 @@ use super::name::Name;
 use super::pcb::{Handle, Role, Unpcb};
 use super::seqpacket::UnixSeqpacket;
 use super::stream::UnixStream;
-use crate::socket::park::{Wait, retry};
-use crate::socket::wakers::{Wakers, Wakes};
+use crate::park::{Wait, retry};
+use crate::waiters::{Wakers, Wakes};
 
 static QUEUE: LockClass = LockClass::new("unix accept queue", order::UNIX_RCV);
 

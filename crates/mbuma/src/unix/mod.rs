@@ -34,11 +34,10 @@
 //! `open.rs`, `name.rs`, `listener.rs` (how sockets find each other); `rights.rs`, `flight.rs`, `pcb.rs`,
 //! `close.rs` (the life of sockets).
 //!
-//! Called by: programs. Calls: mbuf, socket/park. Sources: unix(4), unix(7), POSIX.1-2024; seed 002, whose
+//! Called by: programs. Calls: mbuf, park. Sources: unix(4), unix(7), POSIX.1-2024; seed 002, whose
 //! measurements are of these.
 
 mod close;
-mod config;
 mod connected;
 mod connection;
 mod credentials;
@@ -60,7 +59,6 @@ mod seqpacket;
 mod state;
 mod stream;
 
-pub use self::config::UnixConfig;
 pub use self::credentials::Credentials;
 pub use self::datagram::UnixDatagram;
 pub use self::error::UnixError;
@@ -73,3 +71,4 @@ pub use self::seqpacket::UnixSeqpacket;
 pub(crate) use self::state::UnixState;
 pub use self::state::UnixStats;
 pub use self::stream::UnixStream;
+pub use crate::config::UnixConfig;

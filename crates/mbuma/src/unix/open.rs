@@ -19,7 +19,7 @@ use super::rcvbuf::{Rcvbuf, Shape};
 use super::seqpacket::UnixSeqpacket;
 use super::state::{UnixState, UnixStats};
 use super::stream::UnixStream;
-use crate::socket::park::Wait;
+use crate::park::Wait;
 use crate::stack::Stack;
 
 /// Makes UNIX-domain sockets of one stack, for one user. Cheap to make and to clone.

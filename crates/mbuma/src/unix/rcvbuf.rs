@@ -32,7 +32,7 @@ use super::lock::{Lock, Locked};
 use super::message::{Message, Received, Sender};
 use super::rights::{Cargo, Passed, pack, unpack};
 use crate::sockbuf::{Ancillary, Record, RecordBuf};
-use crate::socket::wakers::{Wakers, Wakes};
+use crate::waiters::{Wakers, Wakes};
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
 

@@ -23,7 +23,7 @@ use mbuf::{MSIZE, MbufPool, PoolConfig};
 use shuttle::thread;
 
 use super::*;
-use crate::socket::park::Parker;
+use crate::park::Parker;
 
 /// How often a scenario is tried.
 const RUNS: usize = 5000;

@@ -17,7 +17,7 @@ use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
-use crate::socket::park::Wait;
+use crate::park::Wait;
 
 /// One side of a connection of records, each of which is received whole and by itself. Clones are handles
 /// on the same socket; the last one to go closes it.

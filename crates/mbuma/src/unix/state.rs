@@ -8,9 +8,9 @@ use kern::Giant;
 use kern::prim::{AtomicU64, AtomicUsize, Ordering};
 use mbuf::MbufPool;
 
-use super::config::UnixConfig;
 use super::flight::Flight;
 use super::name::Names;
+use crate::config::UnixConfig;
 
 /// Names, sockets in flight, limits.
 pub(crate) struct UnixState {

@@ -21,7 +21,7 @@ use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
-use crate::socket::park::Wait;
+use crate::park::Wait;
 
 /// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.
 const CHUNK: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Urgent data, as the user of a connection sees it.
 
 use super::{TcpStream, may_send};
-use crate::socket::SocketError;
+use crate::error::SocketError;
 use crate::tcp::urgent;
 
 impl TcpStream {

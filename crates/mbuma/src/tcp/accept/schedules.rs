@@ -28,8 +28,8 @@ use wire::SeqNum;
 
 use super::*;
 use crate::Config;
+use crate::park::Parker;
 use crate::socket::TcpListener;
-use crate::socket::park::Parker;
 use crate::stack::Stack;
 use crate::tcp::pcb::{Key, State, Tcb};
 

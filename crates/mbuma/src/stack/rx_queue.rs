@@ -19,7 +19,8 @@ use crate::device::Budget;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::{IfIndex, Ifnet, is_earlier};
-use crate::stack::{Inner, Stack};
+use crate::stack::Stack;
+use crate::state::StackState;
 
 /// One of an interface's receive queues, which may be polled from any thread.
 ///
@@ -27,7 +28,7 @@ use crate::stack::{Inner, Stack};
 /// [`Stack::detach`]. So a program must drop it once a poll fails, or before it waits for the device to be gone.
 #[derive(Clone)]
 pub struct RxQueue {
-    stack: Arc<Inner>,
+    stack: Arc<StackState>,
     ifp: Arc<Ifnet>,
     /// It has as many.
     queue: usize,
@@ -70,7 +71,7 @@ impl RxQueue {
 /// What a runtime asks of one that it keeps.
 impl RxQueue {
     /// That queue of an interface that has it.
-    pub(crate) fn new(stack: &Arc<Inner>, ifp: &Arc<Ifnet>, queue: usize) -> Self {
+    pub(crate) fn new(stack: &Arc<StackState>, ifp: &Arc<Ifnet>, queue: usize) -> Self {
         let (stack, ifp) = (Arc::clone(stack), Arc::clone(ifp));
         Self { stack, ifp, queue }
     }

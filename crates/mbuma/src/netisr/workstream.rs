@@ -1,6 +1,6 @@
 //! The packets of one protocol that wait for one CPU, and which thread handles them.
 //!
-//! Called by: [`lane`](super::lane). Calls nothing.
+//! Called by: [`lane`](super::queues). Calls nothing.
 //!
 //! # The protocol
 //!

@@ -22,9 +22,9 @@
 use kern::handoff::Items;
 use kern::prim::{AtomicU8, AtomicUsize, Ordering};
 
-use super::outbox::Outbox;
-use super::work::{Counts, Handler, Left, Put, Work};
-use super::{Dispatch, Protocol};
+use super::batch_queues::Outbox;
+use super::workstream::{Counts, Handler, Left, Put, Work};
+use crate::config::{Dispatch, Protocol};
 
 /// A protocol's works.
 pub(super) struct Lane<Q> {

@@ -12,9 +12,10 @@ use std::mem;
 
 use kern::handoff::Items;
 
-use super::config::{PROTOCOLS, Protocol};
-use super::lane::Lane;
-use super::work::{Handler, Left, Put};
+use super::queues::Lane;
+use super::workstream::{Handler, Left, Put};
+use crate::config::Protocol;
+use crate::config::netisr::PROTOCOLS;
 
 /// One entry for each protocol and CPU that this batch has to do with: mostly none, seldom two.
 pub(crate) struct Outbox<Q> {

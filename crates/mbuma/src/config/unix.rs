@@ -1,6 +1,6 @@
 //! The configuration of UNIX-domain sockets: limits, and the credentials of the programs.
 
-use super::Credentials;
+use crate::unix::Credentials;
 
 /// Tunables of UNIX-domain sockets.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub struct UnixConfig {
     /// Bytes in a datagram or a record at most. Default 64 KiB.
     #[doc(alias = "net.local.dgram.maxdgram")]
     pub record_max: usize,
-    /// The owner of new sockets, unless [`Unix::acting_as`](super::Unix::acting_as) sets another.
+    /// The owner of new sockets, unless [`Unix::acting_as`](crate::unix::Unix::acting_as) sets another.
     /// Default all zero.
     pub credentials: Credentials,
 }

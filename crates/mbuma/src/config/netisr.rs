@@ -18,7 +18,7 @@ pub enum Protocol {
 }
 
 /// How many there are.
-pub(super) const PROTOCOLS: usize = 3;
+pub(crate) const PROTOCOLS: usize = 3;
 
 impl Protocol {
     /// Each of them.
@@ -66,7 +66,7 @@ impl Dispatch {
         }
     }
 
-    pub(super) const fn from_u8(value: u8) -> Self {
+    pub(crate) const fn from_u8(value: u8) -> Self {
         match value {
             0 => Self::Direct,
             1 => Self::Hybrid,

@@ -7,12 +7,12 @@
 
 /// A stack of few elements.
 #[derive(Debug)]
-pub(crate) struct Few<T> {
+pub(crate) struct OneOrMany<T> {
     last: Option<T>,
     others: Vec<T>,
 }
 
-impl<T> Few<T> {
+impl<T> OneOrMany<T> {
     pub(crate) const fn new() -> Self {
         Self {
             last: None,
@@ -50,7 +50,7 @@ mod tests {
     /// Breaks if an element is lost, comes twice, or in another order than that of a stack.
     #[test]
     fn it_is_a_stack() {
-        let (mut few, mut model) = (Few::new(), Vec::new());
+        let (mut few, mut model) = (OneOrMany::new(), Vec::new());
         for n in 0..100_u32 {
             let pushes = n.wrapping_mul(2_654_435_761) >> 29;
             for k in 0..pushes {

@@ -6,9 +6,13 @@ use std::time::Duration;
 use kern::{Clock, Cpus, Giant, MonotonicClock, OneCpu, Random};
 use mbuf::PoolConfig;
 
-use crate::netisr::NetisrConfig;
 use crate::tcp::cc::CongestionControl;
-use crate::unix::UnixConfig;
+
+pub(crate) mod netisr;
+mod unix;
+
+pub use netisr::{Dispatch, NetisrConfig, Protocol};
+pub use unix::UnixConfig;
 
 /// Everything a [`Stack`](crate::Stack) takes from outside.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   SYN --> half open, at most half_open_max --> ready, at most the backlog --> accept
-//!            | beyond that a cookie (cookies.rs), or the oldest makes room (accept/embryos.rs)
+//!            | beyond that a cookie (cookies.rs), or the oldest makes room (accept/syn_queue.rs)
 //!            v
 //! ```
 //!
@@ -26,13 +26,13 @@ use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::{Inpcb, Key};
 use crate::ifnet::IfIndex;
-use crate::socket::wakers::{Wakers, Wakes};
+use crate::waiters::{Wakers, Wakes};
 
-use embryos::{Embryos, Ticket};
+use syn_queue::{Embryos, Ticket};
 
-mod embryos;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod syn_queue;
 
 static LISTENERS: LockClass = LockClass::new("listeners", order::LISTENERS);
 static QUEUE: LockClass = LockClass::new("accept queue", order::ACCEPT_QUEUE);
@@ -49,7 +49,7 @@ pub(crate) struct AcceptQueue {
 #[derive(Debug, Default)]
 struct Queue {
     ready: VecDeque<Arc<Inpcb>>,
-    embryos: Embryos,
+    syn_queue: Embryos,
     wakers: Wakers,
     closed: bool,
 }
@@ -80,7 +80,7 @@ impl Place {
 
     /// Gives the place up.
     pub(crate) fn give_up(self) {
-        self.queue.queue.lock().embryos.forget(self.ticket);
+        self.queue.queue.lock().syn_queue.forget(self.ticket);
     }
 
     /// Whether it is the place of this one.
@@ -115,8 +115,8 @@ impl AcceptQueue {
         if q.closed || q.ready.len() >= self.backlog {
             return None;
         }
-        let ticket = q.embryos.add(key);
-        let oldest = q.embryos.crowd_out(self.half_open_max);
+        let ticket = q.syn_queue.add(key);
+        let oldest = q.syn_queue.crowd_out(self.half_open_max);
         drop(q);
         let queue = || Arc::clone(self);
         let oldest = oldest.map(|(ticket, key)| CrowdedOut {
@@ -135,7 +135,7 @@ impl AcceptQueue {
     pub(crate) fn is_crowded(&self) -> bool {
         let q = self.queue.lock();
         let ready = !q.closed && q.ready.len() < self.backlog;
-        ready && q.embryos.len() >= self.half_open_max
+        ready && q.syn_queue.len() >= self.half_open_max
     }
 
     /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the
@@ -145,20 +145,20 @@ impl AcceptQueue {
         let ready = !q.closed && q.ready.len() < self.backlog;
         ready.then(|| Place {
             queue: Arc::clone(self),
-            ticket: q.embryos.add(key),
+            ticket: q.syn_queue.add(key),
         })
     }
 
     fn push(&self, ticket: Ticket, pcb: &Arc<Inpcb>) -> Pushed {
         let mut q = self.queue.lock();
         if q.closed {
-            q.embryos.forget(ticket);
+            q.syn_queue.forget(ticket);
             return Pushed::Gone;
         }
         if q.ready.len() >= self.backlog {
             return Pushed::Full;
         }
-        q.embryos.forget(ticket);
+        q.syn_queue.forget(ticket);
         q.ready.push_back(Arc::clone(pcb));
         Pushed::Ready(q.wakers.take())
     }

@@ -1,0 +1,98 @@
+//! Interfaces that come and go.
+//!
+//! Locks: the list of interfaces (INTERFACES). A detached interface is marked before its routes go, and its routes go
+//! before what waits for its neighbours: a thread that finds the interface later finds it marked.
+
+use std::sync::Arc;
+
+use wire::MacAddr;
+
+use crate::device::Device;
+use crate::drops::DropReason;
+use crate::ether::arp;
+use crate::ether::arp::Neighbours;
+use crate::ifnet::planted::{Bug, planted};
+use crate::ifnet::{IfConfig, IfIndex, Ifnet};
+use crate::stack::Stack;
+
+impl Stack {
+    /// Attaches a device. Its connected networks become routes. The index is new: it will never be
+    /// another interface's.
+    pub fn attach(&self, device: Arc<dyn Device>, config: IfConfig) -> IfIndex {
+        self.attach_queues(vec![device], config)
+    }
+
+    /// Attaches a device of several queues: `devices` are its queues, all with the same capabilities. A
+    /// flow's frames all leave through one of them, in order.
+    ///
+    /// # Panics
+    /// If `devices` is empty.
+    pub fn attach_queues(&self, devices: Vec<Arc<dyn Device>>, config: IfConfig) -> IfIndex {
+        assert!(!devices.is_empty(), "a device has at least one queue");
+        if devices.len() > 1 {
+            self.0.netisr.need_flows();
+        }
+        let mac = config
+            .mac
+            .or_else(|| devices[0].mac())
+            .unwrap_or_else(|| self.random_mac());
+        let _giant = self.0.look();
+        let mut interfaces = self.0.interfaces.write();
+        let index = self.0.new_index(&interfaces);
+        let neighbours = Neighbours::new(self.0.config.arp_queue_max);
+        let ifp = Arc::new(Ifnet::new(index, config, mac, devices, neighbours));
+        interfaces.push(Arc::clone(&ifp));
+        drop(interfaces);
+        self.0.routes.add_connected(&ifp);
+        index
+    }
+
+    /// Takes an interface away: its routes go, and packets queued on it, in either direction, are
+    /// dropped and counted. A thread that is inside of it now finishes without it.
+    #[doc(alias = "if_detach")]
+    pub fn detach(&self, index: IfIndex) {
+        let giant = self.0.look();
+        let mut interfaces = self.0.interfaces.write();
+        let Some(at) = interfaces.iter().position(|ifp| ifp.index == index) else {
+            return;
+        };
+        let ifp = interfaces.remove(at);
+        drop(interfaces);
+        if planted(Bug::FlushedEarly) {
+            self.0.enter(|batch| ifp.neighbours.flush(batch));
+        }
+        if !planted(Bug::Unmarked) {
+            ifp.mark_detached();
+        }
+        self.0.routes.remove_interface(index);
+        // Routes first: a look-up from now on finds another.
+        self.0.tcp.forget_interface(index);
+        self.0.udp.table.forget_interface(index);
+        drop(giant);
+        if !planted(Bug::FlushedEarly) {
+            self.0.enter(|batch| ifp.neighbours.flush(batch));
+        }
+        let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
+        let waited = self.0.outward(&ifp, detached);
+        self.0.received.add(waited);
+        self.0.drops.add(DropReason::NoInterface, waited);
+    }
+
+    /// Announces an interface's addresses to all stations on its link (RFC 5227 2.3), so that a station that
+    /// knew them at another place sends here from now on. An epair's end does so when it is attached;
+    /// for other devices the program that knows that the link is up must.
+    #[doc(alias = "arp_ifinit")]
+    pub fn announce(&self, index: IfIndex) {
+        if let Some(ifp) = self.0.interface(index).filter(|ifp| !ifp.is_loopback()) {
+            self.0.enter(|batch| arp::announce(batch, &ifp));
+        }
+    }
+
+    /// A locally administered address drawn at random.
+    pub(crate) fn random_mac(&self) -> MacAddr {
+        let mut bytes = [0; 6];
+        self.0.random(|r| r.fill(&mut bytes));
+        bytes[0] = (bytes[0] & 0xfc) | 0x02;
+        MacAddr(bytes)
+    }
+}

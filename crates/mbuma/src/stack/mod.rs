@@ -1,0 +1,78 @@
+//! The Stack: an owned handle on one network stack, without globals, threads, clock or randomness of
+//! its own.
+//!
+//! The embedder brings time and entropy ([`Config`]), attaches devices, and drives it:
+//!
+//! * [`Stack::poll_interface`] takes in frames that a device received;
+//! * [`Stack::poll`] runs timers that are due and says when the next one is; [`Stack::poll_timers`] those of one
+//!   CPU, where several threads drive it;
+//! * sockets are used from any thread.
+//!
+//! Called by: the runtime at the edge (the tool, the simulator, an embedding program). Calls: every
+//! layer below, inside of a [`Batch`](crate::batch::Batch).
+//!
+//! Locks: none here.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use kern::Time;
+use mbuf::MbufPool;
+use uma::ZoneError;
+
+use crate::config::Config;
+use crate::state::StackState;
+
+mod attach;
+mod enter;
+mod policy;
+mod routes;
+pub(crate) mod rx_queue;
+mod stats;
+mod timers;
+
+pub use rx_queue::RxQueue;
+pub use stats::StackStats;
+
+/// A network stack: clone the handle freely, use it from any thread.
+#[derive(Clone)]
+pub struct Stack(pub(crate) Arc<StackState>);
+
+impl Stack {
+    /// Makes a stack that can talk to itself, at 127.0.0.1 and all of 127/8, and to no other host yet.
+    ///
+    /// # Errors
+    /// The buffer zones could not reserve their address space.
+    pub fn new(config: Config) -> Result<Self, ZoneError> {
+        StackState::new(config).map(|state| Self(Arc::new(state)))
+    }
+
+    /// Sets the waker for work that another thread gives to CPU `cpu`: packets, or a timer earlier than
+    /// those it had. It stays until another takes its place.
+    ///
+    /// # Panics
+    /// If there is no such CPU: see [`Config::cpus`].
+    pub fn set_cpu_waker(&self, cpu: usize, waker: Option<Waker>) {
+        let old = std::mem::replace(&mut *self.0.cpu_wakers[cpu].lock(), waker);
+        drop(old);
+    }
+
+    /// The stack's time now.
+    pub fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    /// The buffers that this stack uses: allocate from here what is sent.
+    pub fn pool(&self) -> &MbufPool {
+        &self.0.pool
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack")
+            .field("pool", &self.0.pool)
+            .finish_non_exhaustive()
+    }
+}

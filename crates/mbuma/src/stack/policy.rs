@@ -1,0 +1,120 @@
+//! How packets are handled: when and by which CPU, under Giant or not, and whether those for other hosts are forwarded.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use kern::giant::Component;
+
+use crate::config::{Dispatch, Protocol};
+use crate::device::Budget;
+use crate::giant::UnderGiant;
+use crate::netisr::{ALL, WorkStats, run};
+use crate::stack::Stack;
+use crate::state::StackState;
+
+impl Stack {
+    /// How a protocol's packets are handled from now on. Packets that wait are not overtaken.
+    #[doc(alias = "net.isr.dispatch")]
+    pub fn set_dispatch(&self, protocol: Protocol, dispatch: Dispatch) {
+        self.0.netisr.set_policy(protocol, dispatch);
+    }
+
+    /// How a protocol's packets are handled.
+    pub fn dispatch(&self, protocol: Protocol) -> Dispatch {
+        self.0.netisr.policy(protocol)
+    }
+
+    /// Handles packets that wait for CPU `cpu`, about as many as `budget` says, as one batch. Returns whether
+    /// more wait: call it again then. The thread that is CPU `cpu` must call this when it was woken
+    /// ([`Stack::set_cpu_waker`]) and before it sleeps: packets that it queued for itself do not wake it. If others
+    /// call it too, each packet is still handled by one of them, and flows stay in order.
+    ///
+    /// A thread that is a CPU of several stacks must ask each of them ([`Stack::netisr_waits`]) before it sleeps: by
+    /// way of an epair one stack may leave packets with another, and a thread is not woken for its own work.
+    ///
+    /// # Panics
+    /// If there is no such CPU: see [`Config::cpus`](crate::Config::cpus).
+    #[doc(alias = "swi_net")]
+    pub fn run_netisr(&self, cpu: usize, budget: Budget) -> bool {
+        if self.0.netisr.waits(cpu) {
+            self.0.enter(|batch| run(batch, cpu, budget));
+        }
+        self.0.netisr.waits(cpu)
+    }
+
+    /// Whether [`Stack::run_netisr`] has something to do for CPU `cpu`.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn netisr_waits(&self, cpu: usize) -> bool {
+        self.0.netisr.waits(cpu)
+    }
+
+    /// Each CPU's figures of each protocol, as `netstat -Q` shows them.
+    pub fn netisr_stats(&self) -> Vec<WorkStats> {
+        self.0.netisr.stats()
+    }
+
+    /// Makes this stack a router, or a host again: whether it sends packets for other hosts on. Packets that
+    /// come in on an `accept_any` interface are for this stack in any case.
+    #[doc(alias = "net.inet.ip.forwarding")]
+    pub fn set_forwarding(&self, on: bool) {
+        self.0.ip4.forwarding.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether this stack is a router now.
+    pub fn forwards(&self) -> bool {
+        self.0.ip4.forwards()
+    }
+
+    /// A waker that calls `waker` under this stack's Giant: for a callback that is not MP-safe. All such
+    /// callbacks exclude each other, and devices and protocols that are not MP-safe. `name` is for the
+    /// statistics.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use mbuma::{Config, Stack};
+    ///
+    /// let stack = Stack::new(Config::from_system())?;
+    /// let waker = stack.giant_waker("old callback", Waker::noop().clone());
+    /// waker.wake_by_ref();
+    /// let stats = stack.stats().giant;
+    /// assert_eq!(stats.components.last().map(|c| c.entered), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "CALLOUT_MPSAFE")]
+    pub fn giant_waker(&self, name: impl Into<String>, waker: Waker) -> Waker {
+        let component = Arc::new(Component::new(name, false));
+        self.0.components.add_callback(&component);
+        let giant = Arc::clone(&self.0.config.giant);
+        Waker::from(Arc::new(UnderGiant {
+            giant,
+            component,
+            waker,
+        }))
+    }
+
+    /// Whether the input of `protocol` runs without Giant, which is so from the start, or under it. IPv4 from
+    /// devices and from this stack itself are two.
+    #[doc(alias = "NETISR_MPSAFE")]
+    pub fn set_mp_safe(&self, protocol: Protocol, mp_safe: bool) {
+        self.0.components.protocol(protocol).set_mp_safe(mp_safe);
+    }
+}
+
+/// Handles all that waits anywhere, for a stack that one thread drives. What comes of it may wait
+/// again: so often, then the caller is to come back.
+pub(crate) fn run_all(stack: &StackState) {
+    const ROUNDS: usize = 16;
+    for _ in 0..ROUNDS {
+        if !stack.netisr.waits_anywhere() {
+            return;
+        }
+        for cpu in 0..stack.netisr.cpus() {
+            if stack.netisr.waits(cpu) {
+                stack.enter(|batch| run(batch, cpu, ALL));
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a stack counts, and its connections.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+use mbuf::PoolStats;
+
+use crate::drops::DropReason;
+use crate::giant::{ComponentStats, GiantStats};
+use crate::ifnet::{IfStats, Ifnet};
+use crate::netisr::WorkStats;
+use crate::stack::Stack;
+use crate::tcp::{TcpInfo, TcpStats};
+
+impl Stack {
+    /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
+    pub fn connections(&self) -> Vec<(SocketAddrV4, SocketAddrV4, TcpInfo)> {
+        let _giant = self.0.look();
+        let all = self.0.tcp.table.all();
+        all.iter()
+            .map(|pcb| {
+                let info = TcpInfo::of(&pcb.tcb.lock(), &self.0.tcp.config);
+                (pcb.key.local, pcb.key.peer, info)
+            })
+            .collect()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> StackStats {
+        let _giant = self.0.look();
+        let interfaces = self.0.interfaces.read().clone();
+        StackStats {
+            received: self.0.received.get(),
+            delivered: self.0.delivered.get(),
+            forwarded: self.0.forwarded.get(),
+            dropped: self.0.drops.nonzero(),
+            interfaces: interfaces.iter().map(|i| i.stats()).collect(),
+            netisr: self.netisr_stats(),
+            loopback: self.0.lo.stats(),
+            tcp: self.0.tcp.stats(),
+            pool: self.0.pool.stats(),
+            giant: self.giant_stats(&interfaces),
+        }
+    }
+
+    fn giant_stats(&self, interfaces: &[Arc<Ifnet>]) -> GiantStats {
+        let devices = interfaces
+            .iter()
+            .map(|ifp| ComponentStats::device(&ifp.component));
+        GiantStats {
+            over_all: self.0.config.giant.is_over_all(),
+            components: devices.chain(self.0.components.stats()).collect(),
+        }
+    }
+}
+
+/// A stack's figures, as `netstat -s` and `-m` show them.
+#[derive(Debug, Clone)]
+pub struct StackStats {
+    /// Packets taken in: frames, and datagrams put together from fragments.
+    pub received: u64,
+    /// Packets that reached their socket or protocol.
+    pub delivered: u64,
+    /// Packets for other hosts, sent on: `received = delivered + dropped + forwarded`,
+    /// as far as the dropped ones were on their way in.
+    pub forwarded: u64,
+    /// Packets dropped, by reason, on the way in or out.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Each interface that was attached.
+    pub interfaces: Vec<IfStats>,
+    /// How packets got to protocols, by CPU and protocol.
+    pub netisr: Vec<WorkStats>,
+    /// The loopback interface: every packet from this stack to itself.
+    pub loopback: IfStats,
+    /// TCP.
+    pub tcp: TcpStats,
+    /// Buffers.
+    pub pool: PoolStats,
+    /// Which components run under Giant.
+    pub giant: GiantStats,
+}

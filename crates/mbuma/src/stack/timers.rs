@@ -1,0 +1,101 @@
+//! Timers: what is due on a CPU, and when the next is.
+
+use std::sync::Arc;
+
+use kern::Time;
+
+use crate::device::Budget;
+use crate::ifnet::Ifnet;
+use crate::stack::policy::run_all;
+use crate::stack::{RxQueue, Stack};
+use crate::state::SHARED_TIMERS_CPU;
+
+/// What one device may pass on of its own before other timers run.
+const DUE_BUDGET: Budget = Budget {
+    frames: 64,
+    bytes: 1 << 20,
+};
+
+impl Stack {
+    /// Handles packets that wait for any CPU, and runs timers that are due, of all CPUs. Returns when the next
+    /// one is: call again then at the latest, or earlier if anything else was called meanwhile.
+    pub fn poll(&self) -> Option<Time> {
+        run_all(&self.0);
+        (0..self.0.tcp.wheels.cpus()).for_each(|cpu| self.run_timers(cpu));
+        self.next_deadline()
+    }
+
+    /// Runs timers of CPU `cpu` that are due: those of connections that were set there, and, on CPU 0, those
+    /// of what has no CPU of its own (neighbours, reassembly, devices that pass on frames of their own). Returns when
+    /// its next one is; if another thread sets an earlier one meanwhile, the CPU's [waker](Stack::set_cpu_waker) is
+    /// called.
+    ///
+    /// # Panics
+    /// If there is no such CPU: see [`Config::cpus`].
+    pub fn poll_timers(&self, cpu: usize) -> Option<Time> {
+        self.run_timers(cpu);
+        self.next_deadline_of(cpu)
+    }
+
+    fn run_timers(&self, cpu: usize) {
+        if cpu == SHARED_TIMERS_CPU {
+            self.receive_due();
+        }
+        self.0.enter(|batch| {
+            batch.stack.tcp.run_timers(batch, cpu);
+            if cpu != SHARED_TIMERS_CPU {
+                return;
+            }
+            batch.stack.ip4.run_timers(batch);
+            let interfaces = batch.stack.interfaces.read().clone();
+            for ifp in &interfaces {
+                ifp.neighbours.run_timers(batch, ifp);
+                ifp.transmit_due(batch);
+            }
+        });
+    }
+
+    /// Receives from devices that have frames to pass on now, though none came. What waits in a device that is broken
+    /// is nothing to wait for: the next poll of it fails.
+    fn receive_due(&self) {
+        let now = self.now();
+        let interfaces = self.0.interfaces.read();
+        let due = |ifp: &&Arc<Ifnet>| ifp.device_deadline().is_some_and(|at| at <= now);
+        let due: Vec<Arc<Ifnet>> = interfaces.iter().filter(due).map(Arc::clone).collect();
+        drop(interfaces);
+        for ifp in due {
+            for queue in ifp.due_queues(now) {
+                let received = RxQueue::new(&self.0, &ifp, queue).poll(DUE_BUDGET);
+                drop(received);
+            }
+        }
+    }
+
+    /// When [`Stack::poll`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        if self.0.netisr.waits_anywhere() {
+            return Some(self.0.clock.now());
+        }
+        let cpus = 0..self.0.tcp.wheels.cpus();
+        cpus.filter_map(|cpu| self.next_deadline_of(cpu)).min()
+    }
+
+    /// When [`Stack::poll_timers`] has something to do next for CPU `cpu`.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn next_deadline_of(&self, cpu: usize) -> Option<Time> {
+        let _giant = self.0.look();
+        let tcp = self.0.tcp.deadline(cpu);
+        if cpu != SHARED_TIMERS_CPU {
+            return tcp;
+        }
+        let interfaces = self.0.interfaces.read();
+        let arp = interfaces.iter().filter_map(|i| i.neighbours.deadline());
+        let devices = interfaces.iter().filter_map(|i| i.device_deadline());
+        arp.chain(devices)
+            .chain(tcp)
+            .chain(self.0.ip4.deadline())
+            .min()
+    }
+}

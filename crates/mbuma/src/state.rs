@@ -1,0 +1,153 @@
+//! The state of a stack: one field a layer.
+//!
+//! A plain list, reached through [`Batch`](crate::batch::Batch): a layer names the fields of its own and of lower layers
+//! only. Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM), `cpu_wakers` (PARKER); each layer's state has
+//! its own.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Waker;
+
+use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, order};
+use mbuf::MbufPool;
+use uma::ZoneError;
+
+use crate::config::Config;
+use crate::drops::Drops;
+use crate::giant::Components;
+use crate::icmp::IcmpState;
+use crate::ifnet::{IfIndex, Ifnet};
+use crate::ip4::{Ip4State, loopback};
+use crate::netisr::Netisr;
+use crate::route::Routes;
+use crate::tcp::{Planted, TcpState};
+use crate::udp::UdpState;
+use crate::unix::UnixState;
+
+static INTERFACES: LockClass = LockClass::new("interfaces", order::INTERFACES);
+static CPU_WAKER: LockClass = LockClass::new("cpu waker", order::PARKER);
+static RANDOM: LockClass = LockClass::new("random", order::RANDOM);
+
+/// The CPU that runs the timers which no CPU has for itself. There is always one of this number.
+pub(crate) const SHARED_TIMERS_CPU: usize = 0;
+
+/// What the layers share.
+pub(crate) struct StackState {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) cpus: Arc<dyn Cpus>,
+    /// The waker of each CPU, for work that another CPU gave it.
+    pub(crate) cpu_wakers: Vec<Mutex<Option<Waker>>>,
+    pub(crate) pool: MbufPool,
+    pub(crate) config: Config,
+    /// What may need Giant.
+    pub(crate) components: Components,
+    pub(crate) drops: Drops,
+    pub(crate) delivered: Counter,
+    pub(crate) received: Counter,
+    pub(crate) forwarded: Counter,
+    pub(crate) routes: Routes,
+    pub(crate) netisr: Netisr,
+    pub(crate) ip4: Ip4State,
+    pub(crate) icmp: IcmpState,
+    pub(crate) udp: UdpState,
+    pub(crate) tcp: TcpState,
+    pub(crate) unix: Arc<UnixState>,
+    /// How it talks to itself. Not in the list: it is there as long as the stack is.
+    pub(crate) lo: Arc<Ifnet>,
+    pub(crate) interfaces: RmLock<Vec<Arc<Ifnet>>>,
+    /// The index that was given last. Relaxed: changed under `interfaces` only.
+    last_index: AtomicU32,
+    random: Mutex<Random>,
+}
+
+impl StackState {
+    /// Builds all layers' state.
+    pub(crate) fn new(mut config: Config) -> Result<Self, ZoneError> {
+        let pool = MbufPool::new(config.pool)?;
+        let mut random = config.random.fork();
+        let mut flow_keys = config.random.fork();
+        let (lo, routes) = (loopback::interface(), Routes::new());
+        routes.add_connected(&lo);
+        Ok(Self {
+            clock: Arc::clone(&config.clock),
+            cpu_wakers: (0..config.cpus.count())
+                .map(|_| Mutex::new(&CPU_WAKER, None))
+                .collect(),
+            cpus: Arc::clone(&config.cpus),
+            unix: Arc::new(UnixState::new(&pool, &config.unix, &config.giant)),
+            pool,
+            drops: Drops::new(),
+            delivered: Counter::new(),
+            received: Counter::new(),
+            forwarded: Counter::new(),
+            routes,
+            lo,
+            // A stream of its own: the draws of a stack with one CPU stay the same.
+            netisr: Netisr::new(&config, &mut flow_keys),
+            ip4: Ip4State::new(&config, &mut random),
+            icmp: IcmpState::new(&config),
+            udp: UdpState::new(&config, &mut random),
+            tcp: TcpState::new(&config, &mut random),
+            interfaces: RmLock::new(&INTERFACES, Vec::new()),
+            last_index: AtomicU32::new(IfIndex::LOOPBACK.0),
+            random: Mutex::new(&RANDOM, random),
+            components: Components::new(),
+            config,
+        })
+    }
+
+    /// Calls one of `ifp`'s devices: without Giant, or under it if the device needs that.
+    pub(crate) fn outward<R>(&self, ifp: &Ifnet, call: impl FnOnce() -> R) -> R {
+        self.config.giant.call_outward(&ifp.component, call)
+    }
+
+    /// Draws from the stack's entropy.
+    pub(crate) fn random<R>(&self, f: impl FnOnce(&mut Random) -> R) -> R {
+        f(&mut self.random.lock())
+    }
+
+    /// Wakes the thread that is CPU `cpu`. With no lock held.
+    pub(crate) fn wake_cpu(&self, cpu: usize) {
+        let astray = usize::from(self.config.tcp.has_bug(Planted::WrongCpuWoken));
+        let cpu = (cpu + astray) % self.cpu_wakers.len();
+        let waker = self.cpu_wakers[cpu].lock().clone();
+        waker.iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Wakes the CPU that runs the timers which no CPU has for itself, unless the caller is that CPU.
+    pub(crate) fn wake_timers(&self) {
+        let cpu = self.cpus.current();
+        if !(cpu.is_own && cpu.index == SHARED_TIMERS_CPU) {
+            self.wake_cpu(SHARED_TIMERS_CPU);
+        }
+    }
+
+    /// Whether `addr` is an address of this stack.
+    pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
+        addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
+    }
+
+    pub(crate) fn interface(&self, index: IfIndex) -> Option<Arc<Ifnet>> {
+        if index == IfIndex::LOOPBACK {
+            return Some(Arc::clone(&self.lo));
+        }
+        self.interfaces
+            .read()
+            .iter()
+            .find(|ifp| ifp.index == index)
+            .map(Arc::clone)
+    }
+
+    /// An index that no interface has had before: what still names one that is gone (a packet, a
+    /// socket) must not find another. Counting 32 bits round passes those that are in use.
+    pub(crate) fn new_index(&self, interfaces: &[Arc<Ifnet>]) -> IfIndex {
+        loop {
+            let last = self.last_index.fetch_add(1, Ordering::Relaxed);
+            let index = IfIndex(last.wrapping_add(1));
+            if index > IfIndex::LOOPBACK && interfaces.iter().all(|ifp| ifp.index != index) {
+                return index;
+            }
+        }
+    }
+}

@@ -3,8 +3,8 @@
 //! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
 //! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
 //!
-//! 1. connections that input or a user touched get one [`tcp::output`] each, so
-//!    that a batch of segments is answered by one acknowledgement;
+//! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that a batch of
+//!    segments is answered by one acknowledgement;
 //! 2. packets that were collected for other CPUs are handed over, and packets to ourselves handled, if
 //!    no other thread does;
 //! 3. interfaces with frames queued are told to transmit;
@@ -24,12 +24,16 @@ use crate::ifnet::Ifnet;
 use crate::netisr;
 use crate::one_or_many::OneOrMany;
 use crate::state::StackState;
-use crate::tcp;
-use crate::tcp::pcb::Inpcb;
 use crate::waiters::Wakes;
 
 /// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
 const ROUNDS_MAX: usize = 64;
+
+/// Work that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
+/// send. It may defer more work, transmit and wake; each is done before the batch ends.
+pub(crate) trait Deferred: Send + Sync {
+    fn run(self: Arc<Self>, batch: &mut Batch<'_>);
+}
 
 /// The work of one entry into the stack.
 pub(crate) struct Batch<'s> {
@@ -38,7 +42,7 @@ pub(crate) struct Batch<'s> {
     pub(crate) now: Time,
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
-    touched: OneOrMany<Arc<Inpcb>>,
+    deferred: OneOrMany<Arc<dyn Deferred>>,
     transmit: OneOrMany<(Arc<Ifnet>, usize)>,
     wakes: OneOrMany<Wakes>,
     /// CPUs that were given something to do, and are not the caller.
@@ -53,7 +57,7 @@ impl<'s> Batch<'s> {
             stack,
             now: stack.clock.now(),
             cpu: stack.cpus.current(),
-            touched: OneOrMany::new(),
+            deferred: OneOrMany::new(),
             transmit: OneOrMany::new(),
             wakes: OneOrMany::new(),
             kicked: Vec::new(),
@@ -73,11 +77,9 @@ impl<'s> Batch<'s> {
         self.stack.delivered.inc();
     }
 
-    /// The connection gets a turn to send at the end of the batch.
-    pub(crate) fn touch(&mut self, pcb: &Arc<Inpcb>) {
-        if !pcb.mark_touched() {
-            self.touched.push(Arc::clone(pcb));
-        }
+    /// Runs `work` at the end of the batch.
+    pub(crate) fn defer(&mut self, work: Arc<dyn Deferred>) {
+        self.deferred.push(work);
     }
 
     /// A queue of the interface has frames and this batch is the one to send them.
@@ -110,7 +112,7 @@ impl<'s> Batch<'s> {
     /// connections: round and round until nothing is left.
     pub(crate) fn finish(&mut self) {
         for round in 1_usize.. {
-            self.output();
+            self.run_deferred();
             if netisr::settle(self) {
                 // Others may add packets to ourselves for ever: nothing else may wait for that.
                 if round.is_multiple_of(ROUNDS_MAX) {
@@ -140,11 +142,10 @@ impl<'s> Batch<'s> {
         });
     }
 
-    /// Gives each touched connection its turn.
-    fn output(&mut self) {
-        while let Some(pcb) = self.touched.pop() {
-            pcb.clear_touched();
-            tcp::output::run(self, &pcb);
+    /// Runs what was deferred.
+    fn run_deferred(&mut self) {
+        while let Some(work) = self.deferred.pop() {
+            work.run(self);
         }
     }
 

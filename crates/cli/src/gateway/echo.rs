@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mbuf::Chain;
-use mbuma::Unreach;
+use mbuma::IcmpError;
 use mbuma::socket::{Echo, EchoSocket};
 
 use super::pending_pings::PendingPings;
@@ -82,20 +82,20 @@ impl Pings {
         self.wake.wake();
     }
 
-    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<(), Unreach> {
+    fn send(&mut self, shared: &mut Shared, echo: &Echo, seq: u16) -> Result<(), IcmpError> {
         let decided = shared.policy.decide_host(echo.dst);
         let dst = decided.map_err(|denial| denial.unreach())?;
         // We are a hop on the way.
         let ttl = echo.ttl.saturating_sub(1);
         if ttl == 0 {
-            return Err(Unreach::TimeExceeded);
+            return Err(IcmpError::TimeExceeded);
         }
-        let host = self.host.open(shared).ok_or(Unreach::AdminProhibited)?;
+        let host = self.host.open(shared).ok_or(IcmpError::AdminProhibited)?;
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
             Err(e) if policy::unreach(&e).is_some() => host
                 .send(dst, seq, ttl, &echo.payload)
-                .map_err(|e| policy::unreach(&e).unwrap_or(Unreach::Host)),
+                .map_err(|e| policy::unreach(&e).unwrap_or(IcmpError::Host)),
             // A full queue loses pings, as networks do.
             _ => Ok(()),
         }
@@ -108,7 +108,7 @@ impl Pings {
         Some(echo)
     }
 
-    fn refuse(&self, shared: &mut Shared, echo: &Echo, kind: Unreach) {
+    fn refuse(&self, shared: &mut Shared, echo: &Echo, kind: IcmpError) {
         shared.counters.pings_refused += 1;
         self.socket.refuse(echo, kind);
     }
@@ -196,16 +196,16 @@ impl Outside {
 }
 
 /// What an error of the host's network is to the guest; none if it says nothing that it should hear.
-fn kind(error: &SendError) -> Option<Unreach> {
+fn kind(error: &SendError) -> Option<IcmpError> {
     /// Types of RFC 792.
     const TIME_EXCEEDED: u8 = 11;
     match (error.icmp, error.errno) {
-        (Some((TIME_EXCEEDED, _)), _) => Some(Unreach::TimeExceeded),
-        (_, libc::EMSGSIZE) => Some(Unreach::FragNeeded {
+        (Some((TIME_EXCEEDED, _)), _) => Some(IcmpError::TimeExceeded),
+        (_, libc::EMSGSIZE) => Some(IcmpError::FragNeeded {
             mtu: u16::try_from(error.info).unwrap_or(0),
         }),
-        (_, libc::ECONNREFUSED) => Some(Unreach::Port),
-        (_, libc::ENOPROTOOPT) => Some(Unreach::Protocol),
+        (_, libc::ECONNREFUSED) => Some(IcmpError::Port),
+        (_, libc::ENOPROTOOPT) => Some(IcmpError::Protocol),
         (_, errno) => policy::unreach(&io::Error::from_raw_os_error(errno)),
     }
 }

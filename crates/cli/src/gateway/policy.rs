@@ -19,7 +19,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use mbuma::Unreach;
+use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use crate::guest::{GuestEnd, PREFIX_LEN};
@@ -129,21 +129,21 @@ impl Denial {
     }
 
     /// As the sender of a datagram is told.
-    pub(super) fn unreach(self) -> Unreach {
+    pub(super) fn unreach(self) -> IcmpError {
         match self {
-            Denial::PortClosed => Unreach::Port,
-            Denial::NoHost => Unreach::Host,
-            Denial::Prohibited => Unreach::AdminProhibited,
+            Denial::PortClosed => IcmpError::Port,
+            Denial::NoHost => IcmpError::Host,
+            Denial::Prohibited => IcmpError::AdminProhibited,
         }
     }
 }
 
 /// What an error of a host socket means to the guest, if it is that there is no way to the peer.
-pub(super) fn unreach(error: &io::Error) -> Option<Unreach> {
+pub(super) fn unreach(error: &io::Error) -> Option<IcmpError> {
     match error.raw_os_error()? {
-        libc::ENETUNREACH | libc::ENETDOWN => Some(Unreach::Net),
-        libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ETIMEDOUT => Some(Unreach::Host),
-        libc::EACCES | libc::EPERM => Some(Unreach::AdminProhibited),
+        libc::ENETUNREACH | libc::ENETDOWN => Some(IcmpError::Net),
+        libc::EHOSTUNREACH | libc::EHOSTDOWN | libc::ETIMEDOUT => Some(IcmpError::Host),
+        libc::EACCES | libc::EPERM => Some(IcmpError::AdminProhibited),
         _ => None,
     }
 }

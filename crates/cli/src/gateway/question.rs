@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use kern::Time;
-use mbuma::Unreach;
+use mbuma::IcmpError;
 
 use super::policy;
 use super::shared::Shared;
@@ -32,7 +32,7 @@ pub(super) struct Question {
 
 impl Question {
     /// A socket to the first name server that is not down; or what to tell the guest, if anything.
-    pub(super) fn begin(shared: &mut Shared, others: usize) -> Result<Question, Option<Unreach>> {
+    pub(super) fn begin(shared: &mut Shared, others: usize) -> Result<Question, Option<IcmpError>> {
         let first = shared.resolvers.first(shared.now());
         Question::to(shared, first, others)
     }
@@ -42,10 +42,10 @@ impl Question {
         shared: &mut Shared,
         mut resolver: Option<SocketAddr>,
         others: usize,
-    ) -> Result<Question, Option<Unreach>> {
+    ) -> Result<Question, Option<IcmpError>> {
         let now = shared.now();
         for others in (0..=others).rev() {
-            let addr = resolver.ok_or(Some(Unreach::Port))?;
+            let addr = resolver.ok_or(Some(IcmpError::Port))?;
             match connected(addr) {
                 Ok(socket) => {
                     return Ok(Question {
@@ -60,7 +60,7 @@ impl Question {
             }
             resolver = shared.resolvers.next_after(addr, now);
         }
-        Err(Some(Unreach::Host))
+        Err(Some(IcmpError::Host))
     }
 
     /// The guest asks. If it repeats a question, the server did not answer: this question goes to the next one.
@@ -127,10 +127,10 @@ pub(super) fn connected(peer: SocketAddr) -> io::Result<OwnedFd> {
 
 /// What to tell the guest when a socket could not be had. Nothing if no descriptor was left: the datagram is lost as by a
 /// full queue, and the guest's program asks again, where a refusal would end it.
-pub(super) fn failure(shared: &mut Shared, error: &io::Error) -> Option<Unreach> {
+pub(super) fn failure(shared: &mut Shared, error: &io::Error) -> Option<IcmpError> {
     if policy::is_out_of_descriptors(error) {
         shared.out_of_descriptors();
         return None;
     }
-    Some(policy::unreach(error).unwrap_or(Unreach::Host))
+    Some(policy::unreach(error).unwrap_or(IcmpError::Host))
 }

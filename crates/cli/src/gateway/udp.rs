@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use mbuf::Chain;
 use mbuma::socket::Datagram;
-use mbuma::{UdpSocket, Unreach};
+use mbuma::{IcmpError, UdpSocket};
 
 use super::flow::{Ends, Flow, Outlet};
 use super::flow_table::FlowTable;
@@ -133,7 +133,11 @@ impl Flows {
     }
 
     /// A new socket to what stands behind `remote`; or what to tell the guest, if anything.
-    fn outlet(&self, shared: &mut Shared, remote: SocketAddrV4) -> Result<Outlet, Option<Unreach>> {
+    fn outlet(
+        &self,
+        shared: &mut Shared,
+        remote: SocketAddrV4,
+    ) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => {
                 let socket =
@@ -244,10 +248,10 @@ impl Flows {
         {
             return self.send(shared, token, datagram);
         }
-        self.refuse(shared, &datagram, Unreach::Port);
+        self.refuse(shared, &datagram, IcmpError::Port);
     }
 
-    fn refuse(&self, shared: &mut Shared, datagram: &Datagram, kind: Unreach) {
+    fn refuse(&self, shared: &mut Shared, datagram: &Datagram, kind: IcmpError) {
         shared.counters.datagrams_refused += 1;
         self.socket.refuse(datagram, kind);
     }

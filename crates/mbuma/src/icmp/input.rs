@@ -13,11 +13,11 @@ use mbuf::{Packet, PullupError};
 use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header, SeqNum};
 
 use super::echo::Echo;
-use super::{Unreach, output};
+use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ip4::{self, Received};
-use crate::{tcp, udp};
+use crate::ip::{self, DestScope, IcmpError, Received};
+use crate::protosw;
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "icmp_input")]
@@ -29,7 +29,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
     packet.trim_front(ip.header_len + IcmpHeader::LEN);
     match message {
         IcmpMessage::EchoRequest { id, seq } => echo_request(batch, packet, ip, id, seq),
-        _ => match Unreach::from_message(message) {
+        _ => match IcmpError::from_message(message) {
             Some(kind) => about_us(batch, packet, kind),
             None => batch.drop(packet, DropReason::IcmpUnhandled),
         },
@@ -54,13 +54,16 @@ fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReas
 /// A ping: to us, or to a foreign address that a socket here answers for. One to many gets no answer
 /// (RFC 1122 3.2.2.6 leaves it open, and it would help an attacker).
 fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u16, seq: u16) {
-    if ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst) {
-        return batch.drop(packet, DropReason::IcmpUnhandled);
-    }
-    if ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst) {
-        batch.delivered();
-        let reply = IcmpMessage::EchoReply { id, seq };
-        return output::send(batch, reply, packet.into_chain(), &answer_to(ip));
+    match ip.scope {
+        DestScope::Broadcast | DestScope::Group => {
+            return batch.drop(packet, DropReason::IcmpUnhandled);
+        }
+        DestScope::Local => {
+            batch.delivered();
+            let reply = IcmpMessage::EchoReply { id, seq };
+            return output::send(batch, reply, packet.into_chain(), &answer_to(ip));
+        }
+        DestScope::Foreign => {}
     }
     let Some(pcb) = batch.stack.icmp.interceptor(ip.ifp.index) else {
         return batch.drop(packet, DropReason::IcmpUnhandled);
@@ -78,8 +81,8 @@ fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u1
 }
 
 /// Back the way it came, with the type of service it asked for (RFC 1122 3.2.2.6).
-fn answer_to(ip: &Received<'_>) -> ip4::Send {
-    ip4::Send {
+fn answer_to(ip: &Received<'_>) -> ip::Send {
+    ip::Send {
         src: ip.dst,
         dst: ip.src,
         proto: IpProto::ICMP,
@@ -90,14 +93,12 @@ fn answer_to(ip: &Received<'_>) -> ip4::Send {
 }
 
 /// An error about a packet that we sent, which it quotes: the header and 8 bytes at least.
-fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: Unreach) {
+fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: IcmpError) {
     let Some(quoted) = parse_quote(&mut quote) else {
         return batch.drop(quote, DropReason::IcmpUnhandled);
     };
-    match quoted.proto {
-        IpProto::TCP => tcp::input::control(batch, kind, &quoted),
-        IpProto::UDP => udp::input::control(batch, kind, quoted.src, quoted.dst),
-        _ => return batch.drop(quote, DropReason::IcmpUnhandled),
+    if !protosw::control(batch, kind, &quoted) {
+        return batch.drop(quote, DropReason::IcmpUnhandled);
     }
     batch.delivered();
 }

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use kern::{LockClass, RmLock, order};
-use wire::{IcmpMessage, TimeExceeded, Unreachable};
 
 use crate::config::Config;
 use crate::ifnet::IfIndex;
@@ -21,65 +20,6 @@ mod limit;
 pub(crate) mod output;
 
 static ECHO_TABLE: LockClass = LockClass::new("echo interceptors", order::UDP_TABLE);
-
-/// Why a packet can't be delivered, as ICMP tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Unreach {
-    /// There is no route to its network.
-    Net,
-    /// The host does not answer on its own network.
-    Host,
-    /// No socket has its port.
-    Port,
-    /// The host does not have its protocol.
-    Protocol,
-    /// A filter forbids it.
-    AdminProhibited,
-    /// It is too large for a link, and must not be fragmented (RFC 1191).
-    FragNeeded {
-        /// MTU of that link; 0 from routers that do not tell.
-        mtu: u16,
-    },
-    /// Its hops were used up, or its fragments did not all come in time.
-    TimeExceeded,
-}
-
-impl Unreach {
-    /// The message that tells it.
-    fn to_message(self) -> IcmpMessage {
-        IcmpMessage::DestUnreachable(match self {
-            Self::Net => Unreachable::NetUnreachable,
-            Self::Host => Unreachable::HostUnreachable,
-            Self::Port => Unreachable::PortUnreachable,
-            Self::Protocol => Unreachable::ProtocolUnreachable,
-            Self::AdminProhibited => Unreachable::AdminProhibited,
-            Self::FragNeeded { mtu } => Unreachable::FragNeeded { mtu },
-            Self::TimeExceeded => return IcmpMessage::TimeExceeded(TimeExceeded::Transit),
-        })
-    }
-
-    /// What a message tells about a packet of ours; `None` if it is not such a message.
-    fn from_message(message: IcmpMessage) -> Option<Self> {
-        let why = match message {
-            IcmpMessage::DestUnreachable(why) => why,
-            IcmpMessage::TimeExceeded(_) => return Some(Self::TimeExceeded),
-            _ => return None,
-        };
-        Some(match why {
-            Unreachable::NetUnreachable => Self::Net,
-            Unreachable::PortUnreachable => Self::Port,
-            Unreachable::ProtocolUnreachable => Self::Protocol,
-            Unreachable::FragNeeded { mtu } => Self::FragNeeded { mtu },
-            Unreachable::NetProhibited
-            | Unreachable::HostProhibited
-            | Unreachable::AdminProhibited => Self::AdminProhibited,
-            // The remaining codes are finer shades of "no way to this host" (RFC 1122 3.2.2.1).
-            Unreachable::HostUnreachable
-            | Unreachable::SourceRouteFailed
-            | Unreachable::Other(_) => Self::Host,
-        })
-    }
-}
 
 /// ICMP's part of a stack.
 #[derive(Debug)]
@@ -126,6 +66,3 @@ impl IcmpState {
         self.limiter.admit(now)
     }
 }
-
-#[cfg(test)]
-mod tests;

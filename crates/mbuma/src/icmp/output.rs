@@ -15,22 +15,18 @@ use wire::{
     is_martian_source,
 };
 
-use super::Unreach;
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::ip::{self, IcmpError, QUOTE_MAX};
 use crate::ip4;
 use crate::route::Route;
-
-/// Bytes of the offending packet that an error quotes: the whole message fits 576 bytes (RFC 1812
-/// 4.3.2.3).
-pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
 
 /// Precedence "internetwork control" for errors (RFC 1812 4.3.2.5).
 const TOS_ERROR: u8 = 0xc0;
 
 /// Tells the sender of `original`, which begins with its IP header, why it could not be delivered.
 #[doc(alias = "icmp_error")]
-pub(crate) fn error(batch: &mut Batch<'_>, original: Packet, kind: Unreach) {
+pub(crate) fn error(batch: &mut Batch<'_>, original: Packet, kind: IcmpError) {
     tell(batch, original, kind.to_message());
 }
 
@@ -55,7 +51,7 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
         return batch.stack.drops.count(DropReason::IcmpRateLimited);
     }
     original.truncate(QUOTE_MAX);
-    let to = ip4::Send {
+    let to = ip::Send {
         src: from,
         dst: src.src,
         proto: IpProto::ICMP,
@@ -132,7 +128,7 @@ pub(crate) fn error_about(
     dst: Ipv4Addr,
     proto: IpProto,
     header: &[u8],
-    kind: Unreach,
+    kind: IcmpError,
 ) {
     let fields = Ipv4Fields::default();
     let len = header.len().min(QUOTE_MAX) as u16;
@@ -151,7 +147,11 @@ pub(crate) fn error_about(
 }
 
 /// Tells the sender of a packet that was taken apart.
-pub(crate) fn error_about_original(batch: &mut Batch<'_>, original: &Original<'_>, kind: Unreach) {
+pub(crate) fn error_about_original(
+    batch: &mut Batch<'_>,
+    original: &Original<'_>,
+    kind: IcmpError,
+) {
     match rebuild(&batch.stack.pool, original) {
         Ok(packet) => error(batch, packet, kind),
         Err(NoBufs) => batch.stack.drops.count(DropReason::TxNoBufs),
@@ -175,7 +175,7 @@ fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
 
 /// Sends a message. Its fate is counted; no caller waits for it.
 #[doc(alias = "icmp_send")]
-pub(crate) fn send(batch: &mut Batch<'_>, message: IcmpMessage, payload: Chain, to: &ip4::Send) {
+pub(crate) fn send(batch: &mut Batch<'_>, message: IcmpMessage, payload: Chain, to: &ip::Send) {
     match build(batch, message, payload) {
         Ok(packet) => {
             let _counted: Result<(), DropReason> = ip4::output::run(batch, packet, to);

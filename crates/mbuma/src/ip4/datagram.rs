@@ -22,7 +22,7 @@ use wire::{Ipv4Fields, Ipv4Header};
 
 use super::input::Facts;
 use crate::drops::DropReason;
-use crate::icmp;
+use crate::ip::QUOTE_MAX;
 
 /// What is there of one datagram.
 #[derive(Debug, Default)]
@@ -166,7 +166,7 @@ impl Datagram {
     pub(super) fn quote(&mut self, pool: &MbufPool) -> Option<Packet> {
         let first = self.first?;
         let data = &mut self.runs.first_mut()?.data;
-        let len = data.len().min(icmp::output::QUOTE_MAX);
+        let len = data.len().min(QUOTE_MAX);
         let mut packet = Packet::before_chain(pool, data.share(0, len).ok()?).ok()?;
         let header = first.bytes.get(..first.facts.header_len)?;
         packet.prepend(header.len()).ok()?.copy_from_slice(header);

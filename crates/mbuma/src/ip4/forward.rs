@@ -28,12 +28,12 @@ use crate::batch::Batch;
 use crate::device::{Capabilities, offload};
 use crate::drops::DropReason;
 use crate::ether;
-use crate::icmp::Unreach;
+use crate::ip::IcmpError;
 use crate::route::{Refusal, Route};
 
 /// Why a packet goes no further, and what its sender is told.
 #[derive(Debug)]
-struct Stop(DropReason, Option<Unreach>);
+struct Stop(DropReason, Option<IcmpError>);
 
 impl Stop {
     const fn silent(reason: DropReason) -> Self {
@@ -63,7 +63,7 @@ fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route, Stop> {
         return Err(Stop::silent(DropReason::ForwardMartian));
     }
     if facts.ttl <= 1 {
-        let kind = Unreach::TimeExceeded;
+        let kind = IcmpError::TimeExceeded;
         return Err(Stop(DropReason::IpTtlExceeded, Some(kind)));
     }
     let route = batch
@@ -71,8 +71,8 @@ fn find_way(batch: &Batch<'_>, facts: &Facts) -> Result<Route, Stop> {
         .routes
         .find(facts.dst)
         .map_err(|why| match why {
-            None => Stop(DropReason::ForwardNoRoute, Some(Unreach::Net)),
-            Some(Refusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(Unreach::Host)),
+            None => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Net)),
+            Some(Refusal::Reject) => Stop(DropReason::ForwardNoRoute, Some(IcmpError::Host)),
             Some(Refusal::Blackhole) => Stop::silent(DropReason::ForwardBlackhole),
         })?;
     // Our own address, if it is, came a moment ago; a directed broadcast is an attacker's amplifier.
@@ -90,7 +90,7 @@ fn fit(packet: &Packet, facts: &Facts, route: &Route) -> Result<bool, Stop> {
     }
     if facts.df {
         let mtu = route.ifp.caps.mtu;
-        let kind = Unreach::FragNeeded { mtu };
+        let kind = IcmpError::FragNeeded { mtu };
         return Err(Stop(DropReason::ForwardTooBig, Some(kind)));
     }
     // A fragment beyond the largest datagram is invalid (RFC 791 3.2; the ping of death).

@@ -1,6 +1,6 @@
 //! IP packets that arrived: checked, found to be for us, put together, handed on.
 //!
-//! Called by: netisr. Calls: forward, reassemble, icmp, udp, tcp.
+//! [`protosw`] calls it, and is called with what is for this stack.
 //!
 //! The steps, each a function: [`parse`] the header, decide whether the addresses are [`admit`]ted,
 //! wait for the other fragments, [`hand_on`].
@@ -21,13 +21,13 @@ use std::sync::Arc;
 use mbuf::{Csum, Packet, PullupError};
 use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
 
-use super::{Received, forward};
+use super::forward;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::icmp::{self, Unreach};
 use crate::ifnet::Ifnet;
+use crate::ip::{DestScope, IcmpError, Received};
 use crate::netisr::{self, Arrival};
-use crate::{tcp, udp};
+use crate::protosw;
 
 /// The one group that every host is in (RFC 1112 section 4).
 const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -72,12 +72,12 @@ impl Facts {
 
 /// What the addresses say about a packet.
 enum Verdict {
-    Ours,
+    Ours(DestScope),
     /// It is to be sent on.
     Forward,
     Drop(DropReason),
     /// Dropped, and its sender is told.
-    Refuse(DropReason, Unreach),
+    Refuse(DropReason, IcmpError),
 }
 
 /// Takes in a packet that begins with its IP header.
@@ -89,19 +89,19 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     };
     // Behind the total length is what the link added to make a frame long enough.
     packet.truncate(facts.total_len);
-    match admit(batch, ifp, &facts, arrival) {
-        Verdict::Ours => {}
+    let scope = match admit(batch, ifp, &facts, arrival) {
+        Verdict::Ours(scope) => scope,
         Verdict::Forward => return forward::run(batch, packet, &facts),
         Verdict::Drop(reason) => return batch.drop(packet, reason),
         Verdict::Refuse(reason, kind) => return refuse(batch, packet, reason, kind),
-    }
+    };
     if !facts.is_fragment() {
-        return hand_on(batch, ifp, packet, &facts);
+        return hand_on(batch, ifp, packet, &facts, scope);
     }
     if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
         batch.stack.received.inc();
         if let Some(whole) = netisr::redispatch(batch, whole, arrival) {
-            hand_on(batch, ifp, whole, &facts);
+            hand_on(batch, ifp, whole, &facts, scope);
         }
     }
 }
@@ -144,11 +144,11 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
     if !may_send(batch, ifp, facts, arrival) {
         return Verdict::Drop(DropReason::IpBadSource);
     }
-    if ifp.is_broadcast(facts.dst) || facts.dst == ALL_SYSTEMS {
+    if let Some(scope) = to_many(ifp, facts.dst) {
         return match facts.proto {
             // A connection has two ends (RFC 1122 4.2.3.10).
             IpProto::TCP => Verdict::Drop(DropReason::IpNotForUs),
-            _ => Verdict::Ours,
+            _ => Verdict::Ours(scope),
         };
     }
     // One station's packet in a group's frame is a mistake (RFC 1122 3.3.6), and we join no groups.
@@ -160,7 +160,7 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
         return Verdict::Drop(DropReason::IpNotForUs);
     }
     if ifp.owns(facts.dst) || batch.stack.routes.is_local(facts.dst) {
-        return Verdict::Ours;
+        return Verdict::Ours(DestScope::Local);
     }
     if !ifp.accept_any && batch.stack.ip4.forwards() && arrival == Arrival::Unicast {
         return Verdict::Forward;
@@ -169,9 +169,17 @@ fn admit(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> Ver
         return Verdict::Drop(DropReason::IpNotForUs);
     }
     if facts.ttl <= 1 {
-        return Verdict::Refuse(DropReason::IpTtlExceeded, Unreach::TimeExceeded);
+        return Verdict::Refuse(DropReason::IpTtlExceeded, IcmpError::TimeExceeded);
     }
-    Verdict::Ours
+    Verdict::Ours(DestScope::Foreign)
+}
+
+/// The scope of an address that is not one host's, if this stack is among the stations that it names.
+fn to_many(ifp: &Ifnet, dst: Ipv4Addr) -> Option<DestScope> {
+    if ifp.is_broadcast(dst) {
+        return Some(DestScope::Broadcast);
+    }
+    (dst == ALL_SYSTEMS).then_some(DestScope::Group)
 }
 
 /// Whether an honest packet can have this source (RFC 1122 3.2.1.3): not a group, not a broadcast, and
@@ -194,32 +202,36 @@ fn may_send(batch: &Batch<'_>, ifp: &Ifnet, facts: &Facts, arrival: Arrival) -> 
 }
 
 /// Drops a packet and tells its sender.
-pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: Unreach) {
+pub(super) fn refuse(batch: &mut Batch<'_>, packet: Packet, reason: DropReason, kind: IcmpError) {
     batch.stack.drops.count(reason);
-    icmp::output::error(batch, packet, kind);
+    protosw::icmp_error(batch, packet, kind);
 }
 
 /// Hands a whole datagram to the protocol above.
-fn hand_on(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, facts: &Facts) {
+fn hand_on(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    mut packet: Packet,
+    facts: &Facts,
+    scope: DestScope,
+) {
     // At most 60.
     packet.header_mut().l3_len = facts.header_len as u8;
     let ip = Received {
         ifp,
         src: facts.src,
         dst: facts.dst,
+        scope,
         header_len: facts.header_len,
         tos: facts.tos,
         ttl: facts.ttl,
     };
-    match facts.proto {
-        IpProto::TCP => tcp::input::run(batch, packet, &ip),
-        IpProto::UDP => udp::input::run(batch, packet, &ip),
-        IpProto::ICMP => icmp::input::run(batch, packet, &ip),
-        _ => refuse(
+    if let Err(packet) = protosw::deliver(batch, packet, facts.proto, &ip) {
+        refuse(
             batch,
             packet,
             DropReason::IpUnknownProtocol,
-            Unreach::Protocol,
-        ),
+            IcmpError::Protocol,
+        );
     }
 }

@@ -8,19 +8,15 @@
 //!     forward      for other hosts, to ether/output
 //! ```
 //!
-//! Called by: netisr inward; icmp, udp and tcp outward. Calls: those, and ether/output.
+//! Inward, [`protosw`](crate::protosw) calls it and is called by it.
 //! Sources: RFC 791, RFC 1122 section 3, RFC 815, RFC 6864 (ids), RFC 3168 (ECN).
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kern::{Random, Time};
-use wire::IpProto;
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::ifnet::Ifnet;
 
 mod datagram;
 mod forward;
@@ -63,30 +59,4 @@ impl Ip4State {
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.reassembly.deadline()
     }
-}
-
-/// What the IP header of a received packet says to the protocol above. The packet still begins with
-/// that header, `header_len` bytes of it contiguous, and ends where the header says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Received<'a> {
-    /// Where it came in.
-    pub(crate) ifp: &'a Arc<Ifnet>,
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
-    pub(crate) header_len: usize,
-    pub(crate) tos: u8,
-    pub(crate) ttl: u8,
-}
-
-/// How a packet is to be sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Send {
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
-    pub(crate) proto: IpProto,
-    pub(crate) tos: u8,
-    /// Hops it may pass; 0 for the default.
-    pub(crate) ttl: u8,
-    /// Must not be fragmented.
-    pub(crate) df: bool,
 }

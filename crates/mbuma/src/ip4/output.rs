@@ -13,11 +13,12 @@ use std::sync::Arc;
 use mbuf::Packet;
 use wire::{Ipv4Fields, Ipv4Header, is_martian_destination};
 
-use super::{Send, fragment, loopback};
+use super::{fragment, loopback};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::ether;
 use crate::ifnet::Ifnet;
+use crate::ip::Send;
 use crate::route::{Route, RouteCache};
 
 /// Hops of a packet whose sender did not say (RFC 1700; Linux and BSD do the same).

@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use kern::{LockClass, Mutex, Random, SeededState, Time, order};
 use mbuf::{Csum, MbufPool, Packet};
-use wire::{IpProto, TimeExceeded};
+use wire::IpProto;
 
 use super::datagram::{Added, Datagram, check_fragment};
 use super::input::Facts;
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::drops::DropReason;
-use crate::icmp;
+use crate::protosw;
 use crate::state::SHARED_TIMERS_CPU;
 
 static TABLE: LockClass = LockClass::new("reassembly", order::REASS);
@@ -160,7 +160,7 @@ impl Reassembly {
         }
         for mut datagram in late {
             if let Some(quote) = datagram.quote(&batch.stack.pool) {
-                icmp::output::time_exceeded(batch, quote, TimeExceeded::Reassembly);
+                protosw::reassembly_timeout(batch, quote);
             }
             drop_all(batch, Some(datagram), DropReason::FragmentTimeout);
         }

@@ -36,9 +36,8 @@ use crate::config::netisr::PROTOCOLS;
 use crate::config::{Config, Dispatch, NetisrConfig, Protocol};
 use crate::device::Budget;
 use crate::drops::DropReason;
-use crate::ether::arp;
 use crate::ifnet::{IfIndex, Ifnet};
-use crate::ip4;
+use crate::protosw;
 use crate::tcp::Planted;
 
 mod batch_queues;
@@ -198,7 +197,7 @@ pub(crate) fn dispatch(
         _ => return batch.drop(packet, DropReason::UnknownEtherType),
     };
     if let Some(packet) = here(batch, protocol, packet, arrival) {
-        handle(batch, ifp, protocol, packet, arrival);
+        protosw::link_input(batch, ifp, protocol, packet, arrival);
     }
 }
 
@@ -365,25 +364,8 @@ fn waited(
     match last {
         Some(ifp) if !ifp.is_detached() => {
             let arrival = Arrival::of(&packet);
-            handle(batch, ifp, protocol, packet, arrival);
+            protosw::link_input(batch, ifp, protocol, packet, arrival);
         }
         _ => batch.drop(packet, DropReason::NoInterface),
-    }
-}
-
-/// Every packet that was not dropped before comes here, once (a datagram in fragments once more).
-fn handle(
-    batch: &mut Batch<'_>,
-    ifp: &Arc<Ifnet>,
-    protocol: Protocol,
-    packet: Packet,
-    arrival: Arrival,
-) {
-    // Nothing is held here but, at most, Giant: a packet for code under Giant is not queued for that, as in
-    // netisr(9).
-    let _giant = batch.stack.enter_protocol(protocol);
-    match protocol {
-        Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, arrival),
-        Protocol::Arp => arp::input(batch, ifp, packet),
     }
 }

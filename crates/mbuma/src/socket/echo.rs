@@ -11,11 +11,12 @@ use mbuf::Chain;
 use wire::{IcmpHeader, IcmpMessage, IpProto};
 
 use super::udp::BindError;
+use crate::icmp;
 use crate::icmp::echo::EchoPcb;
-use crate::icmp::output::{Original, QUOTE_MAX};
-use crate::icmp::{self, Unreach};
+use crate::icmp::output::Original;
+
 use crate::ifnet::IfIndex;
-use crate::ip4;
+use crate::ip::{self, IcmpError, QUOTE_MAX};
 use crate::stack::Stack;
 
 pub use crate::icmp::echo::Echo;
@@ -74,7 +75,7 @@ impl EchoSocket {
             id: echo.id,
             seq: echo.seq,
         };
-        let to = ip4::Send {
+        let to = ip::Send {
             src: echo.dst,
             dst: echo.src,
             proto: IpProto::ICMP,
@@ -89,7 +90,7 @@ impl EchoSocket {
     }
 
     /// Tells the sender of `echo` that the host can't be reached, quoting it.
-    pub fn refuse(&self, echo: &Echo, kind: Unreach) {
+    pub fn refuse(&self, echo: &Echo, kind: IcmpError) {
         let (front, len) = quote(echo);
         let original = Original {
             src: echo.src,

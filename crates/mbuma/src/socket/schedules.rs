@@ -32,10 +32,11 @@ use shuttle::thread;
 use wire::SeqNum;
 
 use super::{SocketError, TcpStream, UdpSocket};
-use crate::icmp::Unreach;
+use crate::ip::IcmpError;
 use crate::park::{self, Parker};
 use crate::stack::Stack;
 use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
+use crate::tcp::visit;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, Datagram};
 use crate::{Config, batch::Batch};
@@ -156,7 +157,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
         })
     });
     let inner = &stack.0;
-    inner.enter(|batch| udp::input::control(batch, Unreach::Port, LOCAL, PEER));
+    inner.enter(|batch| udp::input::control(batch, IcmpError::Port, LOCAL, PEER));
     join(readers);
     join(sources);
     assert!(pcb.queue.is_empty(None));
@@ -197,7 +198,7 @@ fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
             _ => {}
         }
         drop(t);
-        batch.touch(pcb);
+        visit::schedule(batch, pcb);
     });
 }
 

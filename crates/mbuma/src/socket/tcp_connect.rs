@@ -12,6 +12,7 @@ use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::State;
 use crate::tcp::pcb::{Inpcb, Key, Tcb};
+use crate::tcp::visit;
 
 impl Stack {
     /// Begins a connection from `local` to `peer`; the waker (or [`TcpStream::state`]) says when it is
@@ -45,7 +46,7 @@ impl Stack {
         };
         let pcb = open(stack, key, &route.ifp)?;
         drop(giant);
-        stack.enter(|batch| batch.touch(&pcb));
+        stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
 }

@@ -11,14 +11,15 @@ use wire::{SeqNum, TcpFlags, TcpOptions};
 
 use super::tcp_stream::abort;
 use super::{SocketError, TcpStream};
-use crate::icmp::Unreach;
 use crate::ifnet::IfIndex;
+use crate::ip::IcmpError;
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::State;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
+use crate::tcp::visit;
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
@@ -126,7 +127,7 @@ pub enum Refusal {
     /// With a reset: no listener there.
     Reset,
     /// With an ICMP error: there is no way to it.
-    Unreachable(Unreach),
+    Unreachable(IcmpError),
     /// With silence.
     Ignore,
 }
@@ -197,7 +198,7 @@ impl Incoming {
         drop(t);
         drop(giant);
         let stream = TcpStream::from_pcb(Arc::clone(&self.stack), Arc::clone(&pcb));
-        self.stack.enter(|batch| batch.touch(&pcb));
+        self.stack.enter(|batch| visit::schedule(batch, &pcb));
         result.map(|()| stream)
     }
 
@@ -217,7 +218,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
         t.conn.orphan = true;
         t.close(Some(SocketError::Refused));
         drop(t);
-        batch.touch(pcb);
+        visit::schedule(batch, pcb);
         if !held {
             return;
         }
@@ -231,7 +232,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
 }
 
 /// The ICMP error quotes the SYN; what it quotes is known from the connection.
-fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: Unreach) {
+fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: IcmpError) {
     let fields = wire::TcpFields {
         src_port: pcb.key.peer.port(),
         dst_port: pcb.key.local.port(),

@@ -22,6 +22,7 @@ use crate::tcp::TcpInfo;
 use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
+use crate::tcp::visit;
 use crate::tcp::{output, urgent};
 
 mod urgent_data;
@@ -210,7 +211,7 @@ impl TcpStream {
         drop(t);
         drop(giant);
         if tell {
-            self.stack.enter(|batch| batch.touch(&self.pcb));
+            self.stack.enter(|batch| visit::schedule(batch, &self.pcb));
         }
         Ok(taken)
     }
@@ -461,7 +462,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     if tell {
         output::reset(batch, pcb.key, seq, ack);
     }
-    batch.touch(pcb);
+    visit::schedule(batch, pcb);
 }
 
 /// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
@@ -549,7 +550,7 @@ impl Drop for TcpStream {
                 drop(t.recv.buf.flush());
                 close_send(&mut t, Some(patience));
                 drop(t);
-                batch.touch(&self.pcb);
+                visit::schedule(batch, &self.pcb);
             }
             wakers
         });

@@ -12,9 +12,10 @@ use std::time::Duration;
 use mbuf::Chain;
 use wire::{IpProto, UdpHeader, pseudo_header_v4};
 
-use crate::icmp::output::{Original, QUOTE_MAX};
-use crate::icmp::{self, Unreach};
+use crate::icmp;
+use crate::icmp::output::Original;
 use crate::ifnet::IfIndex;
+use crate::ip::{IcmpError, QUOTE_MAX};
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
@@ -212,7 +213,7 @@ impl UdpSocket {
     }
 
     /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792).
-    pub fn refuse(&self, datagram: &Datagram, kind: Unreach) {
+    pub fn refuse(&self, datagram: &Datagram, kind: IcmpError) {
         let (front, len) = quote(datagram);
         let original = Original {
             src: *datagram.src.ip(),

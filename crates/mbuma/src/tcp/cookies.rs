@@ -44,7 +44,7 @@ use super::segment::{self, Outgoing, Payload, Segment};
 use super::{listen, output, steps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ip4;
+use crate::ip;
 
 static REDEEMED: LockClass = LockClass::new("redeemed SYN cookies", order::TASKQUEUE);
 
@@ -181,7 +181,7 @@ fn slot_of(now: Time) -> u64 {
 
 /// Answers a SYN beyond the bound, and forgets it.
 #[doc(alias = "syncookie_generate")]
-pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> Verdict {
+pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip::Received<'_>) -> Verdict {
     let tcp = &batch.stack.tcp;
     let iss = tcp
         .cookies
@@ -212,7 +212,7 @@ pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip4::Received<'_
 pub(super) fn redeem(
     batch: &mut Batch<'_>,
     seg: &mut Segment,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
     queue: &Arc<AcceptQueue>,
 ) -> Verdict {
     let tcp = &batch.stack.tcp;

@@ -8,13 +8,12 @@ use wire::TcpFlags;
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
-use super::{listen, path_mtu, reset, steps, time_wait};
+use super::{listen, path_mtu, reset, steps, time_wait, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
-use crate::icmp::Unreach;
 use crate::icmp::input::Quoted;
-use crate::ip4;
+use crate::ip::{self, IcmpError};
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub(crate) enum Verdict {
 }
 
 /// Takes in a packet that begins with its IP header.
-pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>) {
+pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip::Received<'_>) {
     let mut seg = match Segment::parse(&batch.stack.tcp.config, packet, ip) {
         Ok(seg) => seg,
         Err((packet, reason)) => return batch.drop(packet, reason),
@@ -39,7 +38,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip4::Received<'_>)
 
 /// Finds out whom a segment is for, and brings it there.
 #[doc(alias = "in_pcblookup")]
-pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip4::Received<'_>) {
+pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Received<'_>) {
     let verdict = match batch.stack.tcp.table.lookup(&seg.key) {
         Some(pcb) if opens_anew(&pcb, seg) && listen::is_taken(batch, seg, ip) => {
             listen::run(batch, seg, ip, Some(&pcb))
@@ -71,7 +70,7 @@ fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
 ///
 /// Only errors about a segment in flight count (RFC 5927 4.1). Hard ones end an attempt to connect, soft ones only if the
 /// stack is configured so (RFC 9293 3.9.2.2); an established connection goes on after both (RFC 5927 6).
-pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
+pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let (local, peer) = (quoted.src, quoted.dst);
     let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else {
         return;
@@ -82,12 +81,12 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
     }
     let connecting = matches!(t.conn.state, State::SynSent | State::SynReceived);
     let due = match kind {
-        Unreach::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted.total_len, mtu),
-        Unreach::TimeExceeded => false,
-        Unreach::Port | Unreach::Protocol => {
+        IcmpError::FragNeeded { mtu } => path_mtu::reported(batch, &mut t, quoted.total_len, mtu),
+        IcmpError::TimeExceeded => false,
+        IcmpError::Port | IcmpError::Protocol => {
             connecting && abort_connect(&mut t, SocketError::Refused)
         }
-        Unreach::Net | Unreach::Host | Unreach::AdminProhibited => {
+        IcmpError::Net | IcmpError::Host | IcmpError::AdminProhibited => {
             t.conn.soft_error = Some(SocketError::Unreachable);
             let abort = batch.stack.tcp.config.soft_errors_abort;
             connecting && abort && abort_connect(&mut t, SocketError::Unreachable)
@@ -95,7 +94,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, quoted: &Quoted) {
     };
     drop(t);
     if due {
-        batch.touch(&pcb);
+        visit::schedule(batch, &pcb);
     }
 }
 

@@ -15,10 +15,11 @@ use super::options;
 use super::pcb::{Inpcb, Key, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::time_wait;
+use super::visit;
 use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
-use crate::ip4;
+use crate::ip::{self, DestScope};
 
 /// Bytes of IP and TCP header without options.
 pub(crate) const HEADERS: u32 = 40;
@@ -27,10 +28,10 @@ pub(crate) const HEADERS: u32 = 40;
 fn queue(
     batch: &Batch<'_>,
     seg: &Segment,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
 ) -> Option<(Arc<AcceptQueue>, bool)> {
     let tcp = &batch.stack.tcp;
-    let ours = ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
+    let ours = ip.scope == DestScope::Local;
     let listener = tcp.listeners.find(seg.key.local, ours);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
     let queue = match intercepted {
@@ -41,7 +42,7 @@ fn queue(
 }
 
 /// Whether a listener or an interceptor takes connections to the address that a segment is for.
-pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>) -> bool {
+pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip::Received<'_>) -> bool {
     queue(batch, seg, ip).is_some()
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn is_taken(batch: &Batch<'_>, seg: &Segment, ip: &ip4::Received<'_>)
 pub(crate) fn run(
     batch: &mut Batch<'_>,
     seg: &mut Segment,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
     if seg.has(TcpFlags::RST) {
@@ -77,7 +78,7 @@ pub(crate) fn run(
 fn open(
     batch: &mut Batch<'_>,
     seg: &Segment,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
     queue: Arc<AcceptQueue>,
     intercepted: bool,
     old: Option<&Arc<Inpcb>>,
@@ -113,7 +114,7 @@ fn open(
     };
     match intercepted {
         true => hold(batch, &pcb),
-        false => batch.touch(&pcb),
+        false => visit::schedule(batch, &pcb),
     }
     Verdict::Delivered
 }
@@ -122,7 +123,7 @@ fn open(
 pub(super) fn half_open(
     batch: &Batch<'_>,
     syn: &Segment,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
     state: State,
     iss: SeqNum,
 ) -> Tcb {
@@ -137,7 +138,7 @@ pub(super) fn half_open(
 pub(super) fn admit(
     batch: &Batch<'_>,
     key: Key,
-    ip: &ip4::Received<'_>,
+    ip: &ip::Received<'_>,
     t: Tcb,
 ) -> Option<Arc<Inpcb>> {
     let tcp = &batch.stack.tcp;
@@ -165,7 +166,7 @@ fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
             place.give_up();
             t.close(None);
             drop(t);
-            batch.touch(pcb);
+            visit::schedule(batch, pcb);
         }
     }
 }
@@ -182,7 +183,7 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
         tcp.counters.crowded_out.inc();
         t.close(None);
         drop(t);
-        batch.touch(&pcb);
+        visit::schedule(batch, &pcb);
     }
 }
 

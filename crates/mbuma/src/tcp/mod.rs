@@ -75,6 +75,7 @@ mod timers;
 mod timestamps;
 mod tlp;
 pub(crate) mod urgent;
+pub(crate) mod visit;
 mod wheels;
 
 pub use info::TcpInfo;

@@ -27,13 +27,15 @@ use super::options::SegmentOptions;
 use super::pcb::{Inpcb, Key, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
+use super::visit;
 use super::{Planted, input, time_wait};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::Ifnet;
+use crate::ip::{self, DestScope};
 use crate::socket::{Interceptor, Refusal};
 use crate::stack::Stack;
-use crate::{Config, IfConfig, ip4};
+use crate::{Config, IfConfig};
 
 /// What the peer says next, and what a SYN says that it wants to begin anew.
 const NEXT: SeqNum = SeqNum(1000);
@@ -91,10 +93,11 @@ impl World {
     fn segment(&self, seq: SeqNum, flags: TcpFlags) {
         let stack = &self.stack.0;
         stack.received.inc();
-        let ip = ip4::Received {
+        let ip = ip::Received {
             ifp: &self.ifp,
             src: PEER,
             dst: LOCAL,
+            scope: DestScope::Local,
             header_len: 20,
             tos: 0,
             ttl: 64,
@@ -166,7 +169,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     assert!(inner.tcp.table.insert(&pcb, 8));
     inner.enter(|batch| {
         time_wait::enter(batch, &mut pcb.tcb.lock());
-        batch.touch(&pcb);
+        visit::schedule(batch, &pcb);
     });
     pcb
 }
@@ -201,7 +204,7 @@ fn syn(world: &World, _: &Arc<Inpcb>) {
 fn close(world: &World, old: &Arc<Inpcb>) {
     world.stack.0.enter(|batch| {
         old.tcb.lock().close(None);
-        batch.touch(old);
+        visit::schedule(batch, old);
     });
 }
 
@@ -220,7 +223,7 @@ fn earlier_timer(world: &World, old: &Arc<Inpcb>) {
                 .set(TcpTimer::DelayedAck, batch.now + Duration::from_secs(1));
         }
         drop(t);
-        batch.touch(old);
+        visit::schedule(batch, old);
     });
 }
 

@@ -15,6 +15,7 @@ use super::planted::Planted;
 use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
+use crate::ip;
 use crate::ip4;
 use crate::route::RouteCache;
 use crate::sockbuf::StreamBuf;
@@ -43,7 +44,7 @@ impl Segment {
     pub(crate) fn parse(
         config: &TcpConfig,
         mut packet: Packet,
-        ip: &ip4::Received<'_>,
+        ip: &ip::Received<'_>,
     ) -> Result<Self, (Packet, DropReason)> {
         let verified = verify_checksum(&packet, ip);
         if let Err(reason) = verified
@@ -105,7 +106,7 @@ fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptio
     ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
 }
 
-fn verify_checksum(packet: &Packet, ip: &ip4::Received<'_>) -> Result<(), DropReason> {
+fn verify_checksum(packet: &Packet, ip: &ip::Received<'_>) -> Result<(), DropReason> {
     if packet.header().csum.contains(Csum::L4_VALID) {
         return Ok(());
     }
@@ -219,7 +220,7 @@ pub(crate) fn send(
     h.l4_len = header_len as u8;
     h.tso_segsz = out.segsz;
     h.flow = flow(batch, out);
-    let to = ip4::Send {
+    let to = ip::Send {
         src: *out.key.local.ip(),
         dst: *out.key.peer.ip(),
         proto: IpProto::TCP,

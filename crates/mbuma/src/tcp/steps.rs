@@ -16,7 +16,7 @@ use super::planted::Planted;
 use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::{ack, text, time_wait, urgent};
-use super::{listen, output};
+use super::{listen, output, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
@@ -42,7 +42,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
     t.conn.wake_user &= turn;
     drop(t);
     if turn {
-        batch.touch(pcb);
+        visit::schedule(batch, pcb);
     }
     match step {
         Continue(()) => Verdict::Delivered,

@@ -23,6 +23,7 @@ use super::segment::Segment;
 use super::sent::SentMap;
 use super::timer::TcpTimer;
 use super::timestamps;
+use super::visit;
 use crate::batch::Batch;
 
 static WAITING: LockClass = LockClass::new("tcp time-wait", order::TASKQUEUE);
@@ -72,7 +73,7 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
     if batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
     }
-    batch.touch(pcb);
+    visit::schedule(batch, pcb);
     Some(predecessor)
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
             t.close(None);
         }
         drop(t);
-        batch.touch(&oldest);
+        visit::schedule(batch, &oldest);
     }
 }
 

@@ -15,7 +15,7 @@ use super::recovery::RecoveryPhase;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::wheels::Entry;
-use super::{ack, output};
+use super::{ack, output, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 
@@ -36,7 +36,7 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
         t.notify();
     }
     drop(t);
-    batch.touch(pcb);
+    visit::schedule(batch, pcb);
 }
 
 fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {

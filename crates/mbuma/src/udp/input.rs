@@ -16,8 +16,8 @@ use super::pcb::{UdpPcb, Whose};
 use super::{Datagram, UdpError};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::icmp::{self, Unreach};
-use crate::ip4::Received;
+use crate::icmp;
+use crate::ip::{DestScope, IcmpError, Received};
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "udp_input")]
@@ -26,20 +26,16 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
         Ok(ends) => ends,
         Err(reason) => return batch.drop(packet, reason),
     };
-    let to_many = ip.dst.is_multicast() || ip.ifp.is_broadcast(ip.dst);
-    let ours = ip.ifp.owns(ip.dst) || batch.stack.routes.is_local(ip.dst);
-    let whose = if to_many {
-        Whose::Many
-    } else if ours {
-        Whose::Ours(ip.ifp.index)
-    } else {
-        Whose::Foreign(ip.ifp.index)
+    let whose = match ip.scope {
+        DestScope::Broadcast | DestScope::Group => Whose::Many,
+        DestScope::Local => Whose::Ours(ip.ifp.index),
+        DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
     match batch.stack.udp.table.lookup(dst, whose) {
         Some(pcb) => deliver(batch, &pcb, packet, ip, src, dst),
         None => {
             batch.stack.drops.count(DropReason::UdpNoSocket);
-            icmp::output::error(batch, packet, Unreach::Port);
+            icmp::output::error(batch, packet, IcmpError::Port);
         }
     }
 }
@@ -139,7 +135,12 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) 
 /// An ICMP error about a datagram from `src`, which should be ours, to `dst`. RFC 1122 4.1.3.3 asks
 /// that whoever sent it can hear of it.
 #[doc(alias = "udp_ctlinput")]
-pub(crate) fn control(batch: &mut Batch<'_>, kind: Unreach, src: SocketAddrV4, dst: SocketAddrV4) {
+pub(crate) fn control(
+    batch: &mut Batch<'_>,
+    kind: IcmpError,
+    src: SocketAddrV4,
+    dst: SocketAddrV4,
+) {
     let routes = &batch.stack.routes;
     let whose = match routes.lookup(*dst.ip()) {
         // Sent from an address that the interface towards `dst` answers for.

@@ -15,7 +15,7 @@ use kern::Random;
 use mbuf::Chain;
 
 use crate::config::Config;
-use crate::icmp::Unreach;
+use crate::ip::IcmpError;
 use crate::sockbuf::{Ancillary, Record};
 
 pub(crate) mod input;
@@ -80,7 +80,7 @@ pub struct UdpError {
     /// The address that it did not reach.
     pub dst: SocketAddrV4,
     /// Why.
-    pub kind: Unreach,
+    pub kind: IcmpError,
 }
 
 impl Ancillary for UdpError {}

@@ -15,6 +15,7 @@ use wire::{IpProto, Ipv4Header, UdpHeader, pseudo_header_v4};
 use super::pcb::UdpPcb;
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::ip;
 use crate::ip4;
 
 /// Bytes that fit one datagram.
@@ -36,7 +37,7 @@ pub(crate) fn run(
         batch.stack.drops.count(DropReason::TxNoBufs);
         return Err(DropReason::TxNoBufs);
     };
-    let to = ip4::Send {
+    let to = ip::Send {
         src: *src.ip(),
         dst: *dst.ip(),
         proto: IpProto::UDP,
@@ -53,7 +54,7 @@ fn route(
     batch: &mut Batch<'_>,
     pcb: &UdpPcb,
     packet: Packet,
-    to: &ip4::Send,
+    to: &ip::Send,
 ) -> Result<(), DropReason> {
     let many = to.dst.is_broadcast() || to.dst.is_multicast();
     let Some(mut kept) = pcb.route.try_lock().filter(|_| !many) else {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::common::net::*;
-use mbuma::{DropReason, Unreach};
+use mbuma::{DropReason, IcmpError};
 use wire::{IcmpMessage, IpProto, Ipv4Fields, Ipv4Header, MacAddr, TimeExceeded, Unreachable};
 
 /// Breaks if a ping to us is not answered with its own bytes, from where it was sent to.
@@ -78,7 +78,7 @@ fn foreign_pings_go_to_the_interceptor() {
     assert_eq!(parse_icmp(&frame), answer);
 
     // Refused: the error comes from the gateway and quotes the ping, bit for bit.
-    echoes.refuse(&echo, Unreach::Host);
+    echoes.refuse(&echo, IcmpError::Host);
     let frame = lab.frame();
     assert_eq!((parse(&frame).src, parse(&frame).dst), (US, PEER));
     let (message, quote) = parse_icmp(&frame);
@@ -282,7 +282,7 @@ fn errors_reach_the_udp_socket() {
     let heard = socket.take_error().unwrap();
     assert_eq!(
         (heard.src, heard.dst, heard.kind),
-        (at(US, 1000), at(PEER, 9), Unreach::Port)
+        (at(US, 1000), at(PEER, 9), IcmpError::Port)
     );
     assert!(socket.take_error().is_none());
     drop(socket);

@@ -9,7 +9,7 @@ use crate::common::net::*;
 use mbuf::{Csum, Packet};
 use mbuma::device::Capabilities;
 use mbuma::socket::{BindError, SendError};
-use mbuma::{DropReason, Unreach};
+use mbuma::{DropReason, IcmpError};
 use wire::{EtherType, IcmpMessage, IpProto, Ipv4Fields, MacAddr, UdpHeader, Unreachable};
 
 #[derive(Default)]
@@ -168,7 +168,7 @@ fn any_socket() {
     let answer = (at(FOREIGN, 53), at(PEER, 4000), b"answer".to_vec());
     assert_eq!(parse_udp(&lab.frame()), answer);
 
-    any.refuse(&datagram, Unreach::Port);
+    any.refuse(&datagram, IcmpError::Port);
     let frame = lab.frame();
     // In the name of the host that was asked; what a router would say comes from the router.
     assert_eq!((parse(&frame).src, parse(&frame).dst), (FOREIGN, PEER));
@@ -177,7 +177,7 @@ fn any_socket() {
         message,
         IcmpMessage::DestUnreachable(Unreachable::PortUnreachable)
     );
-    any.refuse(&datagram, Unreach::Host);
+    any.refuse(&datagram, IcmpError::Host);
     assert_eq!(parse(&lab.frame()).src, US);
     assert_eq!(
         quote,
@@ -194,7 +194,7 @@ fn refusing_a_large_datagram() {
     let any = lab.stack.udp_bind_any(lab.iface).unwrap();
     let frame = udp_frame(4000, at(FOREIGN, 53), &pattern_bytes(1400));
     lab.give(&frame);
-    any.refuse(&any.recv().unwrap(), Unreach::AdminProhibited);
+    any.refuse(&any.recv().unwrap(), IcmpError::AdminProhibited);
     let (message, quote) = parse_icmp(&lab.frame());
     assert_eq!(
         message,
@@ -291,7 +291,7 @@ fn to_ourselves() {
     a.send_to(lab.chain(&data), at(US, 2)).unwrap();
     assert_eq!(b.recv().unwrap().payload.to_vec(), data);
     a.send_to(lab.chain(b"closed"), at(US, 3)).unwrap();
-    assert_eq!(a.take_error().unwrap().kind, Unreach::Port);
+    assert_eq!(a.take_error().unwrap().kind, IcmpError::Port);
     assert!(lab.frames().is_empty());
     drop((a, b));
     lab.done();

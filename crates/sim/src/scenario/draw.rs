@@ -8,7 +8,7 @@ use std::time::Duration;
 use kern::{Random, Time};
 use mbuf::PoolConfig;
 use mbuma::socket::Refusal;
-use mbuma::{TcpConfig, Unreach};
+use mbuma::{IcmpError, TcpConfig};
 
 use super::{Answer, Connection, Scenario, Topology};
 use crate::app::{Decision, Leave, Manners, Reading};
@@ -258,7 +258,7 @@ fn answer(r: &mut Random) -> Answer {
     match r.below(20) {
         0 => Answer::Nobody,
         1 => Answer::Gate(Decision::Refuse(Refusal::Reset)),
-        2 => Answer::Gate(Decision::Refuse(Refusal::Unreachable(Unreach::Host))),
+        2 => Answer::Gate(Decision::Refuse(Refusal::Unreachable(IcmpError::Host))),
         3..6 => Answer::Gate(Decision::Accept),
         _ => Answer::Listener,
     }

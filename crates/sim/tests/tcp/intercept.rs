@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::common::*;
 use mbuma::socket::{Incoming, Interceptor, Refusal};
-use mbuma::{IfAddr, IfConfig, State, Unreach};
+use mbuma::{IcmpError, IfAddr, IfConfig, State};
 use sim::{Link, Net, PortConfig, Segment, Shape};
 
 const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
@@ -170,10 +170,10 @@ fn a_refusal_by_reset_is_believable() {
 fn a_refusal_by_icmp_quotes_the_syn() {
     // RFC 1122 3.2.2: breaks when the guest can't tell which connection is meant.
     for (kind, code) in [
-        (Unreach::Net, 0),
-        (Unreach::Host, 1),
-        (Unreach::Port, 3),
-        (Unreach::AdminProhibited, 13),
+        (IcmpError::Net, 0),
+        (IcmpError::Host, 1),
+        (IcmpError::Port, 3),
+        (IcmpError::AdminProhibited, 13),
     ] {
         let (mut b, interceptor) = gateway(Shape::Cluster);
         let (hand, incoming) = ask(&mut b, &interceptor, 5000);

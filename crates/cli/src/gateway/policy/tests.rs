@@ -1,7 +1,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use mbuma::Unreach;
+use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
 use super::{Denial, Destination, Policy, is_out_of_descriptors, unreach};
@@ -111,10 +111,10 @@ fn clients_show_an_address_that_can_be_answered() {
 fn errors_of_the_host_keep_their_meaning() {
     // Breaks when a guest is told "refused" about a host that is not there, or the other way round.
     let told = |errno| unreach(&io::Error::from_raw_os_error(errno));
-    assert_eq!(told(libc::ENETUNREACH), Some(Unreach::Net));
-    assert_eq!(told(libc::EHOSTUNREACH), Some(Unreach::Host));
-    assert_eq!(told(libc::ETIMEDOUT), Some(Unreach::Host));
-    assert_eq!(told(libc::EPERM), Some(Unreach::AdminProhibited));
+    assert_eq!(told(libc::ENETUNREACH), Some(IcmpError::Net));
+    assert_eq!(told(libc::EHOSTUNREACH), Some(IcmpError::Host));
+    assert_eq!(told(libc::ETIMEDOUT), Some(IcmpError::Host));
+    assert_eq!(told(libc::EPERM), Some(IcmpError::AdminProhibited));
     assert_eq!(told(libc::ECONNREFUSED), None);
     assert_eq!(told(libc::EMFILE), None);
     let out = |errno| is_out_of_descriptors(&io::Error::from_raw_os_error(errno));
@@ -122,7 +122,7 @@ fn errors_of_the_host_keep_their_meaning() {
     assert_eq!(Denial::PortClosed.refusal(), Refusal::Reset);
     assert_eq!(
         Denial::NoHost.refusal(),
-        Refusal::Unreachable(Unreach::Host)
+        Refusal::Unreachable(IcmpError::Host)
     );
-    assert_eq!(Denial::PortClosed.unreach(), Unreach::Port);
+    assert_eq!(Denial::PortClosed.unreach(), IcmpError::Port);
 }

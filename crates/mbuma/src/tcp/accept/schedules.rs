@@ -32,6 +32,7 @@ use crate::park::Parker;
 use crate::socket::TcpListener;
 use crate::stack::Stack;
 use crate::tcp::pcb::{Key, State, Tcb};
+use crate::tcp::visit;
 
 const BACKLOG: usize = 2;
 /// Peers, and connections that each begins.
@@ -153,7 +154,7 @@ impl Listening {
 
     fn end(&self, pcb: &Arc<Inpcb>) {
         pcb.tcb.lock().close(None);
-        self.stack.0.enter(|batch| batch.touch(pcb));
+        self.stack.0.enter(|batch| visit::schedule(batch, pcb));
     }
 
     fn peer(&self, peer: u16) {

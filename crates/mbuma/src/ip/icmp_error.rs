@@ -1,0 +1,71 @@
+//! Why a packet can't be delivered, as ICMP tells it.
+//!
+//! Sources: RFC 792, RFC 1122 section 3.2.2, RFC 1191, RFC 1812 section 4.3.2.
+
+use wire::{IcmpHeader, IcmpMessage, Ipv4Header, TimeExceeded, Unreachable};
+
+/// Bytes of the offending packet that an error quotes: the whole message fits 576 bytes (RFC 1812
+/// 4.3.2.3).
+pub(crate) const QUOTE_MAX: usize = 576 - Ipv4Header::LEN - IcmpHeader::LEN;
+
+/// Why a packet can't be delivered, as ICMP tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IcmpError {
+    /// There is no route to its network.
+    Net,
+    /// The host does not answer on its own network.
+    Host,
+    /// No socket has its port.
+    Port,
+    /// The host does not have its protocol.
+    Protocol,
+    /// A filter forbids it.
+    AdminProhibited,
+    /// It is too large for a link, and must not be fragmented (RFC 1191).
+    FragNeeded {
+        /// MTU of that link; 0 from routers that do not tell.
+        mtu: u16,
+    },
+    /// Its hops were used up, or its fragments did not all come in time.
+    TimeExceeded,
+}
+
+impl IcmpError {
+    /// The message that tells it.
+    pub(crate) fn to_message(self) -> IcmpMessage {
+        IcmpMessage::DestUnreachable(match self {
+            Self::Net => Unreachable::NetUnreachable,
+            Self::Host => Unreachable::HostUnreachable,
+            Self::Port => Unreachable::PortUnreachable,
+            Self::Protocol => Unreachable::ProtocolUnreachable,
+            Self::AdminProhibited => Unreachable::AdminProhibited,
+            Self::FragNeeded { mtu } => Unreachable::FragNeeded { mtu },
+            Self::TimeExceeded => return IcmpMessage::TimeExceeded(TimeExceeded::Transit),
+        })
+    }
+
+    /// What a message tells about a packet of ours; `None` if it is not such a message.
+    pub(crate) fn from_message(message: IcmpMessage) -> Option<Self> {
+        let why = match message {
+            IcmpMessage::DestUnreachable(why) => why,
+            IcmpMessage::TimeExceeded(_) => return Some(Self::TimeExceeded),
+            _ => return None,
+        };
+        Some(match why {
+            Unreachable::NetUnreachable => Self::Net,
+            Unreachable::PortUnreachable => Self::Port,
+            Unreachable::ProtocolUnreachable => Self::Protocol,
+            Unreachable::FragNeeded { mtu } => Self::FragNeeded { mtu },
+            Unreachable::NetProhibited
+            | Unreachable::HostProhibited
+            | Unreachable::AdminProhibited => Self::AdminProhibited,
+            // The remaining codes are finer shades of "no way to this host" (RFC 1122 3.2.2.1).
+            Unreachable::HostUnreachable
+            | Unreachable::SourceRouteFailed
+            | Unreachable::Other(_) => Self::Host,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The protocol switch: each call from a lower layer up to a protocol, one function a kind of call.
+//!
+//! The only module, beside the list of fields in [`state`](crate::state), that lower layers use though it uses higher
+//! ones. BSD keeps function pointers in such a table; a match costs no indirect call and lets the compiler inline.
+//!
+//! | call | from | to |
+//! |---|---|---|
+//! | [`link_input`] | a frame's payload, at once or from a queue | ip4, arp |
+//! | [`deliver`] | a datagram to this stack | tcp, udp, icmp |
+//! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
+//! | [`icmp_error`] | a packet that can't be delivered | icmp, which tells its sender |
+
+use std::sync::Arc;
+
+use mbuf::Packet;
+use wire::{IpProto, TimeExceeded};
+
+use crate::batch::Batch;
+use crate::config::Protocol;
+use crate::ether::arp;
+use crate::icmp::{self, input::Quoted};
+use crate::ifnet::Ifnet;
+use crate::ip::{IcmpError, Received};
+use crate::netisr::Arrival;
+use crate::{ip4, tcp, udp};
+
+/// Each packet that was not dropped before comes here, once (a datagram in fragments once more). The caller holds nothing
+/// but, at most, Giant: for a protocol that needs Giant no packet is queued, other than in netisr(9).
+#[doc(alias = "netisr_proto")]
+pub(crate) fn link_input(
+    batch: &mut Batch<'_>,
+    ifp: &Arc<Ifnet>,
+    to: Protocol,
+    packet: Packet,
+    by: Arrival,
+) {
+    let _giant = batch.stack.enter_protocol(to);
+    match to {
+        Protocol::Ip4 | Protocol::Loopback => ip4::input::run(batch, ifp, packet, by),
+        Protocol::Arp => arp::input(batch, ifp, packet),
+    }
+}
+
+/// Hands a whole datagram to the protocol above; gives it back if the stack has none of that number.
+#[doc(alias = "pr_input")]
+pub(crate) fn deliver(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    proto: IpProto,
+    ip: &Received<'_>,
+) -> Result<(), Packet> {
+    match proto {
+        IpProto::TCP => tcp::input::run(batch, packet, ip),
+        IpProto::UDP => udp::input::run(batch, packet, ip),
+        IpProto::ICMP => icmp::input::run(batch, packet, ip),
+        _ => return Err(packet),
+    }
+    Ok(())
+}
+
+/// Tells the protocol that sent `quoted` of an error about it; false if there is none of that number.
+#[doc(alias = "pr_ctlinput")]
+pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) -> bool {
+    match quoted.proto {
+        IpProto::TCP => tcp::input::control(batch, error, quoted),
+        IpProto::UDP => udp::input::control(batch, error, quoted.src, quoted.dst),
+        _ => return false,
+    }
+    true
+}
+
+/// Tells the sender of `original`, which begins with its IP header, why it can't be delivered.
+pub(crate) fn icmp_error(batch: &mut Batch<'_>, original: Packet, error: IcmpError) {
+    icmp::output::error(batch, original, error);
+}
+
+/// Tells the sender of `original` that the other fragments of its datagram did not come in time.
+pub(crate) fn reassembly_timeout(batch: &mut Batch<'_>, original: Packet) {
+    icmp::output::time_exceeded(batch, original, TimeExceeded::Reassembly);
+}

@@ -1,6 +1,6 @@
 //! One entry into the stack: when it began, the connections and interfaces it touched, the wakers to call.
 //!
-//! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
+//! Every public operation and every batch of frames runs inside of a [`Batch`]. Workstream that would hold
 //! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
 //!
 //! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that a batch of
@@ -10,8 +10,8 @@
 //! 3. interfaces with frames queued are told to transmit;
 //! 4. CPUs that were given something to do, and the wakers of sockets that became ready, are called.
 //!
-//! Called by: [`Stack`](crate::Stack) and the sockets. Locks: Giant, if that is over the stack, which
-//! [`StackState::enter`] has from before the beginning to step 4, but for MP-safe devices.
+//! `StackState::enter` makes a batch and ends it. Locks: Giant, if that is over the stack, which it has from before the
+//! beginning to step 4, but for MP-safe devices.
 
 use std::sync::Arc;
 
@@ -26,10 +26,7 @@ use crate::one_or_many::OneOrMany;
 use crate::state::StackState;
 use crate::waiters::Wakes;
 
-/// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
-const ROUNDS_MAX: usize = 64;
-
-/// Work that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
+/// Workstream that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
 /// send. It may defer more work, transmit and wake; each is done before the batch ends.
 pub(crate) trait Deferred: Send + Sync {
     fn run(self: Arc<Self>, batch: &mut Batch<'_>);
@@ -42,13 +39,13 @@ pub(crate) struct Batch<'s> {
     pub(crate) now: Time,
     /// Which of the stack's CPUs it runs on.
     pub(crate) cpu: Cpu,
-    deferred: OneOrMany<Arc<dyn Deferred>>,
-    transmit: OneOrMany<(Arc<Ifnet>, usize)>,
-    wakes: OneOrMany<Wakes>,
+    pub(crate) deferred: OneOrMany<Arc<dyn Deferred>>,
+    pub(crate) transmits: OneOrMany<(Arc<Ifnet>, usize)>,
+    pub(crate) wakes: OneOrMany<Wakes>,
     /// CPUs that were given something to do, and are not the caller.
-    kicked: Vec<usize>,
+    pub(crate) kicks: Vec<usize>,
     /// Packets for other CPUs, and works that this batch owns.
-    pub(crate) netisr: netisr::Outbox<Mbufq>,
+    pub(crate) netisr: netisr::BatchQueues<Mbufq>,
 }
 
 impl<'s> Batch<'s> {
@@ -58,10 +55,10 @@ impl<'s> Batch<'s> {
             now: stack.clock.now(),
             cpu: stack.cpus.current(),
             deferred: OneOrMany::new(),
-            transmit: OneOrMany::new(),
+            transmits: OneOrMany::new(),
             wakes: OneOrMany::new(),
-            kicked: Vec::new(),
-            netisr: netisr::Outbox::default(),
+            kicks: Vec::new(),
+            netisr: netisr::BatchQueues::default(),
         }
     }
 
@@ -84,7 +81,7 @@ impl<'s> Batch<'s> {
 
     /// A queue of the interface has frames and this batch is the one to send them.
     pub(crate) fn transmit_later(&mut self, ifp: &Arc<Ifnet>, queue: usize) {
-        self.transmit.push((Arc::clone(ifp), queue));
+        self.transmits.push((Arc::clone(ifp), queue));
     }
 
     /// Calls wakers at the end of the batch.
@@ -98,63 +95,13 @@ impl<'s> Batch<'s> {
     /// and will see it.
     pub(crate) fn kick(&mut self, cpu: usize) {
         let own = self.cpu.is_own && self.cpu.index == cpu;
-        if !own && !self.kicked.contains(&cpu) {
-            self.kicked.push(cpu);
+        if !own && !self.kicks.contains(&cpu) {
+            self.kicks.push(cpu);
         }
     }
 
     /// Calls a device: without Giant, or under it if the device needs that.
     pub(crate) fn outward<R>(&mut self, device: &Component, call: impl FnOnce() -> R) -> R {
         self.stack.config.giant.call_outward(device, call)
-    }
-
-    /// Does what was put off, to step 3. Output may queue frames, and packets to ourselves may touch
-    /// connections: round and round until nothing is left.
-    pub(crate) fn finish(&mut self) {
-        for round in 1_usize.. {
-            self.run_deferred();
-            if netisr::settle(self) {
-                // Others may add packets to ourselves for ever: nothing else may wait for that.
-                if round.is_multiple_of(ROUNDS_MAX) {
-                    while self.transmit() {}
-                    self.call();
-                }
-            } else if !self.transmit() {
-                break;
-            }
-        }
-        self.stack
-            .netisr
-            .count(self.cpu.index, &self.netisr.at_once);
-    }
-
-    /// Step 4: calls the collected wakers, without Giant.
-    pub(crate) fn call(&mut self) {
-        let (stack, kicked, wakes) = (self.stack, &mut self.kicked, &mut self.wakes);
-        if kicked.is_empty() && wakes.is_empty() {
-            return;
-        }
-        stack.config.giant.without(|| {
-            kicked.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
-            while let Some(wakes) = wakes.pop() {
-                wakes.wake();
-            }
-        });
-    }
-
-    /// Runs what was deferred.
-    fn run_deferred(&mut self) {
-        while let Some(work) = self.deferred.pop() {
-            work.run(self);
-        }
-    }
-
-    /// Tells one interface to transmit; false if none has to be told.
-    fn transmit(&mut self) -> bool {
-        let Some((ifp, queue)) = self.transmit.pop() else {
-            return false;
-        };
-        ifp.transmit(self, queue);
-        true
     }
 }

@@ -1,9 +1,6 @@
 //! An interface: a device with addresses, a queue for what leaves, and counters.
 //!
-//! Called by: ether (output), the stack (input, attach). Calls: the device, without any lock held but Giant, where it
-//! needs that.
-//!
-//! The transmit queue is the queue, mutex and state of seed 003: a thread that finds it idle becomes the
+//! [`ether::transmit`](crate::ether::transmit) calls the device. The transmit queue is the queue, mutex and state of seed 003: a thread that finds it idle becomes the
 //! transmitter, and takes the whole queue in O(1) until it is empty; all other threads only add.
 //! So frames leave in the order in which they were queued, and no thread waits for a device's system
 //! call while holding a lock.
@@ -22,12 +19,8 @@ use kern::{LockClass, Time, order};
 use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
 
-use crate::batch::Batch;
-use crate::device::{Capabilities, Device, offload};
-use crate::drops::DropReason;
-use crate::ether::arp::Neighbours;
-use crate::state::SHARED_TIMERS_CPU;
-use planted::{Bug, planted};
+use crate::device::{Capabilities, Device};
+use crate::neighbour::Neighbours;
 
 pub(crate) mod planted;
 #[cfg(all(test, shuttle))]
@@ -156,6 +149,17 @@ pub struct IfStats {
     pub output: SizeCounts,
 }
 
+/// What became of a frame that was to be queued. A frame that [`Enqueued::Transmit`] tells of has no transmitter else.
+#[must_use]
+pub(crate) enum Enqueued {
+    /// The thread that transmits now takes it along.
+    Queued,
+    /// The caller is the transmitter of this queue.
+    Transmit(usize),
+    /// There is no room.
+    Full(Packet),
+}
+
 /// One of an interface's devices, with what waits for it.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -163,9 +167,31 @@ pub(crate) struct Queue {
     tx: Mutex<TxQueue>,
 }
 
-/// Whether a device has frames to pass on at `now`.
-fn is_due(device: &dyn Device, now: Time) -> bool {
-    device.next_deadline().is_some_and(|at| at <= now)
+impl Queue {
+    /// Whether the device has frames of its own to pass on at `now`.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.device.next_deadline().is_some_and(|at| at <= now)
+    }
+
+    /// Makes the caller the transmitter; false if there is one.
+    pub(crate) fn begin(&self) -> bool {
+        !std::mem::replace(&mut self.tx.lock().running, true)
+    }
+
+    /// Takes all frames that wait. None wait: the caller is the transmitter no more, unless it `goes_on` anyway.
+    pub(crate) fn next(&self, goes_on: bool) -> Option<Mbufq> {
+        let mut queue = self.tx.lock();
+        if queue.waiting.is_empty() && !goes_on {
+            queue.running = false;
+            return None;
+        }
+        Some(queue.waiting.take_all())
+    }
+
+    /// A mistake: the transmitter stops without another check of the queue.
+    pub(crate) fn planted_stop(&self) {
+        self.tx.lock().running = false;
+    }
 }
 
 /// Whether a deadline comes before the one that there was: then the CPU that runs it sleeps too long.
@@ -259,69 +285,34 @@ impl Ifnet {
         usize::from(self.caps.mtu)
     }
 
-    /// Queues a complete frame. It leaves when the batch finishes, or with the thread that transmits now.
-    pub(crate) fn enqueue(self: &Arc<Self>, batch: &mut Batch<'_>, frame: Packet) {
-        let lane = self.lane(batch, &frame);
-        let mut queue = self.queues[lane].tx.lock();
+    /// Queues a complete frame, which a thread of CPU `cpu` sends.
+    pub(crate) fn enqueue(&self, cpu: usize, frame: Packet) -> Enqueued {
+        let number = self.queue_of(cpu, &frame);
+        let mut queue = self.queues[number].tx.lock();
         if queue.waiting.len() >= TX_QUEUE_MAX {
-            drop(queue);
-            return batch.drop(frame, DropReason::TxQueueFull);
+            return Enqueued::Full(frame);
         }
         queue.waiting.enqueue(frame);
-        let wake = !std::mem::replace(&mut queue.running, true);
-        drop(queue);
-        if wake {
-            batch.transmit_later(self, lane);
+        match std::mem::replace(&mut queue.running, true) {
+            true => Enqueued::Queued,
+            false => Enqueued::Transmit(number),
         }
     }
 
-    /// Which queue a frame goes to: its flow's, or, where it has none, that of the CPU that sends it.
-    fn lane(&self, batch: &Batch<'_>, frame: &Packet) -> usize {
+    /// A flow keeps to one of the device's queues; a packet without a flow takes that of the CPU that sends it.
+    fn queue_of(&self, cpu: usize, frame: &Packet) -> usize {
         match (self.queues.len(), frame.header().flow) {
             (1, _) => 0,
-            (n, 0) => batch.cpu.index % n,
+            (n, 0) => cpu % n,
             (n, flow) => flow as usize % n,
-        }
-    }
-
-    /// Transmits until a queue is empty. Only the thread that [`Ifnet::enqueue`] made the transmitter comes here.
-    pub(crate) fn transmit(self: &Arc<Self>, batch: &mut Batch<'_>, queue: usize) {
-        let Queue { device, tx } = &self.queues[queue];
-        let mut is_due = is_due(&**device, batch.now);
-        loop {
-            let mut frames = {
-                let mut queue = tx.lock();
-                if queue.waiting.is_empty() && !is_due {
-                    queue.running = false;
-                    return;
-                }
-                queue.waiting.take_all()
-            };
-            is_due = false;
-            self.send(batch, &**device, &mut frames);
-            if planted(Bug::OneLook) {
-                tx.lock().running = false;
-                return;
-            }
-        }
-    }
-
-    /// Transmits on the queues whose devices have frames of their own that are due.
-    pub(crate) fn transmit_due(self: &Arc<Self>, batch: &mut Batch<'_>) {
-        for (lane, queue) in self.queues.iter().enumerate() {
-            let due = is_due(&*queue.device, batch.now);
-            // A thread that transmits now has them in what it does.
-            if due && !std::mem::replace(&mut queue.tx.lock().running, true) {
-                batch.transmit_later(self, lane);
-            }
         }
     }
 
     /// The queues whose devices are due.
     pub(crate) fn due_queues(&self, now: Time) -> impl Iterator<Item = usize> {
         let queues = self.queues.iter().enumerate();
-        let due = queues.filter(move |(_, queue)| is_due(&*queue.device, now));
-        due.map(|(lane, _)| lane)
+        let due = queues.filter(move |(_, queue)| queue.is_due(now));
+        due.map(|(number, _)| number)
     }
 
     /// When a device of it is due; never, once it is gone.
@@ -329,38 +320,6 @@ impl Ifnet {
         let devices = self.queues.iter().map(|queue| &queue.device);
         let all = devices.filter_map(|device| device.next_deadline());
         all.min().filter(|_| !self.is_gone())
-    }
-
-    /// Finishes what the device can't do itself, and hands the frames over.
-    fn send(&self, batch: &mut Batch<'_>, device: &dyn Device, frames: &mut Mbufq) {
-        let mut ready = Mbufq::new();
-        while let Some(frame) = frames.dequeue() {
-            self.counters.output.record(frame.len());
-            if let Err(reason) = offload::prepare(&batch.stack.pool, frame, self.caps, &mut ready) {
-                batch.stack.drops.count(reason);
-            }
-        }
-        if self.is_gone() {
-            return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
-        }
-        let before = device.next_deadline();
-        let sent = batch.outward(&self.component, || device.transmit(&mut ready));
-        if is_earlier(device.next_deadline(), before) {
-            batch.kick(SHARED_TIMERS_CPU);
-        }
-        let left = match sent {
-            // What a full device leaves is lost, as on a wire: TCP sends it again.
-            Ok(refused) => {
-                let drops = &batch.stack.drops;
-                drops.add(DropReason::DeviceError, refused as u64);
-                DropReason::DeviceError
-            }
-            Err(_) => {
-                self.mark_gone();
-                DropReason::InterfaceGone
-            }
-        };
-        ready.for_each(|p| batch.drop(p, left));
     }
 
     /// The device failed for good, or the stack let go of it. Relaxed: a late reader only sends one

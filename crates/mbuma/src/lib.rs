@@ -79,6 +79,7 @@
 mod batch;
 mod config;
 pub mod device;
+mod dispatch;
 mod drops;
 mod error;
 mod ether;
@@ -87,6 +88,7 @@ mod icmp;
 mod ifnet;
 mod ip;
 mod ip4;
+mod neighbour;
 mod netisr;
 mod one_or_many;
 mod park;

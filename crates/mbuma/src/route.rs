@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kern::{LockClass, RmLock, order};
 
-use crate::ether::arp::Hop;
 use crate::ifnet::{IfAddr, IfIndex, Ifnet};
+use crate::neighbour::Hop;
 pub use control::{RouteEntry, RouteError, RouteKind};
 
 mod control;

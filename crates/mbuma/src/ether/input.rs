@@ -1,8 +1,5 @@
 //! Frames that arrived.
 //!
-//! Called by: [`Stack::poll_interface`](crate::Stack::poll_interface), [`Stack::input`](crate::Stack::input).
-//! Calls: [`netisr::dispatch`].
-//!
 //! Invariants: every frame is counted as received here, once. Locks: none.
 //! Sources: RFC 894, RFC 1122 section 2.3.3.
 
@@ -12,9 +9,10 @@ use mbuf::{Packet, PullupError};
 use wire::EtherHeader;
 
 use crate::batch::Batch;
+use crate::dispatch::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::netisr::{self, Arrival};
+use crate::netisr::Arrival;
 
 /// Takes in one frame, which begins with its Ethernet header.
 #[doc(alias = "ether_input")]
@@ -38,7 +36,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut frame: Packet) {
     meta.l2_len = 0;
     // A hash of the stack that it comes from tells us nothing.
     meta.flow = 0;
-    netisr::dispatch(batch, ifp, header.ethertype(), frame, arrival);
+    dispatch(batch, ifp, header.ethertype(), frame, arrival);
 }
 
 fn parse(frame: &mut Packet) -> Result<EtherHeader, DropReason> {

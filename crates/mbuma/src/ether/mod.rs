@@ -1,9 +1,8 @@
 //! Ethernet: frames in, frames out, and which station has which address ([`arp`]).
 //!
-//! Called by: the stack (frames that arrived), ip4 (packets that leave). Calls: netisr inward, the
-//! interface's queue outward.
 //! Sources: RFC 894 (IP over Ethernet), RFC 826 (ARP), RFC 1122 section 2.
 
 pub(crate) mod arp;
 pub(crate) mod input;
 pub(crate) mod output;
+pub(crate) mod transmit;

@@ -1,7 +1,6 @@
 //! IP packets that leave as frames.
 //!
-//! Called by: ip4/output, and [`arp`](super::arp) once an answer came. Calls:
-//! [`Neighbours::resolve`](super::arp::Neighbours::resolve), the interface's queue.
+//! The frame leaves at the end of the batch, or with the thread that transmits now ([`transmit`](super::transmit)).
 //!
 //! Locks: none held here; resolving takes ARP, queueing IFQUEUE.
 //! Sources: RFC 894, RFC 1112 section 6.4 (groups), RFC 1122 section 2.3.
@@ -12,10 +11,11 @@ use std::sync::Arc;
 use mbuf::Packet;
 use wire::{EtherHeader, EtherType, MacAddr};
 
-use super::arp::{Hop, Resolution};
+use super::arp;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ifnet::Ifnet;
+use crate::ifnet::{Enqueued, Ifnet};
+use crate::neighbour::Hop;
 
 /// Sends an IP packet to `next_hop` on this link, now or once its Ethernet address is known.
 #[doc(alias = "ether_output")]
@@ -41,10 +41,8 @@ pub(crate) fn run_kept(
         let group = MacAddr::from_ipv4_multicast(next_hop);
         return frame(batch, ifp, packet, group, EtherType::IPV4);
     }
-    let neighbours = &ifp.neighbours;
-    match neighbours.resolve(batch, ifp, next_hop, packet, hop) {
-        Resolution::Known(mac, packet) => frame(batch, ifp, packet, mac, EtherType::IPV4),
-        Resolution::Waits => {}
+    if let Some((mac, packet)) = arp::resolve(batch, ifp, next_hop, packet, hop) {
+        frame(batch, ifp, packet, mac, EtherType::IPV4);
     }
 }
 
@@ -62,5 +60,9 @@ pub(crate) fn frame(
     };
     // 14 fits.
     packet.header_mut().l2_len = EtherHeader::LEN as u8;
-    ifp.enqueue(batch, packet);
+    match ifp.enqueue(batch.cpu.index, packet) {
+        Enqueued::Queued => {}
+        Enqueued::Transmit(queue) => batch.transmit_later(ifp, queue),
+        Enqueued::Full(packet) => batch.drop(packet, DropReason::TxQueueFull),
+    }
 }

@@ -23,10 +23,11 @@ use wire::{IpProto, Ipv4Header, Ipv4View, ParseError, is_martian_source};
 
 use super::forward;
 use crate::batch::Batch;
+use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
 use crate::ip::{DestScope, IcmpError, Received};
-use crate::netisr::{self, Arrival};
+use crate::netisr::Arrival;
 use crate::protosw;
 
 /// The one group that every host is in (RFC 1112 section 4).
@@ -100,7 +101,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>, mut packet: Packet, a
     }
     if let Some((whole, facts)) = batch.stack.ip4.reassembly.add(batch, packet, &facts) {
         batch.stack.received.inc();
-        if let Some(whole) = netisr::redispatch(batch, whole, arrival) {
+        if let Some(whole) = dispatch::redispatch(batch, whole, arrival) {
             hand_on(batch, ifp, whole, &facts, scope);
         }
     }

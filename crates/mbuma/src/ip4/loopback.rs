@@ -2,7 +2,7 @@
 //! which has 127/8.
 //!
 //! Called by: [`output`](super::output), which may hold a connection's lock, as input will: so they are
-//! queued, whatever their policy. Calls: [`netisr`], which hands them to [`input`](super::input).
+//! queued, whatever their policy. Calls: [`dispatch`], which hands them to [`input`](super::input).
 //!
 //! Invariants: nothing leaves through lo0: packets to its addresses are queued here, and what a route or a
 //! socket would send through it any other way its device refuses.
@@ -17,10 +17,10 @@ use wire::MacAddr;
 
 use crate::batch::Batch;
 use crate::device::{Budget, Capabilities, Device};
+use crate::dispatch;
 use crate::drops::DropReason;
-use crate::ether::arp::Neighbours;
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
-use crate::netisr;
+use crate::neighbour::Neighbours;
 
 /// Queues an IP packet for the interface `iface`, which has its destination address.
 ///
@@ -37,7 +37,7 @@ pub(super) fn enqueue(
     meta.turn_round();
     meta.csum |= Csum::IP_VALID;
     let len = packet.len();
-    netisr::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
+    dispatch::loop_back(batch, packet).map_err(|packet| (packet, DropReason::TxQueueFull))?;
     let counters = &batch.stack.lo.counters;
     // What goes in comes out: it is counted both ways here.
     counters.output.record(len);

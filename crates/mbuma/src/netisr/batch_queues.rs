@@ -1,9 +1,9 @@
 //! What one batch has for other CPUs, and what it owns.
 //!
-//! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`Lane`].
+//! Called by: [`netisr`](super); each [`Batch`](crate::batch::Batch) has one. Calls: [`ProtocolQueues`].
 //!
 //! Packets that are to be queued are collected, so that a batch takes a CPU's lock once. A batch that
-//! handles packets in a CPU's place owns that CPU's work until it ends, before it transmits or calls
+//! handles packets in a CPU's place owns that CPU's workstream until it ends, before it transmits or calls
 //! wakers.
 //!
 //! Invariants: one entry a protocol and CPU; nothing is left when the batch ends. Locks: none.
@@ -12,15 +12,15 @@ use std::mem;
 
 use kern::handoff::Items;
 
-use super::queues::Lane;
+use super::queues::ProtocolQueues;
 use super::workstream::{Handler, Left, Put};
 use crate::config::Protocol;
 use crate::config::netisr::PROTOCOLS;
 
 /// One entry for each protocol and CPU that this batch has to do with: mostly none, seldom two.
-pub(crate) struct Outbox<Q> {
+pub(crate) struct BatchQueues<Q> {
     entries: Vec<Entry<Q>>,
-    /// Packets that were handled at once, by protocol: owning nothing, and owning the work.
+    /// Packets that were handled at once, by protocol: owning nothing, and owning the workstream.
     pub(crate) at_once: [[u64; 2]; PROTOCOLS],
 }
 
@@ -29,8 +29,8 @@ struct Entry<Q> {
     protocol: Protocol,
     cpu: usize,
     /// To be put.
-    row: Q,
-    /// The batch owns the work.
+    packets: Q,
+    /// The batch owns the workstream.
     owned: bool,
     /// How many packets of what it took last it handles.
     handled: u64,
@@ -38,14 +38,14 @@ struct Entry<Q> {
 
 /// What the batch is to see to.
 #[derive(Debug)]
-pub(super) enum Told<Q> {
+pub(crate) enum Effect<Q> {
     /// This CPU has something to do.
     Kick(usize),
     /// There is no room for these.
     Full(Q),
 }
 
-impl<Q> Default for Outbox<Q> {
+impl<Q> Default for BatchQueues<Q> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
@@ -54,9 +54,9 @@ impl<Q> Default for Outbox<Q> {
     }
 }
 
-impl<Q: Items> Outbox<Q> {
+impl<Q: Items> BatchQueues<Q> {
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -66,13 +66,13 @@ impl<Q: Items> Outbox<Q> {
     }
 
     /// Whether packets were collected that are not put yet.
-    pub(super) fn has(&self, protocol: Protocol, cpu: usize) -> bool {
+    pub(crate) fn has(&self, protocol: Protocol, cpu: usize) -> bool {
         let entry = self.find(protocol, cpu);
-        entry.is_some_and(|e| !e.row.is_empty())
+        entry.is_some_and(|e| !e.packets.is_empty())
     }
 
-    /// Whether the batch owns the work.
-    pub(super) fn owns(&self, protocol: Protocol, cpu: usize) -> bool {
+    /// Whether the batch owns the workstream.
+    pub(crate) fn owns(&self, protocol: Protocol, cpu: usize) -> bool {
         self.find(protocol, cpu).is_some_and(|e| e.owned)
     }
 
@@ -84,7 +84,7 @@ impl<Q: Items> Outbox<Q> {
             self.entries.push(Entry {
                 protocol,
                 cpu,
-                row: Q::default(),
+                packets: Q::default(),
                 owned: false,
                 handled: 0,
             });
@@ -94,38 +94,38 @@ impl<Q: Items> Outbox<Q> {
     }
 
     /// What is collected for a CPU.
-    pub(super) fn row(&mut self, protocol: Protocol, cpu: usize) -> &mut Q {
-        &mut self.entry(protocol, cpu).row
+    pub(crate) fn packets(&mut self, protocol: Protocol, cpu: usize) -> &mut Q {
+        &mut self.entry(protocol, cpu).packets
     }
 
-    /// The batch owns a work from now on.
-    pub(super) fn own(&mut self, protocol: Protocol, cpu: usize) {
+    /// The batch owns a workstream from now on.
+    pub(crate) fn own(&mut self, protocol: Protocol, cpu: usize) {
         self.entry(protocol, cpu).owned = true;
     }
 
     /// A packet was handled at once.
     #[inline]
-    pub(super) fn count(&mut self, protocol: Protocol, owned: usize) {
+    pub(crate) fn count(&mut self, protocol: Protocol, owned: usize) {
         self.at_once[protocol as usize][owned] += 1;
     }
 
     /// Hands over what was collected, and lets go of what is owned: but packets to ourselves that wait in
-    /// a work that is owned are given to the batch, one row at a time, to be handled before it comes
-    /// again. `lanes` are those of all protocols.
-    pub(super) fn settle(
+    /// a workstream that is owned are given to the batch, one queue at a time, to be handled before it comes
+    /// again. `all` are those of all protocols.
+    pub(crate) fn settle(
         &mut self,
-        lanes: &[Lane<Q>],
+        all: &[ProtocolQueues<Q>],
         me: usize,
-        mut tell: impl FnMut(Told<Q>),
+        mut tell: impl FnMut(Effect<Q>),
     ) -> Option<Q> {
         let mut entries = mem::take(&mut self.entries);
-        entries.retain_mut(|entry| entry.hand_over(lanes, me, &mut tell));
+        entries.retain_mut(|entry| entry.hand_over(all, me, &mut tell));
         self.entries = entries;
-        let lane = &lanes[Protocol::Loopback as usize];
+        let queues = &all[Protocol::Loopback as usize];
         while let Some(entry) = self.entries.last_mut() {
-            if let Some(row) = lane.next(entry.cpu, entry.handled) {
-                entry.handled = row.len() as u64;
-                return Some(row);
+            if let Some(packets) = queues.next(entry.cpu, entry.handled) {
+                entry.handled = packets.len() as u64;
+                return Some(packets);
             }
             self.entries.pop();
         }
@@ -135,22 +135,27 @@ impl<Q: Items> Outbox<Q> {
 
 impl<Q: Items> Entry<Q> {
     /// Says whether it owns packets to ourselves; anything else is done with.
-    fn hand_over(&mut self, lanes: &[Lane<Q>], me: usize, tell: &mut impl FnMut(Told<Q>)) -> bool {
-        let (lane, cpu) = (&lanes[self.protocol as usize], self.cpu);
-        if !self.row.is_empty() {
-            if lane.put(me, cpu, &mut self.row, Handler::Cpu) == Put::Kick {
-                tell(Told::Kick(cpu));
+    fn hand_over(
+        &mut self,
+        all: &[ProtocolQueues<Q>],
+        me: usize,
+        tell: &mut impl FnMut(Effect<Q>),
+    ) -> bool {
+        let (queues, cpu) = (&all[self.protocol as usize], self.cpu);
+        if !self.packets.is_empty() {
+            if queues.put(me, cpu, &mut self.packets, Handler::Cpu) == Put::Kick {
+                tell(Effect::Kick(cpu));
             }
-            let rest = mem::take(&mut self.row);
+            let rest = mem::take(&mut self.packets);
             if !rest.is_empty() {
-                tell(Told::Full(rest));
+                tell(Effect::Full(rest));
             }
         }
         if !self.owned || self.protocol == Protocol::Loopback {
             return self.owned;
         }
-        if lane.end(cpu, 0, Q::default()) == Left::Some {
-            tell(Told::Kick(cpu));
+        if queues.end(cpu, 0, Q::default()) == Left::Some {
+            tell(Effect::Kick(cpu));
         }
         false
     }

@@ -1,4 +1,4 @@
-//! The model `netisr_workstream`: works, lanes and outboxes as they are, under a schedule checker, which tries
+//! The model `netisr_workstream`: workstreams, queues and batches as they are, under a schedule checker, which tries
 //! random orders of the threads' steps.
 //!
 //! Two sources bring in numbered packets of a flow each, in batches, one batch after the other; each CPU has a
@@ -25,8 +25,8 @@ use kern::{LockClass, order};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 
-use super::batch_queues::{Outbox, Told};
-use super::queues::{Lane, Way};
+use super::batch_queues::{BatchQueues, Effect};
+use super::queues::{Disposition, ProtocolQueues};
 use super::workstream::{Handler, Left, Put};
 use crate::config::{Dispatch, Protocol};
 
@@ -74,7 +74,7 @@ impl Items for Packets {
 }
 
 struct Model {
-    lanes: [Lane<Packets>; 3],
+    all: [ProtocolQueues<Packets>; 3],
     mistake: Mistake,
     cpus: usize,
     /// Sources change policies between packets.
@@ -102,7 +102,7 @@ impl Model {
     fn new(cpus: usize, policy: Option<Dispatch>, mistake: Mistake) -> Arc<Self> {
         let first = policy.unwrap_or_else(any_policy);
         Arc::new(Self {
-            lanes: Protocol::ALL.map(|protocol| Lane::new(protocol, cpus, first, 8)),
+            all: Protocol::ALL.map(|protocol| ProtocolQueues::new(protocol, cpus, first, 8)),
             mistake,
             cpus,
             changing: policy.is_none(),
@@ -112,8 +112,8 @@ impl Model {
         })
     }
 
-    fn lane(&self) -> &Lane<Packets> {
-        &self.lanes[Protocol::Ip4 as usize]
+    fn queues(&self) -> &ProtocolQueues<Packets> {
+        &self.all[Protocol::Ip4 as usize]
     }
 
     fn handle(&self, (flow, number): Packet) {
@@ -132,25 +132,31 @@ impl Model {
     }
 
     /// What `Batch` and `here` do with a packet.
-    fn dispatch(&self, me: usize, outbox: &mut Outbox<Packets>, kicks: &mut Vec<usize>, p: Packet) {
+    fn dispatch(
+        &self,
+        me: usize,
+        mine: &mut BatchQueues<Packets>,
+        kicks: &mut Vec<usize>,
+        p: Packet,
+    ) {
         let (ip, home) = (Protocol::Ip4, p.0 % self.cpus);
         let way = match self.mistake {
-            Mistake::BlindDirect if self.lane().policy() == Dispatch::Direct => Way::Now,
-            Mistake::BlindOwner if self.is_blind(outbox, home) => Way::Owned,
-            _ => self.lane().way(me, outbox, || home),
+            Mistake::BlindDirect if self.queues().policy() == Dispatch::Direct => Disposition::Now,
+            Mistake::BlindOwner if self.is_blind(mine, home) => Disposition::Owned,
+            _ => self.queues().way(me, mine, || home),
         };
         match way {
-            Way::Now | Way::Owned => self.handle(p),
-            Way::Own(cpu) => {
-                outbox.own(ip, cpu);
+            Disposition::Now | Disposition::Owned => self.handle(p),
+            Disposition::Own(cpu) => {
+                mine.own(ip, cpu);
                 self.handle(p);
             }
-            Way::Queue(cpu) => {
-                outbox.row(ip, cpu).0.push_back(p);
+            Disposition::Queue(cpu) => {
+                mine.packets(ip, cpu).0.push_back(p);
                 // As if it were large enough, sometimes.
                 if thread_rng().gen_bool(0.5) {
-                    let mut row = std::mem::take(outbox.row(ip, cpu));
-                    if self.lane().put(me, cpu, &mut row, Handler::Cpu) == Put::Kick {
+                    let mut packets = std::mem::take(mine.packets(ip, cpu));
+                    if self.queues().put(me, cpu, &mut packets, Handler::Cpu) == Put::Kick {
                         kicks.push(cpu);
                     }
                 }
@@ -158,32 +164,32 @@ impl Model {
         }
     }
 
-    /// Whether it owns the work, and assumes that no other thread has queued anything there.
-    fn is_blind(&self, outbox: &Outbox<Packets>, home: usize) -> bool {
-        let collected = outbox.has(Protocol::Ip4, home);
-        let deferred = self.lane().policy() == Dispatch::Deferred;
-        outbox.owns(Protocol::Ip4, home) && !collected && !deferred
+    /// Whether it owns the workstream, and assumes that no other thread has queued anything there.
+    fn is_blind(&self, mine: &BatchQueues<Packets>, home: usize) -> bool {
+        let collected = mine.has(Protocol::Ip4, home);
+        let deferred = self.queues().policy() == Dispatch::Deferred;
+        mine.owns(Protocol::Ip4, home) && !collected && !deferred
     }
 
     /// A batch of packets from a device or, under `Protocol::Loopback`, from a socket.
     fn batch(&self, me: usize, packets: &[Packet]) {
-        let (mut outbox, mut kicks) = (Outbox::default(), Vec::new());
+        let (mut mine, mut kicks) = (BatchQueues::default(), Vec::new());
         for &packet in packets {
             if self.changing && thread_rng().gen_bool(0.3) {
                 self.change_policy();
             }
-            self.dispatch(me, &mut outbox, &mut kicks, packet);
+            self.dispatch(me, &mut mine, &mut kicks, packet);
         }
-        self.finish(me, outbox, kicks);
+        self.finish(me, mine, kicks);
     }
 
-    fn finish(&self, me: usize, mut outbox: Outbox<Packets>, mut kicks: Vec<usize>) {
+    fn finish(&self, me: usize, mut mine: BatchQueues<Packets>, mut kicks: Vec<usize>) {
         let mut released = Vec::new();
-        while let Some(row) = outbox.settle(&self.lanes, me, |told| match told {
-            Told::Kick(cpu) => released.push(cpu),
-            Told::Full(_) => unreachable!("there is room"),
+        while let Some(packets) = mine.settle(&self.all, me, |effect| match effect {
+            Effect::Kick(cpu) => released.push(cpu),
+            Effect::Full(_) => unreachable!("there is room"),
         }) {
-            row.0.into_iter().for_each(|packet| self.handle(packet));
+            packets.0.into_iter().for_each(|packet| self.handle(packet));
         }
         if self.mistake != Mistake::LostKick {
             kicks.extend(released);
@@ -193,21 +199,21 @@ impl Model {
 
     /// A packet to ourselves, and the end of its batch.
     fn loop_back(&self, me: usize, packet: Packet) {
-        let lane = &self.lanes[Protocol::Loopback as usize];
-        let (mut outbox, mut kicks) = (Outbox::default(), Vec::new());
+        let queues = &self.all[Protocol::Loopback as usize];
+        let (mut mine, mut kicks) = (BatchQueues::default(), Vec::new());
         let cpu = packet.0 % self.cpus;
-        let by = match lane.policy() {
+        let by = match queues.policy() {
             Dispatch::Direct => Handler::Caller,
             Dispatch::Hybrid if cpu == me => Handler::Caller,
             _ => Handler::Cpu,
         };
-        let mut row = Packets(VecDeque::from([packet]));
-        match lane.put(me, cpu, &mut row, by) {
+        let mut packets = Packets(VecDeque::from([packet]));
+        match queues.put(me, cpu, &mut packets, by) {
             Put::Queued => {}
             Put::Kick => kicks.push(cpu),
-            Put::Owned => outbox.own(Protocol::Loopback, cpu),
+            Put::Owned => mine.own(Protocol::Loopback, cpu),
         }
-        self.finish(me, outbox, kicks);
+        self.finish(me, mine, kicks);
     }
 
     /// Brings in a flow, in batches of any length, with pauses of any length between them.
@@ -230,32 +236,32 @@ impl Model {
 
     /// What a worker does when it was kicked: one packet at a time, or all.
     fn run(&self, cpu: usize) {
-        while self.lanes.iter().any(|lane| lane.is_scheduled(cpu)) {
+        while self.all.iter().any(|queues| queues.is_scheduled(cpu)) {
             let budget = if thread_rng().gen_bool(0.5) { 1 } else { 9 };
-            self.lanes
+            self.all
                 .iter()
-                .for_each(|lane| self.run_lane(lane, cpu, budget));
+                .for_each(|queues| self.run_queues(queues, cpu, budget));
         }
     }
 
-    fn run_lane(&self, lane: &Lane<Packets>, cpu: usize, budget: usize) {
-        let Some(mut row) = lane.begin(cpu) else {
+    fn run_queues(&self, queues: &ProtocolQueues<Packets>, cpu: usize, budget: usize) {
+        let Some(mut packets) = queues.begin(cpu) else {
             return;
         };
         if self.mistake == Mistake::IdleTooEarly {
-            let _: Left = lane.end(cpu, 0, Packets::default());
+            let _: Left = queues.end(cpu, 0, Packets::default());
         }
         let mut now = Packets::default();
-        now.take_from(&mut row, budget);
+        now.take_from(&mut packets, budget);
         let handled = now.0.len() as u64;
         now.0.into_iter().for_each(|packet| self.handle(packet));
         match self.mistake {
-            Mistake::IdleTooEarly => row.0.into_iter().for_each(|packet| self.handle(packet)),
-            Mistake::IdleUnseen if row.is_empty() && lane.counts(cpu).1 == 0 => {
-                lane.planted_rest(cpu);
+            Mistake::IdleTooEarly => packets.0.into_iter().for_each(|packet| self.handle(packet)),
+            Mistake::IdleUnseen if packets.is_empty() && queues.counts(cpu).1 == 0 => {
+                queues.planted_rest(cpu);
             }
             _ => {
-                let _: Left = lane.end(cpu, handled, row);
+                let _: Left = queues.end(cpu, handled, packets);
             }
         }
     }
@@ -286,8 +292,8 @@ impl Model {
     }
 
     fn change_policy(&self) {
-        for lane in &self.lanes {
-            lane.set_policy(any_policy());
+        for queues in &self.all {
+            queues.set_policy(any_policy());
         }
     }
 }
@@ -322,8 +328,8 @@ fn netisr_workstream(cpus: usize, policy: Option<Dispatch>, loops: bool, mistake
     threads
         .into_iter()
         .for_each(|t| t.join().expect("no panic"));
-    for lane in &model.lanes {
-        assert!(lane.is_valid() && lane.is_quiet());
+    for queues in &model.all {
+        assert!(queues.is_valid() && queues.is_quiet());
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was dispatched how, by CPU and protocol.
 //!
-//! Called by: [`Stack::netisr_stats`](crate::Stack::netisr_stats). Calls: the lanes.
+//! Called by: [`Stack::netisr_stats`](crate::Stack::netisr_stats). Calls: the queues.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl Netisr {
     }
 
     fn work_stats(&self, cpu: usize, protocol: Protocol) -> WorkStats {
-        let (counts, waiting) = self.lane(protocol).counts(cpu);
+        let (counts, waiting) = self.queues(protocol).counts(cpu);
         let [direct, hybrid] = self.at_once[cpu][protocol as usize]
             .each_ref()
             .map(Counter::get);

@@ -1,6 +1,6 @@
 //! The packets of one protocol that wait for one CPU, and which thread handles them.
 //!
-//! Called by: [`lane`](super::queues). Calls nothing.
+//! Called by: [`queues`](super::queues). Calls nothing.
 //!
 //! # The protocol
 //!
@@ -32,7 +32,7 @@
 //! A thread that owns the queue without having taken packets (`own`) need not read the state, only check whether the
 //! queue is empty: packets that were put since are handled first.
 //!
-//! Locks: `row` (class IFQUEUE, so that a connection may be held). `schedules.rs` runs the protocol, and
+//! Locks: `packets` (class IFQUEUE, so that a connection may be held). `schedules.rs` runs the protocol, and
 //! mistakes in it, in many random orders. Sources: netisr(9)'s workstreams, seed 003's state machine.
 
 use core::mem;
@@ -41,7 +41,7 @@ use kern::handoff::Items;
 use kern::prim::{AtomicU8, AtomicUsize, Mutex, Ordering};
 use kern::{LockClass, order};
 
-static ROW: LockClass = LockClass::new("netisr queue", order::IFQUEUE);
+static QUEUE: LockClass = LockClass::new("netisr queue", order::IFQUEUE);
 
 /// The queue is empty and no thread handles packets. Operations: put, own. Caveats: none.
 const IDLE: u8 = 0;
@@ -54,17 +54,17 @@ const RUNNING: u8 = 2;
 /// A queue of packets with the state of the thread that handles them. On cache lines of its own, so that CPUs that do
 /// not share packets share no line.
 #[repr(align(128))]
-pub(super) struct Work<Q> {
-    /// Written under `row`'s lock.
+pub(crate) struct Workstream<Q> {
+    /// Written under `packets`'s lock.
     state: AtomicU8,
-    /// How many wait. Written under `row`'s lock, for an owner to look at without it.
+    /// How many wait. Written under `packets`'s lock, for an owner to look at without it.
     waiting: AtomicUsize,
-    row: Mutex<Queue<Q>>,
+    packets: Mutex<Queue<Q>>,
 }
 
 #[derive(Default)]
 struct Queue<Q> {
-    row: Q,
+    packets: Q,
     /// How many packets the owner took and may put back: there must be room for them.
     in_hand: usize,
     counts: Counts,
@@ -72,28 +72,28 @@ struct Queue<Q> {
 
 /// What happened to what was put.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) queued: u64,
-    pub(super) moved: u64,
-    pub(super) handled: u64,
-    pub(super) full: u64,
-    pub(super) kicks: u64,
-    pub(super) high_water: usize,
+pub(crate) struct Counts {
+    pub(crate) queued: u64,
+    pub(crate) moved: u64,
+    pub(crate) handled: u64,
+    pub(crate) full: u64,
+    pub(crate) kicks: u64,
+    pub(crate) high_water: usize,
 }
 
 /// Which thread must handle the packets that are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handler {
+pub(crate) enum Handler {
     /// Its CPU.
     Cpu,
     /// The caller, if no other thread does now.
     Caller,
 }
 
-/// What became of a put. What found no room is still in the caller's row.
+/// What became of a put. What found no room is still in the caller's packets.
 #[must_use = "a CPU that is not kicked sleeps for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
+pub(crate) enum Put {
     /// A thread will check the queue.
     Queued,
     /// The CPU does not know of it: kick it.
@@ -105,58 +105,58 @@ pub(super) enum Put {
 /// What an owner leaves behind.
 #[must_use = "what is left must be handled by somebody"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(crate) enum Left {
     Nothing,
     /// Packets wait, for the next thread that begins.
     Some,
 }
 
-impl<Q: Items> Work<Q> {
-    pub(super) fn new() -> Self {
+impl<Q: Items> Workstream<Q> {
+    pub(crate) fn new() -> Self {
         let queue = Queue {
-            row: Q::default(),
+            packets: Q::default(),
             in_hand: 0,
             counts: Counts::default(),
         };
         Self {
             state: AtomicU8::new(IDLE),
             waiting: AtomicUsize::new(0),
-            row: Mutex::new(&ROW, queue),
+            packets: Mutex::new(&QUEUE, queue),
         }
     }
 
     /// Whether everything that was put before is done.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == IDLE
     }
 
     /// Whether a thread must begin. Relaxed: the thread that must not miss it was kicked, or has put the packets
     /// itself.
-    pub(super) fn is_scheduled(&self) -> bool {
+    pub(crate) fn is_scheduled(&self) -> bool {
         self.state.load(Ordering::Relaxed) == SCHEDULED
     }
 
     /// Whether nothing waits: for the owner, and meaning what was put before the call.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Queues what there is room for. `moved`: it comes from another CPU than this work's, and changes it
+    /// Queues what there is room for. `moved`: it comes from another CPU than this workstream's, and changes it
     /// unless the caller handles it. `active` counts those of the
-    /// lane that are not idle.
-    pub(super) fn put(
+    /// queues that are not idle.
+    pub(crate) fn put(
         &self,
-        row: &mut Q,
+        packets: &mut Q,
         max: usize,
         moved: bool,
         by: Handler,
         active: &AtomicUsize,
     ) -> Put {
-        let mut queue = self.row.lock();
+        let mut queue = self.packets.lock();
         let idle = self.state.load(Ordering::Relaxed) == IDLE;
         let moved = moved && !(idle && by == Handler::Caller);
-        let queued = queue.add(row, max, moved);
-        self.waiting.store(queue.row.len(), Ordering::Release);
+        let queued = queue.add(packets, max, moved);
+        self.waiting.store(queue.packets.len(), Ordering::Release);
         if queued == 0 || !idle {
             return Put::Queued;
         }
@@ -175,8 +175,8 @@ impl<Q: Items> Work<Q> {
     }
 
     /// Becomes the owner of what is idle, to handle packets that are not queued. Says whether it is.
-    pub(super) fn own(&self, active: &AtomicUsize) -> bool {
-        let _queue = self.row.lock();
+    pub(crate) fn own(&self, active: &AtomicUsize) -> bool {
+        let _queue = self.packets.lock();
         if self.state.load(Ordering::Relaxed) != IDLE {
             return false;
         }
@@ -186,8 +186,8 @@ impl<Q: Items> Work<Q> {
     }
 
     /// Becomes the owner of what is scheduled, and takes all that waits, in O(1).
-    pub(super) fn begin(&self) -> Option<Q> {
-        let mut queue = self.row.lock();
+    pub(crate) fn begin(&self) -> Option<Q> {
+        let mut queue = self.packets.lock();
         if self.state.load(Ordering::Relaxed) != SCHEDULED {
             return None;
         }
@@ -198,10 +198,10 @@ impl<Q: Items> Work<Q> {
 
     /// The owner handled `handled` packets, and takes what waits now; `None`: nothing, and it owns it no
     /// more.
-    pub(super) fn next(&self, handled: u64, active: &AtomicUsize) -> Option<Q> {
-        let mut queue = self.row.lock();
+    pub(crate) fn next(&self, handled: u64, active: &AtomicUsize) -> Option<Q> {
+        let mut queue = self.packets.lock();
         queue.counts.handled += handled;
-        if queue.row.is_empty() {
+        if queue.packets.is_empty() {
             queue.in_hand = 0;
             self.rest(active);
             return None;
@@ -212,20 +212,20 @@ impl<Q: Items> Work<Q> {
 
     /// The owner handled `handled` packets of what it took and puts the others back, before those that
     /// came meanwhile. It owns it no more.
-    pub(super) fn end(&self, handled: u64, mut others: Q, active: &AtomicUsize) -> Left {
-        let mut queue = self.row.lock();
+    pub(crate) fn end(&self, handled: u64, mut others: Q, active: &AtomicUsize) -> Left {
+        let mut queue = self.packets.lock();
         queue.counts.handled += handled;
         queue.in_hand = 0;
         if !others.is_empty() {
-            others.take_from(&mut queue.row, usize::MAX);
-            queue.row = others;
+            others.take_from(&mut queue.packets, usize::MAX);
+            queue.packets = others;
             queue.note_high_water();
         }
-        if queue.row.is_empty() {
+        if queue.packets.is_empty() {
             self.rest(active);
             return Left::Nothing;
         }
-        self.waiting.store(queue.row.len(), Ordering::Release);
+        self.waiting.store(queue.packets.len(), Ordering::Release);
         self.state.store(SCHEDULED, Ordering::Release);
         Left::Some
     }
@@ -238,47 +238,47 @@ impl<Q: Items> Work<Q> {
 
     /// A mistake: goes idle on the word of an earlier look.
     #[cfg(all(test, shuttle))]
-    pub(super) fn planted_rest(&self, active: &AtomicUsize) {
-        let _queue = self.row.lock();
+    pub(crate) fn planted_rest(&self, active: &AtomicUsize) {
+        let _queue = self.packets.lock();
         self.rest(active);
     }
 
     /// What happened so far, and how many wait.
-    pub(super) fn counts(&self) -> (Counts, usize) {
-        let queue = self.row.lock();
-        (queue.counts, queue.row.len())
+    pub(crate) fn counts(&self) -> (Counts, usize) {
+        let queue = self.packets.lock();
+        (queue.counts, queue.packets.len())
     }
 
     /// Whether queue and state agree: no packet waits without a thread that must handle it.
-    pub(super) fn is_valid(&self) -> bool {
-        let queue = self.row.lock();
+    pub(crate) fn is_valid(&self) -> bool {
+        let queue = self.packets.lock();
         let idle = self.state.load(Ordering::Relaxed) == IDLE;
-        let told = self.waiting.load(Ordering::Relaxed) == queue.row.len();
-        told && (!idle || queue.row.is_empty())
+        let told = self.waiting.load(Ordering::Relaxed) == queue.packets.len();
+        told && (!idle || queue.packets.is_empty())
     }
 }
 
 impl<Q: Items> Queue<Q> {
-    /// Queues as much of `row` as there is room for; says how much.
-    fn add(&mut self, row: &mut Q, max: usize, moved: bool) -> usize {
-        let room = max.saturating_sub(self.row.len() + self.in_hand);
-        let queued = room.min(row.len());
-        self.row.take_from(row, queued);
+    /// Queues as much of `packets` as there is room for; says how much.
+    fn add(&mut self, packets: &mut Q, max: usize, moved: bool) -> usize {
+        let room = max.saturating_sub(self.packets.len() + self.in_hand);
+        let queued = room.min(packets.len());
+        self.packets.take_from(packets, queued);
         self.counts.queued += queued as u64;
         self.counts.moved += if moved { queued as u64 } else { 0 };
-        self.counts.full += row.len() as u64;
+        self.counts.full += packets.len() as u64;
         self.note_high_water();
         queued
     }
 
     fn note_high_water(&mut self) {
-        self.counts.high_water = self.counts.high_water.max(self.row.len());
+        self.counts.high_water = self.counts.high_water.max(self.packets.len());
     }
 
     /// Takes all, in O(1).
     fn take(&mut self) -> Q {
-        self.in_hand = self.row.len();
-        mem::take(&mut self.row)
+        self.in_hand = self.packets.len();
+        mem::take(&mut self.packets)
     }
 }
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
-use crate::ether::arp::Neighbours;
 use crate::ifnet::IfConfig;
+use crate::neighbour::Neighbours;
 use wire::MacAddr;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);

@@ -10,9 +10,9 @@ use wire::MacAddr;
 use crate::device::Device;
 use crate::drops::DropReason;
 use crate::ether::arp;
-use crate::ether::arp::Neighbours;
 use crate::ifnet::planted::{Bug, planted};
 use crate::ifnet::{IfConfig, IfIndex, Ifnet};
+use crate::neighbour::Neighbours;
 use crate::stack::Stack;
 
 impl Stack {
@@ -59,7 +59,7 @@ impl Stack {
         let ifp = interfaces.remove(at);
         drop(interfaces);
         if planted(Bug::FlushedEarly) {
-            self.0.enter(|batch| ifp.neighbours.flush(batch));
+            self.0.enter(|batch| arp::flush(batch, &ifp));
         }
         if !planted(Bug::Unmarked) {
             ifp.mark_detached();
@@ -70,7 +70,7 @@ impl Stack {
         self.0.udp.table.forget_interface(index);
         drop(giant);
         if !planted(Bug::FlushedEarly) {
-            self.0.enter(|batch| ifp.neighbours.flush(batch));
+            self.0.enter(|batch| arp::flush(batch, &ifp));
         }
         let detached = || ifp.queues.iter().map(|q| q.device.detached() as u64).sum();
         let waited = self.0.outward(&ifp, detached);

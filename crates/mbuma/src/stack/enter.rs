@@ -1,10 +1,20 @@
-//! Entries into a stack: a batch, a look under Giant, a protocol's input.
+//! Entries into a stack: a batch and its end, a look under Giant, a protocol's input.
+//!
+//! The end of a batch, in this order, until nothing is left: deferred work, packets that were queued, transmits; then,
+//! without Giant, CPUs and wakers.
+//!
+//! Locks: Giant, if that is over the stack.
 
 use kern::GiantGuard;
 
 use crate::batch::Batch;
 use crate::config::Protocol;
+use crate::dispatch;
+use crate::ether::transmit;
 use crate::state::StackState;
+
+/// Rounds of packets to ourselves after which pending transmits and wakeups are done anyway.
+const ROUNDS_MAX: usize = 64;
 
 impl StackState {
     /// Runs `f` as one batch and does the deferred work after it.
@@ -15,9 +25,9 @@ impl StackState {
         // It stays where it is to its end: it is larger than what is done in it, mostly.
         let mut batch = Batch::new(self);
         let result = f(&mut batch);
-        batch.finish();
+        finish(&mut batch);
         drop(giant);
-        batch.call();
+        call(&mut batch);
         result
     }
 
@@ -33,4 +43,48 @@ impl StackState {
         let component = self.components.protocol(protocol);
         self.config.giant.enter_component(component)
     }
+}
+
+/// Does what was put off, but for wakeups. Deferred work may queue frames, and packets to ourselves may defer work: round
+/// and round until nothing is left.
+fn finish(batch: &mut Batch<'_>) {
+    for round in 1_usize.. {
+        while let Some(work) = batch.deferred.pop() {
+            work.run(batch);
+        }
+        if dispatch::settle(batch) {
+            // Others may add packets to ourselves for ever: nothing else may wait for that.
+            if round.is_multiple_of(ROUNDS_MAX) {
+                while transmit(batch) {}
+                call(batch);
+            }
+        } else if !transmit(batch) {
+            break;
+        }
+    }
+    let counts = &batch.netisr.at_once;
+    batch.stack.netisr.count(batch.cpu.index, counts);
+}
+
+/// Tells one interface to transmit; false if none has to be told.
+fn transmit(batch: &mut Batch<'_>) -> bool {
+    let Some((ifp, queue)) = batch.transmits.pop() else {
+        return false;
+    };
+    transmit::run(batch, &ifp, queue);
+    true
+}
+
+/// Wakes CPUs and calls the collected wakers, without Giant.
+fn call(batch: &mut Batch<'_>) {
+    let (stack, kicks, wakes) = (batch.stack, &mut batch.kicks, &mut batch.wakes);
+    if kicks.is_empty() && wakes.is_empty() {
+        return;
+    }
+    stack.config.giant.without(|| {
+        kicks.drain(..).for_each(|cpu| stack.wake_cpu(cpu));
+        while let Some(wakes) = wakes.pop() {
+            wakes.wake();
+        }
+    });
 }

@@ -8,8 +8,9 @@ use kern::giant::Component;
 
 use crate::config::{Dispatch, Protocol};
 use crate::device::Budget;
+use crate::dispatch::{ALL, run};
 use crate::giant::UnderGiant;
-use crate::netisr::{ALL, WorkStats, run};
+use crate::netisr::WorkStats;
 use crate::stack::Stack;
 use crate::state::StackState;
 

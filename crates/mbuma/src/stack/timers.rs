@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kern::Time;
 
 use crate::device::Budget;
+use crate::ether::{arp, transmit};
 use crate::ifnet::Ifnet;
 use crate::stack::policy::run_all;
 use crate::stack::{RxQueue, Stack};
@@ -49,8 +50,8 @@ impl Stack {
             batch.stack.ip4.run_timers(batch);
             let interfaces = batch.stack.interfaces.read().clone();
             for ifp in &interfaces {
-                ifp.neighbours.run_timers(batch, ifp);
-                ifp.transmit_due(batch);
+                arp::run_timers(batch, ifp);
+                transmit::run_due(batch, ifp);
             }
         });
     }

@@ -1,10 +1,13 @@
+use std::time::Duration;
+
 use super::*;
 use crate::config::Config;
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::{IfAddr, IfConfig};
+use crate::neighbour::ENTRIES_MAX;
 use crate::stack::Stack;
-use kern::{Random, VirtualClock};
+use kern::{Random, Time, VirtualClock};
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
@@ -44,8 +47,7 @@ impl Bench {
         let [.., a, b, c] = addr.octets();
         let who = ArpPacket::request(MacAddr([2, 0, 0, a, b, c]), addr, US);
         self.stack.0.enter(|batch| {
-            let neighbours = &self.ifp.neighbours;
-            neighbours.heard(batch, &self.ifp, &who, true);
+            heard(batch, &self.ifp, &who, true);
         });
     }
 
@@ -54,15 +56,14 @@ impl Bench {
         self.clock.advance(Duration::from_millis(1));
         self.stack.0.enter(|batch| {
             let packet = Packet::new(&batch.stack.pool).unwrap();
-            let neighbours = &self.ifp.neighbours;
-            let resolution = neighbours.resolve(batch, &self.ifp, addr, packet, &mut None);
-            assert!(matches!(resolution, Resolution::Waits));
+            let known = resolve(batch, &self.ifp, addr, packet, &mut None);
+            assert!(known.is_none());
         });
-        assert!(self.ifp.neighbours.table.read().len() <= ENTRIES_MAX);
+        assert!(self.ifp.neighbours.len() <= ENTRIES_MAX);
     }
 
     fn has(&self, addr: Ipv4Addr) -> bool {
-        self.ifp.neighbours.table.read().contains_key(&addr)
+        self.ifp.neighbours.has(addr)
     }
 
     /// Everything is gone, and nothing is left.

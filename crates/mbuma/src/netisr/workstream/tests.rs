@@ -1,6 +1,6 @@
 use super::*;
 
-/// Numbers in a row.
+/// Numbered packets.
 #[derive(Debug, Default, PartialEq)]
 struct Numbers(Vec<u32>);
 
@@ -15,17 +15,21 @@ impl Items for Numbers {
     }
 }
 
-fn put(work: &Work<Numbers>, active: &AtomicUsize, numbers: std::ops::Range<u32>) -> (Put, usize) {
-    let mut row = Numbers(numbers.collect());
-    let put = work.put(&mut row, 4, false, Handler::Cpu, active);
-    (put, row.len())
+fn put(
+    work: &Workstream<Numbers>,
+    active: &AtomicUsize,
+    numbers: std::ops::Range<u32>,
+) -> (Put, usize) {
+    let mut packets = Numbers(numbers.collect());
+    let put = work.put(&mut packets, 4, false, Handler::Cpu, active);
+    (put, packets.len())
 }
 
-/// Breaks if what an owner puts back makes a row longer than it may be (seen with threads), or gets behind what came
+/// Breaks if what an owner puts back makes a queue longer than it may be (seen with threads), or gets behind what came
 /// meanwhile.
 #[test]
 fn there_is_room_for_what_is_put_back() {
-    let (work, active) = (Work::new(), AtomicUsize::new(0));
+    let (work, active) = (Workstream::new(), AtomicUsize::new(0));
     assert_eq!(put(&work, &active, 0..3), (Put::Kick, 0));
     let mut taken = work.begin().expect("it is scheduled");
     assert_eq!(
@@ -44,10 +48,10 @@ fn there_is_room_for_what_is_put_back() {
     assert_eq!(active.load(Ordering::Relaxed), 0);
 }
 
-/// Breaks if two threads own a work, or an owner that took no packet leaves those put since without a handler.
+/// Breaks if two threads own a workstream, or an owner that took no packet leaves those put since without a handler.
 #[test]
 fn an_owner_is_alone_and_leaves_nothing_untold() {
-    let (work, active) = (Work::new(), AtomicUsize::new(0));
+    let (work, active) = (Workstream::new(), AtomicUsize::new(0));
     assert!(work.own(&active) && !work.own(&active));
     assert!(!work.is_idle() && work.is_empty() && work.begin().is_none());
     assert_eq!(put(&work, &active, 0..1), (Put::Queued, 0));
@@ -59,8 +63,8 @@ fn an_owner_is_alone_and_leaves_nothing_untold() {
         work.end(taken.0.len() as u64, Numbers::default(), &active),
         Left::Nothing
     );
-    let mut row = Numbers(vec![7]);
-    let put = work.put(&mut row, 4, true, Handler::Caller, &active);
+    let mut packets = Numbers(vec![7]);
+    let put = work.put(&mut packets, 4, true, Handler::Caller, &active);
     assert_eq!(put, Put::Owned);
     assert_eq!(work.next(0, &active), Some(Numbers(vec![7])));
     assert_eq!(work.next(1, &active), None);

@@ -108,7 +108,7 @@ impl Listening {
             Mistake::TwoLooks if full => Pushed::Full,
             Mistake::UnseenClose | Mistake::TwoLooks => {
                 let mut q = self.queue.queue.lock();
-                q.embryos.forget(place.ticket);
+                q.syn_queue.forget(place.ticket);
                 q.ready.push_back(Arc::clone(pcb));
                 Pushed::Ready(q.wakers.take())
             }
@@ -207,7 +207,7 @@ impl Listening {
         assert_eq!(self.stack.0.tcp.table.len(), 0, "nobody ended a connection");
         let q = self.queue.queue.lock();
         assert!(q.ready.is_empty());
-        assert_eq!(q.embryos.len(), 0, "a place is lost");
+        assert_eq!(q.syn_queue.len(), 0, "a place is lost");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is known of one neighbour, and what time does to it.
 //!
-//! Called by: [`arp`](super), under its lock. Calls: nothing. Locks: none.
+//! Locks: its table's.
 //! Sources: RFC 1122 section 2.3.2.1.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// Requests without an answer before we give up.
 pub(super) const TRIES_MAX: u8 = 3;
 
-/// What is known of one neighbour; its life is in the table of [`arp`](super).
+/// What is known of one neighbour; its life is in the table of [`neighbour`](super).
 #[derive(Debug)]
 pub(super) enum Entry {
     Asking {
@@ -39,6 +39,14 @@ impl Entry {
         match *self {
             Self::Asking { .. } => None,
             Self::Known { mac, .. } | Self::Checking { mac, .. } => Some(mac),
+        }
+    }
+
+    /// The packets that wait in it.
+    pub(super) fn into_waiting(self) -> Mbufq {
+        match self {
+            Self::Asking { waiting, .. } => waiting,
+            Self::Known { .. } | Self::Checking { .. } => Mbufq::new(),
         }
     }
 

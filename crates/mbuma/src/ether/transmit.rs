@@ -1,0 +1,73 @@
+//! Frames from an interface's queue to its device.
+//!
+//! One thread a queue transmits ([`Queue::begin`](crate::ifnet::Queue::begin), [`Enqueued`](crate::ifnet::Enqueued)): it
+//! takes all frames that wait, until none do.
+//!
+//! Locks: none held over a call of the device, but Giant, where the device needs that.
+
+use std::sync::Arc;
+
+use mbuf::Mbufq;
+
+use crate::batch::Batch;
+use crate::device::{Device, offload};
+use crate::drops::DropReason;
+use crate::ifnet::planted::{Bug, planted};
+use crate::ifnet::{Ifnet, is_earlier};
+use crate::state::SHARED_TIMERS_CPU;
+
+/// Transmits until a queue is empty. Only its transmitter comes here.
+#[doc(alias = "if_start")]
+pub(crate) fn run(batch: &mut Batch<'_>, ifp: &Ifnet, number: usize) {
+    let queue = &ifp.queues[number];
+    let mut is_due = queue.is_due(batch.now);
+    while let Some(mut frames) = queue.next(is_due) {
+        is_due = false;
+        send(batch, ifp, &*queue.device, &mut frames);
+        if planted(Bug::OneLook) {
+            return queue.planted_stop();
+        }
+    }
+}
+
+/// Transmits on the queues whose devices have frames of their own that are due.
+pub(crate) fn run_due(batch: &mut Batch<'_>, ifp: &Arc<Ifnet>) {
+    for (number, queue) in ifp.queues.iter().enumerate() {
+        // A thread that transmits now has them in what it does.
+        if queue.is_due(batch.now) && queue.begin() {
+            batch.transmit_later(ifp, number);
+        }
+    }
+}
+
+/// Finishes what the device can't do itself, and hands the frames over.
+fn send(batch: &mut Batch<'_>, ifp: &Ifnet, device: &dyn Device, frames: &mut Mbufq) {
+    let mut ready = Mbufq::new();
+    while let Some(frame) = frames.dequeue() {
+        ifp.counters.output.record(frame.len());
+        if let Err(reason) = offload::prepare(&batch.stack.pool, frame, ifp.caps, &mut ready) {
+            batch.stack.drops.count(reason);
+        }
+    }
+    if ifp.is_gone() {
+        return ready.for_each(|p| batch.drop(p, DropReason::InterfaceGone));
+    }
+    let before = device.next_deadline();
+    let sent = batch.outward(&ifp.component, || device.transmit(&mut ready));
+    if is_earlier(device.next_deadline(), before) {
+        batch.kick(SHARED_TIMERS_CPU);
+    }
+    let left = match sent {
+        // What a full device leaves is lost, as on a wire: TCP sends it again.
+        Ok(refused) => {
+            let drops = &batch.stack.drops;
+            drops.add(DropReason::DeviceError, refused as u64);
+            DropReason::DeviceError
+        }
+        Err(_) => {
+            ifp.mark_gone();
+            DropReason::InterfaceGone
+        }
+    };
+    ready.for_each(|p| batch.drop(p, left));
+}

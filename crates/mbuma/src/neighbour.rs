@@ -1,0 +1,294 @@
+//! The table of the stations on one link: which Ethernet address has an IPv4 address.
+//!
+//! Data only: [`arp`](crate::ether::arp) asks, answers and drops what these functions return.
+//!
+//! An entry's life:
+//!
+//! | state | operations | caveats |
+//! |---|---|---|
+//! | `Asking` | packets wait in it, up to `queue_max`; asked again each second, three times | then it and its packets are dropped |
+//! | `Known` | packets go straight out | past `until` the next packet starts a check |
+//! | `Checking` | as `Known`, while the neighbour is asked directly (RFC 1122 2.3.2.1) | without an answer it is forgotten |
+//!
+//! Invariants: at most [`ENTRIES_MAX`] entries; packets wait only in `Asking`; only `Asking` and
+//! `Checking` have deadlines.
+//! Locks: `table` (ARP, read-mostly: a packet to a known neighbour writes to no shared line); nothing is sent, and no
+//! packet freed, while it is held.
+//! Sources: RFC 826, RFC 1122 section 2.3.2.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kern::prim::RmLock;
+use kern::{LockClass, Time, order};
+use mbuf::{Mbufq, Packet};
+use wire::MacAddr;
+
+use entry::{Entry, RETRY, Retry};
+
+mod entry;
+
+static TABLE: LockClass = LockClass::new("neighbours", order::ARP);
+
+/// How long an answer is believed (RFC 1122 2.3.2.1 leaves it open; BSD's 20 minutes).
+const LIFETIME: Duration = Duration::from_secs(20 * 60);
+/// Entries in a table at most.
+pub(crate) const ENTRIES_MAX: usize = 1024;
+
+/// The neighbours on one link.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    /// Ordered by address, so that a run can be repeated exactly.
+    table: RmLock<BTreeMap<Ipv4Addr, Entry>>,
+    /// Counts changes: what a sender kept ([`Hop`]) is good until the next one.
+    generation: AtomicU64,
+    queue_max: usize,
+}
+
+/// A neighbour's address that a sender keeps, to look it up no more while nothing changes.
+#[doc(alias = "ro_lle")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hop {
+    generation: u64,
+    until: Time,
+    mac: MacAddr,
+}
+
+/// What is to be done with a packet that was to be resolved.
+#[derive(Debug)]
+pub(crate) enum Resolution {
+    /// It goes to this address.
+    Known(MacAddr, Packet),
+    /// The same; that station is to be asked whether it is still there.
+    Check(MacAddr, Packet),
+    /// It waits for an answer.
+    Waits,
+    /// The same; all stations are to be asked. An older question made room for this one: these waited for it.
+    Ask(Mbufq),
+    /// Too many wait for the same answer.
+    Full(Packet),
+    /// The link is gone.
+    Gone(Packet),
+}
+
+/// What a table learnt.
+#[derive(Debug, Default)]
+pub(crate) struct Learnt {
+    /// These waited for the address.
+    pub(crate) waiting: Mbufq,
+    /// These waited in an entry that made room.
+    pub(crate) evicted: Mbufq,
+}
+
+/// What time asks of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Overdue {
+    /// Stations to be asked for once more: all stations, or the one that had the address so far.
+    pub(crate) ask: Vec<(Ipv4Addr, Option<MacAddr>)>,
+    /// These waited for stations that do not answer.
+    pub(crate) lost: Vec<Mbufq>,
+}
+
+impl Neighbours {
+    pub(crate) fn new(queue_max: usize) -> Self {
+        Self {
+            table: RmLock::new(&TABLE, BTreeMap::new()),
+            generation: AtomicU64::new(0),
+            queue_max,
+        }
+    }
+
+    /// What was kept of the table is void. Under its lock, before it is changed.
+    fn changes(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The neighbour's address, if nothing is to be done to find it: nearly always.
+    fn known(&self, now: Time, addr: Ipv4Addr) -> Option<Hop> {
+        let table = self.table.read();
+        let (mac, until) = match *table.get(&addr)? {
+            Entry::Known { mac, until } if now < until => (mac, until),
+            // Until an answer says otherwise, or the questions end.
+            Entry::Checking { mac, .. } => (mac, Time::MAX),
+            Entry::Known { .. } | Entry::Asking { .. } => return None,
+        };
+        // Relaxed: it changes under the lock only.
+        let generation = self.generation.load(Ordering::Relaxed);
+        Some(Hop {
+            generation,
+            until,
+            mac,
+        })
+    }
+
+    /// What a sender kept, if it is still so.
+    pub(crate) fn kept(&self, now: Time, hop: &Option<Hop>) -> Option<MacAddr> {
+        // Relaxed: a sender that sees a change late sent before it.
+        let generation = self.generation.load(Ordering::Relaxed);
+        let fresh = |hop: &Hop| hop.generation == generation && now < hop.until;
+        hop.filter(fresh).map(|hop| hop.mac)
+    }
+
+    /// Finds out where a packet for `addr` goes, for the sender to keep, or keeps the packet until that is known.
+    /// `is_gone` says whether the link was taken away; it is asked under the table's lock, which the thread that takes the
+    /// link away takes later, to empty the table.
+    #[doc(alias = "arpresolve")]
+    pub(crate) fn resolve(
+        &self,
+        now: Time,
+        is_gone: impl FnOnce() -> bool,
+        addr: Ipv4Addr,
+        packet: Packet,
+        hop: &mut Option<Hop>,
+    ) -> Resolution {
+        *hop = self.known(now, addr);
+        if let Some(hop) = hop {
+            return Resolution::Known(hop.mac, packet);
+        }
+        let mut table = self.table.write();
+        self.changes();
+        if is_gone() {
+            return Resolution::Gone(packet);
+        }
+        match table.get_mut(&addr) {
+            Some(Entry::Known { mac, until }) if now < *until => Resolution::Known(*mac, packet),
+            Some(Entry::Checking { mac, .. }) => Resolution::Known(*mac, packet),
+            Some(entry @ Entry::Known { .. }) => {
+                let mac = entry.mac().unwrap_or(MacAddr::BROADCAST);
+                *entry = Entry::Checking {
+                    mac,
+                    tries: 1,
+                    next: now + RETRY,
+                };
+                Resolution::Check(mac, packet)
+            }
+            Some(Entry::Asking { waiting, .. }) => {
+                if waiting.len() >= self.queue_max {
+                    return Resolution::Full(packet);
+                }
+                waiting.enqueue(packet);
+                Resolution::Waits
+            }
+            None => Resolution::Ask(start(&mut table, addr, packet, now)),
+        }
+    }
+
+    /// Takes in that a neighbour has an address. `is_new_wanted`: it speaks to us, so it is worth an entry.
+    pub(crate) fn learn(
+        &self,
+        now: Time,
+        addr: Ipv4Addr,
+        mac: MacAddr,
+        is_new_wanted: bool,
+    ) -> Learnt {
+        let known = Entry::Known {
+            mac,
+            until: now + LIFETIME,
+        };
+        let mut learnt = Learnt::default();
+        let mut table = self.table.write();
+        self.changes();
+        if let Some(entry) = table.get_mut(&addr) {
+            learnt.waiting = mem::replace(entry, known).into_waiting();
+        } else if is_new_wanted {
+            learnt.evicted = make_room(&mut table);
+            table.insert(addr, known);
+        }
+        learnt
+    }
+
+    /// Forgets everything; returns what waited.
+    pub(crate) fn flush(&self) -> impl Iterator<Item = Mbufq> {
+        let table = {
+            let mut table = self.table.write();
+            self.changes();
+            mem::take(&mut *table)
+        };
+        table.into_values().map(Entry::into_waiting)
+    }
+
+    /// What is to be asked again, or given up.
+    #[doc(alias = "arptimer")]
+    pub(crate) fn overdue(&self, now: Time) -> Overdue {
+        let mut due = Overdue::default();
+        let mut silent = Vec::new();
+        let mut table = self.table.write();
+        for (&addr, entry) in table.iter_mut() {
+            match entry.retry(now) {
+                Retry::NotYet => {}
+                Retry::Ask(mac) => due.ask.push((addr, mac)),
+                Retry::GiveUp => silent.push(addr),
+            }
+        }
+        if !silent.is_empty() {
+            self.changes();
+        }
+        let lost = silent.iter().filter_map(|addr| table.remove(addr));
+        due.lost = lost.map(Entry::into_waiting).collect();
+        due
+    }
+
+    /// When [`Neighbours::overdue`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.table.read().values().filter_map(Entry::deadline).min()
+    }
+}
+
+/// A new entry in which `packet` waits. Returns what waited in the one that had to make room.
+fn start(
+    table: &mut BTreeMap<Ipv4Addr, Entry>,
+    addr: Ipv4Addr,
+    packet: Packet,
+    now: Time,
+) -> Mbufq {
+    let evicted = make_room(table);
+    let mut waiting = Mbufq::new();
+    waiting.enqueue(packet);
+    table.insert(
+        addr,
+        Entry::Asking {
+            tries: 1,
+            next: now + RETRY,
+            waiting,
+        },
+    );
+    evicted
+}
+
+/// Evicts the oldest entry of a full table: of those that ask, if they are more than half, else of those that know.
+/// A host that looks for thousands of absent stations evicts such questions and no neighbour;
+/// and stations that only announce themselves evict no question.
+/// Returns what waited in it.
+fn make_room(table: &mut BTreeMap<Ipv4Addr, Entry>) -> Mbufq {
+    if table.len() < ENTRIES_MAX {
+        return Mbufq::new();
+    }
+    let asks = |entry: &Entry| matches!(entry, Entry::Asking { .. });
+    let too_many_ask = table.values().filter(|entry| asks(entry)).count() > ENTRIES_MAX / 2;
+    let age = |entry: &Entry| match *entry {
+        Entry::Known { until, .. } => (0, until),
+        Entry::Checking { next, .. } | Entry::Asking { next, .. } => (1, next),
+    };
+    let oldest = table
+        .iter()
+        .filter(|(_, entry)| asks(entry) == too_many_ask)
+        .min_by_key(|(_, entry)| age(entry))
+        .map(|(&addr, _)| addr);
+    let entry = oldest.and_then(|addr| table.remove(&addr));
+    entry.map_or_else(Mbufq::new, Entry::into_waiting)
+}
+
+/// For tests.
+#[cfg(test)]
+impl Neighbours {
+    pub(crate) fn len(&self) -> usize {
+        self.table.read().len()
+    }
+
+    pub(crate) fn has(&self, addr: Ipv4Addr) -> bool {
+        self.table.read().contains_key(&addr)
+    }
+}

@@ -76,33 +76,56 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
-mod config;
-pub mod device;
+// Layers, top to bottom: a module uses its own layer and those below it. `protosw` and `state` are plain lists, which lower
+// layers use though they name higher ones. `cargo xtask tidy` checks it.
+
+pub mod runtime;
+
+pub mod unix;
+
+pub mod socket;
+
+mod stack;
+
+mod protosw;
+
+mod tcp;
+
+mod udp;
+
+mod icmp;
+
+mod ip4;
+
+mod ether;
+
 mod dispatch;
+
+mod ip;
+
+mod batch;
+
+mod state;
+
+mod netisr;
+mod route;
+
+mod ifnet;
+
+pub mod device;
+mod neighbour;
+
+mod sockbuf;
+
+mod giant;
+mod park;
+mod waiters;
+
+mod config;
+
 mod drops;
 mod error;
-mod ether;
-mod giant;
-mod icmp;
-mod ifnet;
-mod ip;
-mod ip4;
-mod neighbour;
-mod netisr;
 mod one_or_many;
-mod park;
-mod protosw;
-mod route;
-pub mod runtime;
-mod sockbuf;
-pub mod socket;
-mod stack;
-mod state;
-mod tcp;
-mod udp;
-pub mod unix;
-mod waiters;
 
 pub use config::{Config, Dispatch, EcnMode, NetisrConfig, Protocol, TcpConfig};
 pub use drops::DropReason;

@@ -8,9 +8,11 @@ use mbuf::PoolConfig;
 
 use crate::tcp::cc::CongestionControl;
 
+mod credentials;
 pub(crate) mod netisr;
 mod unix;
 
+pub use credentials::Credentials;
 pub use netisr::{Dispatch, NetisrConfig, Protocol};
 pub use unix::UnixConfig;
 

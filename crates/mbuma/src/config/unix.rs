@@ -1,6 +1,6 @@
 //! The configuration of UNIX-domain sockets: limits, and the credentials of the programs.
 
-use crate::unix::Credentials;
+use super::Credentials;
 
 /// Tunables of UNIX-domain sockets.
 #[derive(Debug, Clone)]

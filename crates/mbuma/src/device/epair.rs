@@ -25,7 +25,8 @@
 //! Locks: each direction's queue, and what a plug keeps (both IFQUEUE); never two.
 //! Source: seed 003; the two-ring schemes that this is better than are in the laboratory.
 
-use std::sync::{Arc, Weak};
+use std::fmt;
+use std::sync::Arc;
 
 use kern::handoff::{Handoff, HandoffStats};
 use kern::{LockClass, order};
@@ -33,10 +34,6 @@ use mbuf::Mbufq;
 use wire::MacAddr;
 
 use super::bridge::{Bridge, BridgeError, PortId, WeakBridge};
-use crate::ifnet::{IfConfig, IfIndex};
-use crate::stack::Stack;
-use crate::state::StackState;
-use input::stack_driver;
 
 pub use input::Input;
 pub use plug::Plug;
@@ -115,16 +112,27 @@ enum Side {
 pub struct EpairEnd {
     cable: Arc<Cable>,
     side: Side,
-    place: Option<Place>,
+    pub(crate) attachment: Option<Box<dyn Attachment>>,
     /// Its Ethernet address, once it was attached.
-    mac: Option<MacAddr>,
+    pub(crate) mac: Option<MacAddr>,
 }
 
 /// Where an end is attached.
+pub(crate) trait Attachment: fmt::Debug + Send + Sync {
+    /// Takes the end out of there, if that still exists.
+    fn detach(&self);
+}
+
+/// As a port of a bridge.
 #[derive(Debug)]
-enum Place {
-    Stack(Weak<StackState>, IfIndex),
-    Bridge(WeakBridge, PortId),
+struct BridgePort(WeakBridge, PortId);
+
+impl Attachment for BridgePort {
+    fn detach(&self) {
+        if let Some(bridge) = self.0.upgrade() {
+            bridge.remove(self.1);
+        }
+    }
 }
 
 impl EpairEnd {
@@ -139,28 +147,10 @@ impl EpairEnd {
         let end = |side| Self {
             cable: Arc::clone(&cable),
             side,
-            place: None,
+            attachment: None,
             mac: None,
         };
         (end(Side::A), end(Side::B))
-    }
-
-    /// Attaches this end to a stack, where `input` takes in what arrives. An end that is attached
-    /// already moves: what waits for it where it was is dropped and counted there. It keeps the Ethernet
-    /// address that it had, or that the first stack drew for it, unless `config` has another: neighbours
-    /// do not notice the move.
-    #[doc(alias = "if_vmove")]
-    pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> IfIndex {
-        self.detach();
-        let mac = config.mac.or(self.mac);
-        self.mac = Some(mac.unwrap_or_else(|| stack.random_mac()));
-        config.mac = self.mac;
-        let plug = Arc::new(self.plug_for(&input));
-        let index = stack.attach(Arc::clone(&plug) as _, config);
-        plug.set_waker(input.into_waker(stack_driver(stack, index)));
-        self.place = Some(Place::Stack(Arc::downgrade(&stack.0), index));
-        stack.announce(index);
-        index
     }
 
     /// Makes this end a port of a bridge, where `input` takes in what arrives. An end that is attached
@@ -171,25 +161,15 @@ impl EpairEnd {
         let plug = Arc::new(self.plug_for(&input));
         let port = bridge.add(Arc::clone(&plug) as _)?;
         plug.set_waker(input.into_waker(bridge.driver(port)));
-        self.place = Some(Place::Bridge(bridge.downgrade(), port));
+        self.attachment = Some(Box::new(BridgePort(bridge.downgrade(), port)));
         Ok(port)
     }
 
     /// Takes this end out of its stack, or bridge. What waits for it, and what the other end sends until it is
     /// attached again, is dropped and counted. Wakers are let go of.
     pub fn detach(&mut self) {
-        match self.place.take() {
-            Some(Place::Stack(stack, index)) => {
-                if let Some(stack) = stack.upgrade() {
-                    Stack(stack).detach(index);
-                }
-            }
-            Some(Place::Bridge(bridge, port)) => {
-                if let Some(bridge) = bridge.upgrade() {
-                    bridge.remove(port);
-                }
-            }
-            None => {}
+        if let Some(attachment) = self.attachment.take() {
+            attachment.detach();
         }
     }
 
@@ -199,7 +179,7 @@ impl EpairEnd {
         Plug::new(&self.cable, self.side, false)
     }
 
-    fn plug_for(&self, input: &Input) -> Plug {
+    pub(crate) fn plug_for(&self, input: &Input) -> Plug {
         Plug::new(&self.cable, self.side, input.rests())
     }
 

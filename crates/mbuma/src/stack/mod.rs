@@ -26,6 +26,7 @@ use crate::state::StackState;
 
 mod attach;
 mod enter;
+mod epair;
 mod policy;
 mod routes;
 pub(crate) mod rx_queue;

@@ -12,13 +12,13 @@ use std::task::{Context, Poll, Waker};
 
 use kern::prim::{AtomicBool, Ordering};
 
-use super::credentials::Credentials;
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
 use super::rcvbuf::{Rcvbuf, Refusal, Shape, Unread};
 use super::rights;
 use super::state::UnixState;
+use crate::config::Credentials;
 use crate::park::{Wait, retry};
 
 /// What one side has of a connection.

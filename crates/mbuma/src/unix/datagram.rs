@@ -12,13 +12,13 @@ use std::time::Duration;
 use mbuf::Chain;
 
 use super::connection::{ready_if, recv};
-use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
+use crate::config::Credentials;
 use crate::park::Wait;
 
 /// A datagram socket. Clones are handles on the same socket; the last one to go closes it and frees its

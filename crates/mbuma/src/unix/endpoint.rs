@@ -9,7 +9,6 @@ use std::task::{Poll, Waker};
 use kern::prim::{AtomicBool, Ordering};
 use kern::{Giant, LockClass, order};
 
-use super::credentials::Credentials;
 use super::error::UnixError;
 use super::lock::Lock;
 use super::message::{Message, Sender};
@@ -17,6 +16,7 @@ use super::name::Name;
 use super::pcb::{Role, Unpcb};
 use super::rcvbuf::{Rcvbuf, Refusal, Unread};
 use super::rights;
+use crate::config::Credentials;
 use crate::park::{Wait, retry};
 
 static PEER: LockClass = LockClass::new("unix datagram peer", order::UNIX_PEER);

@@ -4,9 +4,9 @@
 
 use mbuf::Chain;
 
-use super::credentials::Credentials;
 use super::name::Name;
 use super::rights::Passed;
+use crate::config::Credentials;
 
 /// What is sent: bytes, and what goes with them.
 #[doc(alias = "msghdr")]

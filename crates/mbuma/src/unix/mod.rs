@@ -40,7 +40,6 @@
 mod close;
 mod connected;
 mod connection;
-mod credentials;
 mod datagram;
 mod endpoint;
 mod error;
@@ -59,7 +58,6 @@ mod seqpacket;
 mod state;
 mod stream;
 
-pub use self::credentials::Credentials;
 pub use self::datagram::UnixDatagram;
 pub use self::error::UnixError;
 pub use self::listener::{UnixListener, UnixSeqpacketListener};
@@ -71,4 +69,4 @@ pub use self::seqpacket::UnixSeqpacket;
 pub(crate) use self::state::UnixState;
 pub use self::state::UnixStats;
 pub use self::stream::UnixStream;
-pub use crate::config::UnixConfig;
+pub use crate::config::{Credentials, UnixConfig};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connection::{Connection, Side};
-use super::credentials::Credentials;
 use super::datagram::UnixDatagram;
 use super::endpoint::{self, Endpoint};
 use super::error::UnixError;
@@ -19,6 +18,7 @@ use super::rcvbuf::{Rcvbuf, Shape};
 use super::seqpacket::UnixSeqpacket;
 use super::state::{UnixState, UnixStats};
 use super::stream::UnixStream;
+use crate::config::Credentials;
 use crate::park::Wait;
 use crate::stack::Stack;
 

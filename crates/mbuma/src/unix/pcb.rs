@@ -18,10 +18,10 @@ use kern::prim::{AtomicBool, AtomicUsize, Ordering};
 
 use super::close;
 use super::connection::Connection;
-use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use super::listener::Listening;
 use super::state::UnixState;
+use crate::config::Credentials;
 
 /// A socket.
 #[doc(alias = "unpcb")]

@@ -11,12 +11,12 @@ use mbuf::Chain;
 
 use super::connected::connected;
 use super::connection::Connection;
-use super::credentials::Credentials;
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
+use crate::config::Credentials;
 use crate::park::Wait;
 
 /// One side of a connection of records, each of which is received whole and by itself. Clones are handles

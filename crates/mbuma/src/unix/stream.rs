@@ -15,12 +15,12 @@ use mbuf::Chain;
 
 use super::connected::connected;
 use super::connection::Connection;
-use super::credentials::Credentials;
 use super::error::UnixError;
 use super::message::{Message, Received};
 use super::name::Name;
 use super::pcb::{Handle, Role};
 use super::state::UnixState;
+use crate::config::Credentials;
 use crate::park::Wait;
 
 /// Bytes that [`UnixStream::send`] gives at once: so the peer may begin before all are copied.

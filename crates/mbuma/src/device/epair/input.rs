@@ -1,8 +1,5 @@
 //! Which thread takes in the packets that arrive at an end of an epair.
 //!
-//! Called by: [`EpairEnd::attach`](super::EpairEnd::attach), [`EpairEnd::join`](super::EpairEnd::join).
-//! Calls: the stack or the bridge, a taskqueue.
-//!
 //! Invariants: a driver refers to its stack, or bridge, weakly, and comes back until the cable says that nothing
 //! waits; a driver whose interface is gone stops. Locks: none.
 
@@ -10,10 +7,6 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use kern::{Task, Taskqueue};
-
-use crate::device::Budget;
-use crate::ifnet::IfIndex;
-use crate::stack::Stack;
 
 /// Which thread takes in the packets that arrive, and how.
 #[derive(Debug, Clone)]
@@ -25,17 +18,11 @@ pub enum Input {
     /// A task on this queue, one batch a run, so that other tasks get their turns. Runs on whichever
     /// thread runs the queue, one at a time.
     Task(Arc<Taskqueue>),
-    /// The embedding program calls [`Stack::poll_interface`], or
+    /// The embedding program calls [`Stack::poll_interface`](crate::Stack::poll_interface), or
     /// [`Bridge::poll`](crate::device::bridge::Bridge::poll), as long as that says that there is more,
     /// whenever this waker was called; on one thread, which may be told again while it is at work.
     Polled(Waker),
 }
-
-/// Everything that waits, as one batch.
-const ALL: Budget = Budget {
-    frames: usize::MAX,
-    bytes: usize::MAX,
-};
 
 impl Input {
     /// Whether the receiving thread need not check again before it is woken.
@@ -44,27 +31,12 @@ impl Input {
     }
 
     /// What the other end calls. `run` takes in one batch, and says whether to come back.
-    pub(super) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
+    pub(crate) fn into_waker(self, run: impl Fn() -> bool + Send + Sync + 'static) -> Waker {
         match self {
             Self::Direct => Arc::new(Direct(run)).into(),
             Self::Task(queue) => Arc::new(OnTask::new(queue, run)).into(),
             Self::Polled(waker) => waker,
         }
-    }
-}
-
-/// Takes in a batch at an interface of a stack.
-pub(super) fn stack_driver(
-    stack: &Stack,
-    index: IfIndex,
-) -> impl Fn() -> bool + Send + Sync + 'static {
-    let stack = Arc::downgrade(&stack.0);
-    move || {
-        let Some(stack) = stack.upgrade() else {
-            return false;
-        };
-        // An error says that the interface, or the other end, is gone: no thread is to come for more.
-        Stack(stack).poll_interface(index, ALL).unwrap_or(false)
     }
 }
 

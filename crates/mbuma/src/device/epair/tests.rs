@@ -9,6 +9,7 @@ use mbuf::{Csum, Live, MbufPool, Packet, PoolConfig};
 use super::*;
 use crate::device::{Budget, Capabilities, Device};
 use crate::{Config, DropReason, IfAddr, StackStats, TcpStream};
+use crate::{IfConfig, Stack};
 
 const ALL: Budget = Budget {
     frames: usize::MAX,
@@ -353,7 +354,11 @@ fn stacks_end_though_they_are_joined() {
         drop(sockets);
         let mut all = (Some(left), Some(right), Some(a), Some(b));
         (0..4).for_each(|n| endings[(first + n) % 4](&mut all));
-        assert_eq!(weak.each_ref().map(Weak::strong_count), [0, 0], "{first}");
+        assert_eq!(
+            weak.each_ref().map(std::sync::Weak::strong_count),
+            [0, 0],
+            "{first}"
+        );
         assert_eq!(cable.strong_count(), 0, "{first}");
         assert_eq!(pools.0.live(), Live::NONE);
         assert_eq!(pools.1.live(), Live::NONE);

@@ -1,0 +1,62 @@
+//! An end of an [epair](crate::device::epair) in a stack.
+//!
+//! Invariants: the end refers to its stack weakly, so that a stack ends though it is joined; a driver whose stack is gone
+//! stops. Locks: none held here.
+
+use std::sync::{Arc, Weak};
+
+use crate::device::Budget;
+use crate::device::epair::{Attachment, EpairEnd, Input};
+use crate::ifnet::{IfConfig, IfIndex};
+use crate::stack::Stack;
+use crate::state::StackState;
+
+/// Everything that waits, as one batch.
+const ALL: Budget = Budget {
+    frames: usize::MAX,
+    bytes: usize::MAX,
+};
+
+/// As an interface of a stack.
+#[derive(Debug)]
+struct StackInterface(Weak<StackState>, IfIndex);
+
+impl Attachment for StackInterface {
+    fn detach(&self) {
+        if let Some(stack) = self.0.upgrade() {
+            Stack(stack).detach(self.1);
+        }
+    }
+}
+
+impl EpairEnd {
+    /// Attaches this end to a stack, where `input` takes in what arrives. An end that is attached
+    /// already moves: what waits for it where it was is dropped and counted there. It keeps the Ethernet
+    /// address that it had, or that the first stack drew for it, unless `config` has another: neighbours
+    /// do not notice the move.
+    #[doc(alias = "if_vmove")]
+    pub fn attach(&mut self, stack: &Stack, mut config: IfConfig, input: Input) -> IfIndex {
+        self.detach();
+        let mac = config.mac.or(self.mac);
+        self.mac = Some(mac.unwrap_or_else(|| stack.random_mac()));
+        config.mac = self.mac;
+        let plug = Arc::new(self.plug_for(&input));
+        let index = stack.attach(Arc::clone(&plug) as _, config);
+        plug.set_waker(input.into_waker(stack_driver(stack, index)));
+        self.attachment = Some(Box::new(StackInterface(Arc::downgrade(&stack.0), index)));
+        stack.announce(index);
+        index
+    }
+}
+
+/// Takes in a batch at an interface of a stack.
+fn stack_driver(stack: &Stack, index: IfIndex) -> impl Fn() -> bool + Send + Sync + 'static {
+    let stack = Arc::downgrade(&stack.0);
+    move || {
+        let Some(stack) = stack.upgrade() else {
+            return false;
+        };
+        // An error says that the interface, or the other end, is gone: no thread is to come for more.
+        Stack(stack).poll_interface(index, ALL).unwrap_or(false)
+    }
+}

@@ -224,7 +224,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
         }
         stack.tcp.counters.refused.inc();
         match how {
-            Refusal::Reset => crate::tcp::output::reset(batch, pcb.key, SeqNum(0), rcv_nxt),
+            Refusal::Reset => crate::tcp::reset::send(batch, pcb.key, SeqNum(0), rcv_nxt),
             Refusal::Unreachable(kind) => unreachable_for(batch, pcb, irs, kind),
             Refusal::Ignore => {}
         }

@@ -23,7 +23,7 @@ use crate::tcp::cc::{Cc, CongestionControl};
 use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
 use crate::tcp::visit;
-use crate::tcp::{output, urgent};
+use crate::tcp::{output, reset, urgent};
 
 mod urgent_data;
 
@@ -460,7 +460,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     t.close(Some(SocketError::Closed));
     drop(t);
     if tell {
-        output::reset(batch, pcb.key, seq, ack);
+        reset::send(batch, pcb.key, seq, ack);
     }
     visit::schedule(batch, pcb);
 }

@@ -1,8 +1,9 @@
-//! Resets for segments that belong to no connection (RFC 9293 3.5.2). They share their limit with ICMP
-//! errors: both answer what nobody asked for.
+//! Resets: in answer to a segment that belongs to no connection (RFC 9293 3.5.2), and at the end of a connection. Answers
+//! share their limit with ICMP errors: both go to peers that asked for nothing.
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
+use super::pcb::Key;
 use super::segment::{self, Outgoing, Payload, Segment};
 use crate::batch::Batch;
 use crate::drops::DropReason;
@@ -39,5 +40,24 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
     };
     batch.stack.tcp.counters.resets_out.inc();
     // If there is no buffer or route for it, the peer will ask again.
+    let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
+}
+
+/// A reset that ends a connection of ours: where the peer expects our next byte.
+pub(crate) fn send(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
+    let out = Outgoing {
+        key,
+        flow: 0,
+        seq,
+        ack,
+        flags: TcpFlags::RST | TcpFlags::ACK,
+        window: 0,
+        urgent: 0,
+        options: TcpOptions::default(),
+        segsz: 0,
+        may_fragment: false,
+    };
+    batch.stack.tcp.counters.resets_out.inc();
+    // If there is no buffer or route for it, the peer learns when it sends something.
     let _: Result<(), DropReason> = segment::send(batch, &out, Payload::none(), None);
 }

@@ -10,7 +10,6 @@ use wire::TcpFlags;
 
 use super::ack_policy::{AckDue, InOrder, PathTiming};
 use super::input::Verdict;
-use super::output;
 use super::pcb::{State, Tcb};
 use super::planted::Planted;
 use super::reass::Inserted;
@@ -18,7 +17,7 @@ use super::recv_tuner::{self, RecvTuner};
 use super::segment::Segment;
 use super::steps::Step;
 use super::timer::TcpTimer;
-use super::{time_wait, timestamps};
+use super::{reset, time_wait, timestamps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
@@ -47,7 +46,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
         let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Reset));
-        output::reset(batch, seg.key, seq, ack);
+        reset::send(batch, seg.key, seq, ack);
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if seg.seq == t.recv.nxt {

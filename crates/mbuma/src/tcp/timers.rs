@@ -15,7 +15,7 @@ use super::recovery::RecoveryPhase;
 use super::timer::TcpTimer;
 use super::tlp::TailProbe;
 use super::wheels::Entry;
-use super::{ack, output, visit};
+use super::{ack, reset, visit};
 use crate::batch::Batch;
 use crate::error::SocketError;
 
@@ -93,7 +93,7 @@ fn give_up(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
     let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
     t.close(Some(t.conn.soft_error.unwrap_or(SocketError::TimedOut)));
     if tell {
-        output::reset(batch, pcb.key, seq, ack);
+        reset::send(batch, pcb.key, seq, ack);
     }
 }
 

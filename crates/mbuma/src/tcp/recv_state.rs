@@ -1,0 +1,73 @@
+//! The receive half of a control block: sequence space, buffer, and what is owed to the peer.
+//!
+//! Source: RFC 9293 section 3.3.1.
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::ack_policy::AckPolicy;
+use super::reass::Reassembly;
+use super::recv_tuner::RecvTuner;
+use crate::config::TcpConfig;
+use crate::sockbuf::StreamBuf;
+
+/// The receive sequence space.
+#[derive(Debug)]
+pub(crate) struct RecvState {
+    pub(crate) irs: SeqNum,
+    pub(crate) nxt: SeqNum,
+    /// The right edge of the window as announced; it never moves back.
+    pub(crate) adv: SeqNum,
+    pub(crate) wscale: u8,
+    /// Our window scaling was offered or agreed on.
+    pub(crate) wscale_on: bool,
+    /// The maximum segment size that we announce: what our own link takes, whatever the peer's does.
+    pub(crate) mss: u32,
+    /// What RCV.NXT was when we last acknowledged.
+    pub(crate) last_ack_sent: SeqNum,
+    /// Where the peer's FIN is, once it was seen.
+    pub(crate) fin: Option<SeqNum>,
+    pub(crate) buf: StreamBuf,
+    pub(crate) reass: Reassembly,
+    pub(crate) ack_now: bool,
+    /// Segments that came before their turn and were not answered yet, one by one.
+    pub(crate) dup_acks_owed: u8,
+    pub(crate) policy: AckPolicy,
+    /// What the user reads, once a far peer has sent something.
+    pub(crate) tuner: Option<Box<RecvTuner>>,
+    /// The user has said how large the buffer is to be.
+    pub(crate) fixed: bool,
+    /// The user will read nothing more: what comes is acknowledged and dropped.
+    #[doc(alias = "SS_CANTRCVMORE")]
+    pub(crate) read_closed: bool,
+}
+
+impl RecvState {
+    pub(super) fn new(config: &TcpConfig, mss: u32, now: Time) -> Self {
+        Self {
+            irs: SeqNum(0),
+            nxt: SeqNum(0),
+            adv: SeqNum(0),
+            wscale: window_scale(config.recv_buffer.max(config.recv_buffer_max)),
+            wscale_on: true,
+            mss,
+            last_ack_sent: SeqNum(0),
+            fin: None,
+            buf: StreamBuf::new(config.recv_buffer),
+            reass: Reassembly::default(),
+            ack_now: false,
+            dup_acks_owed: 0,
+            policy: AckPolicy::new(now),
+            tuner: None,
+            fixed: false,
+            read_closed: false,
+        }
+    }
+}
+
+/// The smallest shift that lets 16 bits announce `buffer` bytes (RFC 7323 2.3: at most 14).
+fn window_scale(buffer: usize) -> u8 {
+    (0..14)
+        .find(|&shift| buffer >> shift <= 65_535)
+        .unwrap_or(14)
+}

@@ -1,0 +1,109 @@
+//! The send half of a control block: sequence space, buffer, what is in flight, and how much may be.
+//!
+//! Source: RFC 9293 section 3.3.1.
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::cc::{Cc, Window};
+use super::rack::Reordering;
+use super::rate::DeliveryRate;
+use super::recovery::Recovery;
+use super::rtt::Rtt;
+use super::sent::SentMap;
+use super::tlp::TailProbe;
+use crate::config::TcpConfig;
+use crate::sockbuf::StreamBuf;
+
+/// The maximum segment size of a peer that does not say (RFC 9293 3.7.1).
+pub(crate) const MSS_DEFAULT: u32 = 536;
+
+/// The send sequence space: `una <= nxt`; `base` is the first byte of the send buffer.
+#[derive(Debug)]
+pub(crate) struct SendState {
+    pub(crate) iss: SeqNum,
+    pub(crate) una: SeqNum,
+    /// Behind all that was ever sent: what is sent again does not move it.
+    #[doc(alias = "snd_max")]
+    pub(crate) nxt: SeqNum,
+    pub(crate) base: SeqNum,
+    pub(crate) wnd: u32,
+    /// The largest window the peer ever offered, for sender-side silly window avoidance.
+    pub(crate) wnd_max: u32,
+    /// Sequence and acknowledgement of the segment that last moved the window.
+    pub(crate) wl1: SeqNum,
+    pub(crate) wl2: SeqNum,
+    pub(crate) wscale: u8,
+    /// Bytes of data a segment, behind the options that each segment carries (RFC 5681 2, SMSS).
+    #[doc(alias = "t_maxseg")]
+    pub(crate) mss: u32,
+    /// What ICMP errors said of the path, while it is believed.
+    pub(crate) path: Option<Box<PathMtu>>,
+    pub(crate) dup_acks: u8,
+    /// When something was last sent.
+    pub(crate) sent_at: Time,
+    pub(crate) buf: StreamBuf,
+    pub(crate) rtt: Rtt,
+    pub(crate) sent: SentMap,
+    pub(crate) reordering: Reordering,
+    pub(crate) probe: TailProbe,
+    pub(crate) recovery: Recovery,
+    pub(crate) rate: DeliveryRate,
+    pub(crate) window: Window,
+    pub(crate) cc: Cc,
+    pub(crate) retransmits: u8,
+    pub(crate) persist_shift: u8,
+    /// Send a tail loss probe at the next turn.
+    pub(crate) tail_probe: bool,
+    /// Send a byte (or an old one) into a closed window at the next turn.
+    pub(crate) probe_now: bool,
+    pub(crate) nodelay: bool,
+    /// The user will send nothing more.
+    pub(crate) fin_queued: bool,
+}
+
+/// A path whose MTU is smaller than the interface's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathMtu {
+    /// Payload bytes a segment on the interface's MTU.
+    pub(crate) interface_mss: u32,
+    /// When the interface's MTU is tried again.
+    pub(crate) until: Time,
+    /// Its MTU is below what segments are made for: routers may fragment them.
+    pub(crate) may_fragment: bool,
+}
+
+impl SendState {
+    pub(super) fn new(config: &TcpConfig, iss: SeqNum, mss: u32, now: Time) -> Self {
+        Self {
+            iss,
+            una: iss,
+            nxt: iss,
+            base: iss + 1,
+            wnd: 0,
+            wnd_max: 0,
+            wl1: SeqNum(0),
+            wl2: SeqNum(0),
+            wscale: 0,
+            mss,
+            path: None,
+            dup_acks: 0,
+            sent_at: now,
+            buf: StreamBuf::new(config.send_buffer),
+            rtt: Rtt::new(),
+            sent: SentMap::default(),
+            reordering: Reordering::default(),
+            probe: TailProbe::default(),
+            recovery: Recovery::new(iss),
+            rate: DeliveryRate::default(),
+            window: Window::new(mss, config.initial_window),
+            cc: Cc::new(config.congestion),
+            retransmits: 0,
+            persist_shift: 0,
+            tail_probe: false,
+            probe_now: false,
+            nodelay: false,
+            fin_queued: false,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The transmission control block: every field of a connection that a step reads or writes.
+//!
+//! Locks: all of it is under the connection's (CONN). Source: RFC 9293 section 3.3.1.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use kern::Time;
+use wire::SeqNum;
+
+use super::accept::Place;
+use super::ecn::Ecn;
+use super::recv_state::RecvState;
+use super::send_state::SendState;
+use super::sent::SentMap;
+use super::state::State;
+use super::timer::Timers;
+use super::timestamps::TimestampClock;
+use super::urgent::Urgent;
+use crate::config::TcpConfig;
+use crate::error::SocketError;
+use crate::route::RouteCache;
+use crate::sockbuf::charge;
+use crate::waiters::Wakers;
+
+/// The transmission control block.
+#[doc(alias = "tcpcb")]
+#[derive(Debug)]
+pub(crate) struct Tcb {
+    pub(crate) conn: ConnState,
+    pub(crate) send: SendState,
+    pub(crate) recv: RecvState,
+    /// Where urgent data ends, in either direction, while there is some.
+    pub(crate) urgent: Option<Box<Urgent>>,
+    pub(crate) timers: Timers,
+    /// The way to the peer, until the connection is closed: so it names no interface that is gone.
+    pub(crate) route: RouteCache,
+}
+
+/// The connection itself: its state, its user, its peer's life.
+#[derive(Debug)]
+pub(crate) struct ConnState {
+    pub(crate) state: State,
+    pub(crate) heard_at: Time,
+    /// Idle time before probing in ms, where the user asked for keepalives.
+    keepalive_ms: Option<NonZeroU32>,
+    /// Probes of a closed window, or keepalives, since the peer was last heard.
+    pub(crate) probes_unanswered: u8,
+    /// Challenge acknowledgements, and since when they count: in milliseconds of the stack's clock, modulo 2^32.
+    pub(crate) challenge_acks: (u32, u8),
+    pub(crate) ts: TimestampClock,
+    /// Both ends understand SACK. Until the handshake is over: it is offered.
+    pub(crate) sack_on: bool,
+    pub(crate) ecn: Ecn,
+    /// The user wants nothing more: it closed its handle.
+    pub(crate) orphan: bool,
+    pub(crate) error: Option<SocketError>,
+    /// What an ICMP error said that may be transient, since the peer last acknowledged something.
+    pub(crate) soft_error: Option<SocketError>,
+    pub(crate) wakers: Wakers,
+    /// The user is to be woken at the next turn.
+    pub(crate) wake_user: bool,
+    /// The connection has just come into TIME-WAIT.
+    pub(crate) entered_time_wait: bool,
+    /// Where the connection goes once it is established.
+    pub(crate) accept: Option<Place>,
+    /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
+    pub(crate) predecessor: Option<Box<Predecessor>>,
+}
+
+/// What is kept of a connection in TIME-WAIT that a SYN has ended early: it comes back if that SYN turns out to be an old
+/// duplicate (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Predecessor {
+    pub(crate) snd_max: SeqNum,
+    pub(crate) rcv_nxt: SeqNum,
+    pub(crate) ts: TimestampClock,
+    /// When its TIME-WAIT ends.
+    pub(crate) until: Time,
+}
+
+impl ConnState {
+    fn new(config: &TcpConfig, state: State, now: Time) -> Self {
+        Self {
+            state,
+            heard_at: now,
+            keepalive_ms: None,
+            probes_unanswered: 0,
+            challenge_acks: (now.as_millis() as u32, 0),
+            ts: TimestampClock::new(config.timestamps),
+            sack_on: config.sack,
+            ecn: Ecn::new(config.ecn, state == State::SynSent),
+            orphan: false,
+            error: None,
+            soft_error: None,
+            wakers: Wakers::new(),
+            wake_user: false,
+            entered_time_wait: false,
+            accept: None,
+            predecessor: None,
+        }
+    }
+}
+
+impl ConnState {
+    /// Idle time before probing, where the user asked for keepalives.
+    pub(crate) fn keepalive(&self) -> Option<Duration> {
+        let ms = self.keepalive_ms?;
+        Some(Duration::from_millis(u64::from(ms.get())))
+    }
+
+    /// In whole milliseconds, at least one.
+    pub(crate) fn set_keepalive(&mut self, idle: Option<Duration>) {
+        let ms = |idle: Duration| u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
+        self.keepalive_ms = idle.map(|idle| NonZeroU32::new(ms(idle)).unwrap_or(NonZeroU32::MIN));
+    }
+}
+
+impl Tcb {
+    pub(crate) fn new(config: &TcpConfig, state: State, iss: SeqNum, mss: u32, now: Time) -> Self {
+        Self {
+            conn: ConnState::new(config, state, now),
+            send: SendState::new(config, iss, mss, now),
+            recv: RecvState::new(config, mss, now),
+            urgent: None,
+            timers: Timers::default(),
+            route: RouteCache::default(),
+        }
+    }
+
+    /// Bytes sent and not acknowledged, SYN and FIN included.
+    pub(crate) fn flight(&self) -> u32 {
+        self.send.nxt.since(self.send.una)
+    }
+
+    /// The sequence number after the last byte in the send buffer: where our FIN goes.
+    pub(crate) fn data_end(&self) -> SeqNum {
+        self.send.base + self.send.buf.claimed() as u32
+    }
+
+    /// The sequence number of a segment that takes none: behind all that was sent, unless the peer's
+    /// window ends before that (a probe of a closed window lies beyond it). There the peer would not
+    /// look at it, not even at its acknowledgement.
+    pub(crate) fn acceptable_seq(&self) -> SeqNum {
+        self.send.nxt.min(self.send.una + self.send.wnd)
+    }
+
+    /// Whether our FIN was sent at least once.
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.send.fin_queued && self.send.nxt.after(self.data_end())
+    }
+
+    /// Whether our FIN is acknowledged.
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.fin_sent() && self.send.una.after(self.data_end())
+    }
+
+    /// Bytes that the peer may send from RCV.NXT on, as announced.
+    pub(crate) fn rcv_wnd(&self) -> u32 {
+        if self.recv.adv.after(self.recv.nxt) {
+            self.recv.adv.since(self.recv.nxt)
+        } else {
+            0
+        }
+    }
+
+    /// The window that could be announced now.
+    pub(crate) fn rcv_space(&self) -> u32 {
+        let reserved = charge(0, self.recv.reass.pinned());
+        let max = 65_535usize
+            << if self.recv.wscale_on {
+                self.recv.wscale
+            } else {
+                0
+            };
+        self.recv.buf.space().saturating_sub(reserved).min(max) as u32
+    }
+
+    /// How far the announced window's right edge could move: in steps that its scale can say.
+    pub(crate) fn rcv_growth(&self) -> u32 {
+        let edge = self.recv.nxt + (self.rcv_space() >> self.recv.wscale << self.recv.wscale);
+        if edge.after(self.recv.adv) {
+            edge.since(self.recv.adv)
+        } else {
+            0
+        }
+    }
+
+    /// Something changed that the user may care about: it is woken once, at the batch's end.
+    pub(crate) fn notify(&mut self) {
+        self.conn.wake_user = true;
+    }
+
+    /// The end: nothing is sent or received any more.
+    ///
+    /// The batch's turn for the connection takes it out of the table, so the caller must touch it.
+    pub(crate) fn close(&mut self, error: Option<SocketError>) {
+        self.conn.state = State::Closed;
+        self.conn.error = self.conn.error.or(error);
+        // Another thread may sleep in a call on the connection.
+        self.notify();
+        self.timers.stop_all();
+        drop(self.send.buf.flush());
+        self.recv.reass.clear();
+        self.route.clear();
+        if self.conn.orphan {
+            drop(self.recv.buf.flush());
+        }
+        if let Some(place) = self.conn.accept.take() {
+            place.give_up();
+        }
+        self.conn.predecessor = None;
+        self.urgent = None;
+        self.recv.ack_now = false;
+        self.recv.dup_acks_owed = 0;
+        self.send.sent = SentMap::default();
+        self.send.recovery.forced = false;
+        self.send.tail_probe = false;
+        self.send.probe_now = false;
+    }
+
+    /// Whether the send and receive variables agree with each other.
+    pub(crate) fn is_valid(&self) -> bool {
+        if self.conn.state == State::Closed {
+            return self.timers.earliest().is_none() && self.send.buf.is_empty();
+        }
+        let end = self.data_end() + u32::from(self.send.fin_queued);
+        self.send.sent.covers(self.send.una, self.send.nxt) && self.send.nxt.at_or_before(end)
+    }
+}

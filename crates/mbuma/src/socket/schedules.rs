@@ -35,6 +35,7 @@ use super::{SocketError, TcpStream, UdpSocket};
 use crate::ip::IcmpError;
 use crate::park::{self, Parker};
 use crate::stack::Stack;
+use crate::tcp::due::Due;
 use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
 use crate::tcp::visit;
 use crate::udp::pcb::UdpPcb;
@@ -193,7 +194,7 @@ fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
         t.notify();
         t.close(Some(SocketError::Reset));
         match mistake {
-            Mistake::ForgottenWakes => t.conn.wake_user = false,
+            Mistake::ForgottenWakes => t.due -= Due::WAKE_USER,
             Mistake::WakeUnderLock => t.conn.wakers.take().wake(),
             _ => {}
         }

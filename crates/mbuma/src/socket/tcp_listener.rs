@@ -212,13 +212,12 @@ impl Incoming {
 
 fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
     stack.enter(|batch| {
-        let mut t = pcb.tcb.lock();
+        let mut t = visit::begin(pcb);
         let held = t.conn.state == State::SynHeld;
         let (irs, rcv_nxt) = (t.recv.irs, t.recv.nxt);
         t.conn.orphan = true;
         t.close(Some(SocketError::Refused));
-        drop(t);
-        visit::schedule(batch, pcb);
+        visit::end_later(batch, pcb, t);
         if !held {
             return;
         }

@@ -166,9 +166,9 @@ impl TcpStream {
     /// the connection is locked already.
     fn with<R>(&self, f: impl FnOnce(&mut Tcb) -> R) -> R {
         self.stack.enter(|batch| {
-            let mut t = self.pcb.tcb.lock();
+            let mut t = visit::begin(&self.pcb);
             let result = f(&mut t);
-            output::locked(batch, &self.pcb, t);
+            visit::end(batch, &self.pcb, t);
             result
         })
     }
@@ -450,7 +450,7 @@ impl TcpStream {
 
 /// Resets a connection, from any state.
 pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(pcb);
     let tell = !matches!(
         t.conn.state,
         State::Closed | State::SynSent | State::TimeWait
@@ -458,11 +458,10 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
     t.conn.orphan = true;
     t.close(Some(SocketError::Closed));
-    drop(t);
+    visit::end_later(batch, pcb, t);
     if tell {
         reset::send(batch, pcb.key, seq, ack);
     }
-    visit::schedule(batch, pcb);
 }
 
 /// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
@@ -539,7 +538,7 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         let wakers = self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
-            let mut t = self.pcb.tcb.lock();
+            let mut t = visit::begin(&self.pcb);
             let wakers = t.conn.wakers.clear();
             if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).
@@ -549,8 +548,7 @@ impl Drop for TcpStream {
                 t.conn.orphan = true;
                 drop(t.recv.buf.flush());
                 close_send(&mut t, Some(patience));
-                drop(t);
-                visit::schedule(batch, &self.pcb);
+                visit::end_later(batch, &self.pcb, t);
             }
             wakers
         });

@@ -75,7 +75,7 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
     let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else {
         return;
     };
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(&pcb);
     if !quoted.seq.in_window(t.send.una, t.flight()) {
         return;
     }
@@ -92,9 +92,8 @@ pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
             connecting && abort && abort_connect(&mut t, SocketError::Unreachable)
         }
     };
-    drop(t);
     if due {
-        visit::schedule(batch, &pcb);
+        visit::end_later(batch, &pcb, t);
     }
 }
 

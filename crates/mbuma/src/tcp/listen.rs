@@ -146,7 +146,7 @@ pub(super) fn admit(
     let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
     let pcb = Inpcb::new(key, flow, t);
     if !tcp.table.insert(&pcb, tcp.config.connections_max) {
-        pcb.tcb.lock().close(None);
+        visit::begin(&pcb).close(None);
         return None;
     }
     tcp.counters.opened_passive.inc();
@@ -155,7 +155,7 @@ pub(super) fn admit(
 
 /// Shows the connection to the interceptor that decides about it.
 fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(pcb);
     // A thread that ended it meanwhile gave its place up.
     let Some(place) = t.conn.accept.take() else {
         return;
@@ -165,8 +165,7 @@ fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
         Pushed::Full | Pushed::Gone => {
             place.give_up();
             t.close(None);
-            drop(t);
-            visit::schedule(batch, pcb);
+            visit::end_later(batch, pcb, t);
         }
     }
 }
@@ -177,13 +176,12 @@ fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     let Some(pcb) = tcp.table.lookup(&oldest.key) else {
         return;
     };
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(&pcb);
     // It may have been completed, or ended, and its key be another's by now.
     if t.conn.accept.as_ref().is_some_and(|place| place.is(oldest)) {
         tcp.counters.crowded_out.inc();
         t.close(None);
-        drop(t);
-        visit::schedule(batch, &pcb);
+        visit::end_later(batch, &pcb, t);
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! A connection is an [`Inpcb`](pcb::Inpcb): its key, which never changes, and a [`Tcb`](pcb::Tcb)
 //! under one lock. Output never happens inside of a step: steps leave marks, and the batch's end
-//! gives each touched connection one turn ([`output::run`]).
+//! gives each touched connection one turn ([`visit`]).
 //!
 //! Locks: `table` shards (CONN_TABLE), each connection (CONN), accept queues (ACCEPT_QUEUE), `wheels`, one a
 //! CPU (CALLOUT), listeners (LISTENERS).
@@ -45,6 +45,7 @@ mod ack;
 mod ack_policy;
 pub mod cc;
 mod cookies;
+pub(crate) mod due;
 mod ecn;
 pub(crate) mod info;
 pub(crate) mod input;
@@ -195,7 +196,7 @@ impl TcpState {
     pub(crate) fn forget_interface(&self, index: IfIndex) {
         let all = self.table.all();
         all.iter()
-            .for_each(|pcb| pcb.tcb.lock().route.forget(index));
+            .for_each(|pcb| visit::begin(pcb).route.forget(index));
     }
 
     /// When the next connection timer of `cpu` may be due.

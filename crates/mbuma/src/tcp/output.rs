@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use kern::Time;
-use kern::prim::MutexGuard;
 use wire::{SeqNum, TcpFlags};
 
 use super::cc;
+use super::due::Due;
 use super::options;
-use super::pcb::{Inpcb, State, Tcb};
+use super::pcb::{Inpcb, Tcb};
 use super::segment::{self, Outgoing, Payload};
 use super::sent::SentRecord;
 use super::timer::TcpTimer;
-use super::{path_mtu, time_wait, timers, urgent};
+use super::{path_mtu, timers, urgent};
 use crate::batch::Batch;
 use plan::{Kind, Plan, next};
 
@@ -23,37 +23,18 @@ mod plan;
 pub(super) use plan::is_due;
 pub(crate) use plan::payload_max;
 
-/// Sends what the connection may send now, arms its timers, and takes it away if it is closed.
-pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
-    locked(batch, pcb, pcb.tcb.lock());
-}
-
-/// The same for who has the connection locked, and unlocks it.
-pub(crate) fn locked(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
-    restart_after_idle(batch, &mut t);
-    path_mtu::expire(batch, &mut t);
-    while let Some(plan) = next(&t) {
-        if !send(batch, pcb, &mut t, plan) {
+/// Sends what the connection may send now, and arms its timers. [`visit::end`](super::visit::end) calls it.
+pub(super) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, t: &mut Tcb) {
+    restart_after_idle(batch, t);
+    path_mtu::expire(batch, t);
+    while let Some(plan) = next(t) {
+        if !send(batch, pcb, t, plan) {
             break;
         }
     }
-    t.send.probe_now = false;
-    t.send.tail_probe = false;
-    note_use(&mut t);
-    timers::after_output(batch, pcb, &mut t);
-    kern::invariant!(t.is_valid(), "{t:?}");
-    let closed = t.conn.state == State::Closed;
-    let time_wait = std::mem::take(&mut t.conn.entered_time_wait);
-    if std::mem::take(&mut t.conn.wake_user) && t.conn.wakers.any() {
-        batch.wake(t.conn.wakers.take());
-    }
-    drop(t);
-    if time_wait {
-        time_wait::remember(batch, pcb);
-    }
-    if closed && batch.stack.tcp.remove(pcb) {
-        batch.stack.tcp.counters.closed.inc();
-    }
+    t.due -= Due::PROBE | Due::TAIL_PROBE;
+    note_use(t);
+    timers::after_output(batch, pcb, t);
 }
 
 /// Sends it; false if it can't be sent now (the timers will try again).
@@ -145,7 +126,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     if plan.flags.contains(TcpFlags::ACK) {
         t.recv.last_ack_sent = t.recv.nxt;
         if !unreported {
-            t.recv.ack_now = false;
+            t.due -= Due::ACK;
             t.timers.stop(TcpTimer::DelayedAck);
         }
     }
@@ -163,7 +144,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
         }
         Kind::Repair | Kind::Tail | Kind::Probe | Kind::Normal => {}
     }
-    t.send.probe_now = false;
+    t.due -= Due::PROBE;
     t.send.sent_at = batch.now;
     let first = t.send.sent.is_empty();
     let again = plan.seq.before(t.send.nxt) && end != plan.seq;
@@ -176,7 +157,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
     if plan.kind == Kind::Tail {
         counters.tail_loss_probes.inc();
-        t.send.tail_probe = false;
+        t.due -= Due::TAIL_PROBE;
         t.send.probe.on_sent(t.send.nxt, again);
     }
     let timed = plan.kind != Kind::Probe && end != plan.seq && !t.timers.is_set(TcpTimer::Rexmit);

@@ -8,7 +8,7 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
+use kern::prim::{AtomicU32, Mutex, Ordering};
 use kern::{Cpu, LockClass, order};
 
 pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
@@ -46,7 +46,6 @@ pub(crate) struct Inpcb {
     /// more that the peer may have to put in order.
     flow: AtomicU32,
     pub(crate) tcb: Mutex<Tcb>,
-    touched: AtomicBool,
 }
 
 impl Inpcb {
@@ -56,7 +55,6 @@ impl Inpcb {
             key,
             flow: AtomicU32::new(flow),
             tcb,
-            touched: AtomicBool::new(false),
         })
     }
 
@@ -69,18 +67,5 @@ impl Inpcb {
     pub(crate) fn keep_to(&self, queues: usize, cpu: Cpu) {
         self.flow
             .store(netisr::keep(self.flow(), queues, cpu), Ordering::Relaxed);
-    }
-
-    /// Sets the mark that the connection wants a turn to send; true if it was set.
-    ///
-    /// A read-modify-write, like its counterpart: if this finds the mark set, the turn that will
-    /// clear it comes later and sees everything done before (AcqRel on both sides).
-    pub(crate) fn mark_touched(&self) -> bool {
-        self.touched.swap(true, Ordering::AcqRel)
-    }
-
-    /// Clears the mark; what happens from now on needs a new turn.
-    pub(crate) fn clear_touched(&self) {
-        self.touched.swap(false, Ordering::AcqRel);
     }
 }

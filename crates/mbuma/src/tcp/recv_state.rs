@@ -29,7 +29,6 @@ pub(crate) struct RecvState {
     pub(crate) fin: Option<SeqNum>,
     pub(crate) buf: StreamBuf,
     pub(crate) reass: Reassembly,
-    pub(crate) ack_now: bool,
     /// Segments that came before their turn and were not answered yet, one by one.
     pub(crate) dup_acks_owed: u8,
     pub(crate) policy: AckPolicy,
@@ -55,7 +54,6 @@ impl RecvState {
             fin: None,
             buf: StreamBuf::new(config.recv_buffer),
             reass: Reassembly::default(),
-            ack_now: false,
             dup_acks_owed: 0,
             policy: AckPolicy::new(now),
             tuner: None,

@@ -53,10 +53,6 @@ pub(crate) struct SendState {
     pub(crate) cc: Cc,
     pub(crate) retransmits: u8,
     pub(crate) persist_shift: u8,
-    /// Send a tail loss probe at the next turn.
-    pub(crate) tail_probe: bool,
-    /// Send a byte (or an old one) into a closed window at the next turn.
-    pub(crate) probe_now: bool,
     pub(crate) nodelay: bool,
     /// The user will send nothing more.
     pub(crate) fin_queued: bool,
@@ -100,8 +96,6 @@ impl SendState {
             cc: Cc::new(config.congestion),
             retransmits: 0,
             persist_shift: 0,
-            tail_probe: false,
-            probe_now: false,
             nodelay: false,
             fin_queued: false,
         }

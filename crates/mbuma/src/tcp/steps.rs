@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use wire::TcpFlags;
 
+use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::{ack, text, time_wait, urgent};
-use super::{listen, output, visit};
+use super::{listen, visit};
 use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
@@ -28,7 +29,7 @@ pub(crate) type Step = ControlFlow<Verdict>;
 const CHALLENGES_MAX: u8 = 10;
 
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(pcb);
     let step = match t.conn.state {
         State::Closed => Break(Verdict::Reset(DropReason::TcpNoConnection)),
         // The owner has not decided yet; the peer asks again, or gives up.
@@ -36,14 +37,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) ->
         State::SynSent => syn_sent(batch, &mut t, seg),
         _ => synchronized(batch, pcb, &mut t, seg),
     };
-    kern::invariant!(t.is_valid(), "{t:?}");
-    let turn = output::is_due(&t);
-    // Without a turn, nobody waits to be woken.
-    t.conn.wake_user &= turn;
-    drop(t);
-    if turn {
-        visit::schedule(batch, pcb);
-    }
+    visit::end_quiet(batch, pcb, t);
     match step {
         Continue(()) => Verdict::Delivered,
         Break(verdict) => verdict,
@@ -92,7 +86,7 @@ fn syn_sent(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step {
     }
     let mtu = t.recv.mss + listen::HEADERS;
     listen::take_syn(t, seg, mtu, &batch.stack.tcp.config, batch.now);
-    t.recv.ack_now = true;
+    t.due |= Due::ACK;
     if acked {
         ack::syn_acked(batch, t, seg);
         t.timers.stop(TcpTimer::Rexmit);
@@ -171,7 +165,7 @@ fn check_sequence(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> Step
     if seg.data.len() > room {
         // Beyond what was announced (a probe of a closed window, for one): keep what fits. A FIN
         // alone always fits: it takes no memory.
-        t.recv.ack_now = true;
+        t.due |= Due::ACK;
         seg.flags -= TcpFlags::FIN;
         seg.data.truncate(room);
     }
@@ -264,7 +258,7 @@ fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     if seg.len() == 0 {
         challenge(batch, t);
     } else {
-        t.recv.ack_now = true;
+        t.due |= Due::ACK;
     }
 }
 
@@ -276,7 +270,7 @@ pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
     let sent = if fresh { 0 } else { sent };
     if sent < CHALLENGES_MAX {
         batch.stack.tcp.counters.challenge_acks.inc();
-        t.recv.ack_now = true;
+        t.due |= Due::ACK;
         t.conn.challenge_acks = (if fresh { now } else { since }, sent + 1);
     }
 }

@@ -9,6 +9,7 @@ use kern::Time;
 use wire::SeqNum;
 
 use super::accept::Place;
+use super::due::Due;
 use super::ecn::Ecn;
 use super::recv_state::RecvState;
 use super::send_state::SendState;
@@ -33,6 +34,8 @@ pub(crate) struct Tcb {
     /// Where urgent data ends, in either direction, while there is some.
     pub(crate) urgent: Option<Box<Urgent>>,
     pub(crate) timers: Timers,
+    /// What its next turn has to do.
+    pub(crate) due: Due,
     /// The way to the peer, until the connection is closed: so it names no interface that is gone.
     pub(crate) route: RouteCache,
 }
@@ -58,10 +61,6 @@ pub(crate) struct ConnState {
     /// What an ICMP error said that may be transient, since the peer last acknowledged something.
     pub(crate) soft_error: Option<SocketError>,
     pub(crate) wakers: Wakers,
-    /// The user is to be woken at the next turn.
-    pub(crate) wake_user: bool,
-    /// The connection has just come into TIME-WAIT.
-    pub(crate) entered_time_wait: bool,
     /// Where the connection goes once it is established.
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
@@ -94,8 +93,6 @@ impl ConnState {
             error: None,
             soft_error: None,
             wakers: Wakers::new(),
-            wake_user: false,
-            entered_time_wait: false,
             accept: None,
             predecessor: None,
         }
@@ -124,6 +121,7 @@ impl Tcb {
             recv: RecvState::new(config, mss, now),
             urgent: None,
             timers: Timers::default(),
+            due: Due::empty(),
             route: RouteCache::default(),
         }
     }
@@ -188,12 +186,12 @@ impl Tcb {
 
     /// Something changed that the user may care about: it is woken once, at the batch's end.
     pub(crate) fn notify(&mut self) {
-        self.conn.wake_user = true;
+        self.due |= Due::WAKE_USER;
     }
 
     /// The end: nothing is sent or received any more.
     ///
-    /// The batch's turn for the connection takes it out of the table, so the caller must touch it.
+    /// The connection's turn takes it out of the table, so the caller must end its visit by one.
     pub(crate) fn close(&mut self, error: Option<SocketError>) {
         self.conn.state = State::Closed;
         self.conn.error = self.conn.error.or(error);
@@ -211,12 +209,10 @@ impl Tcb {
         }
         self.conn.predecessor = None;
         self.urgent = None;
-        self.recv.ack_now = false;
         self.recv.dup_acks_owed = 0;
         self.send.sent = SentMap::default();
         self.send.recovery.forced = false;
-        self.send.tail_probe = false;
-        self.send.probe_now = false;
+        self.due -= Due::SEGMENT;
     }
 
     /// Whether the send and receive variables agree with each other.

@@ -9,6 +9,7 @@ use mbuf::Chain;
 use wire::TcpFlags;
 
 use super::ack_policy::{AckDue, InOrder, PathTiming};
+use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{State, Tcb};
 use super::planted::Planted;
@@ -36,7 +37,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         return Continue(());
     }
     if t.conn.ecn.on_data(seg.ce, seg.has(TcpFlags::CWR)) {
-        t.recv.ack_now = true;
+        t.due |= Due::ACK;
     }
     let data = std::mem::take(&mut seg.data);
     if !t.conn.state.receives_data() {
@@ -134,7 +135,7 @@ fn acknowledge_soon(batch: &Batch<'_>, t: &mut Tcb, len: u32, filled_gap: bool) 
     };
     let path = path_timing(batch, t);
     match t.recv.policy.on_data(data, &path, batch.now) {
-        AckDue::Now => t.recv.ack_now = true,
+        AckDue::Now => t.due |= Due::ACK,
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),
     }
 }
@@ -166,7 +167,7 @@ pub(crate) fn process_fin(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
     }
     t.recv.nxt += 1;
     t.recv.adv = t.recv.adv.max(t.recv.nxt);
-    t.recv.ack_now = true;
+    t.due |= Due::ACK;
     match t.conn.state {
         State::Established => t.conn.state = State::CloseWait,
         State::FinWait1 => t.conn.state = State::Closing,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use kern::{LockClass, Mutex, order};
 
+use super::due::Due;
 use super::pcb::{Inpcb, Predecessor, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
@@ -44,7 +45,9 @@ impl TimeWait {
 /// Enters the state, or begins its time anew.
 pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
     // A second FIN in the same batch does not undo what the first one did.
-    t.conn.entered_time_wait |= t.conn.state != State::TimeWait;
+    if t.conn.state != State::TimeWait {
+        t.due |= Due::TIME_WAIT;
+    }
     t.conn.state = State::TimeWait;
     t.timers.stop_all();
     let config = &batch.stack.tcp.config;
@@ -58,7 +61,7 @@ pub(crate) fn enter(batch: &Batch<'_>, t: &mut Tcb) {
 /// Ends the TIME-WAIT of a connection whose peer opens a new one, and returns what the new one must know; `None` if the
 /// connection is in another state by now, or `syn` may be one of its own segments.
 pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> Option<Predecessor> {
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(pcb);
     if !may_leave(&t, syn) {
         return None;
     }
@@ -69,11 +72,11 @@ pub(crate) fn leave(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, syn: &Segment) -> O
         until: t.timers.get(TcpTimer::Wait).unwrap_or(batch.now),
     };
     t.close(None);
-    drop(t);
+    visit::end_later(batch, pcb, t);
+    // Before the turn: the new connection needs its place.
     if batch.stack.tcp.remove(pcb) {
         batch.stack.tcp.counters.closed.inc();
     }
-    visit::schedule(batch, pcb);
     Some(predecessor)
 }
 
@@ -106,9 +109,10 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     t.timers.stop_all();
     t.timers.set(TcpTimer::Wait, old.until);
     t.send.retransmits = 0;
-    (t.recv.ack_now, t.recv.dup_acks_owed) = (false, 0);
+    t.recv.dup_acks_owed = 0;
+    t.due -= Due::ACK;
     t.conn.state = State::TimeWait;
-    t.conn.entered_time_wait = true;
+    t.due |= Due::TIME_WAIT;
     t.conn.orphan = true;
     t.notify();
 }
@@ -122,12 +126,11 @@ pub(crate) fn remember(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
     let oldest = if over { waiting.pop_front() } else { None };
     drop(waiting);
     if let Some(oldest) = oldest {
-        let mut t = oldest.tcb.lock();
+        let mut t = visit::begin(&oldest);
         if t.conn.state == State::TimeWait {
             t.close(None);
         }
-        drop(t);
-        visit::schedule(batch, &oldest);
+        visit::end_later(batch, &oldest, t);
     }
 }
 

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::due::Due;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::recovery::RecoveryPhase;
@@ -22,7 +23,7 @@ use crate::error::SocketError;
 /// The wheel's entry has come: run what is due.
 pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     let pcb = &entry.pcb;
-    let mut t = pcb.tcb.lock();
+    let mut t = visit::begin(pcb);
     entry.arrives(&mut t.timers, &batch.stack.tcp.config);
     delayed_ack(batch, &mut t);
     reorder(batch, &mut t);
@@ -35,13 +36,12 @@ pub(crate) fn expired(batch: &mut Batch<'_>, entry: &Entry) {
     if t.conn.state == State::Closed {
         t.notify();
     }
-    drop(t);
-    visit::schedule(batch, pcb);
+    visit::end_later(batch, pcb, t);
 }
 
 fn delayed_ack(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::DelayedAck, batch.now) {
-        t.recv.ack_now = true;
+        t.due |= Due::ACK;
         t.recv.policy.on_delay_over();
     }
 }
@@ -57,7 +57,7 @@ fn reorder(batch: &Batch<'_>, t: &mut Tcb) {
 /// Sends something that the peer answers with what it has. Then the retransmission timer has its time (RFC 8985 7.3).
 fn tail_probe(batch: &Batch<'_>, t: &mut Tcb) {
     if t.timers.take_due(TcpTimer::Probe, batch.now) && t.send.sent.in_flight() > 0 {
-        t.send.tail_probe = true;
+        t.due |= Due::TAIL_PROBE;
         let at = t.send.rtt.expires(batch.now, &batch.stack.tcp.config);
         t.timers.set(TcpTimer::Rexmit, at);
     }
@@ -163,7 +163,7 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     }
     t.conn.probes_unanswered += 1;
     tcp.counters.zero_window_probes.inc();
-    t.send.probe_now = true;
+    t.due |= Due::PROBE;
     t.send.persist_shift = (t.send.persist_shift + 1).min(PERSIST_SHIFT_MAX);
     t.timers
         .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
@@ -202,7 +202,7 @@ fn keepalive(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     if t.flight() == 0 {
         tcp.counters.keepalive_probes.inc();
         t.conn.probes_unanswered += 1;
-        t.send.probe_now = true;
+        t.due |= Due::PROBE;
     }
     t.timers.set(
         TcpTimer::Keepalive,

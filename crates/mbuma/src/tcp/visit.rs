@@ -1,26 +1,79 @@
-//! A connection's turn at the end of a batch.
+//! A visit of a connection: its lock is taken, something is changed, and the connection gets a turn to send.
 //!
-//! Code that leaves a connection with something to send, to tell its user, or to end, schedules a turn for it: one a
-//! batch, however often it was scheduled.
+//! | end of a visit | the turn | for |
+//! |---|---|---|
+//! | [`end`] | now | a call of the user: nothing else comes in its batch |
+//! | [`end_quiet`] | at the end of the batch, if it would do anything | segments |
+//! | [`end_later`] | at the end of the batch | timers, errors, ends |
 //!
-//! Locks: none held; the turn takes the connection's (CONN).
+//! A turn sends what may be sent, arms timers, wakes the user, remembers a TIME-WAIT, and takes a closed connection out
+//! of the table. It is deferred once, however often it is asked for: [`Due::QUEUED`] says so, and is cleared under the lock
+//! by the turn, which therefore finds all that was changed before.
+//!
+//! Locks: the connection's (CONN), from [`begin`] to the end; wakeups and the table come after it.
 
 use std::sync::Arc;
 
-use super::output;
-use super::pcb::Inpcb;
+use kern::prim::MutexGuard;
+
+use super::due::Due;
+use super::pcb::{Inpcb, State, Tcb};
+use super::{output, time_wait};
 use crate::batch::{Batch, Deferred};
 
-/// The connection gets a turn at the end of the batch.
-pub(crate) fn schedule(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
-    if !pcb.mark_touched() {
+/// Locks a connection to change it. If nothing comes of the change, dropping the guard ends the visit.
+pub(crate) fn begin(pcb: &Inpcb) -> MutexGuard<'_, Tcb> {
+    pcb.tcb.lock()
+}
+
+/// Gives the connection its turn, and unlocks it.
+pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+    output::run(batch, pcb, &mut t);
+    kern::invariant!(t.is_valid(), "{t:?}");
+    let closed = t.conn.state == State::Closed;
+    let due = t.due;
+    t.due -= Due::TIME_WAIT | Due::WAKE_USER;
+    if due.contains(Due::WAKE_USER) && t.conn.wakers.any() {
+        batch.wake(t.conn.wakers.take());
+    }
+    drop(t);
+    if due.contains(Due::TIME_WAIT) {
+        time_wait::remember(batch, pcb);
+    }
+    if closed && batch.stack.tcp.remove(pcb) {
+        batch.stack.tcp.counters.closed.inc();
+    }
+}
+
+/// Unlocks the connection, which gets a turn at the end of the batch if that would do anything.
+pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+    kern::invariant!(t.is_valid(), "{t:?}");
+    if output::is_due(&t) {
+        return end_later(batch, pcb, t);
+    }
+    // No thread waits to be woken.
+    t.due -= Due::WAKE_USER;
+}
+
+/// Unlocks the connection, which gets a turn at the end of the batch.
+pub(crate) fn end_later(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+    let is_queued = t.due.contains(Due::QUEUED);
+    t.due |= Due::QUEUED;
+    drop(t);
+    if !is_queued {
         batch.defer(Arc::clone(pcb) as _);
     }
 }
 
+/// The connection gets a turn at the end of the batch.
+pub(crate) fn schedule(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
+    end_later(batch, pcb, begin(pcb));
+}
+
 impl Deferred for Inpcb {
     fn run(self: Arc<Self>, batch: &mut Batch<'_>) {
-        self.clear_touched();
-        output::run(batch, &self);
+        let mut t = begin(&self);
+        t.due -= Due::QUEUED;
+        end(batch, &self, t);
     }
 }

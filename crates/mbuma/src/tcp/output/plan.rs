@@ -14,6 +14,7 @@
 
 use wire::{SeqNum, TcpFlags};
 
+use crate::tcp::due::Due;
 use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::urgent;
 
@@ -46,11 +47,12 @@ pub(super) enum Kind {
 pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
     let quiet = t.conn.state == State::Established
         && t.send.nxt == t.data_end()
-        && !(t.recv.ack_now || t.send.probe_now || t.send.tail_probe || t.send.fin_queued)
+        && !t.due.intersects(Due::SEGMENT)
+        && !t.send.fin_queued
         && t.send.sent.lost() == 0
         && t.recv.dup_acks_owed == 0
         && t.timers.are_armed()
-        && !(t.conn.wake_user && t.conn.wakers.any())
+        && !(t.due.contains(Due::WAKE_USER) && t.conn.wakers.any())
         && !window_grew(t);
     !quiet
 }
@@ -122,7 +124,7 @@ fn again(t: &Tcb, seq: SeqNum, len: u32, kind: Kind) -> Plan {
 
 /// A tail loss probe: a new segment if there is one and the peer has room, else the last one again (RFC 8985 7.3).
 fn plan_tail(t: &Tcb) -> Option<Plan> {
-    if !t.send.tail_probe || !t.conn.state.sends_data() {
+    if !t.due.contains(Due::TAIL_PROBE) || !t.conn.state.sends_data() {
         return None;
     }
     let right = (t.send.una + t.send.wnd).min(t.data_end());
@@ -145,7 +147,7 @@ fn plan_tail(t: &Tcb) -> Option<Plan> {
 fn plan_probe(t: &Tcb) -> Option<Plan> {
     let data = t.data_end().since(t.send.base) > 0;
     // With data to send and a window to send it into, that is the better probe.
-    if !t.send.probe_now || (data && t.send.wnd > 0) {
+    if !t.due.contains(Due::PROBE) || (data && t.send.wnd > 0) {
         return None;
     }
     Some(Plan {
@@ -233,7 +235,7 @@ fn worth_sending(t: &Tcb, len: u32, waiting: u32) -> bool {
     let idle = t.send.una == t.send.nxt;
     let last = len == waiting;
     len >= t.send.mss
-        || t.send.probe_now
+        || t.due.contains(Due::PROBE)
         || (last && (idle || t.send.nodelay || t.send.fin_queued || urgent::is_next(t)))
         || (t.send.wnd_max > 1 && len >= t.send.wnd_max / 2)
 }
@@ -251,7 +253,7 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
     let tell = urgent::is_to_tell(t) && t.conn.state.sends_data();
-    let asked = t.recv.ack_now || t.recv.dup_acks_owed > 0 || tell;
+    let asked = t.due.contains(Due::ACK) || t.recv.dup_acks_owed > 0 || tell;
     // In SYN-RECEIVED the SYN-ACK goes first; then unacceptable segments are answered (RFC 9293 3.10.7.4).
     let answers = t.conn.state.is_synchronized() || t.conn.state == State::SynReceived;
     let due = answers && (asked || window_grew(t));

@@ -1,0 +1,25 @@
+//! What a connection's next turn has to do, beside what its sequence space says.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// Changed under the connection's lock only.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Due: u8 {
+        /// An acknowledgement, now.
+        const ACK = 1;
+        /// A byte (or an old one) into a closed window, or a keepalive.
+        const PROBE = 1 << 1;
+        /// A tail loss probe.
+        const TAIL_PROBE = 1 << 2;
+        /// The user is to be woken.
+        const WAKE_USER = 1 << 3;
+        /// The connection has just come into TIME-WAIT.
+        const TIME_WAIT = 1 << 4;
+        /// A turn is put off to the end of a batch. It will find all that was changed before.
+        const QUEUED = 1 << 5;
+
+        /// Something to send.
+        const SEGMENT = Self::ACK.bits() | Self::PROBE.bits() | Self::TAIL_PROBE.bits();
+    }
+}

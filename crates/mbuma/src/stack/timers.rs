@@ -32,7 +32,7 @@ impl Stack {
     /// called.
     ///
     /// # Panics
-    /// If there is no such CPU: see [`Config::cpus`].
+    /// If there is no such CPU: see [`Config::cpus`](crate::config::Config::cpus).
     pub fn poll_timers(&self, cpu: usize) -> Option<Time> {
         self.run_timers(cpu);
         self.next_deadline_of(cpu)

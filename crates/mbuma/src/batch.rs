@@ -1,6 +1,6 @@
 //! One entry into the stack: when it began, the connections and interfaces it touched, the wakers to call.
 //!
-//! Every public operation and every batch of frames runs inside of a [`Batch`]. Workstream that would hold
+//! Every public operation and every batch of frames runs inside of a [`Batch`]. Work that would hold
 //! a lock over a call outwards is collected here and done at the end, without any lock but Giant:
 //!
 //! 1. [`Deferred`] work runs: a connection that input or a user touched gets one turn to send, so that a batch of
@@ -26,7 +26,7 @@ use crate::one_or_many::OneOrMany;
 use crate::state::StackState;
 use crate::waiters::Wakes;
 
-/// Workstream that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
+/// Work that is put off to the batch's end, and runs there with no lock held but, at most, Giant: a connection's turn to
 /// send. It may defer more work, transmit and wake; each is done before the batch ends.
 pub(crate) trait Deferred: Send + Sync {
     fn run(self: Arc<Self>, batch: &mut Batch<'_>);

@@ -315,6 +315,12 @@ impl Ifnet {
         due.map(|(number, _)| number)
     }
 
+    /// When a neighbour or a device of it is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let device = self.device_deadline();
+        self.neighbours.deadline().into_iter().chain(device).min()
+    }
+
     /// When a device of it is due; never, once it is gone.
     pub(crate) fn device_deadline(&self) -> Option<Time> {
         let devices = self.queues.iter().map(|queue| &queue.device);

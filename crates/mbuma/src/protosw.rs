@@ -27,6 +27,7 @@ use crate::{ip4, tcp, udp};
 /// Each packet that was not dropped before comes here, once (a datagram in fragments once more). The caller holds nothing
 /// but, at most, Giant: for a protocol that needs Giant no packet is queued, other than in netisr(9).
 #[doc(alias = "netisr_proto")]
+#[inline]
 pub(crate) fn link_input(
     batch: &mut Batch<'_>,
     ifp: &Arc<Ifnet>,
@@ -43,6 +44,7 @@ pub(crate) fn link_input(
 
 /// Hands a whole datagram to the protocol above; gives it back if the stack has none of that number.
 #[doc(alias = "pr_input")]
+#[inline]
 pub(crate) fn deliver(
     batch: &mut Batch<'_>,
     packet: Packet,

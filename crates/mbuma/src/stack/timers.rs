@@ -48,10 +48,9 @@ impl Stack {
                 return;
             }
             batch.stack.ip4.run_timers(batch);
-            let interfaces = batch.stack.interfaces.read().clone();
-            for ifp in &interfaces {
-                arp::run_timers(batch, ifp);
-                transmit::run_due(batch, ifp);
+            for ifp in self.interfaces_due(batch.now, Ifnet::deadline) {
+                arp::run_timers(batch, &ifp);
+                transmit::run_due(batch, &ifp);
             }
         });
     }
@@ -60,16 +59,23 @@ impl Stack {
     /// is nothing to wait for: the next poll of it fails.
     fn receive_due(&self) {
         let now = self.now();
-        let interfaces = self.0.interfaces.read();
-        let due = |ifp: &&Arc<Ifnet>| ifp.device_deadline().is_some_and(|at| at <= now);
-        let due: Vec<Arc<Ifnet>> = interfaces.iter().filter(due).map(Arc::clone).collect();
-        drop(interfaces);
-        for ifp in due {
+        for ifp in self.interfaces_due(now, Ifnet::device_deadline) {
             for queue in ifp.due_queues(now) {
                 let received = RxQueue::new(&self.0, &ifp, queue).poll(DUE_BUDGET);
                 drop(received);
             }
         }
+    }
+
+    /// The interfaces whose deadline has come: mostly none, and then nothing is allocated.
+    fn interfaces_due(
+        &self,
+        now: Time,
+        deadline: impl Fn(&Ifnet) -> Option<Time>,
+    ) -> Vec<Arc<Ifnet>> {
+        let interfaces = self.0.interfaces.read();
+        let due = |ifp: &&Arc<Ifnet>| deadline(ifp).is_some_and(|at| at <= now);
+        interfaces.iter().filter(due).map(Arc::clone).collect()
     }
 
     /// When [`Stack::poll`] has something to do next.
@@ -92,11 +98,7 @@ impl Stack {
             return tcp;
         }
         let interfaces = self.0.interfaces.read();
-        let arp = interfaces.iter().filter_map(|i| i.neighbours.deadline());
-        let devices = interfaces.iter().filter_map(|i| i.device_deadline());
-        arp.chain(devices)
-            .chain(tcp)
-            .chain(self.0.ip4.deadline())
-            .min()
+        let interfaces = interfaces.iter().filter_map(|i| i.deadline());
+        interfaces.chain(tcp).chain(self.0.ip4.deadline()).min()
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_,
 }
 
 /// Unlocks the connection, which gets a turn at the end of the batch if that would do anything.
+#[inline]
 pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
     kern::invariant!(t.is_valid(), "{t:?}");
     if output::is_due(&t) {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the last wakeup came from this CPU | sleeps at once: the waker cannot run while the thread polls |
 //! | it polled and then slept all the same | polls again only in the 2nd, 4th, 8th ... 256th wait |
-//! | its CPU is contended: a yield took long | sleeps, and counts this as a miss |
+//! | its CPU is contended: a yield took long | sleeps, and counts this as a miss, unless the answer came meanwhile |
 //! | its polls always succeed | yields once in 512 waits, so that other threads of this CPU run |
 //!
 //! So a thread whose waits are long polls in one of 256 waits, and a thread that was never woken does not poll.
@@ -85,15 +85,27 @@ impl AdaptiveSpin {
 
     /// Polls `done`, if that may pay, until it returns true or `deadline` has passed. Returns the last answer.
     pub fn spin(&self, deadline: Option<Instant>, done: impl FnMut() -> bool) -> bool {
+        self.spin_with(deadline, done, yield_now)
+    }
+
+    /// As [`Self::spin`], with the system's yield or, in tests, another.
+    ///
+    /// An answer that came during a long yield is a hit: the thread that answered may be the one that ran. Else threads
+    /// that share a CPU would stop to poll, and each answer would cost a wakeup.
+    fn spin_with(
+        &self,
+        deadline: Option<Instant>,
+        done: impl FnMut() -> bool,
+        yield_now: impl FnMut(),
+    ) -> bool {
         if cfg!(any(loom, shuttle)) {
-            return self.poll(deadline, done, &mut false);
+            return Self::poll(self.polls, deadline, done, yield_now);
         }
         if !self.woken_remotely.get() || self.backs_off() {
             return false;
         }
-        let mut contended = false;
-        let hit = self.poll(deadline, done, &mut contended);
-        match hit && !contended {
+        let hit = Self::poll(self.polls, deadline, done, yield_now);
+        match hit {
             true => self.hit(),
             false => self.miss(),
         }
@@ -125,19 +137,19 @@ impl AdaptiveSpin {
         self.skip.set((1 << misses) - 1);
     }
 
-    /// Returns the last answer of `done`; sets `contended` if another thread wants this CPU.
+    /// Returns the last answer of `done`. Ends early if another thread wants this CPU.
     #[cfg(not(any(loom, shuttle)))]
     fn poll(
-        &self,
+        polls: u32,
         deadline: Option<Instant>,
         mut done: impl FnMut() -> bool,
-        contended: &mut bool,
+        mut yield_now: impl FnMut(),
     ) -> bool {
         let begin = Instant::now();
         let end = deadline.map_or(begin + BUDGET, |d| d.min(begin + BUDGET));
         let mut yield_at = begin + YIELD_AFTER;
         loop {
-            for _ in 0..self.polls {
+            for _ in 0..polls {
                 if done() {
                     return true;
                 }
@@ -151,7 +163,6 @@ impl AdaptiveSpin {
                 yield_now();
                 let back = Instant::now();
                 if back - now > CONTENDED_YIELD {
-                    *contended = true;
                     return done();
                 }
                 yield_at = back + YIELD_AFTER;
@@ -162,10 +173,10 @@ impl AdaptiveSpin {
     /// Time does not pass in a model: two polls, with steps of other threads before each.
     #[cfg(any(loom, shuttle))]
     fn poll(
-        &self,
-        _: Option<Instant>,
+        _polls: u32,
+        _deadline: Option<Instant>,
         mut done: impl FnMut() -> bool,
-        _contended: &mut bool,
+        mut yield_now: impl FnMut(),
     ) -> bool {
         let mut polls = std::iter::repeat_with(|| {
             yield_now();
@@ -231,6 +242,35 @@ mod tests {
             assert!(spin.spin(None, || true));
         }
         assert_eq!(polling_waits(3, &spin), 2, "as at first");
+    }
+
+    /// What a thread has learnt from a wait with a long yield; `answers` says whether the answer came meanwhile. A thread
+    /// that the system stopped before its yield waits anew.
+    fn after_long_yield(answers: bool) -> AdaptiveSpin {
+        loop {
+            let (spin, yielded) = (woken_from_another_cpu(), Cell::new(false));
+            let done = || answers && yielded.get();
+            let long_yield = || {
+                std::thread::sleep(2 * CONTENDED_YIELD);
+                yielded.set(true);
+            };
+            assert_eq!(spin.spin_with(None, done, long_yield), answers && yielded.get());
+            if yielded.get() {
+                return spin;
+            }
+        }
+    }
+
+    /// Breaks if a thread that shares its CPU with others stops to poll although its polls succeed.
+    #[test]
+    fn an_answer_that_came_during_a_long_yield_is_a_hit() {
+        assert_eq!(polling_waits(1, &after_long_yield(true)), 1);
+    }
+
+    /// Breaks if a thread without an answer keeps a CPU that others want.
+    #[test]
+    fn a_long_yield_without_an_answer_is_a_miss() {
+        assert_eq!(polling_waits(1, &after_long_yield(false)), 0);
     }
 
     /// Breaks if a wait with a deadline in the past takes time.

@@ -254,7 +254,10 @@ mod tests {
                 std::thread::sleep(2 * CONTENDED_YIELD);
                 yielded.set(true);
             };
-            assert_eq!(spin.spin_with(None, done, long_yield), answers && yielded.get());
+            assert_eq!(
+                spin.spin_with(None, done, long_yield),
+                answers && yielded.get()
+            );
             if yielded.get() {
                 return spin;
             }

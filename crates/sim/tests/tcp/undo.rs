@@ -46,6 +46,28 @@ fn a_report_of_what_was_never_repeated_undoes_nothing() {
 }
 
 #[test]
+fn what_waited_behind_a_repair_gives_no_sample() {
+    // RFC 6298 3 (Karn): breaks when data is timed that came before a hole was repaired, because the peer acknowledges the
+    // repair and the rest apart. After a timeout the first acknowledgement makes new data go out (RFC 5682), so that the
+    // rest is not sent again.
+    let mut b = Bench::new();
+    let (mut hand, stream, seen) = under_way(&mut b, 10, 20);
+    b.run(ms(400));
+    assert!(b.seen().iter().any(|s| s.seq == seen[0].seq));
+    let known = stream.info().rtt;
+    b.say(&hand.ack(&seen[0]));
+    assert_eq!(stream.info().rtt, known, "of the repair");
+    b.seen();
+    b.say(&hand.ack(&seen[9]));
+    assert_eq!(stream.info().rtt, known, "of what waited");
+    stream.abort();
+    drop(stream);
+    b.run(ms(0));
+    b.seen();
+    b.finish();
+}
+
+#[test]
 fn a_timeout_that_came_too_early_is_undone() {
     // RFC 5682 3.1: breaks when a path that pauses for longer than the timeout makes the sender repeat the whole flight, or
     // leaves it in slow start.

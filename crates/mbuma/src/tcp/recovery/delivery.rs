@@ -68,8 +68,10 @@ impl SendState {
             each(&mut d, r);
             d.acked += r.len();
             d.resent_acked |= r.resent;
-            // What arrived behind a hole may be acknowledged long after: with the repair, or in parts.
-            if !r.resent && r.start.at_or_after(recovery.resent_at) {
+            // Karn's rule is two guards. The acknowledgement of something that was sent again is no sample
+            // (`resent_acked`). And what was sent before the last retransmission may have waited behind the hole that this
+            // repaired, and be acknowledged in parts.
+            if r.start.at_or_after(recovery.resent_at) {
                 d.oldest_acked.get_or_insert(r.sent_at);
             }
         });

@@ -3,7 +3,7 @@
 //! A forked helper enters the namespaces, makes and configures the interface there, hands the TAP
 //! back and ends; mbuma itself never leaves the host's namespaces, where its sockets belong.
 //!
-//! Called by: main. Calls: channel, guest, launch::receive_guest, signals, gateway.
+//! Called by: main. Calls: channel, guest, launch::receive_guest, signals, monitor.
 //! Invariants: nothing of the namespace's owner is changed but the new interface, the loopback's state
 //! and the default route. The interface goes when mbuma goes.
 //! Locks: none.
@@ -20,10 +20,10 @@ use std::time::Duration;
 use crate::args::{AttachArgs, Target};
 use crate::channel::{self, Channel, Message};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
-use crate::gateway;
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
+use crate::monitor;
 use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
@@ -48,9 +48,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
         name: name_of(&args.target, &place.net)?,
     };
     drop(place.net);
-    let summary = gateway::serve(guest, &args.net, &mut lifecycle)?;
-    summary.report(args.net.stats);
-    Ok(0)
+    monitor::serve(guest, &args.net, &mut lifecycle)
 }
 
 /// The path to watch, if the target is one.

@@ -7,10 +7,14 @@
 //!            parent <- Go                            guard  Conversation + the child's channel ->
 //!            child  (execs, which closes             guard  Changed ->     (COMMAND stopped or ended)
 //!                    its end)                        parent <- End         (or its end closes)
-//!   At any point instead:  Failed ->
+//!   both:    gateway process  Up ->  (the stack answers)
+//!            monitor <- Ended        (the guest; deliver what it sent)
+//!            monitor <- Stop         (at once; as if its end closes)
+//!            gateway process  Done -> (and ends)
+//!   At any point instead, from a child:  Failed ->
 //! ```
 //!
-//! Called by: launch, attach, child, guard. Calls: sys::scm, sys::process.
+//! Called by: launch, attach, monitor, child, guard. Calls: sys::scm, sys::process.
 //! Invariants: both ends are close-on-exec, so that the end of the child's conversation is COMMAND's begin;
 //! each end is held by one process, so that the other learns when that is gone.
 //! Locks: none.
@@ -58,6 +62,14 @@ pub(crate) enum Message {
     Changed(Change),
     /// End what is left of COMMAND, asking first.
     End,
+    /// The gateway process: the stack answers, and all ports are bound.
+    Up,
+    /// The guest has ended: deliver what it sent.
+    Ended,
+    /// Stop serving, whatever the guest is doing.
+    Stop,
+    /// The gateway process ends with this exit code.
+    Done(u8),
 }
 
 /// Room for any message: the longest has a handful of warnings.

@@ -8,15 +8,15 @@
 //!       ----------------------------------->  new network and mount namespaces; makes and
 //!                                             configures tap0; resolv.conf and comforts
 //!     has a Guest <-------------------------- hands over the TAP, waits
-//!     gateway::serve: stack up,
-//!       ports bound, `up` ------------------> becomes COMMAND
-//!     serves, passes signals on
+//!     monitor::serve: a process that
+//!       serves it; at its `up` -------------> becomes COMMAND
+//!     passes signals on
 //!     until COMMAND  <- says so -
 //!     ends
 //!     has the rest ended, exits with COMMAND's status
 //! ```
 //!
-//! Called by: main. Calls: child, guard, channel, guest, idmap, signals, gateway.
+//! Called by: main. Calls: child, guard, channel, guest, idmap, signals, monitor.
 //! Invariants: COMMAND starts with the descriptors, signal mask, terminal and process group that mbuma
 //! was started with; if mbuma is killed, COMMAND is, and all that it started.
 //! Locks: none.
@@ -31,10 +31,10 @@ use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
-use crate::gateway;
 use crate::guest::{self, Guest, GuestEnd};
 use crate::idmap;
 use crate::lifecycle::{GuestState, Lifecycle};
+use crate::monitor;
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
 use crate::sys::namespace::{self, Kind};
@@ -50,10 +50,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Error> {
         signals,
         command: &args.command,
     };
-    let summary = gateway::serve(guest, &args.net, &mut lifecycle)?;
+    let failed = monitor::serve(guest, &args.net, &mut lifecycle)?;
     let status = lifecycle.child.end();
-    summary.report(args.net.stats);
-    Ok(status)
+    Ok(if failed == 0 { status } else { failed })
 }
 
 /// Makes the guest, and the process that becomes COMMAND when [`Child::release`] says so.

@@ -1,7 +1,8 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
 //! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
-//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`gateway`]; or [`netstat`].
+//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`monitor`], whose child runs the
+//! [`gateway`]; or [`netstat`].
 //! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
 //! Locks: none here.
 
@@ -18,6 +19,7 @@ mod guest;
 mod idmap;
 mod launch;
 mod lifecycle;
+mod monitor;
 mod netstat;
 mod signals;
 #[allow(unsafe_code)]

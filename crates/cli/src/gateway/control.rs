@@ -10,17 +10,15 @@
 //! namespace that mbuma itself may be in.
 //!
 //! Nothing here waits: what can't be read or written now goes on with the next event. An mbuma that can't
-//! have a socket runs without.
+//! have a socket runs without. The monitor makes the socket, and its file goes with the monitor.
 //!
-//! Called by: the loop. Calls: netstat::{instances, request}, report.
+//! Called by: the loop. Calls: netstat::request, report.
 //! Invariants: at most [`ASKERS_MAX`] clients, each with one request of bounded length and one answer, which
-//! [`report`](super::report) bounds; the socket's file goes with the gateway.
+//! [`report`](super::report) bounds.
 //! Locks: none.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +26,6 @@ use super::ready::Wake;
 use super::report::{self, View};
 use super::shared::Shared;
 use super::table::{Kind, Table, Token};
-use crate::netstat::instances;
 use crate::netstat::request::{self, REQUEST_MAX, Request};
 
 /// Clients at once.
@@ -40,15 +37,9 @@ const ASKER_WAIT: Duration = Duration::from_secs(5);
 
 /// The socket, and its clients.
 pub(super) struct Control {
-    door: Option<AcceptSteering>,
+    listener: Option<UnixListener>,
     wake: Arc<Wake>,
     askers: Table<Asker>,
-}
-
-/// The socket, whose file goes with it.
-struct AcceptSteering {
-    listener: UnixListener,
-    path: PathBuf,
 }
 
 /// A client.
@@ -68,16 +59,13 @@ enum Next {
 }
 
 impl Control {
-    /// Opens the socket, where there is a place for it.
-    pub(super) fn open(shared: &Shared) -> Control {
+    /// Serves the clients of `listener`, if there is one.
+    pub(super) fn new(shared: &Shared, listener: Option<UnixListener>) -> Control {
         let token = Token::only(Kind::Control);
-        let door = instances::open().ok();
-        let door = door.map(|(listener, path)| AcceptSteering { listener, path });
         // By edge: connections that can't be taken now, for lack of descriptors, are no reason to spin.
-        let watched =
-            |door: &AcceptSteering| shared.poller.add_alarm(&door.listener, token).is_ok();
+        let watched = |listener: &UnixListener| shared.poller.add_alarm(listener, token).is_ok();
         Control {
-            door: door.filter(watched),
+            listener: listener.filter(watched),
             wake: shared.wake_for(token),
             askers: Table::new(Kind::Asker),
         }
@@ -90,11 +78,11 @@ impl Control {
 
     /// Accepts clients.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
-        let Some(door) = &self.door else {
+        let Some(listener) = &self.listener else {
             return;
         };
         for _ in 0..ACCEPT_MAX {
-            let Ok((stream, _)) = door.listener.accept() else {
+            let Ok((stream, _)) = listener.accept() else {
                 return;
             };
             if self.askers.len() < ASKERS_MAX && stream.set_nonblocking(true).is_ok() {
@@ -128,15 +116,8 @@ impl Control {
 
     /// Ends it: there is nothing to ask any more.
     pub(super) fn close(&mut self) {
-        self.door = None;
+        self.listener = None;
         self.askers.drain().for_each(drop);
-    }
-}
-
-impl Drop for AcceptSteering {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = fs::remove_file(&self.path);
     }
 }
 

@@ -17,7 +17,7 @@
 //! everything on its ready list one turn. With nothing to do it sleeps, for ever if no timer is set. One more
 //! thread, the [`watch`], only watches: whether the loops still go round, and which thread holds which lock.
 //!
-//! Called by: launch, attach. Calls: mbuma, and the files of this module.
+//! Called by: monitor, in the gateway process. Calls: mbuma, and the files of this module.
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
 //! are joined and all buffers are given back.
 //! Locks: none but those of worker_pool.
@@ -70,6 +70,7 @@ mod worker_pool;
 pub(crate) use summary::Summary;
 
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -96,7 +97,7 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
-/// Serves `guest` until `lifecycle` says stop. If that is the guest's end, then for as long as it takes to
+/// Serves `guest` until `lifecycle` says stop, and answers on `control`. If that is the guest's end, then for as long as it takes to
 /// deliver what it sent.
 ///
 /// # Errors
@@ -104,12 +105,13 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn serve(
     guest: Guest,
     opts: &NetOpts,
+    control: Option<UnixListener>,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
     let worker_pool =
         WorkerPool::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
     let _first = worker_pool.bind(0);
-    let (mut first, others) = start::start(guest, opts, &worker_pool)?;
+    let (mut first, others) = start::start(guest, opts, control, &worker_pool)?;
     first.watch(lifecycle)?;
     let _watch = watch(std::iter::once(&first).chain(&others), opts);
     let others = serve_together(&mut first, others, &worker_pool, lifecycle)?;

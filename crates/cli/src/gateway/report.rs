@@ -20,6 +20,7 @@ use super::shared::Shared;
 use super::template::size;
 use super::udp::Flows;
 use super::{services, watch};
+use crate::netstat::instances;
 use crate::netstat::request::{Request, Section};
 use listing::Listing;
 use zones::ZoneReport;
@@ -40,7 +41,7 @@ pub(super) fn answer(view: &View<'_>, request: &Request) -> String {
         let said = sections
             .iter()
             .map(|s| (s.name().to_owned(), view.json(*s)));
-        let mut document = Map::from_iter([("pid".to_owned(), json!(std::process::id()))]);
+        let mut document = Map::from_iter([("pid".to_owned(), json!(instances::own_pid()))]);
         document.extend(said);
         if sections.contains(&Section::Zones) {
             document.insert("reclaim".to_owned(), value(&view.reclaim));

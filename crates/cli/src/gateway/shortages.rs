@@ -12,6 +12,7 @@ use uma::Holder;
 
 use super::notice::Subject;
 use super::shared::Shared;
+use crate::netstat::instances;
 
 /// In which way a zone is short of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ fn line(pool: &MbufPool, zone: &str, lack: Lack, times: u64) -> String {
         Some(holder) => format!("; about {} are from {}", holder.items, holder.site),
         None => String::new(),
     };
-    let pid = std::process::id();
+    let pid = instances::own_pid();
     format!(
         "buffers: zone {zone}: {what}; now {used} of {limit} are in use{most} (see `mbuma netstat -z {pid}`)"
     )

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -67,6 +68,7 @@ const INTERCEPT_BACKLOG: usize = 1024;
 pub(super) fn start(
     guest: Guest,
     opts: &NetOpts,
+    control: Option<UnixListener>,
     worker_pool: &Arc<WorkerPool>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     // A lower limit only means that connections are refused earlier.
@@ -118,7 +120,8 @@ pub(super) fn start(
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
-    workers(all, index, fixed, opts, worker_pool, &clock)
+    let services = services(&all[0], index, fixed, opts, control)?;
+    workers(all, index, services, worker_pool, &clock)
 }
 
 /// What worker `index` sleeps on: its queue, and the wakeups by other workers.
@@ -131,19 +134,17 @@ fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Polle
     Ok(poller)
 }
 
-/// Opens the stack's sockets and the published ports, and makes the workers that serve them.
+/// Makes the workers; `services` are the first one's.
 fn workers(
     all: Vec<Shared>,
     index: IfIndex,
-    fixed: Fixed,
-    opts: &NetOpts,
+    services: Services,
     worker_pool: &Arc<WorkerPool>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     let interceptor = all[0].stack.tcp_intercept(index, INTERCEPT_BACKLOG);
     let interceptor = interceptor.map_err(|e| failed("intercepting connections", e))?;
     let interceptor = Arc::new(interceptor);
-    let services = services(&all[0], index, fixed, opts)?;
     let worker = |shared: Shared| {
         let inward = shared.stack.rx_queue(index, shared.worker);
         Ok(Worker {
@@ -189,6 +190,7 @@ fn services(
     index: IfIndex,
     fixed: Fixed,
     opts: &NetOpts,
+    control: Option<UnixListener>,
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
     let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
@@ -205,7 +207,7 @@ fn services(
         flows,
         pings: Pings::new(shared, echoes),
         page: StatusPage::new(shared, page),
-        control: Control::open(shared),
+        control: Control::new(shared, control),
         reclaim: PoolReclaim::new(shared),
         listeners,
         fixed,

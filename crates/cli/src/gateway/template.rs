@@ -11,6 +11,7 @@ use std::time::Duration;
 use kern::Unit;
 
 use super::figures::{Figures, Sample};
+use crate::netstat::instances;
 
 pub(super) use units::{size, span};
 
@@ -68,7 +69,7 @@ impl<'a> Filler<'a> {
             "gateway" => guest.gateway.to_string(),
             "dns" => guest.dns.to_string(),
             "mtu" => figures.mtu.to_string(),
-            "pid" => std::process::id().to_string(),
+            "pid" => instances::own_pid().to_string(),
             "checks" => checks().to_owned(),
             "packets_dropped" => figures
                 .drops

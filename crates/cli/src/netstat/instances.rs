@@ -13,7 +13,7 @@
 //! removes it. A socket is made under another name and gets its own name once it listens, so a socket that refuses is
 //! never about to listen. Both happen under the directory's lock.
 //!
-//! Called by: gateway::control (its own socket), netstat (all sockets). Calls: sys::unix.
+//! Called by: monitor (its own socket), gateway (its own number), netstat (all sockets). Calls: sys::unix.
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
 //! Locks: the directory's (flock(2)), for a few system calls. A process that does not get it goes on without.
 
@@ -24,6 +24,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -57,6 +58,15 @@ pub(crate) struct Found {
     pub(crate) places: Vec<PathBuf>,
     /// Those of these places that there are, and that cannot be used.
     pub(crate) unusable: Vec<(PathBuf, io::Error)>,
+}
+
+/// The number that this mbuma is known by: that of the process which the user started.
+static OWN_PID: OnceLock<u32> = OnceLock::new();
+
+/// The number that this mbuma is known by. The gateway process inherits that of the monitor, which forks it after
+/// [`open`].
+pub(crate) fn own_pid() -> u32 {
+    *OWN_PID.get_or_init(std::process::id)
 }
 
 /// Opens this process's socket: its listener, and its path.
@@ -153,7 +163,7 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
             remove_if_stale(&path);
         }
     }
-    let pid = std::process::id();
+    let pid = own_pid();
     let (fresh, path) = (
         dir.join(format!("{pid}.new")),
         dir.join(format!("{pid}.sock")),

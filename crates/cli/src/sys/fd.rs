@@ -1,6 +1,6 @@
 //! Descriptors: those a caller handed us by number, and waiting on several.
 //!
-//! Called by: attach, child, gateway. Calls: fcntl(2), poll(2), dup2(2).
+//! Called by: attach, child, monitor, gateway. Calls: fcntl(2), poll(2), dup2(2), close_range(2).
 //! Invariants: descriptors 0, 1 and 2 are always open and never owned.
 //! Locks: none.
 
@@ -27,6 +27,48 @@ pub(crate) fn inherit(number: RawFd) -> io::Result<OwnedFd> {
     // close-on-exec, and this one was not, so it came by exec. Marking it so above makes a second
     // call fail, so that there is one owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Closes every descriptor but the standard three and `kept`.
+///
+/// For a process that was just forked, and whose code owns no descriptor but `kept`: the values that own the others
+/// belong to code of the parent, which never runs there.
+pub(crate) fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut numbers: Vec<_> = kept
+        .iter()
+        .map(|fd| fd.as_raw_fd().cast_unsigned())
+        .collect();
+    numbers.sort_unstable();
+    let mut first = libc::STDERR_FILENO.cast_unsigned() + 1;
+    for number in numbers {
+        if first < number {
+            close_range(first, number - 1)?;
+        }
+        first = first.max(number + 1);
+    }
+    close_range(first, u32::MAX)
+}
+
+/// Closes the descriptors from `first` to `last` (close_range(2), Linux 5.9).
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    // SAFETY: private to this module, whose caller names no descriptor that code of this process owns.
+    let closed = super::cvt_long(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) });
+    match closed {
+        Err(e) if e.raw_os_error() == Some(libc::ENOSYS) => close_each(first, last),
+        other => other.map(|_| ()),
+    }
+}
+
+/// The same, one by one.
+fn close_each(first: u32, last: u32) -> io::Result<()> {
+    let entries = std::fs::read_dir("/proc/self/fd")?.flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let numbers: Vec<_> = numbers.filter(|n| (first..=last).contains(n)).collect();
+    for number in numbers {
+        // SAFETY: as in the caller. The directory's own descriptor is closed by now: that is EBADF.
+        unsafe { libc::close(number.cast_signed()) };
+    }
+    Ok(())
 }
 
 /// Reads and writes of `file` wait from now on. Whatever else its status flags said is forgotten.

@@ -296,10 +296,10 @@ for _ in range(900):
     let mut running = Running::start(mbuma_python(&options, source, &[&port]));
     running.wait_for("ready");
     // All of them wait in the TAP when the gateway comes back.
-    running.signal("STOP");
+    running.signal_gateway("STOP");
     running.say("");
     running.wait_for("sent");
-    running.signal("CONT");
+    running.signal_gateway("CONT");
     assert_eq!(running.wait_for("answered"), "900");
     running.finish().good();
     server.finish().good();

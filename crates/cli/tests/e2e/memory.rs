@@ -52,7 +52,7 @@ fn resident(pid: u32) -> u64 {
 fn spike(guest: &mut Running, downloads: &str) -> u64 {
     guest.say(downloads);
     guest.wait_for(&format!("peak {downloads}"));
-    let peak = resident(guest.id());
+    let peak = resident(guest.gateway());
     guest.say("");
     guest.wait_for(&format!("closed {downloads}"));
     peak
@@ -90,14 +90,14 @@ fn memory_goes_back_after_a_spike_of_downloads() {
     let mut guest = Running::start(mbuma_python(&["--host-loopback"], SPIKE, &[&port]));
     // The code that serves connections is read in by the first of them, and stays.
     spike(&mut guest, "8");
-    let start = settled(guest.id());
+    let start = settled(guest.gateway());
     let peak = spike(&mut guest, DOWNLOADS);
     assert!(peak > 3 * start, "no spike: {start} KiB, then {peak} KiB");
     let begun = Instant::now();
     // Some 600 KiB of heap stay, which is 10 to 12 % of a process as small as this.
     let most = start + start / 6;
-    while resident(guest.id()) > most {
-        let now = resident(guest.id());
+    while resident(guest.gateway()) > most {
+        let now = resident(guest.gateway());
         let figures = format!("start {start} KiB, peak {peak} KiB, now {now} KiB");
         assert!(begun.elapsed() < BACK_WITHIN, "{figures}");
         std::thread::sleep(Duration::from_millis(100));

@@ -186,11 +186,11 @@ for _ in range(600):
     let running = Running::start(mbuma_python(&["--publish", &published], source, &[]));
     running.wait_for("listening");
     // The gateway accepts no client meanwhile.
-    running.signal("STOP");
+    running.signal_gateway("STOP");
     let to = (std::net::Ipv4Addr::LOCALHOST, port).into();
     let connect = |_| TcpStream::connect_timeout(&to, Duration::from_millis(900)).ok();
     let clients: Vec<_> = (0..600).map_while(connect).collect();
-    running.signal("CONT");
+    running.signal_gateway("CONT");
     assert_eq!(clients.len(), 600);
     running.finish().good();
 }

@@ -315,7 +315,7 @@ fn no_descriptor_stays_behind() {
     });
     let port = server.port().to_string();
     let mut running = Running::start(mbuma_python(&["--host-loopback"], MANY, &[&port]));
-    let fds = format!("/proc/{}/fd", running.id());
+    let fds = format!("/proc/{}/fd", running.gateway());
     let open = || fs::read_dir(&fds).expect("mbuma runs").count();
     running.say("0");
     running.wait_for("done 0");
@@ -424,7 +424,7 @@ fn a_guest_that_does_not_read_stops_the_host() {
         sent < 50_000_000,
         "{sent} bytes for a guest that reads none"
     );
-    let resident = resident_kb(running.id());
+    let resident = resident_kb(running.gateway());
     assert!(resident < 50_000, "{resident} kB in memory");
     running.say("");
     running.wait_for("read");
@@ -525,10 +525,10 @@ print('dropped', fields[12])
     let mut running = Running::start(mbuma_python(&["--workers", "1"], source, &[]));
     running.wait_for("ready");
     // The stack reads nothing meanwhile.
-    running.signal("STOP");
+    running.signal_gateway("STOP");
     running.say("");
     let dropped = running.wait_for("dropped");
-    running.signal("CONT");
+    running.signal_gateway("CONT");
     assert_eq!(dropped, "0");
     running.finish().good();
 }

@@ -269,7 +269,7 @@ fn no_thread_is_left_and_a_signal_ends_all() {
     let guest = Running::start(mbuma(&workers("4"), "echo UP; exec sleep 1000"));
     guest.wait_for("UP");
     let workers = || {
-        let tasks = fs::read_dir(format!("/proc/{}/task", guest.id())).expect("it runs");
+        let tasks = fs::read_dir(format!("/proc/{}/task", guest.gateway())).expect("it runs");
         let names = tasks
             .flatten()
             .map(|task| fs::read_to_string(task.path().join("comm")));

@@ -1,5 +1,6 @@
 //! A program that runs beside the test, and ends with it at the latest.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -76,6 +77,29 @@ impl Running {
         self.child.id()
     }
 
+    /// The process id of the process that serves the guest, if this is an mbuma.
+    pub(crate) fn gateway(&self) -> u32 {
+        let list = format!("/proc/{0}/task/{0}/children", self.id());
+        let children = || fs::read_to_string(&list).unwrap_or_default();
+        let is_gateway = |pid: &&str| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name == "mbuma-gateway\n")
+        };
+        let begun = Instant::now();
+        loop {
+            let children = children();
+            if let Some(pid) = children.split_whitespace().find(is_gateway) {
+                return super::number(pid) as u32;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{} has no gateway process",
+                self.line
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Gives it a line to read.
     pub(crate) fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its input is open");
@@ -123,6 +147,11 @@ impl Running {
     /// Sends it alone a signal, by name.
     pub(crate) fn signal(&self, name: &str) {
         super::kill(name, &self.id().to_string());
+    }
+
+    /// Sends the process that serves the guest a signal, by name.
+    pub(crate) fn signal_gateway(&self, name: &str) {
+        super::kill(name, &self.gateway().to_string());
     }
 
     /// Whether it has ended.

@@ -1,0 +1,216 @@
+//! The monitor: the process that the user started, which has a gateway process serve the guest.
+//!
+//! ```text
+//!   monitor ----- gateway process      has the TAP, the host sockets, and every packet
+//!     |  '--channel--'                 Up ->   <- Ended, Stop   Done ->
+//!     '---- guard ---- COMMAND         (`run` only)
+//! ```
+//!
+//! What the guest sends is parsed in the gateway process. The monitor parses nothing of it: it keeps what takes
+//! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, and the
+//! control socket's name. So the gateway process can give all of these up ([`gateway_process`]).
+//!
+//! Called by: launch, attach. Calls: gateway_process, lifecycle, channel, netstat::instances.
+//! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the control socket's name is gone.
+//! If the monitor is killed, the kernel kills the gateway process.
+//! Locks: none.
+
+mod gateway_process;
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::args::NetOpts;
+use crate::channel::{Channel, Message};
+use crate::errors::Error;
+use crate::guest::Guest;
+use crate::lifecycle::{GuestState, Lifecycle};
+use crate::netstat::instances;
+use crate::signals::SignalFd;
+use crate::sys::epoll::{self, Epoll, Events};
+use crate::sys::fd;
+use crate::sys::process::Pidfd;
+
+/// How long the gateway process may take to its end once it has said that it is done.
+const END_MAX: Duration = Duration::from_secs(2);
+/// Numbers in the epoll set.
+const LIFECYCLE: u64 = 0;
+const GATEWAY: u64 = 1;
+const LOCKS: u64 = 2;
+
+/// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
+/// said what went wrong if the code is not 0.
+///
+/// # Errors
+/// `lifecycle` failed, or the gateway process was killed.
+pub(crate) fn serve(
+    guest: Guest,
+    net: &NetOpts,
+    lifecycle: &mut dyn Lifecycle,
+) -> Result<u8, Error> {
+    let (listener, name) = control_socket().unzip();
+    let gateway = Gateway::start(guest, net, listener)
+        .map_err(Error::io("starting the process that serves the guest"))?;
+    let mut monitor = Monitor::new(gateway, lifecycle, name)
+        .map_err(Error::io("watching the process that serves the guest"))?;
+    monitor.run()
+}
+
+/// Opens the socket for `mbuma netstat`, where there is a place for it.
+fn control_socket() -> Option<(UnixListener, SocketName)> {
+    let (listener, path) = instances::open().ok()?;
+    Some((listener, SocketName(path)))
+}
+
+/// The control socket's name, which goes with this.
+struct SocketName(PathBuf);
+
+impl Drop for SocketName {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The gateway process, as the monitor sees it. It does not outlive this.
+struct Gateway {
+    pidfd: Pidfd,
+    channel: Channel,
+}
+
+impl Gateway {
+    fn start(guest: Guest, net: &NetOpts, control: Option<UnixListener>) -> io::Result<Gateway> {
+        let (pid, channel) = crate::channel::fork(|monitor| {
+            let handed = gateway_process::Handed {
+                guest,
+                control,
+                monitor,
+            };
+            gateway_process::main(handed, net)
+        })?;
+        let pidfd = Pidfd::open(pid)?;
+        Ok(Gateway { pidfd, channel })
+    }
+
+    /// Waits for the end of a process that is about to end: the interface goes with its last descriptor.
+    fn wait_for_end(&self) {
+        let _ = fd::poll(&[self.pidfd.as_fd()], Some(END_MAX));
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.pidfd.signal(libc::SIGKILL);
+        self.wait_for_end();
+    }
+}
+
+/// The loop of this process.
+struct Monitor<'a> {
+    gateway: Gateway,
+    lifecycle: &'a mut dyn Lifecycle,
+    /// Asks for the locks: the gateway process has them.
+    show_locks: SignalFd,
+    set: Epoll,
+    /// What the gateway process was told last.
+    told: GuestState,
+    /// What the gateway process said that it ends with.
+    done: Option<u8>,
+    /// Goes last: netstat asks as long as there is an answer.
+    _name: Option<SocketName>,
+}
+
+impl<'a> Monitor<'a> {
+    fn new(
+        gateway: Gateway,
+        lifecycle: &'a mut dyn Lifecycle,
+        name: Option<SocketName>,
+    ) -> io::Result<Monitor<'a>> {
+        let set = Epoll::new()?;
+        let show_locks = SignalFd::of_show_locks()?;
+        // By edge: what stays ready, as a process that has ended does, is attended to once.
+        let alarm = epoll::IN | epoll::EDGE;
+        for fd in lifecycle.fds() {
+            set.add(fd, alarm, LIFECYCLE)?;
+        }
+        set.add(gateway.channel.as_fd(), alarm, GATEWAY)?;
+        set.add(show_locks.as_fd(), alarm, LOCKS)?;
+        Ok(Monitor {
+            gateway,
+            lifecycle,
+            show_locks,
+            set,
+            told: GuestState::Running,
+            done: None,
+            _name: name,
+        })
+    }
+
+    /// Until the gateway process is done: its exit code.
+    fn run(&mut self) -> Result<u8, Error> {
+        let mut events = Events::new();
+        loop {
+            // Something may have happened before the descriptors were watched.
+            self.attend()?;
+            self.hear()?;
+            if let Some(code) = self.done {
+                self.gateway.wait_for_end();
+                return Ok(code);
+            }
+            let waited = self.set.wait(&mut events, None);
+            waited.map_err(Error::io("waiting for events"))?;
+            let numbers = (0..events.len()).filter_map(|index| events.nth(index));
+            if numbers.map(|(number, _)| number).any(|n| n == LOCKS) {
+                self.pass_on_show_locks();
+            }
+        }
+    }
+
+    /// Attends to what happened to the guest, and tells the gateway process what changed.
+    fn attend(&mut self) -> Result<(), Error> {
+        let state = self.lifecycle.check()?;
+        if state == self.told {
+            return Ok(());
+        }
+        self.told = state;
+        let message = match state {
+            GuestState::Running => return Ok(()),
+            GuestState::Ended => Message::Ended,
+            GuestState::StopRequested => Message::Stop,
+        };
+        // One that is gone is noticed by its silence.
+        let _ = self.gateway.channel.send(&message, None);
+        Ok(())
+    }
+
+    /// Hears what the gateway process has said.
+    fn hear(&mut self) -> Result<(), Error> {
+        let failed = |e| Error::io("hearing the process that serves the guest")(e);
+        while self.done.is_none() && fd::is_ready(self.gateway.channel.as_fd()).map_err(failed)? {
+            match self.gateway.channel.recv().map_err(failed)? {
+                Some((Message::Up, _)) => self.lifecycle.up()?,
+                Some((Message::Done(code), _)) => self.done = Some(code),
+                Some(_) => {}
+                None => {
+                    let killed = io::Error::other("it was killed");
+                    return Err(Error::io("serving the guest in a process of its own")(
+                        killed,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_on_show_locks(&self) {
+        while let Ok(Some(info)) = self.show_locks.read() {
+            // One that has ended holds no locks.
+            let _ = self.gateway.pidfd.signal(info.signo);
+        }
+    }
+}

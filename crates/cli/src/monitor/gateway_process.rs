@@ -1,0 +1,100 @@
+//! The gateway process, from the fork to its exit code: all that parses what the guest sends.
+//!
+//! Called by: monitor. Calls: gateway, channel.
+//! Invariants: of the monitor's descriptors it keeps those of [`Handed`] and the standard three; it ends with the monitor.
+//! Locks: none here.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+
+use crate::args::NetOpts;
+use crate::channel::{Channel, Message};
+use crate::errors::Error;
+use crate::gateway;
+use crate::guest::Guest;
+use crate::lifecycle::{GuestState, Lifecycle};
+use crate::say;
+use crate::sys::fd;
+use crate::sys::process;
+
+/// What `ps` calls it.
+const NAME: &CStr = c"mbuma-gateway";
+
+/// What the monitor hands over.
+pub(super) struct Handed {
+    pub(super) guest: Guest,
+    /// Where `mbuma netstat` asks.
+    pub(super) control: Option<UnixListener>,
+    pub(super) monitor: Channel,
+}
+
+impl Handed {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let taps = self.guest.taps.iter().map(AsFd::as_fd);
+        let control = self.control.iter().map(AsFd::as_fd);
+        taps.chain(control).chain([self.monitor.as_fd()]).collect()
+    }
+}
+
+/// Serves the guest; gives the exit code, and tells it to the monitor.
+pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
+    let prepared = prepare(&handed);
+    let Handed {
+        guest,
+        control,
+        monitor,
+    } = handed;
+    let mut lifecycle = ByMonitor(monitor);
+    let served = prepared.and_then(|()| gateway::serve(guest, net, control, &mut lifecycle));
+    let code = match served {
+        Ok(summary) => {
+            summary.report(net.stats);
+            0
+        }
+        Err(e) => {
+            say(&e.to_string());
+            e.exit_code()
+        }
+    };
+    // If the monitor is gone, there is no process left to tell.
+    let _ = lifecycle.0.send(&Message::Done(code), None);
+    code
+}
+
+/// Lets go of what is the monitor's.
+fn prepare(handed: &Handed) -> Result<(), Error> {
+    let closed = fd::close_all_but(&handed.fds());
+    closed.map_err(Error::io("closing descriptors"))?;
+    process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
+    // A name is a convenience.
+    let _ = process::set_name(NAME);
+    Ok(())
+}
+
+/// Lasts until the monitor says otherwise, or is gone.
+struct ByMonitor(Channel);
+
+impl Lifecycle for ByMonitor {
+    fn up(&mut self) -> Result<(), Error> {
+        let said = self.0.send(&Message::Up, None);
+        said.map_err(Error::io("telling the monitor that the network is up"))
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.0.as_fd()]
+    }
+
+    fn check(&mut self) -> Result<GuestState, Error> {
+        let failed = |e| Error::io("hearing the monitor")(e);
+        let mut state = GuestState::Running;
+        while fd::is_ready(self.0.as_fd()).map_err(failed)? {
+            match self.0.recv().map_err(failed)? {
+                Some((Message::Ended, _)) => state = GuestState::Ended,
+                Some((Message::Stop, _)) | None => return Ok(GuestState::StopRequested),
+                Some(_) => {}
+            }
+        }
+        Ok(state)
+    }
+}

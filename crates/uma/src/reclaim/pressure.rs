@@ -18,13 +18,15 @@ use core::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The kernel replaces the last byte that is written.
 const TRIGGER: &[u8] = b"some 200000 2000000\0";
 /// The part of a cgroup's limit that counts as most of it.
 const LEVEL_PERCENT_MAX: u64 = 90;
+/// Bytes of a file that are read at most: meminfo and memory.stat have some 2,000.
+const TEXT_MAX: usize = 16 << 10;
 /// The part of the system's memory that should be available.
 const AVAILABLE_PERCENT_MIN: u64 = 5;
 
@@ -62,16 +64,24 @@ pub(crate) struct Pressure {
     source: PressureSource,
     /// Of the two kinds of stalls: open as long as the trigger is to last.
     trigger: Option<File>,
-    places: Places,
-    /// The nearest cgroup, from ours upwards, that has a limit.
-    limited: Option<PathBuf>,
+    levels: Levels,
 }
 
-/// Where the kernel shows itself; tests have others.
+/// What can be read at intervals. It is open from the beginning: a process may give up the right to open files.
 #[derive(Debug)]
-struct Places {
-    proc: PathBuf,
-    cgroup: PathBuf,
+struct Levels {
+    /// The nearest cgroup, from ours upwards, that has a limit.
+    limited: Option<LimitedCgroup>,
+    meminfo: Option<File>,
+}
+
+/// Files of a cgroup that has a limit.
+#[derive(Debug)]
+struct LimitedCgroup {
+    /// `memory.high` and `memory.max`, as far as they are there.
+    limits: Vec<File>,
+    current: File,
+    stat: Option<File>,
 }
 
 impl Pressure {
@@ -81,17 +91,13 @@ impl Pressure {
     }
 
     /// As [`open`](Self::open), where the kernel shows itself elsewhere.
-    pub(crate) fn open_at(proc: &Path, cgroup: &Path) -> Self {
+    pub(crate) fn open_at(proc: &Path, cgroups: &Path) -> Self {
+        let own = own_cgroup(proc, cgroups);
         let mut pressure = Self {
             source: PressureSource::Nothing,
             trigger: None,
-            places: Places {
-                proc: proc.to_owned(),
-                cgroup: cgroup.to_owned(),
-            },
-            limited: None,
+            levels: Levels::open(proc, cgroups, own.as_deref()),
         };
-        let own = pressure.places.own_cgroup();
         let stalls = own.map(|own| (own.join("memory.pressure"), PressureSource::CgroupStall));
         let everywhere = (proc.join("pressure/memory"), PressureSource::Stall);
         for (path, source) in stalls.into_iter().chain([everywhere]) {
@@ -116,10 +122,9 @@ impl Pressure {
     /// Gives up the trigger, whose cgroup may be gone, for a source that can be read.
     pub(crate) fn close(&mut self) {
         self.trigger = None;
-        self.limited = self.places.limited_cgroup();
-        self.source = if self.limited.as_deref().and_then(level_percent).is_some() {
+        self.source = if self.levels.used_percent().is_some() {
             PressureSource::CgroupLevel
-        } else if self.places.available_percent().is_some() {
+        } else if self.levels.available_percent().is_some() {
             PressureSource::Available
         } else {
             PressureSource::Nothing
@@ -131,11 +136,11 @@ impl Pressure {
     pub(crate) fn is_high(&self) -> bool {
         match self.source {
             PressureSource::CgroupLevel => {
-                let percent = self.limited.as_deref().and_then(level_percent);
+                let percent = self.levels.used_percent();
                 percent.is_some_and(|percent| percent > LEVEL_PERCENT_MAX)
             }
             PressureSource::Available => {
-                let percent = self.places.available_percent();
+                let percent = self.levels.available_percent();
                 percent.is_some_and(|percent| percent < AVAILABLE_PERCENT_MIN)
             }
             _ => false,
@@ -143,33 +148,65 @@ impl Pressure {
     }
 }
 
-impl Places {
-    /// The directory of our own cgroup in the unified hierarchy, if that is mounted.
-    fn own_cgroup(&self) -> Option<PathBuf> {
-        let groups = fs::read_to_string(self.proc.join("self/cgroup")).ok()?;
-        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        let path = self.cgroup.join(own);
-        path.join("cgroup.controllers").exists().then_some(path)
+impl Levels {
+    /// Opens what there is; `own` is the cgroup of this process, below `cgroups`.
+    fn open(proc: &Path, cgroups: &Path, own: Option<&Path>) -> Levels {
+        let upwards = own.into_iter().flat_map(Path::ancestors);
+        let mut upwards = upwards.take_while(|path| path.starts_with(cgroups));
+        Levels {
+            limited: upwards.find_map(LimitedCgroup::open),
+            meminfo: File::open(proc.join("meminfo")).ok(),
+        }
     }
 
-    /// The nearest cgroup, from ours upwards, that has a limit on its memory.
-    fn limited_cgroup(&self) -> Option<PathBuf> {
-        let own = self.own_cgroup()?;
-        let upwards = own
-            .ancestors()
-            .take_while(|path| path.starts_with(&self.cgroup));
-        upwards
-            .map(Path::to_owned)
-            .find(|path| limit_bytes(path).is_some())
+    /// How much of the cgroup's limit is in use, in percent.
+    fn used_percent(&self) -> Option<u64> {
+        self.limited.as_ref()?.used_percent()
     }
 
     /// How much of the system's memory could be had, in percent.
     fn available_percent(&self) -> Option<u64> {
-        let meminfo = fs::read_to_string(self.proc.join("meminfo")).ok()?;
+        let meminfo = text(self.meminfo.as_ref()?)?;
         let total = field(&meminfo, "MemTotal:")?;
         let available = field(&meminfo, "MemAvailable:")?;
         available.saturating_mul(100).checked_div(total)
     }
+}
+
+impl LimitedCgroup {
+    /// Opens the files of the cgroup in this directory, if it has a limit.
+    fn open(directory: &Path) -> Option<LimitedCgroup> {
+        let open = |name: &str| File::open(directory.join(name)).ok();
+        let limits: Vec<_> = ["memory.high", "memory.max"]
+            .into_iter()
+            .filter_map(open)
+            .collect();
+        limit_bytes(&limits)?;
+        Some(LimitedCgroup {
+            limits,
+            current: open("memory.current")?,
+            stat: open("memory.stat"),
+        })
+    }
+
+    /// How much of the limit is in use, in percent. Pages of files that were not used for long do not count: the
+    /// kernel takes those before any thread stalls.
+    fn used_percent(&self) -> Option<u64> {
+        let limit = limit_bytes(&self.limits)?;
+        let current = number(&self.current)?;
+        let stat = self.stat.as_ref().and_then(text).unwrap_or_default();
+        let spare = field(&stat, "inactive_file").unwrap_or(0);
+        let used = current.saturating_sub(spare);
+        used.saturating_mul(100).checked_div(limit)
+    }
+}
+
+/// The directory of our own cgroup in the unified hierarchy, if that is mounted.
+fn own_cgroup(proc: &Path, cgroups: &Path) -> Option<PathBuf> {
+    let groups = fs::read_to_string(proc.join("self/cgroup")).ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let path = cgroups.join(own);
+    path.join("cgroup.controllers").exists().then_some(path)
 }
 
 /// Asks the kernel to report stalls at this file.
@@ -184,28 +221,28 @@ fn arm(path: &Path) -> Option<File> {
     Some(file)
 }
 
-/// How much of a cgroup's limit is in use, in percent. Pages of files that were not used for long do not count: the
-/// kernel takes those before any thread stalls.
-fn level_percent(cgroup: &Path) -> Option<u64> {
-    let limit = limit_bytes(cgroup)?;
-    let current: u64 = read_number(&cgroup.join("memory.current"))?;
-    let stat = fs::read_to_string(cgroup.join("memory.stat")).unwrap_or_default();
-    let spare = field(&stat, "inactive_file").unwrap_or(0);
-    let used = current.saturating_sub(spare);
-    used.saturating_mul(100).checked_div(limit)
+/// The least of these limits; "max", where there is none, is no number.
+fn limit_bytes(limits: &[File]) -> Option<u64> {
+    limits.iter().filter_map(number).min()
 }
 
-fn limit_bytes(cgroup: &Path) -> Option<u64> {
-    // "max", where there is no limit, is no number.
-    let limits = ["memory.high", "memory.max"];
-    let bytes = limits
-        .iter()
-        .filter_map(|name| read_number(&cgroup.join(name)));
-    bytes.min()
+fn number(file: &File) -> Option<u64> {
+    text(file)?.trim().parse().ok()
 }
 
-fn read_number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+/// What an open file of the kernel's says now.
+fn text(file: &File) -> Option<String> {
+    let mut bytes = vec![0; TEXT_MAX];
+    let mut len = 0;
+    // The kernel gives such a file in pieces of its choice, and nothing at its end.
+    while let Some(rest @ [_, ..]) = bytes.get_mut(len..) {
+        match file.read_at(rest, len as u64).ok()? {
+            0 => break,
+            n => len += n,
+        }
+    }
+    bytes.truncate(len);
+    String::from_utf8(bytes).ok()
 }
 
 /// The number behind a name at the beginning of a line.

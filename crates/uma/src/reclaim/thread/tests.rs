@@ -14,8 +14,8 @@ fn pressure_takes_back_what_is_in_use_by_nobody() {
     fs::create_dir_all(&proc).unwrap();
     let available = |percent: u32| {
         let meminfo = format!("MemTotal: 100 kB\nMemAvailable: {percent} kB\n");
-        fs::write(proc.join("meminfo.new"), meminfo).unwrap();
-        fs::rename(proc.join("meminfo.new"), proc.join("meminfo")).unwrap();
+        // In place: the thread keeps the file open, as it does the kernel's.
+        fs::write(proc.join("meminfo"), meminfo).unwrap();
     };
     available(50);
     let pressure = Pressure::open_at(&proc, &proc.join("none"));

@@ -220,6 +220,13 @@ pub(crate) struct NetOpts {
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     pub(crate) congestion: CongestionControl,
 
+    /// Let the process that reads what the guest sends keep all rights that mbuma was started with
+    ///
+    /// Otherwise it gives up root, all capabilities, all files, and all system calls but those that it needs. To find out
+    /// whether that is what breaks something.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+
     /// Run the whole stack under one lock: the first thing to try when something breaks only with many threads
     #[arg(long)]
     pub(crate) giant: bool,

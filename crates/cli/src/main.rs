@@ -21,6 +21,7 @@ mod launch;
 mod lifecycle;
 mod monitor;
 mod netstat;
+mod sandbox;
 mod signals;
 #[allow(unsafe_code)]
 mod sys;

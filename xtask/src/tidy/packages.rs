@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
 
-/// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency.
-const EXTERNAL_MAX: usize = 45;
+/// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency:
+/// landlock and seccompiler, with what they derive from, shut the process that parses packets off.
+const EXTERNAL_MAX: usize = 51;
 
 /// Counts the packages of the tool, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>) {

@@ -37,8 +37,8 @@ pub(super) struct Pings {
 
 /// The way to the host's network.
 enum Outside {
-    /// The guest has sent no ping yet.
-    Unopened,
+    /// There is one, and the guest has sent no ping yet: what a raw socket gets wakes no worker.
+    Unwatched(PingSocket),
     /// There is one.
     Open(PingSocket),
     /// This process may not ping.
@@ -53,7 +53,7 @@ impl Pings {
         Pings {
             socket,
             wake,
-            host: Outside::Unopened,
+            host: Outside::open(),
             pending: PendingPings::default(),
         }
     }
@@ -90,7 +90,10 @@ impl Pings {
         if ttl == 0 {
             return Err(IcmpError::TimeExceeded);
         }
-        let host = self.host.open(shared).ok_or(IcmpError::AdminProhibited)?;
+        let host = self
+            .host
+            .watched(shared)
+            .ok_or(IcmpError::AdminProhibited)?;
         match host.send(dst, seq, ttl, &echo.payload) {
             // An error that was kept for an earlier ping shows here first; it is read in its turn.
             Err(e) if policy::unreach(&e).is_some() => host
@@ -176,21 +179,26 @@ impl Pings {
 }
 
 impl Outside {
-    /// The socket, opened when it is first needed; none if this process may have none.
-    fn open(&mut self, shared: &Shared) -> Option<&mut PingSocket> {
-        if let Outside::Unopened = self {
-            // Two gateways of one host tell their pings apart by it.
-            let id = std::process::id() as u16;
-            let opened = PingSocket::open(id).and_then(|socket| {
-                let token = Token::only(Kind::PingSocket);
-                shared.poller.add_reader(&socket, token)?;
-                Ok(socket)
-            });
-            *self = opened.map_or(Outside::Denied, Outside::Open);
+    /// Opens the socket while this process has the right to, which it gives up before the first ping.
+    fn open() -> Outside {
+        // Two gateways of one host tell their pings apart by it.
+        let id = std::process::id() as u16;
+        PingSocket::open(id).map_or(Outside::Denied, Outside::Unwatched)
+    }
+
+    /// The socket, watched from now on; none if this process may have none.
+    fn watched(&mut self, shared: &Shared) -> Option<&mut PingSocket> {
+        if let Outside::Unwatched(socket) = self {
+            let token = Token::only(Kind::PingSocket);
+            let watched = shared.poller.add_reader(socket, token);
+            *self = match (watched, std::mem::replace(self, Outside::Denied)) {
+                (Ok(()), Outside::Unwatched(socket)) => Outside::Open(socket),
+                _ => Outside::Denied,
+            };
         }
         match self {
             Outside::Open(socket) => Some(socket),
-            Outside::Unopened | Outside::Denied => None,
+            Outside::Unwatched(_) | Outside::Denied => None,
         }
     }
 }

@@ -20,6 +20,7 @@ use serde::{Serialize, Serializer};
 
 use crate::args::Publish;
 use crate::guest::GuestEnd;
+use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
 
 pub(super) use link::{ImpairedLink, LinkFigures};
@@ -68,6 +69,8 @@ pub(super) struct Figures {
     pub(super) workers_asked: usize,
     /// Ports of the host that lead into the guest.
     pub(super) published: Vec<Publish>,
+    /// What the process gave up before it read the first packet.
+    pub(super) isolation: Isolation,
     /// Each worker that there is: one a queue of the TAP.
     pub(super) workers: Vec<Load>,
     /// Packets that the stack took in, and those of them that reached their receiver.
@@ -138,6 +141,8 @@ pub(super) struct Fixed {
     pub(super) loopback: bool,
     /// The bad link before the guest, if one was asked for.
     pub(super) link: Option<Arc<ImpairedLink>>,
+    /// What this process gave up.
+    pub(super) isolation: Isolation,
 }
 
 impl Figures {
@@ -162,6 +167,7 @@ impl Figures {
             gauges,
             workers_asked: fixed.workers_asked,
             published: fixed.published.clone(),
+            isolation: fixed.isolation.clone(),
             workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,
             packets_delivered: stack.delivered,

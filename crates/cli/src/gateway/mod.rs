@@ -17,6 +17,8 @@
 //! everything on its ready list one turn. With nothing to do it sleeps, for ever if no timer is set. One more
 //! thread, the [`watch`], only watches: whether the loops still go round, and which thread holds which lock.
 //!
+//! Between the two the process gives up all rights that serving does not take ([`crate::sandbox`]).
+//!
 //! Called by: monitor, in the gateway process. Calls: mbuma, and the files of this module.
 //! Invariants: [`Lifecycle::up`] comes after everything that can fail at the start; at the end all threads
 //! are joined and all buffers are given back.
@@ -81,9 +83,10 @@ use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::Lifecycle;
+use crate::sandbox;
 use crate::say;
 use event_loop::Worker;
-use watch::Watch;
+use watch::{Unstarted, Watch};
 use worker_pool::{Phase, WorkerPool};
 
 /// How long the guest may be silent, after its end, before its last bytes are taken to be over. A
@@ -113,7 +116,9 @@ pub(crate) fn serve(
     let _first = worker_pool.bind(0);
     let (mut first, others) = start::start(guest, opts, control, &worker_pool)?;
     first.watch(lifecycle)?;
-    let _watch = watch(std::iter::once(&first).chain(&others), opts);
+    let watch = Watch::open();
+    isolate(&mut first, opts);
+    let _watch = start_watch(watch, std::iter::once(&first).chain(&others), opts);
     let others = serve_together(&mut first, others, &worker_pool, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
     let shares = shares.collect();
@@ -129,11 +134,25 @@ pub(crate) fn serve(
     })
 }
 
+/// Everything is open, and no packet of the guest was read: gives up all that serving does not take.
+fn isolate(first: &mut Worker, opts: &NetOpts) {
+    let isolation = sandbox::enter(opts.no_sandbox);
+    #[cfg(debug_assertions)]
+    sandbox::exploit::run_if_asked();
+    if let Some(services) = &mut first.services {
+        services.fixed.isolation = isolation;
+    }
+}
+
 /// Has a thread look after the loops. Without one there is nothing to be seen of a loop that hangs, no more.
-fn watch<'a>(workers: impl Iterator<Item = &'a Worker>, opts: &NetOpts) -> Option<Watch> {
+fn start_watch<'a>(
+    watch: io::Result<Unstarted>,
+    workers: impl Iterator<Item = &'a Worker>,
+    opts: &NetOpts,
+) -> Option<Watch> {
     let bound = (opts.watchdog > 0).then(|| Duration::from_secs(opts.watchdog.into()));
     let heartbeats = workers.map(|worker| Arc::clone(&worker.heartbeat));
-    let started = Watch::start(heartbeats.collect(), bound);
+    let started = watch.and_then(|watch| watch.start(heartbeats.collect(), bound));
     started
         .inspect_err(|e| say(&format!("warning: no watch over the loop: {e}")))
         .ok()

@@ -42,6 +42,7 @@ use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::{Impairment, NetOpts, Proto};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd, PREFIX_LEN};
+use crate::sandbox::Isolation;
 use crate::sys::limits;
 
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
@@ -114,6 +115,7 @@ pub(super) fn start(
         published: opts.publish.clone(),
         loopback: guest.loopback,
         link: None,
+        isolation: Isolation::default(),
     };
     let (index, link) = attach(&stack, guest, opts, &clock)?;
     let fixed = Fixed { link, ..fixed };

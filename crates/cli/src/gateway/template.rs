@@ -68,6 +68,7 @@ impl<'a> Filler<'a> {
             "ifname" => guest.ifname.to_string(),
             "gateway" => guest.gateway.to_string(),
             "dns" => guest.dns.to_string(),
+            "isolation" => figures.isolation.to_string(),
             "mtu" => figures.mtu.to_string(),
             "pid" => instances::own_pid().to_string(),
             "checks" => checks().to_owned(),

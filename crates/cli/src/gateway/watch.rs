@@ -64,13 +64,37 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Opens what the thread takes; the thread starts with [`Unstarted::start`].
+    pub(super) fn open() -> io::Result<Unstarted> {
+        let signals = SignalFd::of_show_locks()?;
+        let (stop, kept) = io::pipe()?;
+        Ok(Unstarted {
+            signals,
+            stop,
+            kept,
+        })
+    }
+}
+
+/// The descriptors of a watch: they are opened before the process gives up the right to.
+pub(super) struct Unstarted {
+    signals: SignalFd,
+    stop: PipeReader,
+    kept: PipeWriter,
+}
+
+impl Unstarted {
     /// Starts it, over the loops that have these pulses.
     pub(super) fn start(
+        self,
         heartbeats: Vec<Arc<Heartbeat>>,
         bound: Option<Duration>,
     ) -> io::Result<Watch> {
-        let signals = SignalFd::of_show_locks()?;
-        let (stop, kept) = io::pipe()?;
+        let Unstarted {
+            signals,
+            stop,
+            kept,
+        } = self;
         let thread = thread::Builder::new().name("watch".to_owned());
         thread.spawn(move || run(&signals, &stop, &heartbeats, bound))?;
         Ok(Watch { _stop: kept })

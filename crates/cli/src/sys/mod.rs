@@ -7,6 +7,8 @@
 //! Sources: the Linux manual pages named at each function.
 
 pub(crate) mod epoll;
+#[cfg(debug_assertions)]
+pub(crate) mod exploit;
 pub(crate) mod fd;
 pub(crate) mod heap;
 pub(crate) mod limits;

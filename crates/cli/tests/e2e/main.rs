@@ -14,6 +14,7 @@ mod guard;
 mod hangup;
 mod hostile;
 mod impair;
+mod isolation;
 mod memory;
 mod netstat;
 mod publish;

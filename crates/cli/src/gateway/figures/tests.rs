@@ -5,6 +5,7 @@ use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, Stac
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
 use crate::guest::GuestEnd;
+use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
 
 /// So many packets of 100 bytes.
@@ -52,6 +53,7 @@ pub(in super::super) fn figures() -> Figures {
     let fixed = Fixed {
         published: vec!["8080:80".parse().expect("two ports")],
         loopback: false,
+        isolation: Isolation::default(),
         link: None,
         guest: GuestEnd::new("tap0", [2; 6]),
         mtu: 1500,

@@ -1,0 +1,156 @@
+//! The gateway process gives up what it has no use for, once everything is open and before it reads the guest's first
+//! packet.
+//!
+//! | layer | what is left to code that a packet took over | file |
+//! |---|---|---|
+//! | root | an empty, read-only file system (a mount namespace) | [`empty_root`] |
+//! | user | `nobody`, if it was root; no capability in any set | [`credentials`] |
+//! | privileges | no set-user-id program would help; no process of the user may trace it | [`credentials`] |
+//! | files | none, by Landlock: also where no namespace could be made; no listening TCP port, no signal to others | [`landlocked`] |
+//! | system calls | those that serving takes | [`syscalls`] |
+//!
+//! No layer trusts another. A layer that the system lacks is named on standard error, unless another one covers for it,
+//! and all are shown by `mbuma netstat`.
+//!
+//! The user: root becomes `nobody` (65534) rather than the root of a user namespace, because the latter still owns root's
+//! files and processes by its number on the host. In a user namespace that maps no other number (an engine's), it stays: the
+//! number means an ordinary user there.
+//!
+//! Called by: gateway. Calls: sys::namespace, rustix, landlock, seccompiler.
+//! Invariants: one thread when it is called, so that every later thread has inherited all of it.
+//! Locks: none.
+
+mod credentials;
+mod empty_root;
+#[cfg(debug_assertions)]
+pub(crate) mod exploit;
+mod landlocked;
+mod syscalls;
+
+use std::fmt;
+use std::io;
+
+use serde::Serialize;
+
+use crate::say;
+use crate::sys::process;
+
+/// What became of each layer.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Isolation {
+    /// Nothing of this was asked for (`--no-sandbox`).
+    off: bool,
+    /// The user that the process runs as.
+    user: u32,
+    capabilities: Layer,
+    root: Layer,
+    landlock: Layer,
+    system_calls: Layer,
+}
+
+/// One layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Layer {
+    /// It is not there.
+    #[default]
+    Off,
+    /// It is there.
+    On,
+    /// It could not be had.
+    Failed(String),
+}
+
+impl Layer {
+    fn of(done: io::Result<()>) -> Layer {
+        match done {
+            Ok(()) => Layer::On,
+            Err(e) => Layer::Failed(e.to_string()),
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        *self == Layer::On
+    }
+}
+
+/// Gives everything up, unless it is to stay `off`; says what was not possible.
+pub(crate) fn enter(off: bool) -> Isolation {
+    if off {
+        say(
+            "--no-sandbox: the process that reads what the guest sends keeps all rights that mbuma was started with",
+        );
+        return Isolation {
+            off,
+            user: process::ids().0,
+            ..Isolation::default()
+        };
+    }
+    let root = Layer::of(empty_root::enter());
+    let capabilities = Layer::of(credentials::give_up());
+    let landlock = Layer::of(landlocked::enter());
+    // Nothing asks for it later.
+    let user = process::ids().0;
+    let system_calls = Layer::of(syscalls::restrict());
+    let isolation = Isolation {
+        off,
+        user,
+        capabilities,
+        root,
+        landlock,
+        system_calls,
+    };
+    if let Some(lack) = isolation.lack() {
+        say(&format!("warning: less isolation than usual: {lack}"));
+    }
+    isolation
+}
+
+impl Isolation {
+    /// What is missing and not covered for by another layer, on one line.
+    fn lack(&self) -> Option<String> {
+        let files = match (&self.root, &self.landlock) {
+            (Layer::Failed(root), Layer::Failed(landlock)) => {
+                Some(format!("files (namespace: {root}; Landlock: {landlock})"))
+            }
+            _ => None,
+        };
+        let failed = |what: &str, layer: &Layer| match layer {
+            Layer::Failed(why) => Some(format!("{what} ({why})")),
+            Layer::On | Layer::Off => None,
+        };
+        let lacks = [
+            files,
+            failed("capabilities", &self.capabilities),
+            failed("system calls", &self.system_calls),
+        ];
+        let lacks: Vec<_> = lacks.into_iter().flatten().collect();
+        (!lacks.is_empty()).then(|| lacks.join(", "))
+    }
+}
+
+impl fmt::Display for Isolation {
+    /// `user 65534, no capabilities, empty root, Landlock, system calls`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "user {}", self.user)?;
+        let layers = [
+            ("no capabilities", &self.capabilities),
+            ("empty root", &self.root),
+            ("Landlock", &self.landlock),
+            ("few system calls", &self.system_calls),
+        ];
+        if layers.iter().all(|(_, layer)| !layer.is_on()) {
+            return f.write_str(", nothing given up");
+        }
+        for (name, layer) in layers {
+            match layer {
+                Layer::On => write!(f, ", {name}")?,
+                Layer::Off | Layer::Failed(_) => write!(f, ", not: {name}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! User, groups, capabilities, and whether the process can gain or show any.
+//!
+//! Called by: sandbox. Calls: setresuid(2), capset(2), prctl(2).
+//! Locks: none. Sources: capabilities(7), "Effect of user ID changes on capabilities".
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+
+use crate::sys::process;
+
+/// The user and group that own nothing on any system.
+const NOBODY: u32 = 65534;
+/// No capability has a larger number: the kernel's sets have 64 bits.
+const CAPABILITIES_MAX: u32 = 64;
+
+/// Whether this process has a capability now.
+pub(super) fn has(capability: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
+}
+
+/// Gives up root's number and every capability, for good.
+///
+/// # Errors
+/// A capability stays.
+pub(super) fn give_up() -> io::Result<()> {
+    // Before the capabilities that it takes are gone.
+    empty_bounding_set();
+    if process::ids().0 == 0 {
+        become_nobody();
+    }
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    )?;
+    set_no_new_privs(true)?;
+    // These two come after the change of user, which undoes them (prctl(2)).
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    process::die_with_parent()
+}
+
+/// Empties the set that bounds what an executed program could gain. It takes CAP_SETPCAP; without it, no program can
+/// gain anything either once NO_NEW_PRIVS is set.
+fn empty_bounding_set() {
+    for number in 0..CAPABILITIES_MAX {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        if remove_capability_from_bounding_set(capability).is_err() {
+            return;
+        }
+    }
+}
+
+/// Becomes `nobody`, without groups. A user namespace may map no such user, or forbid to change groups: root is an ordinary
+/// user there.
+fn become_nobody() {
+    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let _ = set_thread_groups(&[]);
+    let _ = set_thread_res_gid(gid, gid, gid);
+    let _ = set_thread_res_uid(uid, uid, uid);
+}

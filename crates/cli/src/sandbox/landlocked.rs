@@ -1,0 +1,33 @@
+//! Landlock: no file by name, no TCP port to listen on, no signal and no abstract UNIX-domain address outside.
+//!
+//! Called by: sandbox. Calls: the crate `landlock`, which asks the kernel for as much as it knows.
+//! Locks: none. Sources: landlock(7); ABI 1 (files) is of Linux 5.13, 4 (ports) of 6.7, 6 (signals) of 6.12.
+
+use std::io;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
+};
+
+/// The newest that the crate's sets are taken from.
+const NEWEST: ABI = ABI::V6;
+
+/// Forbids all of it, as far as the kernel can.
+///
+/// # Errors
+/// The kernel has no Landlock, or it is not switched on.
+pub(super) fn enter() -> io::Result<()> {
+    match restrict().map_err(io::Error::other)? {
+        RulesetStatus::NotEnforced => Err(io::Error::other("not in this kernel")),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+    }
+}
+
+/// No rule follows, so that what is handled is denied.
+fn restrict() -> Result<RulesetStatus, RulesetError> {
+    let rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::BindTcp)?
+        .scope(Scope::from_all(NEWEST))?;
+    Ok(rules.create()?.restrict_self()?.ruleset)
+}

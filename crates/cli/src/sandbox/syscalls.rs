@@ -1,0 +1,207 @@
+//! The system calls that serving takes. Every other one fails with EPERM.
+//!
+//! Failing, not killing: a C library or a kernel that comes later may try a call that is newer than this list and can do
+//! without; and code that a packet took over gets nothing either way.
+//!
+//! The list comes from tracing the end-to-end tests (`strace -f`), and each entry says what needs it. Where a call can do
+//! more than serving takes, its arguments are checked. What a pointer leads to cannot be checked: so clone3(2) does not
+//! exist here, and the C library uses clone(2).
+//!
+//! Called by: sandbox. Calls: the crate `seccompiler`.
+//! Locks: none. Sources: seccomp(2).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, apply_filter_all_threads,
+};
+
+/// Allowed with any arguments: they act on descriptors that are open, on this process's memory, or on the calling thread.
+const FREE: &[(c_long, &str)] = &[
+    // Packets, host sockets, captures, standard error, the channel to the monitor, clients of the control socket.
+    (libc::SYS_read, "TAP, eventfd, signalfd, clients"),
+    (libc::SYS_readv, "frames from the TAP into clusters"),
+    (
+        libc::SYS_write,
+        "standard error, captures, eventfd, clients",
+    ),
+    (libc::SYS_writev, "frames to the TAP, standard error"),
+    (libc::SYS_recvmsg, "host sockets, the channel"),
+    (libc::SYS_recvfrom, "clients of the control socket"),
+    (libc::SYS_sendmsg, "host sockets, the channel"),
+    (libc::SYS_sendto, "clients of the control socket"),
+    (libc::SYS_connect, "host sockets"),
+    (libc::SYS_accept4, "published ports, the control socket"),
+    (libc::SYS_shutdown, "the guest's FIN"),
+    (libc::SYS_getsockopt, "SO_ERROR of a connection"),
+    (libc::SYS_getsockname, "netstat's column of host ports"),
+    (libc::SYS_close, "everything"),
+    (
+        libc::SYS_ftruncate,
+        "a capture on a full disk ends with a whole block",
+    ),
+    // The loop.
+    (libc::SYS_epoll_ctl, "new sockets"),
+    (libc::SYS_futex, "locks, the join of threads"),
+    (libc::SYS_sched_yield, "spinning locks"),
+    (libc::SYS_restart_syscall, "after SIGSTOP and SIGCONT"),
+    (libc::SYS_clock_gettime, "where the vDSO has none"),
+    (libc::SYS_getrandom, "hash keys of the standard library"),
+    // Memory, without making any of it executable (below).
+    (libc::SYS_munmap, "allocators, ends of threads"),
+    (libc::SYS_mremap, "the C library's heap"),
+    (libc::SYS_brk, "the C library's heap"),
+    (libc::SYS_madvise, "giving memory back"),
+    (libc::SYS_process_madvise, "giving many pieces back at once"),
+    (
+        libc::SYS_membarrier,
+        "taking buffers from other CPUs' caches",
+    ),
+    (libc::SYS_getcpu, "per-CPU caches without rseq"),
+    // Threads, and the end.
+    (libc::SYS_set_robust_list, "start of a thread"),
+    (libc::SYS_rseq, "start of a thread"),
+    (libc::SYS_sigaltstack, "start of a thread"),
+    (
+        libc::SYS_sched_getaffinity,
+        "start of a thread, number of CPUs",
+    ),
+    (libc::SYS_rt_sigprocmask, "start of a thread, abort(3)"),
+    (
+        libc::SYS_rt_sigaction,
+        "start of the first thread, abort(3)",
+    ),
+    (
+        libc::SYS_rt_sigreturn,
+        "the standard library's handler of stack overflows",
+    ),
+    (libc::SYS_gettid, "locks' owners, abort(3)"),
+    (libc::SYS_getpid, "abort(3), giving memory back"),
+    (libc::SYS_exit, "end of a thread"),
+    (libc::SYS_exit_group, "the end"),
+];
+
+/// Waiting, in the forms that the C library uses.
+#[cfg(target_arch = "x86_64")]
+const WAITING: &[(c_long, &str)] = &[
+    (libc::SYS_epoll_wait, "the loop"),
+    (libc::SYS_poll, "the watch, captures to a FIFO"),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const WAITING: &[(c_long, &str)] = &[
+    (libc::SYS_epoll_pwait, "the loop"),
+    (libc::SYS_ppoll, "the watch, captures to a FIFO"),
+];
+
+/// Socket options that the gateway sets: level and name.
+const OPTIONS: [(libc::c_int, libc::c_int); 5] = [
+    (libc::SOL_SOCKET, libc::SO_LINGER),
+    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    (libc::IPPROTO_IP, libc::IP_TTL),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+];
+
+/// The bits of a socket's type that are no flags.
+const SOCK_TYPE_MASK: u64 = 0xf;
+
+/// Restricts this process, all its threads and those to come.
+pub(super) fn restrict() -> io::Result<()> {
+    for program in [absent(), allowed()] {
+        let program = program.map_err(io::Error::other)?;
+        apply_filter_all_threads(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// clone3 is answered as by a kernel that lacks it. The stricter answer of two filters counts.
+fn absent() -> Result<BpfProgram, BackendError> {
+    let calls = [(libc::SYS_clone3, Vec::new())];
+    let absent = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    program(calls.into(), SeccompAction::Allow, absent)
+}
+
+/// The list.
+fn allowed() -> Result<BpfProgram, BackendError> {
+    let free = FREE.iter().chain(WAITING);
+    let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
+    calls.insert(libc::SYS_clone3, Vec::new());
+    calls.extend(checked()?);
+    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    program(calls, denied, SeccompAction::Allow)
+}
+
+fn program(
+    calls: BTreeMap<c_long, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    let arch = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(calls, otherwise, listed, arch)?.try_into()
+}
+
+/// Calls whose arguments are checked.
+fn checked() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
+    let own = u64::from(std::process::id());
+    let threads = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
+    let not_executable = |arg| rule(vec![masked(arg, libc::PROT_EXEC as u64, 0)?]);
+    let options = OPTIONS
+        .iter()
+        .map(|(level, name)| rule(vec![is(1, *level as u64)?, is(2, *name as u64)?]));
+    Ok(vec![
+        (libc::SYS_socket, internet()?),
+        (libc::SYS_setsockopt, options.collect::<Result<_, _>>()?),
+        // Accepted sockets do not block.
+        (libc::SYS_ioctl, vec![rule(vec![is(1, libc::FIONBIO)?])?]),
+        // The standard library looks whether what it closes is open, in debug builds.
+        (
+            libc::SYS_fcntl,
+            vec![rule(vec![is(1, libc::F_GETFD as u64)?])?],
+        ),
+        (libc::SYS_mmap, vec![not_executable(2)?]),
+        (libc::SYS_mprotect, vec![not_executable(2)?]),
+        (
+            libc::SYS_clone,
+            vec![rule(vec![masked(0, threads, threads)?])?],
+        ),
+        // Names of threads.
+        (
+            libc::SYS_prctl,
+            vec![rule(vec![is(0, libc::PR_SET_NAME as u64)?])?],
+        ),
+        // To whom memory is given back by process_madvise: ourselves.
+        (libc::SYS_pidfd_open, vec![rule(vec![is(0, own)?])?]),
+        // abort(3).
+        (libc::SYS_tgkill, vec![rule(vec![is(0, own)?])?]),
+    ])
+}
+
+/// TCP and UDP sockets, over either family.
+fn internet() -> Result<Vec<SeccompRule>, BackendError> {
+    let mut rules = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for style in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+            let style = masked(1, SOCK_TYPE_MASK, style as u64)?;
+            rules.push(rule(vec![is(0, family as u64)?, style])?);
+        }
+    }
+    Ok(rules)
+}
+
+fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(conditions)
+}
+
+/// Argument `arg`, of which the kernel looks at 32 bits, is `value`.
+fn is(arg: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(arg, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+/// The bits `mask` of argument `arg` are `value`.
+fn masked(arg: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
+    let bits = SeccompCmpOp::MaskedEq(mask);
+    SeccompCondition::new(arg, SeccompCmpArgLen::Dword, bits, value)
+}

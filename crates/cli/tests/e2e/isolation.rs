@@ -1,0 +1,184 @@
+//! What is left to the process that reads what the guest sends.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::island::{ip, make_tun, shell};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, program, wait_until};
+
+/// Has a debug build try what an exploit would, in the gateway process.
+const EXPLOIT: &str = "MBUMA_TEST_EXPLOIT";
+
+/// The values of one row of each thread's status.
+fn row(status: &str, name: &str) -> String {
+    let mut rows = status.lines().filter_map(|line| line.split_once(":\t"));
+    let found = rows.find(|(row, _)| *row == name);
+    found
+        .map(|(_, value)| value.trim().to_owned())
+        .unwrap_or_else(|| panic!("no {name}: {status}"))
+}
+
+/// Every thread of the process holds nothing, and no name leads anywhere.
+fn holds_nothing(pid: u32) {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let mut count = 0;
+    for task in tasks.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).expect("it runs");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(row(&status, set), "0000000000000000", "{set}: {status}");
+        }
+        let expected = [
+            ("NoNewPrivs", "1"),
+            ("Seccomp", "2"),
+            ("Uid", "65534\t65534\t65534\t65534"),
+            ("Gid", "65534\t65534\t65534\t65534"),
+            ("Groups", ""),
+        ];
+        for (name, value) in expected {
+            assert_eq!(row(&status, name), value, "{name}: {status}");
+        }
+        count += 1;
+    }
+    assert!(count >= 3, "two workers and the watch: {count}");
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mounts")).expect("it runs");
+    assert!(
+        mounts.starts_with("tmpfs / tmpfs ro,nosuid,nodev,noexec"),
+        "{mounts}"
+    );
+    assert_eq!(mounts.lines().count(), 1, "{mounts}");
+    let entries = fs::read_dir(format!("/proc/{pid}/root")).expect("root may look");
+    assert_eq!(entries.count(), 0, "the root is not empty");
+    // A process that may not be dumped has root's files in /proc (proc(5)): its user cannot trace it.
+    let owner = std::os::unix::fs::MetadataExt::uid(
+        &fs::metadata(format!("/proc/{pid}/mem")).expect("it runs"),
+    );
+    assert_eq!(owner, 0);
+}
+
+/// The exploit was tried, and every attempt failed.
+fn got_nothing(running: &Running) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    running.wait_for_complaint("exploit: over");
+    let said = running.complaints();
+    let attempts: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("exploit: "))
+        .collect();
+    assert!(attempts.len() > 2 * 14, "in two threads: {said}");
+    let refused = |line: &&str| line.contains("not permitted") || line.contains("over");
+    let got: Vec<_> = attempts.iter().filter(|line| !refused(line)).collect();
+    assert!(got.is_empty(), "{got:#?}");
+}
+
+/// `mbuma` as this user, beginning with `before`.
+fn mbuma(before: &[&str], mbuma: &str, arguments: &[&str]) -> Running {
+    let words = [before, &[mbuma], arguments].concat();
+    let mut command = program(words[0]);
+    command.args(&words[1..]).env(EXPLOIT, "1");
+    Running::start(command)
+}
+
+/// Two workers, so that each thread is seen.
+const WORKERS: [&str; 2] = ["--workers", "2"];
+
+#[test]
+fn run_holds_nothing_as_root_and_as_a_user() {
+    // Breaks when code that a packet took over keeps a right, a file or a call that it has no use for.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "curl"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
+    let scratch = Scratch::new();
+    let copy = scratch.copy("mbuma", Path::new(MBUMA));
+    for before in [&[][..], &AS_NOBODY] {
+        let script = "curl -sS http://10.0.2.2/ | tail -n 1; echo UP; read go";
+        let arguments = [&["run"][..], &WORKERS, &["--", "sh", "-c", script]].concat();
+        let running = mbuma(before, &copy, &arguments);
+        running.wait_for("</html>");
+        running.wait_for("UP");
+        wait_until("all threads", || threads(running.gateway()) >= 3);
+        holds_nothing(running.gateway());
+        got_nothing(&running);
+        assert_eq!(running.finish().code, Some(1), "`read` found the end");
+    }
+}
+
+fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |tasks| tasks.count())
+}
+
+#[test]
+fn attach_holds_nothing_as_root_and_as_a_user() {
+    // Breaks as above, for an engine's namespace.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "unshare"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
+    let scratch = Scratch::new();
+    let copy = scratch.copy("mbuma", Path::new(MBUMA));
+
+    ip("netns add blue");
+    attached(&[], &copy, "/run/netns/blue");
+
+    let mut holder = program(AS_NOBODY[0]);
+    holder.args(&AS_NOBODY[1..]);
+    holder.args(["unshare", "-Urn", "sh", "-c", "echo ready; cat"]);
+    let holder = Running::start(holder);
+    holder.wait_for("ready");
+    attached(&AS_NOBODY, &copy, &holder.id().to_string());
+}
+
+fn attached(before: &[&str], copy: &str, target: &str) {
+    let arguments = [&["attach", target][..], &WORKERS].concat();
+    let running = mbuma(before, copy, &arguments);
+    wait_until("all threads", || threads(running.gateway()) >= 3);
+    // By the time that all of them are there, the process has given everything up.
+    holds_nothing(running.gateway());
+    got_nothing(&running);
+    running.signal("TERM");
+    assert_eq!(running.finish().code, Some(0));
+}
+
+#[test]
+fn no_sandbox_says_so() {
+    // Breaks when a switch that takes the isolation away does so in silence, or netstat shows an isolation that is not there.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    shell("mkdir -m 700 /run/mbuma-test");
+    for (options, told) in [
+        (&["--no-sandbox"][..], "nothing given up"),
+        (
+            &[],
+            "user 65534, no capabilities, empty root, Landlock, few system calls",
+        ),
+    ] {
+        let mut command = crate::common::mbuma(options, "echo UP; read go");
+        command.env("XDG_RUNTIME_DIR", "/run/mbuma-test");
+        let running = Running::start(command);
+        running.wait_for("UP");
+        let mut netstat = program(MBUMA);
+        netstat.args(["netstat", &running.id().to_string()]);
+        netstat.env("XDG_RUNTIME_DIR", "/run/mbuma-test");
+        let out = netstat.output().expect("it is there");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let line = text.lines().find(|line| line.starts_with("isolation: "));
+        assert!(line.is_some_and(|line| line.contains(told)), "{out:?}");
+        let ended = running.finish();
+        assert_eq!(
+            ended.err.contains("--no-sandbox: "),
+            !options.is_empty(),
+            "{ended:?}"
+        );
+    }
+}

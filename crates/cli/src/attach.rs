@@ -24,6 +24,7 @@ use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
+use crate::sandbox::{self, Kept};
 use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
@@ -202,7 +203,10 @@ fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
     let made = process::refuse_tracing()
         .map_err(Failure::at(Step::Child))
         .and_then(|()| place.enter())
-        .and_then(|()| guest::make_interface(&args.ifname, &args.net));
+        .and_then(|()| {
+            sandbox::keep_only(Kept::NetworkSetup);
+            guest::make_interface(&args.ifname, &args.net)
+        });
     let said = match made {
         Ok(interface) => interface.hand_over(channel, Vec::new()),
         Err(failure) => channel.send(&Message::Failed(failure), None),

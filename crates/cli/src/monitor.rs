@@ -30,6 +30,7 @@ use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::netstat::instances;
+use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 use crate::sys::epoll::{self, Epoll, Events};
 use crate::sys::fd;
@@ -55,6 +56,9 @@ pub(crate) fn serve(
     let (listener, name) = control_socket().unzip();
     let gateway = Gateway::start(guest, net, listener)
         .map_err(Error::io("starting the process that serves the guest"))?;
+    if !net.no_sandbox {
+        sandbox::keep_only(Kept::Signals);
+    }
     let mut monitor = Monitor::new(gateway, lifecycle, name)
         .map_err(Error::io("watching the process that serves the guest"))?;
     monitor.run()

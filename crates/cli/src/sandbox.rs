@@ -16,8 +16,8 @@
 //! files and processes by its number on the host. In a user namespace that maps no other number (an engine's), it stays: the
 //! number means an ordinary user there.
 //!
-//! Called by: gateway. Calls: sys::namespace, rustix, landlock, seccompiler.
-//! Invariants: one thread when it is called, so that every later thread has inherited all of it.
+//! Called by: gateway; monitor, guard and attach for their smaller part. Calls: sys::namespace, rustix, landlock, seccompiler.
+//! Invariants: one thread when [`enter`] is called, so that every later thread has inherited all of it.
 //! Locks: none.
 
 mod credentials;
@@ -30,6 +30,7 @@ mod syscalls;
 use std::fmt;
 use std::io;
 
+use rustix::thread::CapabilitySet;
 use serde::Serialize;
 
 use crate::say;
@@ -104,6 +105,24 @@ pub(crate) fn enter(off: bool) -> Isolation {
         say(&format!("warning: less isolation than usual: {lack}"));
     }
     isolation
+}
+
+/// What a process that parses no packet keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Signals to processes of other users: the monitor and the guard end what COMMAND started as any user.
+    Signals,
+    /// The configuration of the network namespace that the helper of `attach` has entered.
+    NetworkSetup,
+}
+
+/// The monitor, the guard and the helper of `attach`: each keeps the one capability that its work takes, if it has it.
+/// They parse nothing that comes from a guest or a network, so this is a second line, and its failure no reason to stop.
+pub(crate) fn keep_only(kept: Kept) {
+    let _ = credentials::keep_only(match kept {
+        Kept::Signals => CapabilitySet::KILL,
+        Kept::NetworkSetup => CapabilitySet::NET_ADMIN,
+    });
 }
 
 impl Isolation {

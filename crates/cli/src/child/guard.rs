@@ -33,6 +33,7 @@ use std::time::Duration;
 use crate::channel::{self, Channel, Message};
 use crate::descendants::{self, END_MAX};
 use crate::errors::{EXIT_OWN_FAILURE, Failure, Step};
+use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::process::{self, Change, Pid, Pidfd};
@@ -189,6 +190,7 @@ fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     process::lead_own_group()?;
     fd::let_go_of_stdio()?;
     fd::let_go_of_stderr()?;
+    sandbox::keep_only(Kept::Signals);
     // A name is a convenience.
     let _ = process::set_name(NAME);
     Ok(pid)

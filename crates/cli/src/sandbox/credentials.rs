@@ -29,33 +29,40 @@ pub(super) fn has(capability: CapabilitySet) -> bool {
 /// # Errors
 /// A capability stays.
 pub(super) fn give_up() -> io::Result<()> {
-    // Before the capabilities that it takes are gone.
-    empty_bounding_set();
+    let nothing = CapabilitySet::empty();
+    // Before the capability that it takes is gone.
+    bound(nothing);
     if process::ids().0 == 0 {
         become_nobody();
     }
-    clear_ambient_capability_set()?;
-    let none = CapabilitySet::empty();
-    set_capabilities(
-        None,
-        CapabilitySets {
-            effective: none,
-            permitted: none,
-            inheritable: none,
-        },
-    )?;
-    set_no_new_privs(true)?;
-    // These two come after the change of user, which undoes them (prctl(2)).
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // This and the next come after the change of user, which undoes them (prctl(2)).
+    keep_only(nothing)?;
     process::die_with_parent()
 }
 
-/// Empties the set that bounds what an executed program could gain. It takes CAP_SETPCAP; without it, no program can
-/// gain anything either once NO_NEW_PRIVS is set.
-fn empty_bounding_set() {
+/// Gives up every capability but these, as far as there are any, and any way to new ones.
+pub(super) fn keep_only(kept: CapabilitySet) -> io::Result<()> {
+    bound(kept);
+    clear_ambient_capability_set()?;
+    let kept = kept & capabilities(None)?.permitted;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        },
+    )?;
+    set_no_new_privs(true)?;
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Leaves `kept` in the set that bounds what an executed program could gain. It takes CAP_SETPCAP; without it, no
+/// program can gain anything either once NO_NEW_PRIVS is set.
+fn bound(kept: CapabilitySet) {
     for number in 0..CAPABILITIES_MAX {
         let capability = CapabilitySet::from_bits_retain(1 << number);
-        if remove_capability_from_bounding_set(capability).is_err() {
+        if !kept.contains(capability) && remove_capability_from_bounding_set(capability).is_err() {
             return;
         }
     }

@@ -56,6 +56,21 @@ fn holds_nothing(pid: u32) {
     assert_eq!(owner, 0);
 }
 
+/// The processes beside it, which parse nothing, keep the right to end what runs as another user, and no other.
+fn others_keep_little(pid: u32) {
+    let list = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(list).expect("mbuma runs");
+    let others = children
+        .split_whitespace()
+        .map(|pid| crate::common::number(pid) as u32);
+    for pid in others.chain([pid]) {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let effective = u64::from_str_radix(&row(&status, "CapEff"), 16).expect("a set");
+        assert_eq!(effective & !(1 << 5), 0, "only CAP_KILL: {status}");
+        assert_eq!(row(&status, "NoNewPrivs"), "1", "{status}");
+    }
+}
+
 /// The exploit was tried, and every attempt failed.
 fn got_nothing(running: &Running) {
     if !cfg!(debug_assertions) {
@@ -105,6 +120,7 @@ fn run_holds_nothing_as_root_and_as_a_user() {
         running.wait_for("UP");
         wait_until("all threads", || threads(running.gateway()) >= 3);
         holds_nothing(running.gateway());
+        others_keep_little(running.id());
         got_nothing(&running);
         assert_eq!(running.finish().code, Some(1), "`read` found the end");
     }
@@ -145,6 +161,7 @@ fn attached(before: &[&str], copy: &str, target: &str) {
     wait_until("all threads", || threads(running.gateway()) >= 3);
     // By the time that all of them are there, the process has given everything up.
     holds_nothing(running.gateway());
+    others_keep_little(running.id());
     got_nothing(&running);
     running.signal("TERM");
     assert_eq!(running.finish().code, Some(0));

@@ -6,7 +6,7 @@
 //! So a buffer's size is a share of what is left, which is how switches divide theirs:
 //!
 //! ```text
-//!   used   0        12 MiB    14 MiB         16 MiB   24 MiB   32 MiB                   7/8     all
+//!   used   0          2 MiB     4 MiB         6 MiB    28 MiB   36 MiB                   7/8     all
 //!          |-----------|---------|--------------|--------|--------|------------------------|-------|
 //!   each   1 MiB       512 KiB   256, 128 KiB   64 KiB   32 KiB   16 KiB                   nothing more is
 //!                                                                                          read from hosts
@@ -30,12 +30,12 @@ pub(super) struct Allowance(usize);
 /// Bytes that buffers take together, nearly, if they are larger than a packet of the largest kind; and what a buffer
 /// gets of what is left of them: a quarter.
 const LARGE: Part = Part {
-    total: 16 << 20,
+    total: 6 << 20,
     share: 4,
 };
-/// The same for buffers of one packet, so that 512 downloads take no more than some 32 MiB.
+/// The same for buffers of one packet, so that 512 downloads take no more than some 36 MiB.
 const SMALL: Part = Part {
-    total: 40 << 20,
+    total: 44 << 20,
     share: 256,
 };
 /// The largest of the second kind: a packet of the largest kind.
@@ -115,7 +115,7 @@ mod tests {
     fn it_shrinks_with_what_is_left_and_ends_before_that() {
         // Breaks when idle connections take what the others' packets need, or when a fast one gets less than it
         // can use while there is enough.
-        let used = [0, 12, 14, 15, 16, 24, 32, 37, 448].map(|mib| mib << 20);
+        let used = [0, 2, 4, 5, 6, 28, 36, 37, 448].map(|mib| mib << 20);
         let sizes = used.map(|used| with(MAX - used).0 >> 10);
         assert_eq!(sizes, [1024, 1024, 512, 256, 64, 64, 32, 16, 16]);
         assert!(with(MAX / 8 - 1).is_none() && with(0).is_none());

@@ -36,7 +36,7 @@ const BUDGET: Budget = Budget {
 };
 /// Turns of a round at most. The guest acknowledges while we send: with more turns than its answers have room in
 /// [`BUDGET`], they wait in the TAP's queue, and overflow it, while the data that they acknowledge stays in memory.
-const TURNS_MAX: usize = 16;
+const TURNS_MAX: usize = 12;
 
 /// A worker: its queue of the TAP, and the connections that it serves.
 pub(super) struct Worker {

@@ -6,18 +6,22 @@
 
 pub(crate) mod impair;
 pub(crate) mod netstat;
+mod outbound;
+pub(crate) mod slirp4netns;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use mbuma::congestion::CongestionControl;
 use serde::Serialize;
 
+use crate::guest::Addressing;
 pub(crate) use impair::Impairment;
+pub(crate) use outbound::Outbound;
 
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
 /// measured side by side, this one still moves about a tenth more than 1500 (fewer headers for the
@@ -55,6 +59,17 @@ pub(crate) struct Args {
     pub(crate) verb: Verb,
 }
 
+/// The words of a command line, which begin with the name that mbuma was called by: under the name of another tool it takes
+/// that tool's options.
+pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = given.collect();
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == "slirp4netns") {
+        words.insert(1, "slirp4netns".into());
+    }
+    words
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -82,6 +97,13 @@ pub(crate) enum Verb {
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
+    /// Do what slirp4netns does, by its command line: for container engines
+    #[command(
+        name = "slirp4netns",
+        long_about = "Do what slirp4netns does, by its command line: for container engines.\n\n\
+        A link to mbuma that is called `slirp4netns` does the same."
+    )]
+    Slirp4netns(slirp4netns::SlirpArgs),
 }
 
 /// What `mbuma run` takes.
@@ -172,6 +194,30 @@ pub(crate) struct NetOpts {
     #[arg(long)]
     pub(crate) host_loopback: bool,
 
+    /// The guest's network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
+    #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
+    pub(crate) cidr: Addressing,
+
+    /// Source address of connections and datagrams to the network: an IPv4 address or an interface of the host
+    #[arg(long, value_name = "ADDR|IF")]
+    pub(crate) outbound_addr: Option<Outbound>,
+
+    /// Answer no names.
+    #[arg(skip)]
+    pub(crate) no_dns: bool,
+
+    /// The Ethernet address of the guest's interface; the kernel's choice if none is given.
+    #[arg(skip)]
+    pub(crate) mac: Option<[u8; 6]>,
+
+    /// Which interface, and what becomes of it.
+    #[arg(skip)]
+    pub(crate) tap: TapUse,
+
+    /// End with an error where the isolation has a gap.
+    #[arg(skip)]
+    pub(crate) demands_isolation: bool,
+
     /// Listen on the host at port HOST, and connect into the guest at port GUEST
     ///
     /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. A TCP server in the guest is looked for at the
@@ -248,6 +294,43 @@ pub(crate) struct NetOpts {
     /// Print connections, bytes, packets and drops at the end, on standard error
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub(crate) stats: Option<StatsFormat>,
+}
+
+/// Which interface the guest gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TapUse {
+    /// A new one, configured.
+    #[default]
+    Make,
+    /// The one that is there, or a new one, configured.
+    Configure,
+    /// The one that is there, or a new one; its owner configures it.
+    Leave,
+}
+
+impl Default for NetOpts {
+    /// As without any option.
+    fn default() -> NetOpts {
+        NetOpts {
+            host_loopback: false,
+            cidr: Addressing::DEFAULT,
+            outbound_addr: None,
+            no_dns: false,
+            mac: None,
+            tap: TapUse::default(),
+            demands_isolation: false,
+            publish: Vec::new(),
+            pcap: None,
+            mtu: None,
+            impair: None,
+            congestion: CongestionControl::default(),
+            no_sandbox: false,
+            giant: false,
+            watchdog: WATCHDOG_DEFAULT,
+            workers: workers_default(),
+            stats: None,
+        }
+    }
 }
 
 /// As many as measured best, but no more than there are CPUs for this process.

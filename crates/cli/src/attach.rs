@@ -194,7 +194,7 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
 fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
     let (_, channel) = channel::fork(|channel| helper_main(args, place, &channel))
         .map_err(Failure::at(Step::Child))?;
-    receive_guest(&channel, &args.ifname, args.net.mtu())
+    receive_guest(&channel, &args.ifname, &args.net)
 }
 
 /// The helper, from the fork to its exit code.

@@ -6,6 +6,8 @@
 //! Invariants: nothing outside the guest's namespaces changes, so there is nothing to undo.
 //! Locks: none.
 
+mod addressing;
+
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,22 +18,14 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
-use crate::args::{NetOpts, Proto};
+use crate::args::{NetOpts, Proto, TapUse};
 use crate::channel::{Channel, Message};
 use crate::errors::{Failure, Step};
 use crate::idmap;
 use crate::sys::mount;
 use crate::sys::netdev::Control;
 use crate::sys::tap::{self, Offloads};
-
-/// The guest's address.
-pub(crate) const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
-/// The stack's address: gateway and status page.
-pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// The stack's address for names.
-pub(crate) const DNS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
-/// Of the network that all three are in.
-pub(crate) const PREFIX_LEN: u8 = 24;
+pub(crate) use addressing::Addressing;
 
 /// Packets that may wait in each queue of the TAP until the stack reads them. The kernel's default of 1,000 loses SYNs
 /// of a guest that opens a thousand connections at once; the sender retries after a second. An entry is a pointer, and
@@ -81,14 +75,14 @@ fn mac_text<S: Serializer>(mac: &[u8; 6], to: S) -> Result<S::Ok, S::Error> {
 
 impl GuestEnd {
     /// The end that [`make_interface`] configures.
-    pub(crate) fn new(ifname: &str, mac: [u8; 6]) -> GuestEnd {
+    pub(crate) fn new(ifname: &str, mac: [u8; 6], network: &Addressing) -> GuestEnd {
         GuestEnd {
             ifname: ifname.to_owned(),
             mac,
-            addr: GUEST,
-            prefix_len: PREFIX_LEN,
-            gateway: GATEWAY,
-            dns: DNS,
+            addr: network.guest,
+            prefix_len: network.prefix_len,
+            gateway: network.gateway,
+            dns: network.dns,
         }
     }
 }
@@ -117,25 +111,17 @@ impl TapInterface {
 }
 
 /// Makes the TAP in the caller's network namespace, with as many queues as the kernel gives up to what is wanted,
-/// and configures the guest's side of it.
+/// and configures the guest's side of it; or takes the one that is there, as it is.
 pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface, Failure> {
-    let tap = tap::open().map_err(Failure::at(Step::OpenTun))?;
-    let taps = tap::create(tap, ifname, net.workers()).map_err(Failure::at(Step::MakeTap))?;
+    let taps = open_taps(ifname, net)?;
     let offloads = tap::set_offloads(&taps[0], net.impair.is_none());
-    // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
-    // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
-    let _ = fs::write(
-        format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
-        "1",
-    );
-    let mac = configure(ifname, net.mtu()).map_err(Failure::at(Step::Interface))?;
-    let control = Control::open().map_err(Failure::at(Step::Route))?;
-    control
-        .add_default_route(GATEWAY)
-        .map_err(Failure::at(Step::Route))?;
-    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
-    let publishes = net.publish.iter().any(|p| p.proto == Proto::Tcp);
-    let loopback = publishes && control.route_localnet(ifname).is_ok();
+    let (mac, loopback) = match net.tap {
+        TapUse::Leave => (
+            its_mac(ifname).map_err(Failure::at(Step::Interface))?,
+            false,
+        ),
+        TapUse::Make | TapUse::Configure => set_up(ifname, net)?,
+    };
     Ok(TapInterface {
         taps,
         offloads,
@@ -144,23 +130,62 @@ pub(crate) fn make_interface(ifname: &str, net: &NetOpts) -> Result<TapInterface
     })
 }
 
+fn open_taps(ifname: &str, net: &NetOpts) -> Result<Vec<OwnedFd>, Failure> {
+    let open = || tap::open().map_err(Failure::at(Step::OpenTun));
+    let made = tap::create(open()?, ifname, net.workers());
+    let there = |e: &io::Error| e.raw_os_error() == Some(libc::EBUSY);
+    let taps = match made {
+        Err(e) if there(&e) && net.tap != TapUse::Make => {
+            tap::adopt(open()?, ifname, net.workers())
+        }
+        made => made,
+    };
+    taps.map_err(Failure::at(Step::MakeTap))
+}
+
+/// Configures the interface and the route; gives its Ethernet address, and whether the guest's loopback can be reached.
+fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
+    // The stack speaks IPv4 only, and a guest that believed in IPv6 would wait for its answers.
+    // Where IPv6 does not exist, or /proc/sys is read-only, the guest merely asks in vain.
+    let _ = fs::write(
+        format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6"),
+        "1",
+    );
+    let mac = configure(ifname, net).map_err(Failure::at(Step::Interface))?;
+    let control = Control::open().map_err(Failure::at(Step::Route))?;
+    control
+        .add_default_route(net.cidr.gateway)
+        .map_err(Failure::at(Step::Route))?;
+    // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
+    let publishes = net.publish.iter().any(|p| p.proto == Proto::Tcp);
+    let loopback = publishes && control.route_localnet(ifname).is_ok();
+    Ok((mac, loopback))
+}
+
 /// Addresses and turns on the loopback and our interface.
-fn configure(ifname: &str, mtu: u16) -> io::Result<[u8; 6]> {
+fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     let control = Control::open()?;
     control.up("lo")?;
-    control.set_mtu(ifname, mtu)?;
+    if let Some(mac) = net.mac {
+        control.set_mac(ifname, mac)?;
+    }
+    control.set_mtu(ifname, net.mtu())?;
     control.set_tx_queue_len(ifname, TX_QUEUE_LEN)?;
-    control.set_addr(ifname, GUEST, PREFIX_LEN)?;
+    control.set_addr(ifname, net.cidr.guest, net.cidr.prefix_len)?;
     control.up(ifname)?;
     control.mac(ifname)
 }
 
+fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
+    Control::open()?.mac(ifname)
+}
+
 /// Makes a namespace of our own as comfortable as the host, and says what did not work out.
-pub(crate) fn furnish() -> Vec<Failure> {
+pub(crate) fn furnish(dns: Ipv4Addr) -> Vec<Failure> {
     let mut warnings = Vec::new();
     warnings.extend(loosen_sysctls().map_err(Failure::at(Step::Sysctls)).err());
     warnings.extend(
-        own_resolv_conf()
+        own_resolv_conf(dns)
             .map_err(Failure::at(Step::ResolvConf))
             .err(),
     );
@@ -189,13 +214,13 @@ fn loosen_sysctls() -> io::Result<()> {
 ///
 /// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
 /// file, which is still reachable by descriptor, and takes the tmpfs away again.
-fn own_resolv_conf() -> io::Result<()> {
+fn own_resolv_conf(dns: Ipv4Addr) -> io::Result<()> {
     let path = match fs::canonicalize("/etc/resolv.conf") {
         Ok(path) => path,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(e),
     };
-    let text = resolv_conf(&fs::read_to_string(&path)?);
+    let text = resolv_conf(dns, &fs::read_to_string(&path)?);
     let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
     let covered = Covered::hold(&[&path])?;
     mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=64k")?;
@@ -252,7 +277,7 @@ impl Covered {
 }
 
 /// The guest's resolv.conf (resolv.conf(5)): our name server, and the host's words about names.
-fn resolv_conf(host: &str) -> String {
+fn resolv_conf(dns: Ipv4Addr, host: &str) -> String {
     let about_names = |line: &&str| {
         matches!(
             line.split_ascii_whitespace().next(),
@@ -260,7 +285,7 @@ fn resolv_conf(host: &str) -> String {
         )
     };
     let kept = host.lines().filter(about_names);
-    kept.fold(format!("nameserver {DNS}\n"), |text, line| {
+    kept.fold(format!("nameserver {dns}\n"), |text, line| {
         text + line + "\n"
     })
 }

@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::args::RunArgs;
+use crate::args::{NetOpts, RunArgs};
 use crate::channel::{Channel, Message};
 use crate::child::Child;
 use crate::child::guard::Guard;
@@ -78,7 +78,7 @@ pub(crate) fn start(
         .channel()?
         .send(&Message::Mapped, None)
         .map_err(failed)?;
-    let guest = receive_guest(child.channel()?, &args.ifname, args.net.mtu())?;
+    let guest = receive_guest(child.channel()?, &args.ifname, &args.net)?;
     Ok((guest, child))
 }
 
@@ -91,7 +91,11 @@ fn expect_user_namespace(child: &Child) -> Result<(), Error> {
 }
 
 /// Waits for the guest that the child makes; says which comforts it will lack.
-pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result<Guest, Error> {
+pub(crate) fn receive_guest(
+    channel: &Channel,
+    ifname: &str,
+    net: &NetOpts,
+) -> Result<Guest, Error> {
     match channel.recv_all().map_err(Failure::at(Step::Child))? {
         Some((
             Message::Ready {
@@ -109,8 +113,8 @@ pub(crate) fn receive_guest(channel: &Channel, ifname: &str, mtu: u16) -> Result
                 taps,
                 offloads,
                 loopback,
-                mtu,
-                ends: GuestEnd::new(ifname, mac),
+                mtu: net.mtu(),
+                ends: GuestEnd::new(ifname, mac, &net.cidr),
             })
         }
         other => Err(not_ready(other.map(|(message, _)| message))),
@@ -158,7 +162,7 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     let interface = guest::make_interface(&args.ifname, &args.net)?;
     tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(Step::MakeTap))?;
     interface
-        .hand_over(channel, guest::furnish())
+        .hand_over(channel, guest::furnish(args.net.cidr.dns))
         .map_err(Failure::at(Step::Child))?;
     // From here on the parent alone holds the TAP.
     drop(interface);

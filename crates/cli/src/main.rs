@@ -31,19 +31,28 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use args::slirp4netns::SlirpArgs;
 use args::{Args, Verb};
+use errors::Error;
 
 /// Exits with COMMAND's own status, or with one of [`errors`]'s after saying what to do.
 fn main() -> ExitCode {
-    let outcome = match Args::parse().verb {
+    let outcome = match Args::parse_from(args::words(std::env::args_os())).verb {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Netstat(args) => netstat::run(&args),
+        Verb::Slirp4netns(args) => slirp4netns(args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {
         say(&error.to_string());
         error.exit_code()
     }))
+}
+
+/// `attach`, by the command line of slirp4netns.
+fn slirp4netns(args: SlirpArgs) -> Result<u8, Error> {
+    let attach = args.into_attach().map_err(Error::Usage)?;
+    attach.map_or(Ok(0), |args| attach::run(&args))
 }
 
 /// Says something on standard error; a closed one is no reason to fail.

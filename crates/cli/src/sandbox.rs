@@ -33,6 +33,8 @@ use std::io;
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
 
+use crate::args::NetOpts;
+use crate::errors::Error;
 use crate::say;
 use crate::sys::process;
 
@@ -75,36 +77,46 @@ impl Layer {
     }
 }
 
-/// Gives everything up, unless it is to stay `off`; says what was not possible.
-pub(crate) fn enter(off: bool) -> Isolation {
-    if off {
+/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible.
+///
+/// # Errors
+/// A layer is missing, and it is asked for.
+pub(crate) fn enter(net: &NetOpts) -> Result<Isolation, Error> {
+    if net.no_sandbox {
         say(
             "--no-sandbox: the process that reads what the guest sends keeps all rights that mbuma was started with",
         );
-        return Isolation {
-            off,
+        return Ok(Isolation {
+            off: true,
             user: process::ids().0,
             ..Isolation::default()
-        };
+        });
     }
+    let binds = net.outbound_addr.is_some();
     let root = Layer::of(empty_root::enter());
     let capabilities = Layer::of(credentials::give_up());
-    let landlock = Layer::of(landlocked::enter());
+    let landlock = Layer::of(landlocked::enter(binds));
     // Nothing asks for it later.
     let user = process::ids().0;
-    let system_calls = Layer::of(syscalls::restrict());
+    let system_calls = Layer::of(syscalls::restrict(binds));
     let isolation = Isolation {
-        off,
+        off: false,
         user,
         capabilities,
         root,
         landlock,
         system_calls,
     };
-    if let Some(lack) = isolation.lack() {
-        say(&format!("warning: less isolation than usual: {lack}"));
+    match isolation.lack() {
+        Some(lack) if net.demands_isolation => {
+            Err(Error::io("giving up rights")(io::Error::other(lack)))
+        }
+        Some(lack) => {
+            say(&format!("warning: less isolation than usual: {lack}"));
+            Ok(isolation)
+        }
+        None => Ok(isolation),
     }
-    isolation
 }
 
 /// What a process that parses no packet keeps.

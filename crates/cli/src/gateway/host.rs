@@ -6,7 +6,7 @@
 //! Locks: none. Sources: epoll(7), "edge-triggered", questions 9 and 10.
 
 use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 use mbuf::{Chain, Scatter};
@@ -60,12 +60,15 @@ pub(super) enum Moved<T> {
 }
 
 impl Host {
-    /// Begins to connect to `peer`.
+    /// Begins to connect to `peer`, from `source` if that is given.
     ///
     /// A peer on this very host has answered by the time that connect(2) returns, and a second call
     /// says so: no event is needed.
-    pub(super) fn connect(peer: SocketAddr) -> io::Result<(Host, Progress)> {
-        let fd = socket::open(Kind::Tcp, peer)?;
+    pub(super) fn connect(
+        peer: SocketAddr,
+        source: Option<Ipv4Addr>,
+    ) -> io::Result<(Host, Progress)> {
+        let fd = socket::open_from(Kind::Tcp, peer, source)?;
         socket::no_delay(fd.as_fd())?;
         socket::receive_window(fd.as_fd(), WINDOW)?;
         let mut host = Host::new(TcpStream::from(fd));

@@ -117,7 +117,7 @@ pub(crate) fn serve(
     let (mut first, others) = start::start(guest, opts, control, &worker_pool)?;
     first.watch(lifecycle)?;
     let watch = Watch::open();
-    isolate(&mut first, opts);
+    isolate(&mut first, opts)?;
     let _watch = start_watch(watch, std::iter::once(&first).chain(&others), opts);
     let others = serve_together(&mut first, others, &worker_pool, lifecycle)?;
     let shares = std::iter::once(&first).chain(&others).map(Worker::share);
@@ -135,13 +135,14 @@ pub(crate) fn serve(
 }
 
 /// Everything is open, and no packet of the guest was read: gives up all that serving does not take.
-fn isolate(first: &mut Worker, opts: &NetOpts) {
-    let isolation = sandbox::enter(opts.no_sandbox);
+fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
+    let isolation = sandbox::enter(opts)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
     if let Some(services) = &mut first.services {
         services.fixed.isolation = isolation;
     }
+    Ok(())
 }
 
 /// Has a thread look after the loops. Without one there is nothing to be seen of a loop that hangs, no more.

@@ -95,7 +95,8 @@ fn connect(
     others: usize,
     token: Token,
 ) -> Outcome {
-    let begun = Host::connect(peer).and_then(|(host, progress)| {
+    let source = shared.policy.source_for(peer);
+    let begun = Host::connect(peer, source).and_then(|(host, progress)| {
         host.watch(&shared.poller, token)?;
         Ok((host, progress))
     });

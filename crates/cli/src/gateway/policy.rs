@@ -4,7 +4,7 @@
 //! | the guest asks for | it gets |
 //! |---|---|
 //! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise the port is closed |
-//! | 10.0.2.3, port 53 | the host's resolvers; other ports are closed |
+//! | 10.0.2.3, port 53 | the host's resolvers, unless names are switched off; other ports are closed |
 //! | the rest of 10.0.2.0/24 | no such host |
 //! | loopback, link-local, multicast, broadcast, reserved | prohibited |
 //! | anything else | the same address, as the host reaches it |
@@ -22,7 +22,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
-use crate::guest::{GuestEnd, PREFIX_LEN};
+use crate::guest::GuestEnd;
 
 /// The port of name servers.
 pub(super) const DNS_PORT: u16 = 53;
@@ -32,7 +32,12 @@ pub(super) const DNS_PORT: u16 = 53;
 pub(super) struct Policy {
     gateway: Ipv4Addr,
     dns: Ipv4Addr,
+    prefix_len: u8,
     host_loopback: bool,
+    /// Names are answered.
+    names: bool,
+    /// The host's address that sockets are bound to, unless the peer is the host itself.
+    source: Option<Ipv4Addr>,
 }
 
 /// Where something goes.
@@ -61,15 +66,37 @@ impl Policy {
         Policy {
             gateway: ends.gateway,
             dns: ends.dns,
+            prefix_len: ends.prefix_len,
             host_loopback,
+            names: true,
+            source: None,
         }
+    }
+
+    /// The same, with connections from this address of the host.
+    pub(super) fn with_source(self, source: Option<Ipv4Addr>) -> Policy {
+        Policy { source, ..self }
+    }
+
+    /// The same, without a name server.
+    pub(super) fn without_names(self) -> Policy {
+        Policy {
+            names: false,
+            ..self
+        }
+    }
+
+    /// The address that a socket to `peer` is to be bound to, if not the kernel's choice.
+    pub(super) fn source_for(&self, peer: SocketAddr) -> Option<Ipv4Addr> {
+        let here = !peer.is_ipv4() || peer.ip().is_loopback();
+        self.source.filter(|_| !here)
     }
 
     /// Where a connection or datagram to `asked` goes.
     pub(super) fn decide(&self, asked: SocketAddrV4) -> Result<Destination, Denial> {
         let ip = *asked.ip();
         if ip == self.dns {
-            let resolves = asked.port() == DNS_PORT;
+            let resolves = self.names && asked.port() == DNS_PORT;
             return resolves
                 .then_some(Destination::Resolver)
                 .ok_or(Denial::PortClosed);
@@ -87,7 +114,7 @@ impl Policy {
         if is_special(asked) {
             return Err(Denial::Prohibited);
         }
-        if wire::is_same_subnet(asked, self.gateway, PREFIX_LEN) {
+        if wire::is_same_subnet(asked, self.gateway, self.prefix_len) {
             return Err(Denial::NoHost);
         }
         Ok(asked)

@@ -46,7 +46,7 @@ impl Question {
         let now = shared.now();
         for others in (0..=others).rev() {
             let addr = resolver.ok_or(Some(IcmpError::Port))?;
-            match connected(addr) {
+            match connected(shared, addr) {
                 Ok(socket) => {
                     return Ok(Question {
                         socket,
@@ -119,8 +119,9 @@ impl Question {
 }
 
 /// A new socket that is connected to `peer`.
-pub(super) fn connected(peer: SocketAddr) -> io::Result<OwnedFd> {
-    let fd = socket::open(socket::Kind::Udp, peer)?;
+pub(super) fn connected(shared: &Shared, peer: SocketAddr) -> io::Result<OwnedFd> {
+    let source = shared.policy.source_for(peer);
+    let fd = socket::open_from(socket::Kind::Udp, peer, source)?;
     socket::connect(fd.as_fd(), peer)?;
     Ok(fd)
 }

@@ -39,9 +39,9 @@ use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::Flows;
 use super::worker_pool::{AcceptSteering, WorkerPool};
-use crate::args::{Impairment, NetOpts, Proto};
+use crate::args::{Impairment, NetOpts, Outbound, Proto};
 use crate::errors::Error;
-use crate::guest::{Guest, GuestEnd, PREFIX_LEN};
+use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::sys::limits;
 
@@ -89,7 +89,7 @@ pub(super) fn start(
     config.giant = Arc::new(Giant::new(opts.giant));
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
     worker_pool.serve_cpus(&stack);
-    let policy = Policy::new(&guest.ends, opts.host_loopback);
+    let policy = policy(&guest.ends, opts)?;
     let resolvers = Resolvers::of_host();
     let shared = |worker| {
         let poller = poller(worker_pool, worker, &guest.taps[worker])?;
@@ -124,6 +124,18 @@ pub(super) fn start(
     }
     let services = services(&all[0], index, fixed, opts, control)?;
     workers(all, index, services, worker_pool, &clock)
+}
+
+/// Where the guest's connections may go, and where they come from.
+fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
+    let outbound = opts.outbound_addr.as_ref().map(Outbound::addr);
+    let source = outbound.transpose();
+    let source = source.map_err(Error::io("finding the address of --outbound-addr"))?;
+    let policy = Policy::new(ends, opts.host_loopback).with_source(source);
+    Ok(match opts.no_dns {
+        true => policy.without_names(),
+        false => policy,
+    })
 }
 
 /// What worker `index` sleeps on: its queue, and the wakeups by other workers.
@@ -262,7 +274,7 @@ fn impaired(
 fn interface(ends: &GuestEnd) -> IfConfig {
     let own = |addr: Ipv4Addr| IfAddr {
         addr,
-        prefix_len: PREFIX_LEN,
+        prefix_len: ends.prefix_len,
     };
     IfConfig {
         mac: Some(MAC),

@@ -141,7 +141,7 @@ impl Flows {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => {
                 let socket =
-                    question::connected(peer).map_err(|e| question::failure(shared, &e))?;
+                    question::connected(shared, peer).map_err(|e| question::failure(shared, &e))?;
                 Ok(Outlet::Own(socket))
             }
             Ok(Destination::Resolver) => {

@@ -6,28 +6,35 @@
 use std::io;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope,
 };
 
 /// The newest that the crate's sets are taken from.
 const NEWEST: ABI = ABI::V6;
 
-/// Forbids all of it, as far as the kernel can.
+/// Forbids all of it, as far as the kernel can. `binds`: sockets may be bound to an address, with a port of the kernel's
+/// choice.
 ///
 /// # Errors
 /// The kernel has no Landlock, or it is not switched on.
-pub(super) fn enter() -> io::Result<()> {
-    match restrict().map_err(io::Error::other)? {
+pub(super) fn enter(binds: bool) -> io::Result<()> {
+    match restrict(binds).map_err(io::Error::other)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("not in this kernel")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
     }
 }
 
-/// No rule follows, so that what is handled is denied.
-fn restrict() -> Result<RulesetStatus, RulesetError> {
+/// What is handled is denied, unless a rule follows.
+fn restrict(binds: bool) -> Result<RulesetStatus, RulesetError> {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::BindTcp)?
         .scope(Scope::from_all(NEWEST))?;
-    Ok(rules.create()?.restrict_self()?.ruleset)
+    let any_port = NetPort::new(0, AccessNet::BindTcp);
+    let rules = match binds {
+        true => rules.create()?.add_rule(any_port)?,
+        false => rules.create()?,
+    };
+    Ok(rules.restrict_self()?.ruleset)
 }

@@ -97,20 +97,21 @@ const WAITING: &[(c_long, &str)] = &[
 ];
 
 /// Socket options that the gateway sets: level and name.
-const OPTIONS: [(libc::c_int, libc::c_int); 5] = [
+const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_IP, libc::IP_TTL),
     (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
 ];
 
 /// The bits of a socket's type that are no flags.
 const SOCK_TYPE_MASK: u64 = 0xf;
 
-/// Restricts this process, all its threads and those to come.
-pub(super) fn restrict() -> io::Result<()> {
-    for program in [absent(), allowed()] {
+/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address.
+pub(super) fn restrict(binds: bool) -> io::Result<()> {
+    for program in [absent(), allowed(binds)] {
         let program = program.map_err(io::Error::other)?;
         apply_filter_all_threads(&program).map_err(io::Error::other)?;
     }
@@ -125,11 +126,13 @@ fn absent() -> Result<BpfProgram, BackendError> {
 }
 
 /// The list.
-fn allowed() -> Result<BpfProgram, BackendError> {
+fn allowed(binds: bool) -> Result<BpfProgram, BackendError> {
     let free = FREE.iter().chain(WAITING);
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked()?);
+    // `--outbound-addr`.
+    calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     program(calls, denied, SeccompAction::Allow)
 }

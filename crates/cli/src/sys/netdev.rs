@@ -72,6 +72,34 @@ impl Control {
         self.ioctl(libc::SIOCSIFNETMASK, &mut req)
     }
 
+    /// The interface's address.
+    pub(crate) fn addr(&self, name: &str) -> io::Result<Ipv4Addr> {
+        let mut req = request(name)?;
+        self.ioctl(libc::SIOCGIFADDR, &mut req)?;
+        // SAFETY: SIOCGIFADDR succeeded, so the kernel wrote this member of the union.
+        let addr = unsafe { req.ifr_ifru.ifru_addr };
+        let mut octets = [0; 4];
+        // The first two bytes are the port, which interfaces do not have.
+        for (to, from) in octets.iter_mut().zip(addr.sa_data.iter().skip(2)) {
+            *to = from.cast_unsigned();
+        }
+        Ok(octets.into())
+    }
+
+    /// Gives an interface, which is down, its Ethernet address.
+    pub(crate) fn set_mac(&self, name: &str, mac: [u8; 6]) -> io::Result<()> {
+        let mut req = request(name)?;
+        let mut sa_data = [0; 14];
+        for (to, from) in sa_data.iter_mut().zip(mac) {
+            *to = from as c_char;
+        }
+        req.ifr_ifru.ifru_hwaddr = libc::sockaddr {
+            sa_family: libc::ARPHRD_ETHER,
+            sa_data,
+        };
+        self.ioctl(libc::SIOCSIFHWADDR, &mut req)
+    }
+
     /// The interface's Ethernet address.
     pub(crate) fn mac(&self, name: &str) -> io::Result<[u8; 6]> {
         let mut req = request(name)?;

@@ -8,7 +8,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use super::cvt;
@@ -44,6 +44,28 @@ pub(crate) fn open(kind: Kind, peer: SocketAddr) -> io::Result<OwnedFd> {
     let fd = cvt(unsafe { libc::socket(family, style, protocol) })?;
     // SAFETY: the kernel just made this descriptor, and no other owner has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The same, with a source address if one is given; the port is the kernel's choice, once the peer is known.
+pub(crate) fn open_from(
+    kind: Kind,
+    peer: SocketAddr,
+    source: Option<Ipv4Addr>,
+) -> io::Result<OwnedFd> {
+    let fd = open(kind, peer)?;
+    if let Some(source) = source {
+        set(
+            fd.as_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            &1_i32,
+        )?;
+        let name = Name::from(SocketAddr::from((source, 0)));
+        let (at, len) = name.as_ptr();
+        // SAFETY: `at` points at `len` bytes of an initialized socket address.
+        cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
+    }
+    Ok(fd)
 }
 
 /// Connects; false while it is under way. Asking again tells how it went.

@@ -95,6 +95,19 @@ pub(crate) fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<
     Ok(vec![tap])
 }
 
+/// Takes the device called `name` that is there and has no other end: with one queue if it was made for one, else with up to
+/// `queues`.
+pub(crate) fn adopt(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>> {
+    match attach(&tap, name, 0) {
+        // The kernel refuses one queue on a device that was made for several.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+            attach(&tap, name, libc::IFF_MULTI_QUEUE)?;
+            Ok(add_queues(tap, name, queues))
+        }
+        attached => attached.map(|()| vec![tap]),
+    }
+}
+
 /// Each queue is a descriptor of its own, attached to the same device by name. As many as there can be.
 fn add_queues(first: OwnedFd, name: &str, queues: usize) -> Vec<OwnedFd> {
     let mut taps = vec![first];

@@ -10,6 +10,7 @@ mod attach;
 mod bulk;
 mod datagrams;
 mod ends;
+mod engines;
 mod guard;
 mod hangup;
 mod hostile;

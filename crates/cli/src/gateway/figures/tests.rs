@@ -4,7 +4,7 @@ use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
 use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpStats};
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
-use crate::guest::GuestEnd;
+use crate::guest::{Addressing, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
 
@@ -55,7 +55,7 @@ pub(in super::super) fn figures() -> Figures {
         loopback: false,
         isolation: Isolation::default(),
         link: None,
-        guest: GuestEnd::new("tap0", [2; 6]),
+        guest: GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT),
         mtu: 1500,
         offloads: Offloads {
             vnet_hdr: true,

@@ -9,8 +9,8 @@ use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
 use super::{ANSWERED_IDLE_MAX, Ends, Flow, IDLE_MAX, Outlet};
 
 const ENDS: Ends = Ends {
-    guest: std::net::SocketAddrV4::new(crate::guest::GUEST, 1000),
-    remote: std::net::SocketAddrV4::new(crate::guest::DNS, 53),
+    guest: std::net::SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, 1000),
+    remote: std::net::SocketAddrV4::new(crate::guest::Addressing::DEFAULT.dns, 53),
 };
 
 fn question(asked: Option<Time>) -> Outlet {

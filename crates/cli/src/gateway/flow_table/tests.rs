@@ -14,7 +14,7 @@ fn addr(n: u32) -> SocketAddrV4 {
 fn ends(group: usize, n: u32) -> Ends {
     let port = 1000 + group as u16;
     Ends {
-        guest: SocketAddrV4::new(crate::guest::GUEST, port),
+        guest: SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, port),
         remote: addr(n),
     }
 }

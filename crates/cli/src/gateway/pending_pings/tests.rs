@@ -14,7 +14,7 @@ fn timer() -> CalloutId {
 
 fn echo(pool: &MbufPool, len: usize) -> Echo {
     Echo {
-        src: crate::guest::GUEST,
+        src: crate::guest::Addressing::DEFAULT.guest,
         dst: Ipv4Addr::new(192, 0, 2, 1),
         id: 1,
         seq: 2,

@@ -4,11 +4,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
 
-use super::{Denial, Destination, Policy, is_out_of_descriptors, unreach};
-use crate::guest::GuestEnd;
+use super::{DNS_PORT, Denial, Destination, Policy, is_out_of_descriptors, unreach};
+use crate::guest::{Addressing, GuestEnd};
 
 fn policy(host_loopback: bool) -> Policy {
-    Policy::new(&GuestEnd::new("tap0", [2; 6]), host_loopback)
+    Policy::new(
+        &GuestEnd::new("tap0", [2; 6], &Addressing::DEFAULT),
+        host_loopback,
+    )
 }
 
 fn asked(text: &str) -> SocketAddrV4 {
@@ -125,4 +128,18 @@ fn errors_of_the_host_keep_their_meaning() {
         Refusal::Unreachable(IcmpError::Host)
     );
     assert_eq!(Denial::PortClosed.unreach(), IcmpError::Port);
+}
+
+#[test]
+fn names_can_be_switched_off_and_sources_chosen() {
+    // Breaks when `--disable-dns` still tells the host's names, or a connection to the host itself gets a source that cannot
+    // reach it.
+    let source = Ipv4Addr::new(192, 0, 2, 7);
+    let policy = policy(true).without_names().with_source(Some(source));
+    let dns = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 3), DNS_PORT);
+    assert_eq!(policy.decide(dns), Err(Denial::PortClosed));
+    let to = |addr: &str| policy.source_for(addr.parse().expect("an address"));
+    assert_eq!(to("198.51.100.2:80"), Some(source));
+    assert_eq!(to("127.0.0.1:80"), None);
+    assert_eq!(to("[2001:db8::1]:80"), None);
 }

@@ -14,7 +14,7 @@ fn a_flow_takes_its_timer_along() {
     flows.table.add_port();
     for n in 0..5000 {
         let remote = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7);
-        let guest = SocketAddrV4::new(crate::guest::GUEST, 1000);
+        let guest = SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, 1000);
         let client = SocketAddr::from(remote);
         let outlet = Outlet::Inlet { index: 0, client };
         let ends = Ends { guest, remote };

@@ -1,0 +1,197 @@
+//! The command line of slirp4netns, as container engines write it, turned into that of `attach`.
+//!
+//! | slirp4netns | here |
+//! |---|---|
+//! | host loopback open, unless `--disable-host-loopback` | the same: the opposite of `attach` |
+//! | no isolation, unless `--enable-sandbox`, `--enable-seccomp` | always; with one of the words, an isolation with gaps is an error |
+//! | `--enable-ipv6`, `--outbound-addr6` | accepted with a line on standard error: the guest has IPv4 only |
+//! | without `-c`: the TAP that is there, or a new one, and nothing configured | the same |
+//!
+//! Called by: args, main. Calls: clap.
+//! Locks: none. Sources: slirp4netns(1), version 1.2.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::{AttachArgs, NetOpts, Outbound, TapUse, Target, ifname};
+use crate::guest::Addressing;
+use crate::say;
+
+/// Of slirp4netns.
+const MTU_DEFAULT: u16 = 1500;
+/// The release whose options and API are taken: programs compare it with what they need.
+const IN_PLACE_OF: &str = "slirp4netns version 1.2.0";
+
+/// What slirp4netns takes.
+#[derive(Debug, clap::Args)]
+#[command(disable_version_flag = true)]
+pub(crate) struct SlirpArgs {
+    /// A process in the network namespace, or a file of the namespace
+    #[arg(value_name = "PID|PATH", required_unless_present = "version")]
+    target: Option<String>,
+
+    /// Name of the interface
+    #[arg(value_name = "TAPNAME", default_value = "tap0", value_parser = ifname)]
+    tapname: String,
+
+    /// Bring the interface up, with address and routes
+    #[arg(short = 'c', long)]
+    configure: bool,
+
+    /// End when this descriptor is closed at its other end
+    #[arg(short = 'e', long, value_name = "FD")]
+    exit_fd: Option<i32>,
+
+    /// Write `1` to this descriptor, and close it, once the network is up
+    #[arg(short = 'r', long, value_name = "FD")]
+    ready_fd: Option<i32>,
+
+    /// The interface's MTU
+    #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+    mtu: u16,
+
+    /// The guest has IPv4 only so far: this says so, and goes on
+    #[arg(short = '6', long)]
+    enable_ipv6: bool,
+
+    /// The network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
+    #[arg(long, value_name = "CIDR", default_value = "10.0.2.0/24")]
+    cidr: Addressing,
+
+    /// Do not let the gateway's address reach the host's 127.0.0.1
+    #[arg(long)]
+    disable_host_loopback: bool,
+
+    /// What the first argument is
+    #[arg(long, value_name = "TYPE", default_value = "pid")]
+    netns_type: NetnsType,
+
+    /// The user namespace to enter, instead of the one that owns the network namespace
+    #[arg(long, value_name = "PATH")]
+    userns_path: Option<PathBuf>,
+
+    /// End with an error unless the process that serves has no files and no capabilities
+    #[arg(long)]
+    enable_sandbox: bool,
+
+    /// End with an error unless its system calls are limited to those that it needs
+    #[arg(long)]
+    enable_seccomp: bool,
+
+    /// Source address of outgoing connections: an IPv4 address or an interface of the host
+    #[arg(long, value_name = "ADDR|IF")]
+    outbound_addr: Option<Outbound>,
+
+    /// The guest has IPv4 only so far: this says so, and goes on
+    #[arg(long, value_name = "ADDR|IF")]
+    outbound_addr6: Option<String>,
+
+    /// Answer no names at the name server's address
+    #[arg(long)]
+    disable_dns: bool,
+
+    /// Ethernet address of the interface, with -c
+    #[arg(long, value_name = "MAC", requires = "configure", value_parser = mac)]
+    macaddress: Option<[u8; 6]>,
+
+    /// Only `netns` is served
+    #[arg(long, value_name = "TYPE", default_value = "netns")]
+    target_type: TargetType,
+
+    /// Print the version
+    #[arg(short = 'v', long)]
+    version: bool,
+}
+
+/// What `--netns-type` says of the first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NetnsType {
+    /// A process.
+    Pid,
+    /// A file.
+    Path,
+}
+
+/// What kinds of guest there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TargetType {
+    /// A network namespace.
+    Netns,
+}
+
+impl SlirpArgs {
+    /// The same for `attach`; nothing if there is nothing to do but to tell the version.
+    ///
+    /// # Errors
+    /// The first argument is not of the kind that `--netns-type` says.
+    pub(crate) fn into_attach(self) -> Result<Option<AttachArgs>, String> {
+        let Some(target) = self.target.as_deref().filter(|_| !self.version) else {
+            println!("{IN_PLACE_OF}\nmbuma: {}", env!("CARGO_PKG_VERSION"));
+            return Ok(None);
+        };
+        let target = match self.netns_type {
+            NetnsType::Path => Target::Path(PathBuf::from(target)),
+            NetnsType::Pid => match super::target(target)? {
+                pid @ Target::Pid(_) => pid,
+                Target::Path(_) => {
+                    return Err(format!(
+                        "`{target}` is no process: a file takes --netns-type=path"
+                    ));
+                }
+            },
+        };
+        self.say_what_is_missing();
+        Ok(Some(self.attach(target)))
+    }
+
+    fn say_what_is_missing(&self) {
+        if self.enable_ipv6 || self.outbound_addr6.is_some() {
+            say("--enable-ipv6 and --outbound-addr6: not yet; the guest has IPv4 only");
+        }
+    }
+
+    fn attach(self, target: Target) -> AttachArgs {
+        AttachArgs {
+            target,
+            ifname: self.tapname,
+            ready_fd: self.ready_fd,
+            exit_fd: self.exit_fd,
+            userns_path: self.userns_path,
+            net: NetOpts {
+                host_loopback: !self.disable_host_loopback,
+                mtu: Some(self.mtu),
+                cidr: self.cidr,
+                outbound_addr: self.outbound_addr,
+                no_dns: self.disable_dns,
+                mac: self.macaddress,
+                tap: match self.configure {
+                    true => TapUse::Configure,
+                    false => TapUse::Leave,
+                },
+                demands_isolation: self.enable_sandbox || self.enable_seccomp,
+                ..NetOpts::default()
+            },
+        }
+    }
+}
+
+/// An Ethernet address.
+fn mac(text: &str) -> Result<[u8; 6], String> {
+    let mut bytes = [0; 6];
+    let mut words = text.split(':');
+    for byte in &mut bytes {
+        let word = words.next().filter(|word| word.len() == 2);
+        let parsed = word.and_then(|word| u8::from_str_radix(word, 16).ok());
+        *byte = parsed.ok_or("it takes six bytes, as in 02:00:00:00:00:01")?;
+    }
+    match (words.next(), bytes[0] & 1) {
+        (None, 0) => Ok(bytes),
+        (None, _) => Err("that is a group's address".to_owned()),
+        (Some(_), _) => Err("it takes six bytes, as in 02:00:00:00:00:01".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The addresses on the wire between the guest and the stack.
+//!
+//! Called by: args, guest, gateway. Calls: nothing.
+//! Locks: none.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+/// Hosts of the network, as slirp4netns numbers them: an engine computes the same three.
+const GATEWAY_HOST: u32 = 2;
+const DNS_HOST: u32 = 3;
+const GUEST_HOST: u32 = 100;
+/// The longest prefix whose network has a host 100.
+const PREFIX_LEN_MAX: u8 = 25;
+
+/// The network of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addressing {
+    /// The guest's address.
+    pub(crate) guest: Ipv4Addr,
+    /// The stack's address: gateway and status page.
+    pub(crate) gateway: Ipv4Addr,
+    /// The stack's address for names.
+    pub(crate) dns: Ipv4Addr,
+    /// Of the network that all three are in.
+    pub(crate) prefix_len: u8,
+}
+
+impl Addressing {
+    /// 10.0.2.0/24.
+    pub(crate) const DEFAULT: Addressing = Addressing::of(Ipv4Addr::new(10, 0, 2, 0), 24);
+
+    /// The usual hosts of a network.
+    const fn of(network: Ipv4Addr, prefix_len: u8) -> Addressing {
+        let network = network.to_bits();
+        Addressing {
+            guest: Ipv4Addr::from_bits(network | GUEST_HOST),
+            gateway: Ipv4Addr::from_bits(network | GATEWAY_HOST),
+            dns: Ipv4Addr::from_bits(network | DNS_HOST),
+            prefix_len,
+        }
+    }
+}
+
+impl FromStr for Addressing {
+    type Err = String;
+
+    /// `10.0.2.0/24`; bits behind the prefix must be zero.
+    fn from_str(text: &str) -> Result<Addressing, String> {
+        let parsed = text.split_once('/').and_then(|(network, len)| {
+            Some((network.parse::<Ipv4Addr>().ok()?, len.parse::<u8>().ok()?))
+        });
+        let (network, prefix_len) = parsed.ok_or("it takes a network, as in 10.0.2.0/24")?;
+        if !(1..=PREFIX_LEN_MAX).contains(&prefix_len) {
+            return Err(format!("its prefix is 1 to {PREFIX_LEN_MAX} bits"));
+        }
+        if network.to_bits() << prefix_len != 0 {
+            return Err(format!("{network} has bits behind the first {prefix_len}"));
+        }
+        Ok(Addressing::of(network, prefix_len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_gives_its_three_hosts() {
+        // Breaks when an engine, which computes the same three, looks for the gateway elsewhere.
+        let network: Addressing = "192.168.77.0/24".parse().expect("a network");
+        assert_eq!(network.gateway, Ipv4Addr::new(192, 168, 77, 2));
+        assert_eq!(network.guest, Ipv4Addr::new(192, 168, 77, 100));
+        assert_eq!("10.0.2.0/24".parse(), Ok(Addressing::DEFAULT));
+        for wrong in [
+            "10.0.2.1/24",
+            "10.0.2.0",
+            "10.0.2.0/26",
+            "10.0.2.0/0",
+            "x/24",
+        ] {
+            assert!(wrong.parse::<Addressing>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! mbuma in the place of slirp4netns, by the command lines that engines use (podman, buildah, rootlesskit).
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::island::{ip, make_neighbour, make_tun, shell};
+use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, program, wait_until};
+
+/// mbuma under another name.
+fn link(scratch: &Scratch, name: &str) -> String {
+    symlink(MBUMA, scratch.path(name)).expect("a link");
+    scratch.text(name)
+}
+
+/// A shell that becomes what `line` says, so that its descriptors are those of the line.
+fn start(line: &str) -> Running {
+    let mut command = program("sh");
+    command.args(["-c", &format!("exec {line}")]);
+    Running::start(command)
+}
+
+/// What a script prints in the network namespace `blue`.
+fn in_blue(script: &str) -> String {
+    let mut command = program("ip");
+    command.args(["netns", "exec", "blue", "sh", "-ec", script]);
+    Running::start(command).finish().good()
+}
+
+fn wait_for_ready(file: &str) {
+    wait_until("readiness", || {
+        fs::read(file).is_ok_and(|said| said == b"1")
+    });
+}
+
+#[test]
+fn a_line_of_podmans_gets_a_network() {
+    // Breaks when podman, with mbuma as its slirp4netns, has no network, or the host's loopback is open.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let slirp = link(&scratch, "slirp4netns");
+    let ready = scratch.text("ready");
+    let server = http::serve(b"page".to_vec());
+    let mut running = start(&format!(
+        "{slirp} --disable-host-loopback --mtu=65520 --enable-sandbox --enable-seccomp --enable-ipv6 -c -e 3 -r 4 \
+         --netns-type=path /run/netns/blue tap0 3<&0 4>{ready}"
+    ));
+    wait_for_ready(&ready);
+    running.wait_for_complaint("the guest has IPv4 only");
+    let out = in_blue("cat /sys/class/net/tap0/mtu; curl -sS http://10.0.2.2/ | tail -n 1");
+    assert_eq!(out, "65520\n</html>\n");
+    let refused = in_blue(&format!(
+        "curl -sS http://10.0.2.2:{}/ 2>&1 || echo refused",
+        server.port()
+    ));
+    assert!(refused.contains("refused"), "{refused}");
+    assert!(!running.has_ended());
+    // The engine's monitor closes its end of --exit-fd with the container.
+    assert_eq!(running.finish().code, Some(0));
+}
+
+#[test]
+fn a_tap_that_is_there_is_served_and_left_as_it_is() {
+    // Breaks when rootlesskit (docker rootless, nerdctl, k3s), which makes and configures the interface itself, finds it
+    // configured, busy or gone.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let slirp = link(&scratch, "slirp4netns");
+    let ready = scratch.text("ready");
+    let server = http::serve(b"page".to_vec());
+    for kind in ["", "multi_queue"] {
+        in_blue(&format!(
+            "ip tuntap add name tap0 mode tap {kind}; ip link set tap0 up"
+        ));
+        let _ = fs::remove_file(&ready);
+        let running = start(&format!(
+            "{slirp} --mtu 1500 -r 3 --cidr 10.9.0.0/24 --netns-type path /run/netns/blue tap0 3>{ready}"
+        ));
+        wait_for_ready(&ready);
+        assert_eq!(
+            in_blue("ip -4 -o addr show dev tap0; ip route"),
+            "",
+            "configured"
+        );
+        let out = in_blue(&format!(
+            "ip addr add 10.9.0.100/24 dev tap0; ip route add default via 10.9.0.2
+             curl -sS http://10.9.0.2/ | tail -n 1; curl -sS http://10.9.0.2:{}/",
+            server.port()
+        ));
+        // Without a word about it, slirp4netns leaves the host's loopback open.
+        assert_eq!(out, "</html>\npage");
+        running.signal("TERM");
+        assert_eq!(running.finish().code, Some(0));
+        in_blue(&format!("ip tuntap del name tap0 mode tap {kind}"));
+    }
+}
+
+#[test]
+fn a_users_engine_gets_a_network_too() {
+    // Breaks when a line of buildah's takes a right that an ordinary user does not have.
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "nsenter"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
+    let scratch = Scratch::new();
+    let slirp = scratch.copy("slirp4netns", Path::new(MBUMA));
+    let ready = scratch.write("ready", b"");
+    let as_user = AS_NOBODY.join(" ");
+    let holder = start(&format!("{as_user} unshare -Urn sh -c 'echo ready; cat'"));
+    holder.wait_for("ready");
+    let pid = holder.id();
+    let running = start(&format!(
+        "{as_user} {slirp} --mtu 65520 -r 3 -c {pid} tap0 3>{ready}"
+    ));
+    wait_for_ready(&ready);
+    let out = program("nsenter")
+        .args([
+            "-t",
+            &pid.to_string(),
+            "-n",
+            "ip",
+            "-4",
+            "-o",
+            "addr",
+            "show",
+            "dev",
+            "tap0",
+        ])
+        .output()
+        .expect("nsenter is there");
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("10.0.2.100/24"),
+        "{out:?}"
+    );
+    holder.finish();
+    assert_eq!(running.finish().code, Some(0), "it ends with the process");
+}
+
+#[test]
+fn connections_come_from_the_outbound_address() {
+    // Breaks when a user of two networks or a VPN is seen under the wrong address, or the isolation forbids to bind.
+    needs!(guests(), root(), an_island(), programs(&["python3"]));
+    on_an_island!();
+    make_neighbour();
+    ip("addr add 198.51.100.7/24 dev near0");
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let slirp = link(&scratch, "slirp4netns");
+    let ready = scratch.text("ready");
+    let source = "
+import socket
+l = socket.create_server(('198.51.100.2', 7000)); u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.bind(('198.51.100.2', 7001)); print('listening', flush=True)
+s, peer = l.accept(); s.sendall(peer[0].encode()); s.close()
+_, peer = u.recvfrom(10); u.sendto(peer[0].encode(), peer)
+";
+    let script = scratch.write("server.py", source.as_bytes());
+    for outbound in ["198.51.100.7", "near0"] {
+        let server = start(&format!("ip netns exec far python3 -I -S {script}"));
+        server.wait_for("listening");
+        let _ = fs::remove_file(&ready);
+        let running = start(&format!(
+            "{slirp} -c --macaddress=02:00:00:00:00:aa --outbound-addr={outbound} -r 3 --netns-type=path \
+             /run/netns/blue 3>{ready}"
+        ));
+        wait_for_ready(&ready);
+        let client = "
+import socket
+s = socket.create_connection(('198.51.100.2', 7000)); print(s.recv(100).decode())
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.settimeout(5)
+u.sendto(b'?', ('198.51.100.2', 7001)); print(u.recv(100).decode())
+";
+        let client = scratch.write("client.py", client.as_bytes());
+        let addr = if outbound == "near0" {
+            "198.51.100.1"
+        } else {
+            outbound
+        };
+        assert_eq!(
+            in_blue(&format!("python3 -I -S {client}")),
+            format!("{addr}\n{addr}\n")
+        );
+        assert_eq!(
+            in_blue("cat /sys/class/net/tap0/address"),
+            "02:00:00:00:00:aa\n"
+        );
+        running.signal("TERM");
+        assert_eq!(running.finish().code, Some(0));
+        server.finish().good();
+    }
+    shell("ip netns del far");
+}

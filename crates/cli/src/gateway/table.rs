@@ -138,7 +138,12 @@ pub(super) struct Table<T> {
     kind: Kind,
     slots: Vec<TableSlot<T>>,
     free: Vec<u32>,
+    /// The generation of places that are new: places that had tokens before may have been given back.
+    fresh: u32,
 }
+
+/// An empty table keeps the memory of no more places than this.
+const KEPT_PLACES: usize = 64;
 
 #[derive(Debug)]
 struct TableSlot<T> {
@@ -154,6 +159,7 @@ impl<T> Table<T> {
             kind,
             slots: Vec::new(),
             free: Vec::new(),
+            fresh: 0,
         }
     }
 
@@ -162,7 +168,7 @@ impl<T> Table<T> {
         let fresh = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let index = self.free.last().copied().unwrap_or(fresh);
         let slot = self.slots.get(index as usize);
-        Token::new(self.kind, slot.map_or(0, |p| p.generation), index)
+        Token::new(self.kind, slot.map_or(self.fresh, |p| p.generation), index)
     }
 
     /// Adds `value`.
@@ -175,7 +181,7 @@ impl<T> Table<T> {
                 slot.value = value;
             }
             None => self.slots.push(TableSlot {
-                generation: 0,
+                generation: self.fresh,
                 value,
             }),
         }
@@ -197,7 +203,18 @@ impl<T> Table<T> {
         let value = slot.value.take()?;
         slot.generation = (slot.generation + 1) & GENERATION_MAX;
         self.free.push(token.index() as u32);
+        if self.len() == 0 && self.slots.len() > KEPT_PLACES {
+            self.give_back();
+        }
         Some(value)
+    }
+
+    /// Gives back the memory of all places, which are free: what a spike took would stay for ever.
+    #[cold]
+    fn give_back(&mut self) {
+        let used = self.slots.iter().map(|slot| slot.generation);
+        self.fresh = used.fold(self.fresh, u32::max);
+        (self.slots, self.free) = (Vec::new(), Vec::new());
     }
 
     /// How many there are.
@@ -215,10 +232,12 @@ impl<T> Table<T> {
 
     /// Takes all of them out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
+        let slots = std::mem::take(&mut self.slots);
         self.free.clear();
-        std::mem::take(&mut self.slots)
-            .into_iter()
-            .filter_map(|slot| slot.value)
+        // Tokens of what is taken out name nothing from now on.
+        let used = slots.iter().map(|slot| slot.generation + 1);
+        self.fresh = used.fold(self.fresh, u32::max) & GENERATION_MAX;
+        slots.into_iter().filter_map(|slot| slot.value)
     }
 }
 

@@ -38,5 +38,17 @@ fn draining_takes_everything_once() {
     table.remove(tokens[2]);
     assert_eq!(table.drain().collect::<Vec<_>>(), [0, 1, 3, 4]);
     assert_eq!(table.len(), 0);
+    table.insert(7);
     assert_eq!(table.find(tokens[0]), None);
+}
+
+#[test]
+fn an_empty_table_gives_its_memory_back() {
+    // Breaks when a spike's places stay for ever, or when a late event finds what came after the spike.
+    let mut table = Table::new(Kind::Connection);
+    let spike: Vec<_> = (0..1000).map(|n| table.insert(n)).collect();
+    assert!(spike.iter().all(|&token| table.remove(token).is_some()));
+    assert_eq!((table.slots.capacity(), table.free.capacity()), (0, 0));
+    table.insert(7);
+    assert!(spike.iter().all(|&token| table.find(token).is_none()));
 }

@@ -7,17 +7,19 @@
 pub(crate) mod impair;
 pub(crate) mod netstat;
 mod outbound;
+pub(crate) mod publish;
 pub(crate) mod slirp4netns;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use mbuma::congestion::CongestionControl;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::guest::Addressing;
 pub(crate) use impair::Impairment;
@@ -97,6 +99,8 @@ pub(crate) enum Verb {
         where several run: `mbuma netstat` lists them then."
     )]
     Netstat(netstat::NetstatArgs),
+    /// Publish ports of a running `mbuma run` or `mbuma attach`, or no more
+    Publish(publish::PublishArgs),
     /// Do what slirp4netns does, by its command line: for container engines
     #[command(
         name = "slirp4netns",
@@ -222,8 +226,13 @@ pub(crate) struct NetOpts {
     ///
     /// ADDR is 127.0.0.1 unless given: 0.0.0.0 for every address of the host. A TCP server in the guest is looked for at the
     /// guest's address, then at the guest's 127.0.0.1. May be repeated.
+    /// HOST and GUEST may be ranges of the same length, as in 8000-8009:80-89.
     #[arg(short = 'p', long, value_name = "[ADDR:]HOST:GUEST[/udp]")]
-    pub(crate) publish: Vec<Publish>,
+    pub(crate) publish: Vec<PublishRange>,
+
+    /// Answer at PATH, a new UNIX-domain socket, requests to publish ports, as slirp4netns does
+    #[arg(short = 'a', long, value_name = "PATH")]
+    pub(crate) api_socket: Option<PathBuf>,
 
     /// Write every frame to FILE, a file or a FIFO, as pcapng, which Wireshark opens
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
@@ -320,6 +329,7 @@ impl Default for NetOpts {
             tap: TapUse::default(),
             demands_isolation: false,
             publish: Vec::new(),
+            api_socket: None,
             pcap: None,
             mtu: None,
             impair: None,
@@ -340,6 +350,11 @@ fn workers_default() -> u8 {
 }
 
 impl NetOpts {
+    /// The ports that are asked for, each by itself.
+    pub(crate) fn published(&self) -> Vec<Publish> {
+        self.publish.iter().flat_map(PublishRange::ports).collect()
+    }
+
     /// How many workers are asked for.
     pub(crate) fn workers(&self) -> usize {
         match self.impair {
@@ -368,8 +383,27 @@ pub(crate) enum StatsFormat {
     Json,
 }
 
-/// One `--publish`: a port of the host that leads to a port of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// One `--publish`: as many ports of the host as of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PublishRange {
+    first: Publish,
+    count: u16,
+}
+
+impl PublishRange {
+    /// Each of the ports.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = Publish> + use<> {
+        let first = self.first;
+        (0..self.count).map(move |n| Publish {
+            host: SocketAddr::new(first.host.ip(), first.host.port() + n),
+            guest_port: first.guest_port + n,
+            proto: first.proto,
+        })
+    }
+}
+
+/// A port of the host that leads to a port of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Publish {
     /// Where to listen on the host.
     pub(crate) host: SocketAddr,
@@ -380,7 +414,7 @@ pub(crate) struct Publish {
 }
 
 /// The protocol of a published port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Proto {
     /// TCP, unless said otherwise.
@@ -399,10 +433,10 @@ impl fmt::Display for Publish {
     }
 }
 
-impl FromStr for Publish {
+impl FromStr for PublishRange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Publish, String> {
+    fn from_str(text: &str) -> Result<PublishRange, String> {
         let (ports, proto) = match text.split_once('/') {
             None | Some((_, "tcp")) => (text.strip_suffix("/tcp").unwrap_or(text), Proto::Tcp),
             Some((ports, "udp")) => (ports, Proto::Udp),
@@ -415,11 +449,28 @@ impl FromStr for Publish {
             Some((addr, host)) => (ip_addr(addr)?, host),
             None => (IpAddr::V4(Ipv4Addr::LOCALHOST), host),
         };
-        Ok(Publish {
-            host: SocketAddr::new(addr, port(host)?),
-            guest_port: port(guest)?,
-            proto,
+        let (host, guest) = (ports_of(host)?, ports_of(guest)?);
+        if host.len() != guest.len() {
+            return Err("both ranges have as many ports".to_owned());
+        }
+        Ok(PublishRange {
+            first: Publish {
+                host: SocketAddr::new(addr, *host.start()),
+                guest_port: *guest.start(),
+                proto,
+            },
+            count: u16::try_from(host.len()).map_err(|_| "that is every port")?,
         })
+    }
+}
+
+/// `8080` or `8080-8089`.
+fn ports_of(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (port(first)?, port(last)?);
+    match first <= last {
+        true => Ok(first..=last),
+        false => Err(format!("`{text}` ends before it begins")),
     }
 }
 

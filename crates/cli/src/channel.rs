@@ -10,6 +10,7 @@
 //!   both:    gateway process  Up ->  (the stack answers)
 //!            monitor <- Ended        (the guest; deliver what it sent)
 //!            monitor <- Stop         (at once; as if its end closes)
+//!            monitor <- Publish + socket, Unpublish
 //!            gateway process  Done -> (and ends)
 //!   At any point instead, from a child:  Failed ->
 //! ```
@@ -25,6 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::Failure;
+use crate::ports::{PortSpec, PublishedId};
 use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
 use crate::sys::tap::Offloads;
@@ -68,6 +70,10 @@ pub(crate) enum Message {
     Ended,
     /// Stop serving, whatever the guest is doing.
     Stop,
+    /// One more published port; its socket comes along.
+    Publish(PortSpec),
+    /// This one is not published any more.
+    Unpublish(PublishedId),
     /// The gateway process ends with this exit code.
     Done(u8),
 }
@@ -107,7 +113,7 @@ impl AsFd for Channel {
 
 impl Channel {
     /// Makes both ends.
-    fn pair() -> io::Result<(Channel, Channel)> {
+    pub(crate) fn pair() -> io::Result<(Channel, Channel)> {
         scm::pair().map(|(a, b)| (Channel(a), Channel(b)))
     }
 

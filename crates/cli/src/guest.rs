@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
-use crate::args::{NetOpts, Proto, TapUse};
+use crate::args::{NetOpts, TapUse};
 use crate::channel::{Channel, Message};
 use crate::errors::{Failure, Step};
 use crate::idmap;
@@ -157,8 +157,8 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
         .add_default_route(net.cidr.gateway)
         .map_err(Failure::at(Step::Route))?;
     // Nothing but mbuma sends on this wire, and it begins connections to published ports only.
-    let publishes = net.publish.iter().any(|p| p.proto == Proto::Tcp);
-    let loopback = publishes && control.route_localnet(ifname).is_ok();
+    // A port may be published at any time.
+    let loopback = control.route_localnet(ifname).is_ok();
     Ok((mac, loopback))
 }
 

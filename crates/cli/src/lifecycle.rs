@@ -8,6 +8,7 @@
 use std::os::fd::BorrowedFd;
 
 use crate::errors::Error;
+use crate::ports::PortChange;
 
 /// When to begin, when to stop, and what else wants attention in between.
 pub(crate) trait Lifecycle {
@@ -25,6 +26,11 @@ pub(crate) trait Lifecycle {
     /// Attends to what happened: passes signals on, reaps what ended. Never blocks, and may be
     /// called when nothing happened, or after the guest's end.
     fn check(&mut self) -> Result<GuestState, Error>;
+
+    /// What [`Lifecycle::check`] heard about published ports since the last time.
+    fn take_port_changes(&mut self) -> Vec<PortChange> {
+        Vec::new()
+    }
 }
 
 /// Whether to keep serving.

@@ -21,6 +21,8 @@ mod launch;
 mod lifecycle;
 mod monitor;
 mod netstat;
+mod ports;
+mod publish;
 mod sandbox;
 mod signals;
 #[allow(unsafe_code)]
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Netstat(args) => netstat::run(&args),
+        Verb::Publish(args) => publish::run(&args),
         Verb::Slirp4netns(args) => slirp4netns(args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {

@@ -7,19 +7,22 @@
 //! ```
 //!
 //! What the guest sends is parsed in the gateway process. The monitor parses nothing of it: it keeps what takes
-//! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, and the
-//! control socket's name. So the gateway process can give all of these up ([`gateway_process`]).
+//! files, names or rights, which are the signals, COMMAND and its descendants, the terminal, the namespace's name, the
+//! names of sockets, and the ports that are published. So the gateway process can give all of these up ([`gateway_process`]).
 //!
 //! Called by: launch, attach. Calls: gateway_process, lifecycle, channel, netstat::instances.
-//! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the control socket's name is gone.
+//! Invariants: one thread; at the end of [`serve`] the gateway process has ended, and the names of its sockets are gone.
 //! If the monitor is killed, the kernel kills the gateway process.
 //! Locks: none.
 
+mod api;
 mod gateway_process;
+mod ports;
 
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,12 +32,15 @@ use crate::channel::{Channel, Message};
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::{GuestState, Lifecycle};
-use crate::netstat::instances;
+use crate::netstat::instances::{self, SocketKind};
+use crate::ports::PublishedPort;
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
 use crate::sys::epoll::{self, Epoll, Events};
 use crate::sys::fd;
 use crate::sys::process::Pidfd;
+use api::Api;
+use ports::Ports;
 
 /// How long the gateway process may take to its end once it has said that it is done.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -42,6 +48,8 @@ const END_MAX: Duration = Duration::from_secs(2);
 const LIFECYCLE: u64 = 0;
 const GATEWAY: u64 = 1;
 const LOCKS: u64 = 2;
+/// The first of the numbers of the API sockets and their clients.
+const APIS: u64 = 3;
 
 /// Has `guest` served until `lifecycle` says stop, and gives the exit code of the gateway process. That process has
 /// said what went wrong if the code is not 0.
@@ -53,24 +61,64 @@ pub(crate) fn serve(
     net: &NetOpts,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<u8, Error> {
-    let (listener, name) = control_socket().unzip();
-    let gateway = Gateway::start(guest, net, listener)
+    let mut ports = Ports::default();
+    let bound = ports.begin(&net.published())?;
+    let (control, mut names) = (own_socket(SocketKind::Control), Vec::new());
+    let control = control.map(|socket| socket.keep_name(&mut names));
+    let apis = [own_socket(SocketKind::Ports), engines_socket(net)?];
+    let apis = apis.into_iter().flatten();
+    let apis = apis.map(|socket| socket.keep_name(&mut names)).collect();
+    let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
     if !net.no_sandbox {
-        sandbox::keep_only(Kept::Signals);
+        sandbox::keep_only(Kept::SignalsAndPorts);
     }
-    let mut monitor = Monitor::new(gateway, lifecycle, name)
+    let mut monitor = Monitor::new(gateway, lifecycle, ports, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;
+    // The names go last: other programs ask as long as there is an answer.
     monitor.run()
 }
 
-/// Opens the socket for `mbuma netstat`, where there is a place for it.
-fn control_socket() -> Option<(UnixListener, SocketName)> {
-    let (listener, path) = instances::open().ok()?;
-    Some((listener, SocketName(path)))
+/// A listener in the file system.
+struct Socket {
+    listener: UnixListener,
+    name: SocketName,
 }
 
-/// The control socket's name, which goes with this.
+impl Socket {
+    fn keep_name(self, names: &mut Vec<SocketName>) -> UnixListener {
+        names.push(self.name);
+        self.listener
+    }
+}
+
+/// Opens a socket for mbuma's other verbs, where there is a place for it.
+fn own_socket(kind: SocketKind) -> Option<Socket> {
+    let (listener, path) = instances::open(kind).ok()?;
+    let name = SocketName(path);
+    Some(Socket { listener, name })
+}
+
+/// Opens the socket that `--api-socket` asks for, in the place of one that was left there.
+fn engines_socket(net: &NetOpts) -> Result<Option<Socket>, Error> {
+    let Some(path) = &net.api_socket else {
+        return Ok(None);
+    };
+    let opened = || {
+        let left = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        if left {
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        let name = SocketName(path.clone());
+        listener.set_nonblocking(true)?;
+        Ok(Socket { listener, name })
+    };
+    let doing = format!("opening --api-socket {}", path.display());
+    opened().map(Some).map_err(Error::io(&doing))
+}
+
+/// The name of a socket, which goes with this.
 struct SocketName(PathBuf);
 
 impl Drop for SocketName {
@@ -87,11 +135,17 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(guest: Guest, net: &NetOpts, control: Option<UnixListener>) -> io::Result<Gateway> {
+    fn start(
+        guest: Guest,
+        net: &NetOpts,
+        control: Option<UnixListener>,
+        ports: Vec<PublishedPort>,
+    ) -> io::Result<Gateway> {
         let (pid, channel) = crate::channel::fork(|monitor| {
             let handed = gateway_process::Handed {
                 guest,
                 control,
+                ports,
                 monitor,
             };
             gateway_process::main(handed, net)
@@ -125,15 +179,16 @@ struct Monitor<'a> {
     told: GuestState,
     /// What the gateway process said that it ends with.
     done: Option<u8>,
-    /// Goes last: netstat asks as long as there is an answer.
-    _name: Option<SocketName>,
+    ports: Ports,
+    api: Api,
 }
 
 impl<'a> Monitor<'a> {
     fn new(
         gateway: Gateway,
         lifecycle: &'a mut dyn Lifecycle,
-        name: Option<SocketName>,
+        ports: Ports,
+        apis: Vec<UnixListener>,
     ) -> io::Result<Monitor<'a>> {
         let set = Epoll::new()?;
         let show_locks = SignalFd::of_show_locks()?;
@@ -144,6 +199,7 @@ impl<'a> Monitor<'a> {
         }
         set.add(gateway.channel.as_fd(), alarm, GATEWAY)?;
         set.add(show_locks.as_fd(), alarm, LOCKS)?;
+        let api = Api::new(apis, &set, APIS)?;
         Ok(Monitor {
             gateway,
             lifecycle,
@@ -151,7 +207,8 @@ impl<'a> Monitor<'a> {
             set,
             told: GuestState::Running,
             done: None,
-            _name: name,
+            ports,
+            api,
         })
     }
 
@@ -168,9 +225,15 @@ impl<'a> Monitor<'a> {
             }
             let waited = self.set.wait(&mut events, None);
             waited.map_err(Error::io("waiting for events"))?;
-            let numbers = (0..events.len()).filter_map(|index| events.nth(index));
-            if numbers.map(|(number, _)| number).any(|n| n == LOCKS) {
-                self.pass_on_show_locks();
+            for (number, _) in (0..events.len()).filter_map(|index| events.nth(index)) {
+                match number {
+                    LOCKS => self.pass_on_show_locks(),
+                    LIFECYCLE | GATEWAY => {}
+                    _ => {
+                        let gateway = &self.gateway.channel;
+                        self.api.attend(&self.set, &mut self.ports, gateway);
+                    }
+                }
             }
         }
     }

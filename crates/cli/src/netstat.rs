@@ -3,7 +3,7 @@
 //! It finds the sockets of running mbumas, asks one of them, and prints the answer, which is in words
 //! already: only the mbuma that is asked knows what it has to say.
 //!
-//! Called by: main. Calls: instances, request.
+//! Called by: main; publish for its parts. Calls: instances, request.
 //! Invariants: nothing is waited for longer than [`PATIENCE`]; what others say reaches the terminal
 //! without control characters.
 //! Locks: none.
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::args::netstat::NetstatArgs;
 use crate::errors::Error;
-use instances::{Found, Instance};
+use instances::{Found, Instance, SocketKind};
 use request::{Request, Section};
 
 /// How long an mbuma may say nothing. Its loop attends to everything that is ready in a few milliseconds.
@@ -31,12 +31,16 @@ const COMMAND_MAX: usize = 60;
 
 /// Asks, prints, and gives the status to exit with. With `-w` it does so again and again.
 pub(crate) fn run(args: &NetstatArgs) -> Result<u8, Error> {
-    let first = choose(instances::find(), args.pid)?;
+    let first = choose(
+        instances::find(SocketKind::Control),
+        args.pid,
+        "mbuma netstat PID",
+    )?;
     let pid = first.pid;
     let mut is_read = show(first, args)?;
     while let (Some(seconds), true) = (args.wait, is_read) {
         thread::sleep(Duration::from_secs(seconds.into()));
-        let found = instances::find().instances;
+        let found = instances::find(SocketKind::Control).instances;
         let Some(instance) = found.into_iter().find(|i| i.pid == pid) else {
             break;
         };
@@ -80,8 +84,8 @@ fn wanted(args: &NetstatArgs) -> Request {
     Request { json, sections }
 }
 
-/// The one that is meant.
-fn choose(mut found: Found, pid: Option<i32>) -> Result<Instance, Error> {
+/// The one that is meant; `usage` says how to mean one.
+pub(crate) fn choose(mut found: Found, pid: Option<i32>, usage: &str) -> Result<Instance, Error> {
     if let Some(pid) = pid {
         let at = found.instances.iter().position(|i| i.pid == pid);
         return at.map(|at| found.instances.swap_remove(at)).ok_or_else(|| {
@@ -98,7 +102,7 @@ fn choose(mut found: Found, pid: Option<i32>) -> Result<Instance, Error> {
             list(&found)
         ))),
         _ => Err(Error::Usage(format!(
-            "several run: say which, as in `mbuma netstat PID`\n{}",
+            "several run: say which, as in `{usage}`\n{}",
             list(&found)
         ))),
     }
@@ -160,13 +164,13 @@ fn no_answer(pid: i32, e: &io::Error) -> String {
 }
 
 /// Text without what would move a terminal's cursor or change its colours.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
     text.chars().map(plain).collect()
 }
 
 /// Prints; false if no process reads on.
-fn print(text: &str) -> Result<bool, Error> {
+pub(crate) fn print(text: &str) -> Result<bool, Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -122,17 +122,20 @@ pub(crate) fn enter(net: &NetOpts) -> Result<Isolation, Error> {
 /// What a process that parses no packet keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Signals to processes of other users: the monitor and the guard end what COMMAND started as any user.
+    /// The guard's: signals to processes of other users, since COMMAND may have started some.
     Signals,
+    /// The monitor's: the same, and low ports, which may be published at any time.
+    SignalsAndPorts,
     /// The configuration of the network namespace that the helper of `attach` has entered.
     NetworkSetup,
 }
 
-/// The monitor, the guard and the helper of `attach`: each keeps the one capability that its work takes, if it has it.
+/// The monitor, the guard and the helper of `attach`: each keeps what its work takes, if it has it.
 /// They parse nothing that comes from a guest or a network, so this is a second line, and its failure no reason to stop.
 pub(crate) fn keep_only(kept: Kept) {
     let _ = credentials::keep_only(match kept {
         Kept::Signals => CapabilitySet::KILL,
+        Kept::SignalsAndPorts => CapabilitySet::KILL | CapabilitySet::NET_BIND_SERVICE,
         Kept::NetworkSetup => CapabilitySet::NET_ADMIN,
     });
 }

@@ -56,6 +56,10 @@ pub(crate) struct SlirpArgs {
     #[arg(short = '6', long)]
     enable_ipv6: bool,
 
+    /// Answer at PATH, a new UNIX-domain socket, requests to publish ports
+    #[arg(short = 'a', long, value_name = "PATH")]
+    api_socket: Option<PathBuf>,
+
     /// The network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
     #[arg(long, value_name = "CIDR", default_value = "10.0.2.0/24")]
     cidr: Addressing,
@@ -163,6 +167,7 @@ impl SlirpArgs {
                 host_loopback: !self.disable_host_loopback,
                 mtu: Some(self.mtu),
                 cidr: self.cidr,
+                api_socket: self.api_socket,
                 outbound_addr: self.outbound_addr,
                 no_dns: self.disable_dns,
                 mac: self.macaddress,

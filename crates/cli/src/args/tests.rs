@@ -5,7 +5,9 @@ use clap::{CommandFactory, Parser};
 use super::*;
 
 fn publish(text: &str) -> Result<String, String> {
-    text.parse::<Publish>().map(|p| p.to_string())
+    let range: PublishRange = text.parse()?;
+    let ports: Vec<_> = range.ports().map(|port| port.to_string()).collect();
+    Ok(ports.join(" "))
 }
 
 #[test]
@@ -23,6 +25,11 @@ fn publish_reads_every_form() {
         ("5353:53/udp", "127.0.0.1:5353:53/udp"),
         ("0.0.0.0:8080:80", "0.0.0.0:8080:80"),
         ("[::1]:8080:80/udp", "[::1]:8080:80/udp"),
+        (
+            "8080-8081:80-81/udp",
+            "127.0.0.1:8080:80/udp 127.0.0.1:8081:81/udp",
+        ),
+        ("0.0.0.0:65535-65535:80", "0.0.0.0:65535:80"),
     ] {
         assert_eq!(publish(text).as_deref(), Ok(want), "{text}");
     }
@@ -39,6 +46,10 @@ fn publish_refuses_what_it_could_only_guess() {
         "0:80",
         "80:0",
         "80:65536",
+        "80-81:80",
+        "81-80:81-80",
+        "80-65536:80-65536",
+        "80-:80",
         "a:80",
         "::1:80:80",
         "[1.2.3.4]:80:80",

@@ -1,6 +1,7 @@
 //! Tests of messages and exit codes.
 
 use super::*;
+use crate::args::PublishRange;
 
 fn failure(step: Step, errno: i32) -> String {
     Failure { step, errno }.to_string()
@@ -33,7 +34,8 @@ fn a_message_says_what_to_do() {
     assert!(failure(Step::OpenTun, libc::EACCES).contains("chmod 666 /dev/net/tun"));
     assert!(failure(Step::MakeTap, libc::EBUSY).contains("--ifname"));
     assert!(failure(Step::UserNamespace, libc::EPERM).contains("user.max_user_namespaces"));
-    let publish = "8080:80".parse().expect("a plain publish");
+    let range: PublishRange = "8080:80".parse().expect("two ports");
+    let publish = range.ports().next().expect("a port");
     let busy = Error::Publish {
         publish,
         source: io::Error::from_raw_os_error(libc::EADDRINUSE),

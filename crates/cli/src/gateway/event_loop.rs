@@ -28,6 +28,7 @@ use super::worker_pool::{Phase, Quiescence};
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
 use crate::lifecycle::{GuestState, Lifecycle};
+use crate::ports::PortChange;
 
 /// What is taken in from the TAP before others have their turn.
 const BUDGET: Budget = Budget {
@@ -111,16 +112,24 @@ impl Worker {
         let mut round = Round::default();
         // Something may have happened before the descriptors were watched.
         let mut state = lifecycle.check()?;
+        self.change_ports(lifecycle.take_port_changes());
         while state == GuestState::Running {
             self.round(&mut round, None)?;
             if std::mem::take(&mut round.lifecycle_ready) {
                 state = lifecycle.check()?;
+                self.change_ports(lifecycle.take_port_changes());
             }
             if self.shared.worker_pool.has_lost_one() {
                 return Ok(GuestState::StopRequested);
             }
         }
         Ok(state)
+    }
+
+    fn change_ports(&mut self, changes: Vec<PortChange>) {
+        if let Some(services) = &mut self.services {
+            services.change_ports(&mut self.shared, changes);
+        }
     }
 
     /// The guest has ended, but its kernel may hold bytes that it sent: serves on until they have

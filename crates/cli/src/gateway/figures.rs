@@ -20,6 +20,7 @@ use serde::{Serialize, Serializer};
 
 use crate::args::Publish;
 use crate::guest::GuestEnd;
+use crate::ports::PortSpec;
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
 
@@ -136,7 +137,7 @@ pub(super) struct Fixed {
     pub(super) mtu: u16,
     pub(super) offloads: Offloads,
     pub(super) workers_asked: usize,
-    pub(super) published: Vec<Publish>,
+    pub(super) published: Vec<PortSpec>,
     /// Servers on the guest's 127.0.0.1 are reached through published ports.
     pub(super) loopback: bool,
     /// The bad link before the guest, if one was asked for.
@@ -166,7 +167,7 @@ impl Figures {
             counters,
             gauges,
             workers_asked: fixed.workers_asked,
-            published: fixed.published.clone(),
+            published: fixed.published.iter().map(|port| port.publish).collect(),
             isolation: fixed.isolation.clone(),
             workers: shares.iter().map(Load::from).collect(),
             packets_received: stack.received,

@@ -80,7 +80,7 @@ impl FlowTable {
         }
     }
 
-    /// Makes a group for one more published port. All are published before there is a flow.
+    /// Makes a group for one more published port. Groups that are fuller than they may be now lose a flow for each new one.
     pub(super) fn add_port(&mut self) {
         self.groups.push(FlowGroup::default());
         let ports = &mut self.groups[FIRST_PORT..];
@@ -125,6 +125,12 @@ impl FlowTable {
     pub(super) fn make_room(&mut self, outlet: &Outlet) -> Option<Flow> {
         let group = self.groups.get(group_of(outlet))?;
         let oldest = group.oldest.filter(|_| group.len >= group.max)?;
+        self.remove(oldest)
+    }
+
+    /// Takes out the oldest flow of a published port's clients.
+    pub(super) fn remove_oldest_of(&mut self, port: usize) -> Option<Flow> {
+        let oldest = self.groups.get(FIRST_PORT + port)?.oldest?;
         self.remove(oldest)
     }
 

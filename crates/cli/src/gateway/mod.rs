@@ -83,6 +83,7 @@ use crate::args::NetOpts;
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::Lifecycle;
+use crate::ports::PublishedPort;
 use crate::sandbox;
 use crate::say;
 use event_loop::Worker;
@@ -100,7 +101,15 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 /// How long a host that takes what the guest left behind may pause.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
-/// Serves `guest` until `lifecycle` says stop, and answers on `control`. If that is the guest's end, then for as long as it takes to
+/// Sockets of the host that the gateway is given.
+pub(crate) struct Sockets {
+    /// Where `mbuma netstat` asks.
+    pub(crate) control: Option<UnixListener>,
+    /// The published ports.
+    pub(crate) ports: Vec<PublishedPort>,
+}
+
+/// Serves `guest` until `lifecycle` says stop, with these sockets. If that is the guest's end, then for as long as it takes to
 /// deliver what it sent.
 ///
 /// # Errors
@@ -108,13 +117,13 @@ const STALL_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn serve(
     guest: Guest,
     opts: &NetOpts,
-    control: Option<UnixListener>,
+    sockets: Sockets,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<Summary, Error> {
     let worker_pool =
         WorkerPool::new(guest.taps.len()).map_err(Error::io("making descriptors to wake by"))?;
     let _first = worker_pool.bind(0);
-    let (mut first, others) = start::start(guest, opts, control, &worker_pool)?;
+    let (mut first, others) = start::start(guest, opts, sockets, &worker_pool)?;
     first.watch(lifecycle)?;
     let watch = Watch::open();
     isolate(&mut first, opts)?;

@@ -8,13 +8,12 @@
 //! The host's kernel accepts a client before the guest is asked, so a client that no server takes is connected, then
 //! reset.
 //!
-//! Invariants: bound before COMMAND starts, so that a port in use is an error and not a surprise.
+//! Invariants: the monitor has bound it ([`crate::ports`]).
 //! Locks: none.
 
 use std::cell::Cell;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,16 +26,15 @@ use super::notice;
 use super::policy;
 use super::ready::Wake;
 use super::shared::Shared;
-use super::table::{Kind, Token};
-use crate::args::Publish;
-use crate::errors::Error;
-use crate::sys::socket;
+use super::table::Token;
+use crate::ports::{PublishedId, PublishedPort};
 
 /// How long to wait for a place in the quota, a descriptor, or memory of the kernel. Clients wait in the kernel's queue.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// One published port.
 pub(super) struct Listener {
+    id: PublishedId,
     listener: TcpListener,
     server: Server,
     quota: ClientQuota,
@@ -102,28 +100,19 @@ fn is_of_the_client(error: &io::Error) -> bool {
 }
 
 impl Listener {
-    /// Listens for `publish`, the `index`th published TCP port, whose clients are connected to `server`.
-    pub(super) fn bind(
+    /// Serves a published TCP port under this token; its clients are connected to `server`.
+    pub(super) fn new(
         shared: &Shared,
-        publish: &Publish,
+        port: PublishedPort,
         server: Server,
         quota: &ClientQuota,
-        index: u32,
-    ) -> Result<Listener, Error> {
-        let token = Token::nth(Kind::Listener, index);
-        let bound = TcpListener::bind(publish.host).and_then(|listener| {
-            // The standard library asks for 128, and the kernel drops the SYNs of further clients.
-            socket::listen_max(listener.as_fd())?;
-            listener.set_nonblocking(true)?;
-            shared.poller.add_alarm(&listener, token)?;
-            Ok(listener)
-        });
-        let listener = bound.map_err(|source| Error::Publish {
-            publish: *publish,
-            source,
-        })?;
+        token: Token,
+    ) -> io::Result<Listener> {
+        let listener = TcpListener::from(port.socket);
+        shared.poller.add_alarm(&listener, token)?;
         let wake = shared.wake_for(token);
         Ok(Listener {
+            id: port.spec.id,
             listener,
             server,
             quota: quota.clone(),
@@ -131,6 +120,11 @@ impl Listener {
             wake,
             retry_at: Cell::new(Time::ZERO),
         })
+    }
+
+    /// Which of the published ports it is.
+    pub(super) fn id(&self) -> PublishedId {
+        self.id
     }
 
     /// Clients have come.

@@ -8,27 +8,35 @@
 //! Called by: the first worker's loop. Calls: udp, echo, http, publish, control, figures.
 //! Locks: none.
 
+use std::io;
+use std::net::SocketAddrV4;
+
 use kern::Time;
 
+use super::client_quota::ClientQuota;
 use super::connections::Connections;
 use super::control::Control;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
 use super::http::StatusPage;
 use super::poller::Readiness;
-use super::publish::Listener;
+use super::publish::{Listener, Server};
 use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use super::udp::Flows;
+use crate::args::Proto;
+use crate::ports::{PortChange, PublishedId, PublishedPort};
 
 /// All of it.
 pub(super) struct Services {
     pub(super) flows: Flows,
     pub(super) pings: Pings,
     pub(super) page: StatusPage,
-    pub(super) listeners: Vec<Listener>,
+    /// By the index in their tokens; nothing where one is published no more.
+    pub(super) listeners: Vec<Option<Listener>>,
+    pub(super) client_quota: ClientQuota,
     pub(super) control: Control,
     pub(super) reclaim: PoolReclaim,
     pub(super) fixed: Fixed,
@@ -77,7 +85,7 @@ impl Services {
     }
 
     fn wake_listener(&self, token: Token) {
-        if let Some(listener) = self.listeners.get(token.index()) {
+        if let Some(Some(listener)) = self.listeners.get(token.index()) {
             listener.wake();
         }
     }
@@ -117,7 +125,7 @@ impl Services {
     ) {
         match kind {
             Kind::Listener => {
-                if let Some(listener) = self.listeners.get(token.index()) {
+                if let Some(Some(listener)) = self.listeners.get(token.index()) {
                     connections.accept(shared, listener);
                 }
             }
@@ -145,6 +153,61 @@ impl Services {
             | Kind::PingSocket
             | Kind::Asker => {}
         }
+    }
+
+    /// Does what changed about published ports.
+    pub(super) fn change_ports(&mut self, shared: &mut Shared, changes: Vec<PortChange>) {
+        for change in changes {
+            match change {
+                // Without a descriptor or memory for it: the port is closed then, which its clients see.
+                PortChange::Add(port) => drop(self.publish(shared, port)),
+                PortChange::Remove(id) => self.unpublish(shared, id),
+            }
+        }
+    }
+
+    /// Publishes a port.
+    pub(super) fn publish(&mut self, shared: &Shared, port: PublishedPort) -> io::Result<()> {
+        let publish = port.spec.publish;
+        let addr = port.spec.guest_addr.unwrap_or(self.fixed.guest.addr);
+        let guest = SocketAddrV4::new(addr, publish.guest_port);
+        let spec = port.spec;
+        match publish.proto {
+            Proto::Tcp => self.listen(shared, port, guest)?,
+            Proto::Udp => self.flows.publish(shared, port, guest)?,
+        }
+        self.fixed.published.push(spec);
+        Ok(())
+    }
+
+    fn listen(
+        &mut self,
+        shared: &Shared,
+        port: PublishedPort,
+        guest: SocketAddrV4,
+    ) -> io::Result<()> {
+        let free = self.listeners.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.listeners.len());
+        let token = Token::nth(Kind::Listener, index as u32);
+        // The guest's loopback is behind the guest's own address.
+        let loopback = self.fixed.loopback && *guest.ip() == self.fixed.guest.addr;
+        let server = Server { guest, loopback };
+        let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
+        match self.listeners.get_mut(index) {
+            Some(place) => *place = Some(listener),
+            None => self.listeners.push(Some(listener)),
+        }
+        Ok(())
+    }
+
+    /// Publishes a port no more. Connections through it go on.
+    fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) {
+        if !self.flows.unpublish(shared, id) {
+            let is_it = |place: &Option<Listener>| place.as_ref().is_some_and(|l| l.id() == id);
+            let found = self.listeners.iter_mut().find(|place| is_it(place));
+            found.into_iter().for_each(|place| *place = None);
+        }
+        self.fixed.published.retain(|port| port.id != id);
     }
 
     /// How many UDP flows there are.

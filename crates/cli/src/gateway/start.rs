@@ -6,7 +6,6 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,6 +18,7 @@ use mbuma::device::tap::{Tap, TapOptions};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, RouteKind, Stack};
 use wire::MacAddr;
 
+use super::Sockets;
 use super::allowance::{RECV_BUFFER, SEND_BUFFER};
 use super::capture_file::CaptureFile;
 use super::client_quota::ClientQuota;
@@ -30,7 +30,6 @@ use super::figures::{Fixed, ImpairedLink};
 use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
-use super::publish::{Listener, Server};
 use super::reclaim::PoolReclaim;
 use super::resolvers::Resolvers;
 use super::services::Services;
@@ -39,7 +38,7 @@ use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::Flows;
 use super::worker_pool::{AcceptSteering, WorkerPool};
-use crate::args::{Impairment, NetOpts, Outbound, Proto};
+use crate::args::{Impairment, NetOpts, Outbound};
 use crate::errors::Error;
 use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
@@ -69,7 +68,7 @@ const INTERCEPT_BACKLOG: usize = 1024;
 pub(super) fn start(
     guest: Guest,
     opts: &NetOpts,
-    control: Option<UnixListener>,
+    sockets: Sockets,
     worker_pool: &Arc<WorkerPool>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
     // A lower limit only means that connections are refused earlier.
@@ -112,7 +111,7 @@ pub(super) fn start(
         mtu: guest.mtu,
         offloads: guest.offloads,
         workers_asked: opts.workers(),
-        published: opts.publish.clone(),
+        published: Vec::new(),
         loopback: guest.loopback,
         link: None,
         isolation: Isolation::default(),
@@ -122,7 +121,7 @@ pub(super) fn start(
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
-    let services = services(&all[0], index, fixed, opts, control)?;
+    let services = services(&all[0], index, fixed, sockets)?;
     workers(all, index, services, worker_pool, &clock)
 }
 
@@ -203,8 +202,7 @@ fn services(
     shared: &Shared,
     index: IfIndex,
     fixed: Fixed,
-    opts: &NetOpts,
-    control: Option<UnixListener>,
+    sockets: Sockets,
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
     let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
@@ -215,17 +213,22 @@ fn services(
     let echoes = stack.icmp_echo_any(index);
     let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
 
-    let mut flows = Flows::new(shared, datagrams);
-    let listeners = publish(shared, &mut flows, fixed.guest.addr, fixed.loopback, opts)?;
-    Ok(Services {
-        flows,
+    let mut services = Services {
+        flows: Flows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
         page: StatusPage::new(shared, page),
-        control: Control::new(shared, control),
+        control: Control::new(shared, sockets.control),
         reclaim: PoolReclaim::new(shared),
-        listeners,
+        listeners: Vec::new(),
+        client_quota: client_quota(),
         fixed,
-    })
+    };
+    for port in sockets.ports {
+        let publish = port.spec.publish;
+        let added = services.publish(shared, port);
+        added.map_err(|source| Error::Publish { publish, source })?;
+    }
+    Ok(services)
 }
 
 /// Gives the stack its interface: the TAP, captured if that was asked for.
@@ -312,30 +315,11 @@ fn epoch(clock: &dyn Clock) -> Duration {
         .saturating_sub(clock.now() - Time::ZERO)
 }
 
-/// Opens the published ports.
-fn publish(
-    shared: &Shared,
-    flows: &mut Flows,
-    guest: Ipv4Addr,
-    loopback: bool,
-    opts: &NetOpts,
-) -> Result<Vec<Listener>, Error> {
+/// How many clients the published ports may have.
+fn client_quota() -> ClientQuota {
     // Without a limit that can be read, the kernel says when no descriptor is left.
     let descriptors = limits::descriptors().unwrap_or(usize::MAX);
-    let quota = ClientQuota::new(descriptors.min(CONNECTIONS_MAX));
-    let mut listeners = Vec::new();
-    for publish in &opts.publish {
-        let guest = SocketAddrV4::new(guest, publish.guest_port);
-        match publish.proto {
-            Proto::Tcp => {
-                let index = listeners.len() as u32;
-                let to = Server { guest, loopback };
-                listeners.push(Listener::bind(shared, publish, to, &quota, index)?);
-            }
-            Proto::Udp => flows.publish(shared, publish, guest)?,
-        }
-    }
-    Ok(listeners)
+    ClientQuota::new(descriptors.min(CONNECTIONS_MAX))
 }
 
 /// An error of the stack, which gives no error number.

@@ -30,8 +30,7 @@ use super::question::{self, Question};
 use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
-use crate::args::Publish;
-use crate::errors::Error;
+use crate::ports::{PublishedId, PublishedPort};
 use crate::sys::socket;
 
 /// Datagrams that one flow, or the guest, has handled in a turn at most.
@@ -45,12 +44,14 @@ const DATAGRAM_MAX: usize = 65_507;
 pub(super) struct Flows {
     socket: UdpSocket,
     wake: Arc<Wake>,
-    inlets: Vec<Inlet>,
+    /// By the index in their tokens; nothing where one is published no more.
+    inlets: Vec<Option<Inlet>>,
     table: FlowTable,
 }
 
 /// A published port.
 struct Inlet {
+    id: PublishedId,
     socket: OwnedFd,
     guest: SocketAddrV4,
 }
@@ -68,26 +69,48 @@ impl Flows {
         }
     }
 
-    /// Publishes a port of `guest`.
+    /// Publishes a port of `guest`, in the place of one that is published no more.
     pub(super) fn publish(
         &mut self,
         shared: &Shared,
-        publish: &Publish,
+        port: PublishedPort,
         guest: SocketAddrV4,
-    ) -> Result<(), Error> {
-        let token = Token::nth(Kind::Inlet, self.inlets.len() as u32);
-        let bound = std::net::UdpSocket::bind(publish.host).and_then(|socket| {
-            socket.set_nonblocking(true)?;
-            shared.poller.add_reader(&socket, token)?;
-            Ok(socket.into())
+    ) -> io::Result<()> {
+        let free = self.inlets.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.inlets.len());
+        let token = Token::nth(Kind::Inlet, index as u32);
+        let PublishedPort { spec, socket } = port;
+        shared.poller.add_reader(&socket, token)?;
+        let inlet = Some(Inlet {
+            id: spec.id,
+            socket,
+            guest,
         });
-        let socket = bound.map_err(|source| Error::Publish {
-            publish: *publish,
-            source,
-        })?;
-        self.inlets.push(Inlet { socket, guest });
-        self.table.add_port();
+        match self.inlets.get_mut(index) {
+            Some(place) => *place = inlet,
+            None => {
+                self.inlets.push(inlet);
+                self.table.add_port();
+            }
+        }
         Ok(())
+    }
+
+    /// Publishes a port no more, and ends its flows; false if it is not one of these.
+    pub(super) fn unpublish(&mut self, shared: &mut Shared, id: PublishedId) -> bool {
+        let is_it = |inlet: &Option<Inlet>| inlet.as_ref().is_some_and(|inlet| inlet.id == id);
+        let Some(index) = self.inlets.iter().position(is_it) else {
+            return false;
+        };
+        while let Some(flow) = self.table.remove_oldest_of(index) {
+            end(shared, flow);
+        }
+        self.inlets[index] = None;
+        true
+    }
+
+    fn inlet(&self, index: usize) -> Option<&Inlet> {
+        self.inlets.get(index)?.as_ref()
     }
 
     /// All of them.
@@ -228,7 +251,8 @@ impl Flows {
         let flow = self.table.find(token).ok_or(io::ErrorKind::NotFound)?;
         match &flow.outlet {
             Outlet::Inlet { index, client } => {
-                let inlet = self.inlets.get(*index).ok_or(io::ErrorKind::NotFound)?;
+                let inlet = self.inlets.get(*index).and_then(Option::as_ref);
+                let inlet = inlet.ok_or(io::ErrorKind::NotFound)?;
                 socket::send(inlet.socket.as_fd(), &pieces, Some(*client))
             }
             own => socket::send(own.socket().ok_or(io::ErrorKind::NotFound)?, &pieces, None),
@@ -291,7 +315,7 @@ impl Flows {
     /// Hands the guest what came to a published port.
     pub(super) fn inlet_readable(&mut self, shared: &mut Shared, index: usize) {
         for _ in 0..TURN_MAX {
-            let Some(inlet) = self.inlets.get(index) else {
+            let Some(inlet) = self.inlet(index) else {
                 return;
             };
             let socket = inlet.socket.as_fd();
@@ -328,7 +352,7 @@ impl Flows {
         index: usize,
         client: SocketAddr,
     ) -> Option<Token> {
-        let guest = self.inlets.get(index)?.guest;
+        let guest = self.inlet(index)?.guest;
         let own = shared.policy.shown_address(client);
         let ip = own.map_or(shared.policy.gateway(), |own| *own.ip());
         let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));

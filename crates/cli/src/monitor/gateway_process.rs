@@ -14,6 +14,7 @@ use crate::errors::Error;
 use crate::gateway;
 use crate::guest::Guest;
 use crate::lifecycle::{GuestState, Lifecycle};
+use crate::ports::{PortChange, PublishedPort};
 use crate::say;
 use crate::sys::fd;
 use crate::sys::process;
@@ -26,6 +27,8 @@ pub(super) struct Handed {
     pub(super) guest: Guest,
     /// Where `mbuma netstat` asks.
     pub(super) control: Option<UnixListener>,
+    /// The ports that are published from the beginning.
+    pub(super) ports: Vec<PublishedPort>,
     pub(super) monitor: Channel,
 }
 
@@ -33,7 +36,9 @@ impl Handed {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let taps = self.guest.taps.iter().map(AsFd::as_fd);
         let control = self.control.iter().map(AsFd::as_fd);
-        taps.chain(control).chain([self.monitor.as_fd()]).collect()
+        let ports = self.ports.iter().map(|port| port.socket.as_fd());
+        let given = taps.chain(control).chain(ports);
+        given.chain([self.monitor.as_fd()]).collect()
     }
 }
 
@@ -43,10 +48,15 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
     let Handed {
         guest,
         control,
+        ports,
         monitor,
     } = handed;
-    let mut lifecycle = ByMonitor(monitor);
-    let served = prepared.and_then(|()| gateway::serve(guest, net, control, &mut lifecycle));
+    let mut lifecycle = ByMonitor {
+        monitor,
+        changes: Vec::new(),
+    };
+    let sockets = gateway::Sockets { control, ports };
+    let served = prepared.and_then(|()| gateway::serve(guest, net, sockets, &mut lifecycle));
     let code = match served {
         Ok(summary) => {
             summary.report(net.stats);
@@ -58,7 +68,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
         }
     };
     // If the monitor is gone, there is no process left to tell.
-    let _ = lifecycle.0.send(&Message::Done(code), None);
+    let _ = lifecycle.monitor.send(&Message::Done(code), None);
     code
 }
 
@@ -73,28 +83,41 @@ fn prepare(handed: &Handed) -> Result<(), Error> {
 }
 
 /// Lasts until the monitor says otherwise, or is gone.
-struct ByMonitor(Channel);
+struct ByMonitor {
+    monitor: Channel,
+    /// Heard, and not taken yet.
+    changes: Vec<PortChange>,
+}
 
 impl Lifecycle for ByMonitor {
     fn up(&mut self) -> Result<(), Error> {
-        let said = self.0.send(&Message::Up, None);
+        let said = self.monitor.send(&Message::Up, None);
         said.map_err(Error::io("telling the monitor that the network is up"))
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.0.as_fd()]
+        vec![self.monitor.as_fd()]
     }
 
     fn check(&mut self) -> Result<GuestState, Error> {
         let failed = |e| Error::io("hearing the monitor")(e);
         let mut state = GuestState::Running;
-        while fd::is_ready(self.0.as_fd()).map_err(failed)? {
-            match self.0.recv().map_err(failed)? {
+        while fd::is_ready(self.monitor.as_fd()).map_err(failed)? {
+            match self.monitor.recv().map_err(failed)? {
                 Some((Message::Ended, _)) => state = GuestState::Ended,
                 Some((Message::Stop, _)) | None => return Ok(GuestState::StopRequested),
+                Some((Message::Publish(spec), Some(socket))) => {
+                    self.changes
+                        .push(PortChange::Add(PublishedPort { spec, socket }));
+                }
+                Some((Message::Unpublish(id), _)) => self.changes.push(PortChange::Remove(id)),
                 Some(_) => {}
             }
         }
         Ok(state)
+    }
+
+    fn take_port_changes(&mut self) -> Vec<PortChange> {
+        std::mem::take(&mut self.changes)
     }
 }

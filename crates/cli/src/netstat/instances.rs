@@ -4,6 +4,7 @@
 //! ```text
 //!   $XDG_RUNTIME_DIR/mbuma/4711.sock     where that is set, and is the user's own
 //!   /tmp/mbuma-1000/4711.sock            else
+//!   .../4711.ports                       where `mbuma publish` asks
 //! ```
 //!
 //! In a user namespace, the number in the second name is the one that the user has outside: two users who are both 0 in
@@ -13,7 +14,7 @@
 //! removes it. A socket is made under another name and gets its own name once it listens, so a socket that refuses is
 //! never about to listen. Both happen under the directory's lock.
 //!
-//! Called by: monitor (its own socket), gateway (its own number), netstat (all sockets). Calls: sys::unix.
+//! Called by: monitor (its own sockets), gateway (its own number), netstat and publish (all sockets). Calls: sys::unix.
 //! Invariants: a directory that others could write to, or that is not the user's, is not used.
 //! Locks: the directory's (flock(2)), for a few system calls. A process that does not get it goes on without.
 
@@ -39,6 +40,25 @@ const TMP: &str = "/tmp";
 const LOCK_TRIES: u32 = 20;
 /// How long to wait between them.
 const LOCK_WAIT: Duration = Duration::from_millis(5);
+
+/// The sockets of an mbuma.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketKind {
+    /// Where `mbuma netstat` asks.
+    Control,
+    /// Where `mbuma publish` asks.
+    Ports,
+}
+
+impl SocketKind {
+    /// What is behind the process number in its name.
+    const fn suffix(self) -> &'static str {
+        match self {
+            SocketKind::Control => ".sock",
+            SocketKind::Ports => ".ports",
+        }
+    }
+}
 
 /// A running mbuma.
 #[derive(Debug)]
@@ -69,15 +89,15 @@ pub(crate) fn own_pid() -> u32 {
     *OWN_PID.get_or_init(std::process::id)
 }
 
-/// Opens this process's socket: its listener, and its path.
+/// Opens a socket of this process: its listener, and its path.
 ///
 /// # Errors
 /// Why the last of the possible places is none.
-pub(crate) fn open() -> io::Result<(UnixListener, PathBuf)> {
+pub(crate) fn open(kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
     let uid = process::ids().0;
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     for dir in own_places(uid) {
-        match open_in(&dir, uid) {
+        match open_in(&dir, uid, kind) {
             Ok(opened) => return Ok(opened),
             Err(e) => failed = e,
         }
@@ -86,14 +106,14 @@ pub(crate) fn open() -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// Every mbuma that this user may ask.
-pub(crate) fn find() -> Found {
+pub(crate) fn find(kind: SocketKind) -> Found {
     let uid = process::ids().0;
     let mut found = Found {
         places: own_places(uid),
         ..Found::default()
     };
     for dir in &found.places {
-        match look_into(dir, uid) {
+        match look_into(dir, uid, kind) {
             Ok(instances) => found.instances.extend(instances),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => found.unusable.push((dir.clone(), e)),
@@ -103,7 +123,7 @@ pub(crate) fn find() -> Found {
         let others = everybodys_places().into_iter();
         // A directory that only happens to have such a name is no error.
         let others = others.filter(|dir| !found.places.contains(dir));
-        let instances = others.filter_map(|dir| look_into(&dir, uid).ok());
+        let instances = others.filter_map(|dir| look_into(&dir, uid, kind).ok());
         found.instances.extend(instances.flatten());
     }
     found.instances.sort_by_key(|instance| instance.pid);
@@ -147,7 +167,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes this process's socket in `dir`, and `dir` if need be.
-fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
+fn open_in(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<(UnixListener, PathBuf)> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
@@ -159,14 +179,14 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
     // Held to the end of this function, so that no process takes the new socket for a stale one.
     let lock = hold(dir);
     if lock.is_some() {
-        for (_, path) in sockets(dir) {
+        for (_, path) in sockets(dir, kind) {
             remove_if_stale(&path);
         }
     }
     let pid = own_pid();
     let (fresh, path) = (
         dir.join(format!("{pid}.new")),
-        dir.join(format!("{pid}.sock")),
+        dir.join(format!("{pid}{}", kind.suffix())),
     );
     // Only a process with our number, which has ended, can have left one.
     let _ = fs::remove_file(&fresh);
@@ -183,13 +203,13 @@ fn open_in(dir: &Path, uid: u32) -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// The mbumas whose sockets are in `dir`; those of mbumas that are gone are removed.
-fn look_into(dir: &Path, uid: u32) -> io::Result<Vec<Instance>> {
+fn look_into(dir: &Path, uid: u32, kind: SocketKind) -> io::Result<Vec<Instance>> {
     let owner = owner(dir)?;
     if owner != uid && uid != 0 {
         return Err(io::Error::other("it belongs to another user"));
     }
     let mut instances = Vec::new();
-    for (pid, path) in sockets(dir) {
+    for (pid, path) in sockets(dir, kind) {
         match ask_for(&path, owner) {
             Ok(stream) => instances.push(Instance {
                 pid,
@@ -222,9 +242,9 @@ fn owner(dir: &Path) -> io::Result<u32> {
 }
 
 /// The sockets in `dir`, with the process numbers that they are called after.
-fn sockets(dir: &Path) -> Vec<(i32, PathBuf)> {
+fn sockets(dir: &Path, kind: SocketKind) -> Vec<(i32, PathBuf)> {
     let pid_of = |path: &PathBuf| {
-        let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
+        let name = path.file_name()?.to_str()?.strip_suffix(kind.suffix())?;
         name.parse().ok().filter(|pid| *pid > 0)
     };
     let all = entries(dir).into_iter();

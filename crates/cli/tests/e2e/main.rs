@@ -18,6 +18,7 @@ mod impair;
 mod isolation;
 mod memory;
 mod netstat;
+mod ports;
 mod publish;
 mod reports;
 mod streams;

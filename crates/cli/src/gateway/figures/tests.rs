@@ -4,7 +4,9 @@ use mbuf::{MbufPool, PoolConfig, SizeCounts, SizeHistogram};
 use mbuma::{ComponentKind, ComponentStats, DropReason, GiantStats, IfStats, StackStats, TcpStats};
 
 use super::{Counters, Figures, Fixed, Gauges, Share};
+use crate::args::PublishRange;
 use crate::guest::{Addressing, GuestEnd};
+use crate::ports::PortSpec;
 use crate::sandbox::Isolation;
 use crate::sys::tap::Offloads;
 
@@ -50,8 +52,13 @@ pub(in super::super) fn figures() -> Figures {
             }],
         },
     };
+    let range: PublishRange = "8080:80".parse().expect("two ports");
     let fixed = Fixed {
-        published: vec!["8080:80".parse().expect("two ports")],
+        published: vec![PortSpec {
+            id: 1,
+            publish: range.ports().next().expect("a port"),
+            guest_addr: None,
+        }],
         loopback: false,
         isolation: Isolation::default(),
         link: None,

@@ -38,15 +38,19 @@ fn a_socket_is_found_until_nobody_listens() {
     // Breaks when a running mbuma is not found, or one that was killed still is.
     let scratch = Scratch::new();
     let place = scratch.place();
-    let (listener, path) = open_in(&place, uid()).expect("a place");
+    let (listener, path) = open_in(&place, uid(), SocketKind::Control).expect("a place");
     let mode = fs::metadata(&place).expect("it was made").mode();
     assert_eq!(mode & 0o777, 0o700);
-    let found = look_into(&place, uid()).expect("it can be used");
+    let found = look_into(&place, uid(), SocketKind::Control).expect("it can be used");
     let pids: Vec<_> = found.iter().map(|i| (i.pid, i.stream.is_ok())).collect();
     assert_eq!(pids, [(std::process::id().cast_signed(), true)]);
     drop((found, listener));
     assert!(path.exists());
-    assert!(look_into(&place, uid()).expect("as before").is_empty());
+    assert!(
+        look_into(&place, uid(), SocketKind::Control)
+            .expect("as before")
+            .is_empty()
+    );
     assert!(!path.exists(), "it was stale");
 }
 
@@ -56,12 +60,12 @@ fn a_start_removes_what_others_left() {
     // the socket of one that runs.
     let scratch = Scratch::new();
     let place = scratch.place();
-    drop(open_in(&place, uid()).expect("a place"));
+    drop(open_in(&place, uid(), SocketKind::Control).expect("a place"));
     let (stale, alive) = (place.join("999999999.sock"), place.join("999999998.sock"));
     drop(UnixListener::bind(&stale).expect("a socket"));
     let listener = UnixListener::bind(&alive).expect("a socket");
     fs::write(place.join("notes.txt"), "not ours").expect("a file");
-    let opened = open_in(&place, uid()).expect("a place");
+    let opened = open_in(&place, uid(), SocketKind::Control).expect("a place");
     assert!(!stale.exists() && alive.exists());
     assert!(place.join("notes.txt").exists(), "not ours to remove");
     drop((opened, listener));
@@ -72,13 +76,13 @@ fn a_name_that_is_taken_stays_whose_it_is() {
     // Breaks when two with one number, in containers that share a directory, take it from each other.
     let scratch = Scratch::new();
     let place = scratch.place();
-    let (listener, path) = open_in(&place, uid()).expect("a place");
-    let second = open_in(&place, uid());
+    let (listener, path) = open_in(&place, uid(), SocketKind::Control).expect("a place");
+    let second = open_in(&place, uid(), SocketKind::Control);
     assert!(second.is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists));
     assert_eq!(entries(&place).len(), 1, "nothing else was left");
     assert!(unix::connect(&path).is_ok());
     drop(listener);
-    drop(open_in(&place, uid()).expect("it is stale now"));
+    drop(open_in(&place, uid(), SocketKind::Control).expect("it is stale now"));
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn a_busy_instance_is_no_stale_one() {
     // Breaks when an mbuma that hangs, its backlog full, loses its socket or stops netstat.
     let scratch = Scratch::new();
     let place = scratch.place();
-    let (listener, path) = open_in(&place, uid()).expect("a place");
+    let (listener, path) = open_in(&place, uid(), SocketKind::Control).expect("a place");
     let mut waiting = Vec::new();
     let refused = loop {
         match unix::connect(&path) {
@@ -95,7 +99,7 @@ fn a_busy_instance_is_no_stale_one() {
         }
     };
     assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
-    let found = look_into(&place, uid()).expect("it can be used");
+    let found = look_into(&place, uid(), SocketKind::Control).expect("it can be used");
     assert!(matches!(&found[..], [one] if one.stream.is_err()));
     assert!(path.exists());
     drop(listener);
@@ -109,14 +113,23 @@ fn a_place_that_others_can_change_is_not_used() {
     fs::create_dir(&place).expect("a directory");
     for mode in [0o755, 0o711, 0o770, 0o1777] {
         fs::set_permissions(&place, fs::Permissions::from_mode(mode)).expect("ours");
-        assert!(open_in(&place, uid()).is_err(), "{mode:o}");
-        assert!(look_into(&place, uid()).is_err(), "{mode:o}");
+        assert!(
+            open_in(&place, uid(), SocketKind::Control).is_err(),
+            "{mode:o}"
+        );
+        assert!(
+            look_into(&place, uid(), SocketKind::Control).is_err(),
+            "{mode:o}"
+        );
     }
     fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).expect("ours");
-    assert!(open_in(&place, uid() + 1).is_err(), "another user's");
+    assert!(
+        open_in(&place, uid() + 1, SocketKind::Control).is_err(),
+        "another user's"
+    );
     let link = scratch.0.join("link");
     symlink(&place, &link).expect("a link");
-    assert!(open_in(&link, uid()).is_err());
+    assert!(open_in(&link, uid(), SocketKind::Control).is_err());
     assert!(entries(&place).is_empty(), "nothing was left in it");
 }
 

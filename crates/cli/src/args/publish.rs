@@ -1,0 +1,53 @@
+//! What `mbuma publish` takes.
+//!
+//! Called by: the command line ([`super`]), [`crate::publish`]. Calls: clap.
+//! Locks: none.
+
+use clap::Subcommand;
+
+use super::PublishRange;
+
+/// What `mbuma publish` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mbuma publish add 8080:80              of the one mbuma that runs
+  mbuma publish add --pid 4711 0.0.0.0:53:53/udp
+  mbuma publish list
+  mbuma publish remove 2                 by the number that `add` and `list` print; connections stay
+
+Exit status:
+  0; 1 if no mbuma runs, or it refuses; 2 if several run and --pid was not given, or for a mistake in
+  the options.")]
+pub(crate) struct PublishArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) what: PublishVerb,
+
+    /// Process number of the `mbuma run` or `mbuma attach` that is meant
+    #[arg(long, value_name = "PID", global = true, value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Option<i32>,
+}
+
+/// What to do with published ports.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PublishVerb {
+    /// Publish ports, and print their numbers
+    Add {
+        /// As `mbuma run --publish`
+        #[arg(value_name = "[ADDR:]HOST:GUEST[/udp]", required = true)]
+        ports: Vec<PublishRange>,
+    },
+    /// Publish ports no more
+    Remove {
+        /// The numbers that `add` and `list` print
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<u32>,
+    },
+    /// Print the published ports
+    List {
+        /// As the API socket says it
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,250 @@
+//! Publishing ports while a guest is served: slirp4netns's API socket, which `mbuma publish` speaks too.
+//!
+//! ```text
+//!   > {"execute":"add_hostfwd","arguments":{"proto":"tcp","host_addr":"0.0.0.0","host_port":8081,"guest_addr":"","guest_port":80}}
+//!   < {"return":{"id":1}}
+//!   > {"execute":"list_hostfwd"}
+//!   < {"return":{"entries":[{"id":1,"proto":"tcp","host_addr":"0.0.0.0",...}]}}
+//!   > {"execute":"remove_hostfwd","arguments":{"id":1}}
+//!   < {"return":{}}
+//!   < {"error":{"desc":"..."}}                                     instead
+//! ```
+//! One request a connection, which ends with the answer. A request ends with its last brace: a client may close its half
+//! or not.
+//!
+//! The clients are the engine and the user: the socket's file keeps others out.
+//!
+//! Called by: monitor. Calls: ports.
+//! Invariants: nothing waits for a client; at most [`CLIENTS_MAX`], of which the oldest gives way; a request is bounded.
+//! Locks: none. Sources: slirp4netns(1), "API SOCKET".
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ports::Ports;
+use crate::args::{Proto, Publish};
+use crate::channel::Channel;
+use crate::ports::PortSpec;
+use crate::sys::epoll::{self, Epoll};
+
+/// Clients at once.
+const CLIENTS_MAX: usize = 16;
+/// Bytes of a request at most.
+const REQUEST_MAX: usize = 4096;
+
+/// The clients of all API sockets.
+pub(super) struct Api {
+    listeners: Vec<UnixListener>,
+    clients: BTreeMap<u64, ApiClient>,
+    /// The number in the epoll set of the next client.
+    next: u64,
+}
+
+/// A client, and what it has said so far.
+struct ApiClient {
+    stream: UnixStream,
+    received: Vec<u8>,
+}
+
+/// What `add_hostfwd` takes.
+#[derive(Debug, Deserialize)]
+struct Forward {
+    proto: Proto,
+    #[serde(default)]
+    host_addr: String,
+    host_port: u16,
+    #[serde(default)]
+    guest_addr: String,
+    guest_port: u16,
+}
+
+/// A request.
+#[derive(Debug, Deserialize)]
+struct ApiRequest {
+    execute: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+impl Api {
+    /// Serves the clients of these listeners, which do not block; numbers from `first` on are its own in `set`.
+    pub(super) fn new(listeners: Vec<UnixListener>, set: &Epoll, first: u64) -> io::Result<Api> {
+        for (listener, number) in listeners.iter().zip(first..) {
+            set.add(std::os::fd::AsFd::as_fd(listener), epoll::IN, number)?;
+        }
+        let next = first + listeners.len() as u64;
+        Ok(Api {
+            listeners,
+            clients: BTreeMap::new(),
+            next,
+        })
+    }
+
+    /// Attends to everything that there is to accept and to read.
+    pub(super) fn attend(&mut self, set: &Epoll, ports: &mut Ports, gateway: &Channel) {
+        self.accept(set);
+        self.clients.retain(|_, client| match client.receive() {
+            Heard::Part => true,
+            Heard::Gone => false,
+            Heard::Whole(request) => {
+                client.answer(&answer(request, ports, gateway));
+                false
+            }
+        });
+    }
+
+    fn accept(&mut self, set: &Epoll) {
+        for listener in &self.listeners {
+            while let Ok((stream, _)) = listener.accept() {
+                let watched = stream
+                    .set_nonblocking(true)
+                    .and_then(|()| set.add(fd(&stream), epoll::IN, self.next));
+                if watched.is_ok() {
+                    let received = Vec::new();
+                    self.clients
+                        .insert(self.next, ApiClient { stream, received });
+                    self.next += 1;
+                }
+            }
+        }
+        while self.clients.len() > CLIENTS_MAX {
+            self.clients.pop_first();
+        }
+    }
+}
+
+fn fd(stream: &UnixStream) -> BorrowedFd<'_> {
+    std::os::fd::AsFd::as_fd(stream)
+}
+
+/// What a look at a client found.
+enum Heard {
+    /// No whole request yet.
+    Part,
+    /// A whole one, or why it is none.
+    Whole(Result<ApiRequest, String>),
+    /// The client left.
+    Gone,
+}
+
+impl ApiClient {
+    fn receive(&mut self) -> Heard {
+        let mut bytes = [0; REQUEST_MAX];
+        let ended = loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => break true,
+                Ok(n) => self.received.extend(bytes.iter().take(n)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break false,
+                Err(_) => return Heard::Gone,
+            }
+            if self.received.len() > REQUEST_MAX {
+                return Heard::Whole(Err("bad request: too long".to_owned()));
+            }
+        };
+        // Bytes behind the first document are no part of it.
+        let mut documents = serde_json::Deserializer::from_slice(&self.received).into_iter();
+        match documents.next() {
+            Some(Ok(request)) => Heard::Whole(Ok(request)),
+            None if ended => Heard::Gone,
+            None => Heard::Part,
+            Some(Err(e)) if e.is_eof() && !ended => Heard::Part,
+            Some(Err(e)) => Heard::Whole(Err(format!("bad request: {e}"))),
+        }
+    }
+
+    /// A client that takes no answer of this size, which its socket's buffer has room for, gets none.
+    fn answer(&mut self, answer: &Value) {
+        let _ = self.stream.write_all(answer.to_string().as_bytes());
+    }
+}
+
+/// Does what is asked.
+fn answer(request: Result<ApiRequest, String>, ports: &mut Ports, gateway: &Channel) -> Value {
+    match request.and_then(|request| execute(request, ports, gateway)) {
+        Ok(value) => json!({ "return": value }),
+        Err(desc) => json!({ "error": { "desc": desc } }),
+    }
+}
+
+fn execute(request: ApiRequest, ports: &mut Ports, gateway: &Channel) -> Result<Value, String> {
+    let ApiRequest { execute, arguments } = request;
+    match &*execute {
+        "add_hostfwd" => {
+            let forward = Forward::deserialize(arguments);
+            let forward = forward.map_err(|e| format!("bad request: add_hostfwd: {e}"))?;
+            let (publish, guest_addr) = forward.meaning()?;
+            let added = ports.add(publish, guest_addr, gateway);
+            let id = added.map_err(|e| format!("bad request: add_hostfwd: {publish}: {e}"))?;
+            Ok(json!({ "id": id }))
+        }
+        "remove_hostfwd" => {
+            let id = arguments.get("id").and_then(Value::as_u64);
+            let id = id.and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or("bad request: remove_hostfwd: bad id")?;
+            match ports.remove(id, gateway) {
+                Ok(true) => Ok(json!({})),
+                Ok(false) => Err("bad request: remove_hostfwd: bad id".to_owned()),
+                Err(e) => Err(format!("bad request: remove_hostfwd: {e}")),
+            }
+        }
+        "list_hostfwd" => {
+            let entries: Vec<_> = ports.list().iter().map(entry).collect();
+            Ok(json!({ "entries": entries }))
+        }
+        _ => Err("bad request: unknown execute".to_owned()),
+    }
+}
+
+impl Forward {
+    /// The port, and where the server is, if not at the guest's own address.
+    fn meaning(&self) -> Result<(Publish, Option<Ipv4Addr>), String> {
+        let host_addr = match &*self.host_addr {
+            "" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            text => text.parse(),
+        };
+        let host_addr = host_addr.map_err(|_| "bad request: add_hostfwd: bad host_addr")?;
+        let guest_addr = match &*self.guest_addr {
+            "" => None,
+            text => Some(
+                text.parse()
+                    .map_err(|_| "bad request: add_hostfwd: bad guest_addr")?,
+            ),
+        };
+        if self.host_port == 0 || self.guest_port == 0 {
+            return Err("bad request: add_hostfwd: a port is 1 to 65535".to_owned());
+        }
+        let publish = Publish {
+            host: SocketAddr::new(host_addr, self.host_port),
+            guest_port: self.guest_port,
+            proto: self.proto,
+        };
+        Ok((publish, guest_addr))
+    }
+}
+
+fn entry(spec: &PortSpec) -> Value {
+    let Publish {
+        host,
+        guest_port,
+        proto,
+    } = spec.publish;
+    let guest_addr = spec.guest_addr.map(|addr| addr.to_string());
+    json!({
+        "id": spec.id,
+        "proto": proto,
+        "host_addr": host.ip().to_string(),
+        "host_port": host.port(),
+        "guest_addr": guest_addr.unwrap_or_default(),
+        "guest_port": guest_port,
+    })
+}
+
+#[cfg(test)]
+mod tests;

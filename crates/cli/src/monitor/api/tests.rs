@@ -1,0 +1,127 @@
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::os::fd::OwnedFd;
+
+use super::*;
+use crate::channel::Message;
+
+/// An API without a listener, its ports, and a gateway process that is played by the test.
+struct Bench {
+    api: Api,
+    set: Epoll,
+    ports: Ports,
+    gateway: Channel,
+    played: Channel,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let set = Epoll::new().expect("an epoll set");
+        let (gateway, played) = Channel::pair().expect("a socket pair");
+        Bench {
+            api: Api::new(Vec::new(), &set, 3).expect("nothing to watch"),
+            set,
+            ports: Ports::default(),
+            gateway,
+            played,
+        }
+    }
+
+    /// The answer to the pieces of a request, one after the other.
+    fn ask(&mut self, pieces: &[&str], ends: bool) -> String {
+        let (mut client, stream) = UnixStream::pair().expect("a socket pair");
+        stream.set_nonblocking(true).expect("an option");
+        let received = Vec::new();
+        self.api.clients.insert(9, ApiClient { stream, received });
+        for piece in pieces {
+            client.write_all(piece.as_bytes()).expect("it is read");
+            self.api.attend(&self.set, &mut self.ports, &self.gateway);
+        }
+        if ends {
+            client.shutdown(Shutdown::Write).expect("it is open");
+            self.api.attend(&self.set, &mut self.ports, &self.gateway);
+        }
+        assert!(self.api.clients.is_empty(), "it is answered");
+        let mut text = String::new();
+        client.read_to_string(&mut text).expect("it is closed");
+        text
+    }
+
+    fn heard(&self) -> (Message, Option<OwnedFd>) {
+        self.played.recv().expect("a message").expect("a message")
+    }
+}
+
+fn free_port() -> u16 {
+    let any = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    any.local_addr().expect("it is bound").port()
+}
+
+#[test]
+fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
+    // Breaks when an engine that publishes ports by slirp4netns's API fails its containers.
+    let mut bench = Bench::new();
+    let port = free_port();
+    let podman = format!(
+        "{{\"execute\":\"add_hostfwd\",\"arguments\":{{\"proto\":\"tcp\",\"host_addr\":\"127.0.0.1\",\
+         \"host_port\":{port},\"guest_addr\":\"\",\"guest_port\":80}}}}\n"
+    );
+    assert_eq!(bench.ask(&[&podman], true), r#"{"return":{"id":1}}"#);
+    let (message, socket) = bench.heard();
+    let Message::Publish(spec) = message else {
+        panic!("{message:?}")
+    };
+    assert_eq!(
+        (spec.id, spec.publish.guest_port, spec.guest_addr),
+        (1, 80, None)
+    );
+    assert!(socket.is_some(), "the gateway process may not bind");
+
+    let again = bench.ask(&[&podman], false);
+    assert!(
+        again.starts_with(r#"{"error":{"desc":"bad request"#),
+        "in use: {again}"
+    );
+
+    let udp = podman
+        .replace("tcp", "udp")
+        .replace("\"\"", "\"10.0.2.50\"");
+    let (first, second) = udp.split_at(40);
+    assert_eq!(bench.ask(&[first, second], false), r#"{"return":{"id":2}}"#);
+    bench.heard();
+    let list = bench.ask(&[r#"{"execute":"list_hostfwd"}"#], true);
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!(list["return"]["entries"][1]["guest_addr"], "10.0.2.50");
+    assert_eq!(list["return"]["entries"][1]["proto"], "udp");
+
+    let remove = r#"{"execute":"remove_hostfwd","arguments":{"id":1}}"#;
+    assert_eq!(bench.ask(&[remove], true), r#"{"return":{}}"#);
+    assert_eq!(bench.heard().0, Message::Unpublish(1));
+    assert!(bench.ask(&[remove], true).contains("bad id"));
+}
+
+#[test]
+fn what_is_no_request_is_an_error_and_ends() {
+    // Breaks when a client that says nonsense, or never ends, keeps a place or memory.
+    let mut bench = Bench::new();
+    for wrong in [
+        "x".to_owned(),
+        r#"{"execute":"x"}"#.to_owned(),
+        r#"{"execute":"add_hostfwd","arguments":{"proto":"sctp","host_port":1,"guest_port":1}}"#
+            .to_owned(),
+        r#"{"execute":"add_hostfwd","arguments":{"proto":"tcp","host_port":0,"guest_port":1}}"#
+            .to_owned(),
+        format!("{{\"execute\":\"{}", "x".repeat(REQUEST_MAX)),
+    ] {
+        let said = bench.ask(&[&wrong], false);
+        assert!(
+            said.starts_with(r#"{"error":{"desc":"bad request"#),
+            "{said}"
+        );
+    }
+    assert!(
+        bench.ask(&[r#"{"execute":"#], true).contains("error"),
+        "half of one"
+    );
+    assert_eq!(bench.ask(&[], true), "", "none at all");
+}

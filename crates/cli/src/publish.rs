@@ -1,0 +1,98 @@
+//! `mbuma publish`: publishes ports of a running mbuma, by the protocol of its API socket.
+//!
+//! Called by: main. Calls: netstat::{choose, instances}.
+//! Invariants: nothing is waited for longer than [`PATIENCE`].
+//! Locks: none.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::args::Publish;
+use crate::args::publish::{PublishArgs, PublishVerb};
+use crate::errors::Error;
+use crate::netstat::instances::{self, SocketKind};
+use crate::netstat::{choose, print, printable};
+
+/// How long an mbuma may say nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Does what is asked, and gives the status to exit with.
+pub(crate) fn run(args: &PublishArgs) -> Result<u8, Error> {
+    match &args.what {
+        PublishVerb::Add { ports } => {
+            for publish in ports.iter().flat_map(|range| range.ports()) {
+                let id = &ask(args, &add(&publish))?["id"];
+                print(&format!("{id}  {publish}\n"))?;
+            }
+        }
+        PublishVerb::Remove { ids } => {
+            for id in ids {
+                let remove = json!({"execute": "remove_hostfwd", "arguments": {"id": id}});
+                ask(args, &remove)?;
+            }
+        }
+        PublishVerb::List { json } => {
+            let list = ask(args, &json!({"execute": "list_hostfwd"}))?;
+            let text = match json {
+                true => format!("{list}\n"),
+                false => lines(&list),
+            };
+            print(&text)?;
+        }
+    }
+    Ok(0)
+}
+
+fn add(publish: &Publish) -> Value {
+    json!({"execute": "add_hostfwd", "arguments": {
+        "proto": publish.proto,
+        "host_addr": publish.host.ip().to_string(),
+        "host_port": publish.host.port(),
+        "guest_port": publish.guest_port,
+    }})
+}
+
+/// A line for each port.
+fn lines(list: &Value) -> String {
+    let entries = list["entries"].as_array().into_iter().flatten();
+    let line = |entry: &Value| {
+        let word = |key: &str| entry[key].as_str().unwrap_or_default();
+        format!(
+            "{}  {}:{} -> {}:{}/{}\n",
+            entry["id"],
+            word("host_addr"),
+            entry["host_port"],
+            word("guest_addr"),
+            entry["guest_port"],
+            word("proto")
+        )
+    };
+    printable(&entries.map(line).collect::<String>())
+}
+
+/// Asks the instance that is meant; gives what it returns.
+fn ask(args: &PublishArgs, request: &Value) -> Result<Value, Error> {
+    let found = instances::find(SocketKind::Ports);
+    let instance = choose(found, args.pid, "mbuma publish --pid PID")?;
+    let pid = instance.pid;
+    let answer = instance.stream.and_then(|stream| exchange(stream, request));
+    let answer = answer.map_err(|e| Error::Netstat(format!("mbuma {pid} cannot be asked: {e}")))?;
+    match answer.get("error").and_then(|error| error["desc"].as_str()) {
+        Some(desc) => Err(Error::Netstat(printable(desc))),
+        None => Ok(answer["return"].clone()),
+    }
+}
+
+fn exchange(mut stream: UnixStream, request: &Value) -> io::Result<Value> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request.to_string().as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(serde_json::from_slice(&answer)?)
+}

@@ -7,10 +7,11 @@
 pub(crate) mod impair;
 pub(crate) mod netstat;
 mod outbound;
+pub(crate) mod pasta;
 pub(crate) mod publish;
 pub(crate) mod slirp4netns;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -66,8 +67,9 @@ pub(crate) struct Args {
 pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given.collect();
     let name = words.first().map(Path::new).and_then(Path::file_name);
-    if name.is_some_and(|name| name == "slirp4netns") {
-        words.insert(1, "slirp4netns".into());
+    let name = name.and_then(OsStr::to_str);
+    if let Some(face @ ("slirp4netns" | "pasta")) = name {
+        words.insert(1, face.into());
     }
     words
 }
@@ -108,6 +110,13 @@ pub(crate) enum Verb {
         A link to mbuma that is called `slirp4netns` does the same."
     )]
     Slirp4netns(slirp4netns::SlirpArgs),
+    /// Do what pasta does for a namespace, by its command line: for container engines
+    #[command(
+        name = "pasta",
+        long_about = "Do what pasta does for a namespace, by its command line: for container engines.\n\n\
+        A link to mbuma that is called `pasta` does the same."
+    )]
+    Pasta(pasta::PastaArgs),
 }
 
 /// What `mbuma run` takes.
@@ -213,6 +222,14 @@ pub(crate) struct NetOpts {
     /// The Ethernet address of the guest's interface; the kernel's choice if none is given.
     #[arg(skip)]
     pub(crate) mac: Option<[u8; 6]>,
+
+    /// An address that reaches the host at one of its own: from, to.
+    #[arg(skip)]
+    pub(crate) maps: Option<(Ipv4Addr, Ipv4Addr)>,
+
+    /// Go on in the background, and say nothing more, once the network is up.
+    #[arg(skip)]
+    pub(crate) detaches: bool,
 
     /// Which interface, and what becomes of it.
     #[arg(skip)]
@@ -325,6 +342,8 @@ impl Default for NetOpts {
             cidr: Addressing::DEFAULT,
             outbound_addr: None,
             no_dns: false,
+            maps: None,
+            detaches: false,
             mac: None,
             tap: TapUse::default(),
             demands_isolation: false,
@@ -391,6 +410,15 @@ pub(crate) struct PublishRange {
 }
 
 impl PublishRange {
+    /// From `first` on: as many ports of the host as of the guest.
+    fn of(first: Publish, host: usize, guest: usize) -> Result<PublishRange, String> {
+        if host != guest {
+            return Err("both ranges have as many ports".to_owned());
+        }
+        let count = u16::try_from(host).map_err(|_| "that is every port")?;
+        Ok(PublishRange { first, count })
+    }
+
     /// Each of the ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = Publish> + use<> {
         let first = self.first;
@@ -450,17 +478,12 @@ impl FromStr for PublishRange {
             None => (IpAddr::V4(Ipv4Addr::LOCALHOST), host),
         };
         let (host, guest) = (ports_of(host)?, ports_of(guest)?);
-        if host.len() != guest.len() {
-            return Err("both ranges have as many ports".to_owned());
-        }
-        Ok(PublishRange {
-            first: Publish {
-                host: SocketAddr::new(addr, *host.start()),
-                guest_port: *guest.start(),
-                proto,
-            },
-            count: u16::try_from(host.len()).map_err(|_| "that is every port")?,
-        })
+        let first = Publish {
+            host: SocketAddr::new(addr, *host.start()),
+            guest_port: *guest.start(),
+            proto,
+        };
+        PublishRange::of(first, host.len(), guest.len())
     }
 }
 

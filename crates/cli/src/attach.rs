@@ -34,6 +34,37 @@ use name::NamedNetwork;
 
 /// Serves the namespace to its end, or ours.
 pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
+    serve(args, Announcement::default())
+}
+
+/// What else is to be done once the network is up.
+#[derive(Default)]
+pub(crate) struct Announcement {
+    /// Where to write this process's number.
+    pub(crate) pid_file: Option<PathBuf>,
+    /// The process that started this one in the background, and waits.
+    pub(crate) starter: Option<Channel>,
+}
+
+impl Announcement {
+    fn make(&mut self) -> Result<(), Error> {
+        if let Some(path) = self.pid_file.take() {
+            let doing = format!("writing the process number to {}", path.display());
+            let text = format!("{}\n", Pid::own().0);
+            fs::write(&path, text).map_err(Error::io(&doing))?;
+        }
+        if let Some(starter) = self.starter.take() {
+            let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
+            let_go.map_err(Error::io("opening /dev/null"))?;
+            let told = starter.send(&Message::Up, None);
+            told.map_err(Error::io("telling the caller that the network is up"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The same, with an announcement when the network is up.
+pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8, Error> {
     // Before anything else is opened, so that the numbers mean what the caller meant.
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
     let exit_fd = inherit_end(args.exit_fd)?;
@@ -43,6 +74,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<u8, Error> {
     let guest = make_guest(args, &place)?;
     let mut lifecycle = NamespaceEnds {
         signals,
+        announcement,
         ready_fd,
         exit_fd,
         process: place.process,
@@ -218,6 +250,7 @@ fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
 /// `--exit-fd` is closed, or until a signal asks.
 struct NamespaceEnds {
     signals: SignalFd,
+    announcement: Announcement,
     ready_fd: Option<OwnedFd>,
     exit_fd: Option<OwnedFd>,
     process: Option<Pidfd>,
@@ -248,6 +281,7 @@ impl NamespaceEnds {
 
 impl Lifecycle for NamespaceEnds {
     fn up(&mut self) -> Result<(), Error> {
+        self.announcement.make()?;
         let Some(fd) = self.ready_fd.take() else {
             return Ok(());
         };

@@ -62,6 +62,9 @@ pub(crate) struct GuestEnd {
     pub(crate) addr: Ipv4Addr,
     /// The length of the network's prefix.
     pub(crate) prefix_len: u8,
+    /// The network of this address is the host's ([`Addressing::routed`]).
+    #[serde(skip)]
+    pub(crate) routed: bool,
     /// Where the guest sends what is not for its own network: the stack.
     pub(crate) gateway: Ipv4Addr,
     /// Where the guest asks for names: the stack too.
@@ -80,7 +83,8 @@ impl GuestEnd {
             ifname: ifname.to_owned(),
             mac,
             addr: network.guest,
-            prefix_len: network.prefix_len,
+            prefix_len: network.link_prefix_len(),
+            routed: network.routed,
             gateway: network.gateway,
             dns: network.dns,
         }
@@ -153,6 +157,10 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
     );
     let mac = configure(ifname, net).map_err(Failure::at(Step::Interface))?;
     let control = Control::open().map_err(Failure::at(Step::Route))?;
+    if net.cidr.routed {
+        let reached = control.add_host_route(net.cidr.gateway, ifname);
+        reached.map_err(Failure::at(Step::Route))?;
+    }
     control
         .add_default_route(net.cidr.gateway)
         .map_err(Failure::at(Step::Route))?;
@@ -171,7 +179,7 @@ fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
     }
     control.set_mtu(ifname, net.mtu())?;
     control.set_tx_queue_len(ifname, TX_QUEUE_LEN)?;
-    control.set_addr(ifname, net.cidr.guest, net.cidr.prefix_len)?;
+    control.set_addr(ifname, net.cidr.guest, net.cidr.link_prefix_len())?;
     control.up(ifname)?;
     control.mac(ifname)
 }

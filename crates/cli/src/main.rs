@@ -21,6 +21,7 @@ mod launch;
 mod lifecycle;
 mod monitor;
 mod netstat;
+mod pasta;
 mod ports;
 mod publish;
 mod sandbox;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => launch::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Netstat(args) => netstat::run(&args),
+        Verb::Pasta(args) => pasta::run(&args),
         Verb::Publish(args) => publish::run(&args),
         Verb::Slirp4netns(args) => slirp4netns(args),
     };

@@ -183,7 +183,7 @@ impl SlirpArgs {
 }
 
 /// An Ethernet address.
-fn mac(text: &str) -> Result<[u8; 6], String> {
+pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
     let mut bytes = [0; 6];
     let mut words = text.split(':');
     for byte in &mut bytes {

@@ -86,6 +86,7 @@ use crate::lifecycle::Lifecycle;
 use crate::ports::PublishedPort;
 use crate::sandbox;
 use crate::say;
+use crate::sys::fd;
 use event_loop::Worker;
 use watch::{Unstarted, Watch};
 use worker_pool::{Phase, WorkerPool};
@@ -145,6 +146,11 @@ pub(crate) fn serve(
 
 /// Everything is open, and no packet of the guest was read: gives up all that serving does not take.
 fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
+    if opts.detaches {
+        // The caller reads them to their end. Later there is no /dev/null to open.
+        let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
+        let_go.map_err(Error::io("opening /dev/null"))?;
+    }
     let isolation = sandbox::enter(opts)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();

@@ -34,6 +34,11 @@ pub(super) struct Policy {
     dns: Ipv4Addr,
     prefix_len: u8,
     host_loopback: bool,
+    /// The guest's network is the host's: its hosts, but for the gateway if that means the host, are where the host finds
+    /// them.
+    routed: bool,
+    /// An address that reaches the host at one of its own.
+    mapping: Option<(Ipv4Addr, Ipv4Addr)>,
     /// Names are answered.
     names: bool,
     /// The host's address that sockets are bound to, unless the peer is the host itself.
@@ -68,6 +73,8 @@ impl Policy {
             dns: ends.dns,
             prefix_len: ends.prefix_len,
             host_loopback,
+            routed: ends.routed,
+            mapping: None,
             names: true,
             source: None,
         }
@@ -76,6 +83,11 @@ impl Policy {
     /// The same, with connections from this address of the host.
     pub(super) fn with_source(self, source: Option<Ipv4Addr>) -> Policy {
         Policy { source, ..self }
+    }
+
+    /// The same, with an address that reaches the host at one of its own.
+    pub(super) fn with_mapping(self, mapping: Option<(Ipv4Addr, Ipv4Addr)>) -> Policy {
+        Policy { mapping, ..self }
     }
 
     /// The same, without a name server.
@@ -95,13 +107,14 @@ impl Policy {
     /// Where a connection or datagram to `asked` goes.
     pub(super) fn decide(&self, asked: SocketAddrV4) -> Result<Destination, Denial> {
         let ip = *asked.ip();
-        if ip == self.dns {
+        if ip == self.dns && (self.names || !self.routed) {
             let resolves = self.names && asked.port() == DNS_PORT;
             return resolves
                 .then_some(Destination::Resolver)
                 .ok_or(Denial::PortClosed);
         }
-        let host = if ip == self.gateway {
+        let means_host = self.host_loopback || !self.routed;
+        let host = if ip == self.gateway && means_host {
             self.loopback().ok_or(Denial::PortClosed)?
         } else {
             self.decide_host(ip)?
@@ -111,10 +124,13 @@ impl Policy {
 
     /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
     pub(super) fn decide_host(&self, asked: Ipv4Addr) -> Result<Ipv4Addr, Denial> {
+        if let Some((_, to)) = self.mapping.filter(|(from, _)| *from == asked) {
+            return Ok(to);
+        }
         if is_special(asked) {
             return Err(Denial::Prohibited);
         }
-        if wire::is_same_subnet(asked, self.gateway, self.prefix_len) {
+        if !self.routed && wire::is_same_subnet(asked, self.gateway, self.prefix_len) {
             return Err(Denial::NoHost);
         }
         Ok(asked)

@@ -33,7 +33,7 @@ use crate::ports::{PortChange, PublishedId, PublishedPort};
 pub(super) struct Services {
     pub(super) flows: Flows,
     pub(super) pings: Pings,
-    pub(super) page: StatusPage,
+    pub(super) page: Option<StatusPage>,
     /// By the index in their tokens; nothing where one is published no more.
     pub(super) listeners: Vec<Option<Listener>>,
     pub(super) client_quota: ClientQuota,
@@ -95,7 +95,10 @@ impl Services {
         match kind {
             Kind::Flow => self.flows.timer(shared, token),
             Kind::Ping => self.pings.timer(token),
-            Kind::Reader => self.page.timer(shared, token),
+            Kind::Reader => self
+                .page
+                .iter_mut()
+                .for_each(|page| page.timer(shared, token)),
             Kind::Asker => self.control.timer(token),
             Kind::Listener => self.wake_listener(token),
             Kind::Reclaim => self.reclaim.timer(shared),
@@ -131,14 +134,16 @@ impl Services {
             }
             Kind::Datagrams => self.flows.forward(shared),
             Kind::Echoes => self.pings.forward(shared),
-            Kind::StatusPage => self.page.accept(shared),
+            Kind::StatusPage => self.page.iter_mut().for_each(|page| page.accept(shared)),
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
             Kind::Reader => {
                 let gauges = gauges(connections, &self.flows);
                 let fixed = &self.fixed;
                 let figures = |shared: &Shared| figures_now(fixed, shared, gauges);
-                self.page.turn(shared, token, figures);
+                if let Some(page) = &mut self.page {
+                    page.turn(shared, token, figures);
+                }
             }
             // The loop's, or never on the ready list.
             Kind::Tap
@@ -225,7 +230,7 @@ impl Services {
     pub(super) fn close(&mut self) {
         self.flows.close();
         self.pings.close();
-        self.page.close();
+        self.page.iter_mut().for_each(StatusPage::close);
         self.control.close();
     }
 }

@@ -118,6 +118,14 @@ pub(super) fn start(
     };
     let (index, link) = attach(&stack, guest, opts, &clock)?;
     let fixed = Fixed { link, ..fixed };
+    if fixed.guest.routed {
+        let guest = IfAddr {
+            addr: fixed.guest.addr,
+            prefix_len: 32,
+        };
+        let added = stack.add_route(guest, RouteKind::Link(index));
+        added.map_err(|e| failed("adding a route to the guest", e))?;
+    }
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
@@ -130,7 +138,8 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let outbound = opts.outbound_addr.as_ref().map(Outbound::addr);
     let source = outbound.transpose();
     let source = source.map_err(Error::io("finding the address of --outbound-addr"))?;
-    let policy = Policy::new(ends, opts.host_loopback).with_source(source);
+    let policy = Policy::new(ends, opts.host_loopback);
+    let policy = policy.with_source(source).with_mapping(opts.maps);
     Ok(match opts.no_dns {
         true => policy.without_names(),
         false => policy,
@@ -205,8 +214,11 @@ fn services(
     sockets: Sockets,
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
-    let page = SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT);
-    let page = stack.tcp_listen(page, STATUS_BACKLOG);
+    // A gateway of the host's network may have a page of its own.
+    let page = (!fixed.guest.routed)
+        .then(|| SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT))
+        .map(|at| stack.tcp_listen(at, STATUS_BACKLOG));
+    let page = page.transpose();
     let page = page.map_err(|e| failed("listening for the status page", e))?;
     let datagrams = stack.udp_bind_any(index);
     let datagrams = datagrams.map_err(|e| failed("intercepting datagrams", e))?;
@@ -216,7 +228,7 @@ fn services(
     let mut services = Services {
         flows: Flows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
-        page: StatusPage::new(shared, page),
+        page: page.map(|page| StatusPage::new(shared, page)),
         control: Control::new(shared, sockets.control),
         reclaim: PoolReclaim::new(shared),
         listeners: Vec::new(),
@@ -275,17 +287,26 @@ fn impaired(
 
 /// The stack's side of the guest's network.
 fn interface(ends: &GuestEnd) -> IfConfig {
+    // An address for names may be outside of the network.
+    let inside = |addr| wire::is_same_subnet(addr, ends.gateway, ends.prefix_len);
     let own = |addr: Ipv4Addr| IfAddr {
         addr,
-        prefix_len: ends.prefix_len,
+        prefix_len: if inside(addr) { ends.prefix_len } else { 32 },
     };
     IfConfig {
         mac: Some(MAC),
-        addrs: vec![own(ends.gateway), own(ends.dns)],
+        addrs: own_addrs(ends).into_iter().map(own).collect(),
         accept_any: true,
         route_localnet: true,
         ..IfConfig::new(ends.ifname.clone())
     }
+}
+
+/// The stack's addresses: one, if the gateway answers for names as well.
+fn own_addrs(ends: &GuestEnd) -> Vec<Ipv4Addr> {
+    let mut addrs = vec![ends.gateway, ends.dns];
+    addrs.dedup();
+    addrs
 }
 
 /// Writes every frame of all queues to one file as well.

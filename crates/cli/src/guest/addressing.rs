@@ -24,6 +24,9 @@ pub(crate) struct Addressing {
     pub(crate) dns: Ipv4Addr,
     /// Of the network that all three are in.
     pub(crate) prefix_len: u8,
+    /// The guest has an address of the host's: it reaches the hosts of that network through the gateway too, and they are
+    /// where the host finds them.
+    pub(crate) routed: bool,
 }
 
 impl Addressing {
@@ -38,6 +41,17 @@ impl Addressing {
             gateway: Ipv4Addr::from_bits(network | GATEWAY_HOST),
             dns: Ipv4Addr::from_bits(network | DNS_HOST),
             prefix_len,
+            routed: false,
+        }
+    }
+}
+
+impl Addressing {
+    /// The prefix of what the guest finds on the link itself: nothing but the gateway, where that has all the rest behind it.
+    pub(crate) fn link_prefix_len(&self) -> u8 {
+        match self.routed {
+            true => 32,
+            false => self.prefix_len,
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod namespace;
 pub(crate) mod netdev;
 mod netlink;
 pub(crate) mod process;
+pub(crate) mod routes;
 pub(crate) mod scm;
 pub(crate) mod signal;
 pub(crate) mod socket;

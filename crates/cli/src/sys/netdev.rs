@@ -5,7 +5,7 @@
 //! Invariants: a [`Control`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 
-use std::ffi::c_char;
+use std::ffi::{CString, c_char};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -78,12 +78,7 @@ impl Control {
         self.ioctl(libc::SIOCGIFADDR, &mut req)?;
         // SAFETY: SIOCGIFADDR succeeded, so the kernel wrote this member of the union.
         let addr = unsafe { req.ifr_ifru.ifru_addr };
-        let mut octets = [0; 4];
-        // The first two bytes are the port, which interfaces do not have.
-        for (to, from) in octets.iter_mut().zip(addr.sa_data.iter().skip(2)) {
-            *to = from.cast_unsigned();
-        }
-        Ok(octets.into())
+        Ok(ipv4(&addr))
     }
 
     /// Gives an interface, which is down, its Ethernet address.
@@ -128,6 +123,30 @@ impl Control {
         Ok(())
     }
 
+    /// Sends what is for the one host `to` by the interface itself.
+    pub(crate) fn add_host_route(&self, to: Ipv4Addr, name: &str) -> io::Result<()> {
+        let name = CString::new(name)?;
+        let mut route = Rtentry::by(to, &name);
+        // SAFETY: SIOCADDRT reads one rtentry; its one pointer is a NUL-terminated name that outlives the call.
+        cvt(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SIOCADDRT as libc::Ioctl,
+                &raw mut route,
+            )
+        })?;
+        Ok(())
+    }
+
+    /// The length of the prefix of the interface's network.
+    pub(crate) fn prefix_len(&self, name: &str) -> io::Result<u8> {
+        let mut req = request(name)?;
+        self.ioctl(libc::SIOCGIFNETMASK, &mut req)?;
+        // SAFETY: SIOCGIFNETMASK succeeded, so the kernel wrote this member of the union.
+        let mask = unsafe { req.ifr_ifru.ifru_netmask };
+        Ok(ipv4(&mask).to_bits().leading_ones() as u8)
+    }
+
     fn ioctl(&self, number: libc::c_ulong, req: &mut libc::ifreq) -> io::Result<()> {
         // SAFETY: private to this type, which passes SIOC[GS]IF* numbers only: each reads and
         // writes one ifreq and nothing else.
@@ -156,6 +175,16 @@ pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
         *to = from as c_char;
     }
     Ok(req)
+}
+
+/// The IPv4 address in a `sockaddr_in` under the name of `sockaddr`.
+fn ipv4(addr: &libc::sockaddr) -> Ipv4Addr {
+    let mut octets = [0; 4];
+    // The first two bytes are the port, which interfaces do not have.
+    for (to, from) in octets.iter_mut().zip(addr.sa_data.iter().skip(2)) {
+        *to = from.cast_unsigned();
+    }
+    octets.into()
 }
 
 /// An IPv4 address as the old calls want it: `sockaddr_in` under the name of `sockaddr`.
@@ -193,6 +222,18 @@ struct Rtentry {
 const _: () = assert!(size_of::<Rtentry>() == 120);
 
 impl Rtentry {
+    /// To one host on the link of the interface `name`, for as long as that is borrowed.
+    fn by(host: Ipv4Addr, name: &CString) -> Rtentry {
+        Rtentry {
+            dst: sockaddr(host),
+            gateway: sockaddr(Ipv4Addr::UNSPECIFIED),
+            genmask: sockaddr(Ipv4Addr::BROADCAST),
+            flags: libc::RTF_UP | libc::RTF_HOST,
+            dev: name.as_ptr().cast_mut(),
+            ..Rtentry::to(Ipv4Addr::UNSPECIFIED)
+        }
+    }
+
     /// The default route by way of `gateway`.
     fn to(gateway: Ipv4Addr) -> Rtentry {
         // SAFETY: integers and pointers, for which zero is a value; between them too.

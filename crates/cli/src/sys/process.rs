@@ -207,6 +207,13 @@ pub(crate) fn lead_own_group() -> io::Result<()> {
     Ok(())
 }
 
+/// Moves this process, which leads no process group, into a session of its own: no terminal reaches it.
+pub(crate) fn lead_own_session() -> io::Result<()> {
+    // SAFETY: takes nothing and touches no memory.
+    cvt(unsafe { libc::setsid() })?;
+    Ok(())
+}
+
 /// Keeps other processes, except those with CAP_SYS_PTRACE in the user namespace that this process was started in, from
 /// tracing this process and from opening its descriptors and memory by /proc (ptrace(2), PR_SET_DUMPABLE(2const)).
 pub(crate) fn refuse_tracing() -> io::Result<()> {

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::common::island::{ip, make_neighbour, make_tun, shell};
+use crate::common::island::{ip, make_neighbour, make_tun, resolve_with, shell};
 use crate::common::needs::{an_island, guests, programs, root};
+use crate::common::server::closed_port;
 use crate::common::{AS_NOBODY, MBUMA, Running, Scratch, http, program, wait_until};
 
 /// mbuma under another name.
@@ -198,4 +199,88 @@ u.sendto(b'?', ('198.51.100.2', 7001)); print(u.recv(100).decode())
         server.finish().good();
     }
     shell("ip netns del far");
+}
+
+/// Whether a daemon has ended; on an island no process may wait for it.
+fn has_ended(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
+#[test]
+fn pasta_of_rootlesskit_goes_to_the_background_once_ready() {
+    // Breaks when rootlesskit waits for ever for its pasta, or goes on before there is a network.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let pasta = link(&scratch, "pasta");
+    for line in ["--version", "--host-lo-to-ns-lo --version"] {
+        let said = start(&format!("{pasta} {line}")).finish().good();
+        assert!(said.contains("mbuma"), "{said}");
+    }
+    let pid_file = scratch.text("pid");
+    let line = "--stderr --ns-ifname=tap0 --mtu=65520 --config-net --address=10.0.2.100 --netmask=24 \
+                --gateway=10.0.2.2 --dns-forward=10.0.2.3 --no-map-gw --ipv4-only --tcp-ports=none --udp-ports=none \
+                --tcp-ns=none --udp-ns=none";
+    // It ends, and no process holds its output open.
+    let whole = format!("{pasta} {line} --pid {pid_file} --netns /run/netns/blue");
+    assert_eq!(start(&whole).finish().good(), "");
+    let out = in_blue("ip -4 -o addr show dev tap0; curl -sS http://10.0.2.2/ | tail -n 1");
+    assert!(
+        out.contains("10.0.2.100/24") && out.contains("</html>"),
+        "{out}"
+    );
+    let again = start(&whole).finish();
+    assert_eq!(again.code, Some(125), "the name is taken: {again:?}");
+    let pid = fs::read_to_string(&pid_file).expect("a pid file");
+    crate::common::kill("TERM", pid.trim());
+    wait_until("its end", || has_ended(&pid));
+}
+
+#[test]
+fn pasta_of_podman_shares_the_hosts_address_and_ends_with_the_name() {
+    // Breaks when podman 5 finds other addresses than pasta gives, cannot reach the host's neighbours or the host, or keeps a
+    // process for each container that ended.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    make_neighbour();
+    ip("route add default via 198.51.100.2");
+    // Python's server asks for its own name, and a closed port answers at once.
+    resolve_with("nameserver 127.0.0.1\n");
+    ip("netns add blue");
+    let scratch = Scratch::new();
+    let pasta = link(&scratch, "pasta");
+    let server = "python3 -I -S -u -m http.server 8000 --directory /run/netns";
+    let far = start(&format!("ip netns exec far {server}"));
+    far.wait_for("Serving");
+    let near = start(&server.replace("8000", "8000 --bind 198.51.100.1"));
+    near.wait_for("Serving");
+    let (port, pid_file) = (closed_port(), scratch.text("pid"));
+    let line = format!(
+        "{pasta} --config-net -t 127.0.0.1/{port}-{port}:80-80 -u none -T none -U none --dns-forward 169.254.1.1 \
+         --no-map-gw --quiet --map-guest-addr 169.254.1.2 --pid {pid_file} --netns /run/netns/blue"
+    );
+    assert_eq!(start(&line).finish().good(), "");
+    let addrs = in_blue("ip -4 -o addr show dev near0; ip route");
+    assert!(
+        addrs.contains("198.51.100.1/") && addrs.contains("default via 198.51.100.2"),
+        "{addrs}"
+    );
+    for host in ["198.51.100.2", "169.254.1.2"] {
+        let out = in_blue(&format!("curl -sS http://{host}:8000/ | grep -c blue"));
+        assert_eq!(out, "1\n", "{host}");
+    }
+    let published = start(&format!(
+        "ip netns exec blue {}",
+        server.replace("8000", "80")
+    ));
+    published.wait_for("Serving");
+    let page = start(&format!("curl -sS http://127.0.0.1:{port}/"))
+        .finish()
+        .good();
+    assert!(page.contains("blue"), "{page}");
+    let pid = fs::read_to_string(&pid_file).expect("a pid file");
+    ip("netns del blue");
+    wait_until("its end", || has_ended(&pid));
 }

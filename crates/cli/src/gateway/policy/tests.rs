@@ -143,3 +143,30 @@ fn names_can_be_switched_off_and_sources_chosen() {
     assert_eq!(to("127.0.0.1:80"), None);
     assert_eq!(to("[2001:db8::1]:80"), None);
 }
+
+#[test]
+fn a_guest_with_the_hosts_address_reaches_the_hosts_neighbours() {
+    // Breaks when pasta's guest is refused its LAN, or its gateway, or reaches the host's loopback without being told to.
+    let network = Addressing {
+        guest: Ipv4Addr::new(192, 0, 2, 7),
+        gateway: Ipv4Addr::new(192, 0, 2, 1),
+        dns: Ipv4Addr::new(169, 254, 1, 1),
+        prefix_len: 24,
+        routed: true,
+    };
+    let ends = GuestEnd::new("eth0", [2; 6], &network);
+    let (mapped, host) = (Ipv4Addr::new(169, 254, 1, 2), network.guest);
+    let policy = Policy::new(&ends, false).with_mapping(Some((mapped, host)));
+    let decided = |ip: Ipv4Addr, port| policy.decide(SocketAddrV4::new(ip, port));
+    let itself = |ip: Ipv4Addr, port: u16| Ok(Destination::Host((ip, port).into()));
+    let neighbour = Ipv4Addr::new(192, 0, 2, 9);
+    assert_eq!(decided(neighbour, 80), itself(neighbour, 80));
+    assert_eq!(decided(network.gateway, 80), itself(network.gateway, 80));
+    assert_eq!(decided(mapped, 80), itself(host, 80));
+    assert_eq!(decided(network.dns, DNS_PORT), Ok(Destination::Resolver));
+    let metadata = Ipv4Addr::new(169, 254, 169, 254);
+    assert_eq!(decided(metadata, 80), Err(Denial::Prohibited));
+    let open = Policy::new(&ends, true);
+    let gateway = SocketAddrV4::new(network.gateway, 80);
+    assert_eq!(open.decide(gateway), itself(Ipv4Addr::LOCALHOST, 80));
+}

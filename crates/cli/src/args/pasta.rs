@@ -1,0 +1,326 @@
+//! The command line of pasta, as rootlesskit and podman 5 write it, turned into that of `attach`.
+//!
+//! | pasta | here |
+//! |---|---|
+//! | to the background once ready, unless `--foreground` | the same |
+//! | address, netmask, gateway: the host's own unless given | the same; neighbours are reached through the gateway |
+//! | the gateway's address means the host's 127.0.0.1, unless `--no-map-gw` | the same |
+//! | `-t`, `-u`: `none`, lists and ranges | the same |
+//! | `-t auto`, `-T`, `-U` | a line on standard error: no such port is forwarded yet |
+//! | without `--config-net`: DHCP | an error |
+//! | IPv6 | none yet: `--ipv6-only` is an error |
+//!
+//! Called by: args, main. Calls: clap, sys::routes.
+//! Locks: none. Sources: passt(1).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use super::{AttachArgs, NetOpts, Outbound, Proto, Publish, PublishRange, TapUse, Target};
+use crate::guest::Addressing;
+use crate::say;
+use crate::sys::routes::{self, DefaultRoute};
+
+/// Unless `--mtu` says otherwise.
+const MTU_DEFAULT: u16 = 65_520;
+/// Where `ip netns` keeps its names.
+const NAMES: &str = "/run/netns";
+
+/// What pasta takes.
+#[derive(Debug, clap::Args)]
+#[command(disable_version_flag = true)]
+pub(crate) struct PastaArgs {
+    /// A process in the network namespace
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid_of: Option<i32>,
+
+    /// The network namespace: a file, or a name that `ip netns` gave
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "pid_of")]
+    netns: Option<PathBuf>,
+
+    /// The user namespace to enter
+    #[arg(long, value_name = "PATH")]
+    userns: Option<PathBuf>,
+
+    /// Enter no user namespace but the one that owns the network namespace
+    #[arg(long)]
+    netns_only: bool,
+
+    /// Configure the interface in the namespace
+    #[arg(long)]
+    config_net: bool,
+
+    /// Name of the interface [default: that of the host's interface with the default route]
+    #[arg(short = 'I', long, value_name = "NAME", value_parser = super::ifname)]
+    ns_ifname: Option<String>,
+
+    /// Ethernet address of the interface
+    #[arg(long, value_name = "MAC", value_parser = super::slirp4netns::mac)]
+    ns_mac_addr: Option<[u8; 6]>,
+
+    /// The interface's MTU
+    #[arg(short = 'm', long, value_name = "MTU", default_value_t = MTU_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+    mtu: u16,
+
+    /// The guest's address [default: the host's]
+    #[arg(short = 'a', long, value_name = "ADDR", requires = "gateway")]
+    address: Option<Ipv4Addr>,
+
+    /// The length of its network's prefix, or its mask
+    #[arg(short = 'n', long, value_name = "MASK", value_parser = prefix_len, default_value = "24")]
+    netmask: u8,
+
+    /// The guest's gateway [default: the host's]
+    #[arg(short = 'g', long, value_name = "ADDR", requires = "address")]
+    gateway: Option<Ipv4Addr>,
+
+    /// Source address of outgoing connections
+    #[arg(short = 'o', long, value_name = "ADDR")]
+    outbound: Option<Outbound>,
+
+    /// Answer names at this address
+    #[arg(long, value_name = "ADDR")]
+    dns_forward: Option<Ipv4Addr>,
+
+    /// Do not let the gateway's address reach the host's 127.0.0.1
+    #[arg(long)]
+    no_map_gw: bool,
+
+    /// Let this address reach the host at its own address
+    #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
+    map_guest_addr: Option<Mapped>,
+
+    /// TCP ports of the host that lead into the guest: none, or as in 127.0.0.1/8080-8081:80-81,443
+    #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
+    tcp_ports: Vec<String>,
+
+    /// The same for UDP
+    #[arg(short = 'u', long, value_name = "SPEC", default_value = "auto")]
+    udp_ports: Vec<String>,
+
+    /// TCP ports of the guest that lead to the host: none
+    #[arg(short = 'T', long, value_name = "SPEC", default_value = "auto")]
+    tcp_ns: Vec<String>,
+
+    /// The same for UDP
+    #[arg(short = 'U', long, value_name = "SPEC", default_value = "auto")]
+    udp_ns: Vec<String>,
+
+    /// Connections to the host's loopback reach servers on the guest's, which they do in any case
+    #[arg(long)]
+    host_lo_to_ns_lo: bool,
+
+    /// Write frames to FILE, as pcapng
+    #[arg(short = 'p', long, value_name = "FILE", value_parser = super::capture_path)]
+    pcap: Option<PathBuf>,
+
+    /// Write the process number to FILE
+    #[arg(short = 'P', long, value_name = "FILE")]
+    pub(crate) pid: Option<PathBuf>,
+
+    /// Stay in the foreground
+    #[arg(short = 'f', long)]
+    pub(crate) foreground: bool,
+
+    /// Say nothing that is no error
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// Say what is to say on standard error, as in any case
+    #[arg(short = 'e', long)]
+    stderr: bool,
+
+    /// IPv4 only, as in any case so far
+    #[arg(short = '4', long)]
+    ipv4_only: bool,
+
+    /// Print the version
+    #[arg(long)]
+    version: bool,
+}
+
+/// What `--map-guest-addr` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mapped {
+    Addr(Ipv4Addr),
+    None,
+}
+
+impl PastaArgs {
+    /// The same for `attach`; nothing if there is nothing to do but to tell the version.
+    ///
+    /// # Errors
+    /// Something is asked for that is not there yet, or there is no namespace.
+    pub(crate) fn to_attach(&self) -> Result<Option<AttachArgs>, String> {
+        if self.version {
+            println!("mbuma {}, in the place of pasta", env!("CARGO_PKG_VERSION"));
+            return Ok(None);
+        }
+        if !self.config_net {
+            return Err(
+                "without --config-net the guest would ask by DHCP, which mbuma does not answer yet"
+                    .to_owned(),
+            );
+        }
+        let host = routes::default_route();
+        let net = NetOpts {
+            publish: self.published()?,
+            ..self.network(host.as_ref())?
+        };
+        let hosts_name = || host.map_or_else(|| "tap0".to_owned(), |host| host.interface);
+        Ok(Some(AttachArgs {
+            target: self.target()?,
+            ifname: self.ns_ifname.clone().unwrap_or_else(hosts_name),
+            ready_fd: None,
+            exit_fd: None,
+            userns_path: self.userns.clone().filter(|_| !self.netns_only),
+            net,
+        }))
+    }
+
+    fn target(&self) -> Result<Target, String> {
+        match (&self.netns, self.pid_of) {
+            // A name, as `ip netns` has it, is no path.
+            (Some(name), _) if name.components().count() == 1 && !name.exists() => {
+                Ok(Target::Path(Path::new(NAMES).join(name)))
+            }
+            (Some(path), _) => Ok(Target::Path(path.clone())),
+            (None, Some(pid)) => Ok(Target::Pid(pid)),
+            (None, None) => Err("which namespace? `mbuma run -- COMMAND` makes one".to_owned()),
+        }
+    }
+
+    /// Addresses, and what they mean.
+    fn network(&self, host: Option<&DefaultRoute>) -> Result<NetOpts, String> {
+        let dns = self.dns_forward;
+        let cidr = match (self.address, self.gateway, host) {
+            (Some(guest), Some(gateway), _) => Addressing {
+                guest,
+                gateway,
+                dns: dns.unwrap_or(gateway),
+                prefix_len: self.netmask,
+                routed: false,
+            },
+            (_, _, Some(host)) => Addressing {
+                guest: host.addr,
+                gateway: host.gateway,
+                dns: dns.unwrap_or(host.gateway),
+                prefix_len: host.prefix_len,
+                routed: true,
+            },
+            // A host without a network still has one with its guest.
+            (_, _, None) => Addressing {
+                dns: dns.unwrap_or(Addressing::DEFAULT.dns),
+                ..Addressing::DEFAULT
+            },
+        };
+        let host_addr = host.map(|host| host.addr);
+        Ok(NetOpts {
+            host_loopback: !self.no_map_gw,
+            mtu: Some(self.mtu),
+            cidr,
+            outbound_addr: self.outbound.clone(),
+            no_dns: dns.is_none(),
+            mac: self.ns_mac_addr,
+            tap: TapUse::Configure,
+            pcap: self.pcap.clone(),
+            maps: match (self.map_guest_addr, host_addr) {
+                (Some(Mapped::Addr(from)), Some(to)) => Some((from, to)),
+                (Some(Mapped::Addr(_)), None) => {
+                    return Err("--map-guest-addr: the host has no default route".to_owned());
+                }
+                (Some(Mapped::None) | None, _) => None,
+            },
+            ..NetOpts::default()
+        })
+    }
+
+    fn published(&self) -> Result<Vec<PublishRange>, String> {
+        let mut all = Vec::new();
+        for (specs, proto) in [(&self.tcp_ports, Proto::Tcp), (&self.udp_ports, Proto::Udp)] {
+            for spec in specs {
+                all.extend(self.ranges(spec, proto)?);
+            }
+        }
+        for spec in self.tcp_ns.iter().chain(&self.udp_ns) {
+            match &**spec {
+                "none" => {}
+                "auto" => self.say_no_auto("-T and -U"),
+                _ => {
+                    return Err(format!(
+                        "-T and -U {spec}: mbuma forwards no port of the guest yet"
+                    ));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn ranges(&self, spec: &str, proto: Proto) -> Result<Vec<PublishRange>, String> {
+        match spec {
+            "none" => Ok(Vec::new()),
+            "auto" => {
+                self.say_no_auto("-t and -u");
+                Ok(Vec::new())
+            }
+            _ => {
+                let (addr, list) = spec.rsplit_once('/').unwrap_or(("0.0.0.0", spec));
+                let addr: IpAddr = addr
+                    .parse()
+                    .map_err(|_| format!("`{addr}` is no address"))?;
+                list.split(',')
+                    .map(|range| one_range(addr, range, proto))
+                    .collect()
+            }
+        }
+    }
+
+    fn say_no_auto(&self, options: &str) {
+        if !self.quiet {
+            say(&format!(
+                "{options} auto: not yet; ports take a list, or `mbuma publish`"
+            ));
+        }
+    }
+}
+
+/// `80`, `80-89`, `8080:80` or `8080-8089:80-89`.
+fn one_range(addr: IpAddr, text: &str, proto: Proto) -> Result<PublishRange, String> {
+    let (host, guest) = text.split_once(':').unwrap_or((text, text));
+    let (host, guest) = (super::ports_of(host)?, super::ports_of(guest)?);
+    let first = Publish {
+        host: SocketAddr::new(addr, *host.start()),
+        guest_port: *guest.start(),
+        proto,
+    };
+    PublishRange::of(first, host.len(), guest.len())
+}
+
+/// `24` or `255.255.255.0`.
+fn prefix_len(text: &str) -> Result<u8, String> {
+    let from_mask = |mask: Ipv4Addr| {
+        let len = mask.to_bits().leading_ones();
+        (mask.to_bits().count_ones() == len).then_some(len as u8)
+    };
+    let len = match text.parse::<Ipv4Addr>() {
+        Ok(mask) => from_mask(mask),
+        Err(_) => text.parse().ok(),
+    };
+    len.filter(|len| (1..=30).contains(len))
+        .ok_or_else(|| format!("`{text}` is no mask"))
+}
+
+/// An address, or `none`.
+fn mapped(text: &str) -> Result<Mapped, String> {
+    match text {
+        "none" => Ok(Mapped::None),
+        addr => addr
+            .parse()
+            .map(Mapped::Addr)
+            .map_err(|_| format!("`{addr}` is no address")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

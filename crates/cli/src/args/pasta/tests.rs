@@ -1,0 +1,95 @@
+use clap::Parser;
+
+use super::*;
+use crate::args::{Args, Verb};
+
+fn args(line: &str) -> PastaArgs {
+    let words = ["mbuma", "pasta"].into_iter().chain(line.split(' '));
+    match Args::try_parse_from(words).expect("an engine's line").verb {
+        Verb::Pasta(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn host() -> DefaultRoute {
+    DefaultRoute {
+        interface: "eth0".to_owned(),
+        gateway: Ipv4Addr::new(192, 0, 2, 1),
+        addr: Ipv4Addr::new(192, 0, 2, 7),
+        prefix_len: 24,
+    }
+}
+
+#[test]
+fn lines_of_engines_mean_what_they_mean_to_pasta() {
+    // Breaks when an engine that calls pasta cannot call mbuma in its place.
+    let rootlesskit = args(
+        "--stderr --ns-ifname=tap0 --mtu=65520 --config-net --address=10.0.2.100 --netmask=24 --gateway=10.0.2.2 \
+         --dns-forward=10.0.2.3 --no-map-gw --ipv4-only --tcp-ports=none --udp-ports=none --host-lo-to-ns-lo 4711",
+    );
+    let attach = rootlesskit.to_attach().expect("usable").expect("a guest");
+    assert_eq!(
+        (attach.target, &*attach.ifname),
+        (Target::Pid(4711), "tap0")
+    );
+    assert_eq!(attach.net.cidr, Addressing::DEFAULT);
+    assert!(!attach.net.host_loopback && !attach.net.no_dns);
+
+    let podman = args(
+        "--config-net -t 127.0.0.1/8083-8083:80-80 -u none -T none -U none --dns-forward 169.254.1.1 --no-map-gw \
+         --quiet --map-guest-addr 169.254.1.2 --pid /tmp/pid --netns /run/user/1001/netns/netns-1",
+    );
+    let net = podman.network(Some(&host())).expect("usable");
+    assert_eq!(
+        (net.cidr.guest, net.cidr.gateway),
+        (host().addr, host().gateway)
+    );
+    assert_eq!(net.maps, Some((Ipv4Addr::new(169, 254, 1, 2), host().addr)));
+    let ports = podman.published().expect("usable");
+    let ports: Vec<_> = ports
+        .iter()
+        .flat_map(PublishRange::ports)
+        .map(|p| p.to_string())
+        .collect();
+    assert_eq!(ports, ["127.0.0.1:8083:80"]);
+    let path = PathBuf::from("/run/user/1001/netns/netns-1");
+    assert_eq!(podman.target(), Ok(Target::Path(path)));
+}
+
+#[test]
+fn ports_are_lists_of_ranges() {
+    // Breaks when a form of pasta's manual means another port.
+    let args = args("--config-net -t 22,80-81:8080-8081 -u 192.0.2.1/53 -T none -U none 1");
+    let ports = args.published().expect("usable");
+    let ports: Vec<_> = ports
+        .iter()
+        .flat_map(PublishRange::ports)
+        .map(|p| p.to_string())
+        .collect();
+    let expected = [
+        "0.0.0.0:22:22",
+        "0.0.0.0:80:8080",
+        "0.0.0.0:81:8081",
+        "192.0.2.1:53:53/udp",
+    ];
+    assert_eq!(ports, expected);
+    assert_eq!(prefix_len("255.255.255.0"), Ok(24));
+    for wrong in ["255.0.255.0", "0", "33", "x"] {
+        assert!(prefix_len(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused() {
+    // Breaks when an option is taken and nothing comes of it.
+    for line in [
+        "--config-net -T 80 -t none -u none 1",
+        "1",
+        "--config-net -t ~25 1",
+        "--config-net",
+    ] {
+        assert!(args(line).to_attach().is_err(), "{line}");
+    }
+    let words = ["mbuma", "pasta", "--config-net", "--ipv6-only", "1"];
+    assert!(Args::try_parse_from(words).is_err());
+}

@@ -48,6 +48,7 @@ pub(crate) fn all() -> Vec<Step> {
             )
         }),
         step("test", test),
+        step("engines", engines),
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
@@ -233,6 +234,12 @@ fn asan() -> bool {
         "test -q -p mbuma --test epair --test churn --target x86_64-unknown-linux-gnu",
         &vars,
     )
+}
+
+/// Container engines with the tool in the place of slirp4netns; says what it skips.
+fn engines() -> bool {
+    // Its debug build is there since the tests.
+    cargo("build -q -p cli", &[]) && run_command(&mut Command::new("scripts/engines.sh"))
 }
 
 /// The README's first command: a page from inside the stack.

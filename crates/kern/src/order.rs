@@ -11,6 +11,7 @@
 //! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
 //! | 250 | [`LISTENERS`] | the listening sockets: searched before a new connection is made |
 //! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
+//! | 350 | [`SPLICE`] | one splice: its turn locks the connections at its ends, one after the other |
 //! | 400 | [`CONN`] | one connection with its socket buffers: TCP runs under it and sends from it |
 //! | 450 | [`ACCEPT_QUEUE`] | connections on their way to a user: pushed by the connection that became ready |
 //! | 460 | [`UNIX_NAMES`] | the owner of each name: looked up before a UNIX-domain socket is touched |
@@ -45,6 +46,8 @@ pub const INTERFACES: u16 = 200;
 pub const LISTENERS: u16 = 250;
 /// The table of connections.
 pub const CONN_TABLE: u16 = 300;
+/// One splice of two connections.
+pub const SPLICE: u16 = 350;
 /// One connection.
 pub const CONN: u16 = 400;
 /// Connections on their way to a user.

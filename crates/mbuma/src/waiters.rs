@@ -86,6 +86,15 @@ impl Wakers {
 }
 
 impl Wakes {
+    /// One waker.
+    pub(crate) fn one(waker: Waker) -> Self {
+        Self(Wakers {
+            kept: None,
+            first: Some(waker),
+            others: None,
+        })
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         let one = |waker: &Option<Waker>| usize::from(waker.is_some());

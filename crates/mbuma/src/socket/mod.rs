@@ -9,6 +9,7 @@
 mod echo;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod splice;
 mod std_io;
 mod tcp_connect;
 mod tcp_listener;
@@ -16,6 +17,7 @@ mod tcp_stream;
 mod udp;
 
 pub use echo::{Echo, EchoSocket};
+pub use splice::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, TcpRelay, splice};
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
 pub use tcp_stream::{SendRoom, TcpStream};

@@ -194,7 +194,7 @@ fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
         t.notify();
         t.close(Some(SocketError::Reset));
         match mistake {
-            Mistake::ForgottenWakes => t.due -= Due::WAKE_USER,
+            Mistake::ForgottenWakes => t.due -= Due::WAKE,
             Mistake::WakeUnderLock => t.conn.wakers.take().wake(),
             _ => {}
         }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use mbuf::Chain;
 
 use super::SocketError;
+use super::splice::{self, End};
 use crate::park::{Wait, retry};
 use crate::state::StackState;
 use crate::tcp::State;
@@ -69,6 +70,14 @@ impl TcpStream {
     #[cfg(all(test, shuttle))]
     pub(super) fn pcb_for_model(&self) -> Arc<Inpcb> {
         Arc::clone(&self.pcb)
+    }
+
+    /// What a splice keeps of it.
+    pub(super) fn end(&self) -> End {
+        End {
+            stack: Arc::clone(&self.stack),
+            pcb: Arc::clone(&self.pcb),
+        }
     }
 
     /// Our end.
@@ -179,7 +188,7 @@ impl TcpStream {
     /// # Errors
     /// [`SocketError::WouldBlock`] if nothing is there yet; why the connection ended, if it did.
     pub fn recv_chain(&self, max: usize) -> Result<Chain, SocketError> {
-        self.take(None, |t| take_received(t, max))
+        self.take(None, |t| take_unspliced(t, max))
     }
 
     /// As [`TcpStream::recv_chain`], waiting for something to come.
@@ -192,7 +201,7 @@ impl TcpStream {
         timeout: Option<Duration>,
     ) -> Result<Chain, SocketError> {
         blocking(timeout, |waiter| {
-            self.take(waiter, |t| take_received(t, max))
+            self.take(waiter, |t| take_unspliced(t, max))
         })
     }
 
@@ -206,8 +215,7 @@ impl TcpStream {
         let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
         let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
-        // The window only needs a word to the peer when it was nearly closed.
-        let tell = t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4;
+        let tell = should_reopen(&t);
         drop(t);
         drop(giant);
         if tell {
@@ -222,8 +230,8 @@ impl TcpStream {
         let mut moved = Chain::new();
         let n = self.take(waiter, |t| {
             let n = urgent::limit(t, buf.len()).min(t.recv.buf.ready());
-            if !(1..=COPIED_LOCKED).contains(&n) {
-                moved = take_received(t, buf.len())?;
+            if is_source(t) || !(1..=COPIED_LOCKED).contains(&n) {
+                moved = take_unspliced(t, buf.len())?;
                 return Ok(moved.len());
             }
             let received = &mut t.recv.buf;
@@ -281,8 +289,8 @@ impl TcpStream {
     fn look(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let giant = self.stack.look();
         let mut t = self.pcb.tcb.lock();
-        if t.recv.buf.is_empty() {
-            let nothing = take_received(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
+        if t.recv.buf.is_empty() || is_source(&t) {
+            let nothing = take_unspliced(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
             return nothing.map(|end| end.len());
         }
         let n = urgent::limit(&t, buf.len()).min(t.recv.buf.ready());
@@ -303,7 +311,7 @@ impl TcpStream {
     pub fn send_space(&self) -> usize {
         let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
-        if may_send(&t).is_ok() {
+        if may_write(&t).is_ok() {
             t.send.buf.space()
         } else {
             0
@@ -316,7 +324,7 @@ impl TcpStream {
         let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
         SendRoom {
-            bytes: if may_send(&t).is_ok() {
+            bytes: if may_write(&t).is_ok() {
                 t.send.buf.space()
             } else {
                 0
@@ -334,7 +342,7 @@ impl TcpStream {
     /// nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
         self.with(|t| {
-            let verdict = match may_send(t) {
+            let verdict = match may_write(t) {
                 Ok(()) if t.send.buf.space() == 0 => Err(SocketError::WouldBlock),
                 other => other,
             };
@@ -380,7 +388,7 @@ impl TcpStream {
     fn give(&self, bytes: &[u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
-            may_send(t)?;
+            may_write(t).inspect_err(|e| wait_for(t, *e, waiter))?;
             let n = t.send.buf.space().min(bytes.len());
             if n == 0 && !bytes.is_empty() {
                 wait_for(t, SocketError::WouldBlock, waiter);
@@ -483,7 +491,26 @@ fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
     }
 }
 
-fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
+/// Whether the peer is to be told of the window: only if that was nearly closed.
+pub(super) fn should_reopen(t: &Tcb) -> bool {
+    t.rcv_space().saturating_sub(t.rcv_wnd()) as usize >= t.recv.buf.hiwat() / 4
+}
+
+/// Whether a splice takes what the connection receives.
+fn is_source(t: &Tcb) -> bool {
+    let splices = t.conn.splices.as_ref();
+    splices.is_some_and(|splices| splices.as_source.is_some())
+}
+
+/// What a program may take: nothing while a splice takes it.
+fn take_unspliced(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
+    match is_source(t) {
+        true => Err(SocketError::WouldBlock),
+        false => take_received(t, max),
+    }
+}
+
+pub(super) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
     if t.recv.buf.is_empty() {
         return match (t.conn.error, t.conn.state) {
             (Some(e), _) => Err(e),
@@ -502,7 +529,16 @@ fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
     taken.map_err(|_| SocketError::NoBufs)
 }
 
-fn may_send(t: &Tcb) -> Result<(), SocketError> {
+/// Whether a program may send: not while a splice does.
+fn may_write(t: &Tcb) -> Result<(), SocketError> {
+    let splices = t.conn.splices.as_ref();
+    match splices.is_some_and(|splices| splices.as_sink.is_some()) {
+        true => Err(SocketError::WouldBlock),
+        false => may_send(t),
+    }
+}
+
+pub(super) fn may_send(t: &Tcb) -> Result<(), SocketError> {
     match t.conn.state {
         _ if t.send.fin_queued => Err(SocketError::Closed),
         State::Established | State::CloseWait | State::SynSent | State::SynReceived => Ok(()),
@@ -511,7 +547,7 @@ fn may_send(t: &Tcb) -> Result<(), SocketError> {
 }
 
 /// RFC 9293 3.10.4: our side says no more.
-fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
+pub(super) fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
     if t.send.fin_queued {
         // Closed before, orphaned now: do not wait for the peer for ever.
         if t.conn.state == State::FinWait2 && !t.timers.is_set(TcpTimer::Wait) {
@@ -536,6 +572,7 @@ fn close_send(t: &mut Tcb, patience: Option<kern::Time>) {
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
+        splice::end_dropped(&self.end());
         let wakers = self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = visit::begin(&self.pcb);

@@ -47,6 +47,7 @@ impl Stack {
             if cpu != SHARED_TIMERS_CPU {
                 return;
             }
+            batch.stack.tcp.idle_splices.run(batch);
             batch.stack.ip4.run_timers(batch);
             for ifp in self.interfaces_due(batch.now, Ifnet::deadline) {
                 arp::run_timers(batch, &ifp);
@@ -99,6 +100,11 @@ impl Stack {
         }
         let interfaces = self.0.interfaces.read();
         let interfaces = interfaces.iter().filter_map(|i| i.deadline());
-        interfaces.chain(tcp).chain(self.0.ip4.deadline()).min()
+        let splices = self.0.tcp.idle_splices.deadline();
+        interfaces
+            .chain(tcp)
+            .chain(splices)
+            .chain(self.0.ip4.deadline())
+            .min()
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use wire::TcpFlags;
 
 use super::accept::Pushed;
+use super::due::Due;
 use super::input::Verdict;
 use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
@@ -181,7 +182,7 @@ fn free_acknowledged(batch: &Batch<'_>, t: &mut Tcb, bytes: u32) {
     // A writer is woken when there is room worth a write, not at each acknowledgement.
     let room = was_full || t.send.buf.space() >= t.send.buf.hiwat() / 2;
     if room && !batch.stack.tcp.config.has_bug(Planted::LostWakeup) {
-        t.notify();
+        t.due |= Due::WAKE_WRITER;
     }
 }
 

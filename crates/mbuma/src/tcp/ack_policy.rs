@@ -49,6 +49,8 @@ pub(crate) struct AckPolicy {
     /// Duplicate acknowledgements of the gap that there is, and those held back since the last.
     duplicates: u8,
     held: u8,
+    /// Segments that came before their turn and were not answered yet, one by one.
+    pub(crate) dup_acks_owed: u8,
     /// When data arrived last.
     data_at: Time,
 }
@@ -90,6 +92,7 @@ impl AckPolicy {
             quick: QUICK_MAX,
             interactive: false,
             in_vain: 0,
+            dup_acks_owed: 0,
             duplicates: 0,
             held: 0,
             data_at: now,

@@ -12,13 +12,17 @@ bitflags! {
         const PROBE = 1 << 1;
         /// A tail loss probe.
         const TAIL_PROBE = 1 << 2;
-        /// The user is to be woken.
-        const WAKE_USER = 1 << 3;
+        /// There is something to read, or an end.
+        const WAKE_READER = 1 << 3;
         /// The connection has just come into TIME-WAIT.
         const TIME_WAIT = 1 << 4;
         /// A turn is put off to the end of a batch. It will find all that was changed before.
         const QUEUED = 1 << 5;
+        /// There is room to write, or an end.
+        const WAKE_WRITER = 1 << 6;
 
+        /// The user, or the splice in its place, is to be told.
+        const WAKE = Self::WAKE_READER.bits() | Self::WAKE_WRITER.bits();
         /// Something to send.
         const SEGMENT = Self::ACK.bits() | Self::PROBE.bits() | Self::TAIL_PROBE.bits();
     }

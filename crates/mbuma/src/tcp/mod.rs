@@ -69,6 +69,7 @@ mod schedules;
 mod segment;
 mod send_state;
 mod sent;
+pub(crate) mod spliced;
 mod state;
 mod steps;
 mod table;
@@ -98,6 +99,7 @@ pub(crate) struct TcpState {
     pub(crate) counters: Counters,
     time_wait: time_wait::TimeWait,
     pub(crate) wheels: Wheels,
+    pub(crate) idle_splices: spliced::IdleSplices,
     isn_secret: KeyedHash,
     port_secret: KeyedHash,
     timestamp_secret: KeyedHash,
@@ -115,6 +117,7 @@ impl TcpState {
             counters: Counters::default(),
             time_wait: time_wait::TimeWait::new(),
             wheels: Wheels::new(config.cpus.count(), config.clock.now()),
+            idle_splices: spliced::IdleSplices::new(),
             isn_secret: KeyedHash::new(random),
             port_secret: KeyedHash::new(random),
             port_next: AtomicUsize::new(random.next_u32() as usize),

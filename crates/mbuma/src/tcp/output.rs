@@ -139,7 +139,7 @@ fn account(batch: &mut Batch<'_>, t: &mut Tcb, plan: Plan, unreported: bool) {
     }
     match plan.kind {
         Kind::Ack => {
-            t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_sub(1);
+            t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_sub(1);
             return;
         }
         Kind::Repair | Kind::Tail | Kind::Probe | Kind::Normal => {}

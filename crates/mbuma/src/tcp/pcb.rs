@@ -26,6 +26,14 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// The same connection as its peer sees it.
+    pub(crate) fn reversed(self) -> Self {
+        Self {
+            local: self.peer,
+            peer: self.local,
+        }
+    }
+
     /// The key as bytes, for keyed hashes.
     pub(crate) fn to_bytes(self) -> [u8; 12] {
         // Put together in registers: small stores would have to reach the cache before a hash could load words.

@@ -29,8 +29,6 @@ pub(crate) struct RecvState {
     pub(crate) fin: Option<SeqNum>,
     pub(crate) buf: StreamBuf,
     pub(crate) reass: Reassembly,
-    /// Segments that came before their turn and were not answered yet, one by one.
-    pub(crate) dup_acks_owed: u8,
     pub(crate) policy: AckPolicy,
     /// What the user reads, once a far peer has sent something.
     pub(crate) tuner: Option<Box<RecvTuner>>,
@@ -54,7 +52,6 @@ impl RecvState {
             fin: None,
             buf: StreamBuf::new(config.recv_buffer),
             reass: Reassembly::default(),
-            dup_acks_owed: 0,
             policy: AckPolicy::new(now),
             tuner: None,
             fixed: false,

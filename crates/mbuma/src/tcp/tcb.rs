@@ -14,6 +14,7 @@ use super::ecn::Ecn;
 use super::recv_state::RecvState;
 use super::send_state::SendState;
 use super::sent::SentMap;
+use super::spliced::Splices;
 use super::state::State;
 use super::timer::Timers;
 use super::timestamps::TimestampClock;
@@ -61,6 +62,8 @@ pub(crate) struct ConnState {
     /// What an ICMP error said that may be transient, since the peer last acknowledged something.
     pub(crate) soft_error: Option<SocketError>,
     pub(crate) wakers: Wakers,
+    /// The splices that it is an end of.
+    pub(crate) splices: Option<Box<Splices>>,
     /// Where the connection goes once it is established.
     pub(crate) accept: Option<Place>,
     /// The connection in TIME-WAIT in whose place this one was opened, until it is established.
@@ -93,6 +96,7 @@ impl ConnState {
             error: None,
             soft_error: None,
             wakers: Wakers::new(),
+            splices: None,
             accept: None,
             predecessor: None,
         }
@@ -100,6 +104,11 @@ impl ConnState {
 }
 
 impl ConnState {
+    /// Whether there is something to tell of what has changed: a program, or a splice.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.wakers.any() || self.splices.is_some()
+    }
+
     /// Idle time before probing, where the user asked for keepalives.
     pub(crate) fn keepalive(&self) -> Option<Duration> {
         let ms = self.keepalive_ms?;
@@ -184,9 +193,9 @@ impl Tcb {
         }
     }
 
-    /// Something changed that the user may care about: it is woken once, at the batch's end.
+    /// Something changed in both directions that the user may care about: it is woken once, at the batch's end.
     pub(crate) fn notify(&mut self) {
-        self.due |= Due::WAKE_USER;
+        self.due |= Due::WAKE;
     }
 
     /// The end: nothing is sent or received any more.
@@ -209,7 +218,7 @@ impl Tcb {
         }
         self.conn.predecessor = None;
         self.urgent = None;
-        self.recv.dup_acks_owed = 0;
+        self.recv.policy.dup_acks_owed = 0;
         self.send.sent = SentMap::default();
         self.send.recovery.forced = false;
         self.due -= Due::SEGMENT;

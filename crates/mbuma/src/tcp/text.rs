@@ -32,7 +32,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         let early_fin = seg.has(TcpFlags::FIN) && seg.seq.after(t.recv.nxt);
         if early_fin && t.conn.state.receives_data() {
             // Out of order like data: a duplicate acknowledgement at once (RFC 5681 4.2).
-            t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1);
+            t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1);
         }
         return Continue(());
     }
@@ -75,7 +75,7 @@ fn in_order(batch: &mut Batch<'_>, t: &mut Tcb, data: Chain) {
         return;
     }
     t.recv.buf.append(&batch.stack.pool, data);
-    t.notify();
+    t.due |= Due::WAKE_READER;
 }
 
 /// RFC 5681 4.2: the missing segment, not this one, is acknowledged.
@@ -90,7 +90,7 @@ fn out_of_order(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment, data: Chain) 
     let path = path_timing(batch, t);
     match t.recv.policy.on_out_of_order(t.conn.sack_on, &path) {
         // One by one, whatever else the batch brings: the peer counts them.
-        AckDue::Now => t.recv.dup_acks_owed = t.recv.dup_acks_owed.saturating_add(1),
+        AckDue::Now => t.recv.policy.dup_acks_owed = t.recv.policy.dup_acks_owed.saturating_add(1),
         AckDue::Within(delay) => acknowledge_within(batch, t, delay),
     }
     match inserted {
@@ -174,6 +174,6 @@ pub(crate) fn process_fin(batch: &mut Batch<'_>, t: &mut Tcb) -> Step {
         State::FinWait2 => time_wait::enter(batch, t),
         _ => {}
     }
-    t.notify();
+    t.due |= Due::WAKE_READER;
     Continue(())
 }

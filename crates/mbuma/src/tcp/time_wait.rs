@@ -109,7 +109,7 @@ pub(crate) fn resume(t: &mut Tcb, old: &Predecessor) {
     t.timers.stop_all();
     t.timers.set(TcpTimer::Wait, old.until);
     t.send.retransmits = 0;
-    t.recv.dup_acks_owed = 0;
+    t.recv.policy.dup_acks_owed = 0;
     t.due -= Due::ACK;
     t.conn.state = State::TimeWait;
     t.due |= Due::TIME_WAIT;

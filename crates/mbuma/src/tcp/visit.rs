@@ -32,9 +32,9 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_,
     kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.conn.state == State::Closed;
     let due = t.due;
-    t.due -= Due::TIME_WAIT | Due::WAKE_USER;
-    if due.contains(Due::WAKE_USER) && t.conn.wakers.any() {
-        batch.wake(t.conn.wakers.take());
+    t.due -= Due::TIME_WAIT | Due::WAKE;
+    if due.intersects(Due::WAKE) && t.conn.is_watched() {
+        tell(batch, &mut t, due);
     }
     drop(t);
     if due.contains(Due::TIME_WAIT) {
@@ -53,7 +53,16 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGua
         return end_later(batch, pcb, t);
     }
     // No thread waits to be woken.
-    t.due -= Due::WAKE_USER;
+    t.due -= Due::WAKE;
+}
+
+/// Tells the program what has changed, or in a direction that is spliced, the splice.
+fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
+    let splices = t.conn.splices.as_deref();
+    let spliced = splices.map_or(Due::empty(), |splices| splices.queue(batch, due));
+    if (due & Due::WAKE).difference(spliced) != Due::empty() && t.conn.wakers.any() {
+        batch.wake(t.conn.wakers.take());
+    }
 }
 
 /// Unlocks the connection, which gets a turn at the end of the batch.

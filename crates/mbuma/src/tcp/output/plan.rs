@@ -50,9 +50,9 @@ pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
         && !t.due.intersects(Due::SEGMENT)
         && !t.send.fin_queued
         && t.send.sent.lost() == 0
-        && t.recv.dup_acks_owed == 0
+        && t.recv.policy.dup_acks_owed == 0
         && t.timers.are_armed()
-        && !(t.due.contains(Due::WAKE_USER) && t.conn.wakers.any())
+        && !(t.due.intersects(Due::WAKE) && t.conn.is_watched())
         && !window_grew(t);
     !quiet
 }
@@ -253,7 +253,7 @@ fn plan_fin(t: &Tcb) -> Option<Plan> {
 
 fn plan_ack(t: &Tcb) -> Option<Plan> {
     let tell = urgent::is_to_tell(t) && t.conn.state.sends_data();
-    let asked = t.due.contains(Due::ACK) || t.recv.dup_acks_owed > 0 || tell;
+    let asked = t.due.contains(Due::ACK) || t.recv.policy.dup_acks_owed > 0 || tell;
     // In SYN-RECEIVED the SYN-ACK goes first; then unacceptable segments are answered (RFC 9293 3.10.7.4).
     let answers = t.conn.state.is_synchronized() || t.conn.state == State::SynReceived;
     let due = answers && (asked || window_grew(t));

@@ -1,0 +1,433 @@
+//! What is between the two ends of a splice: its turns.
+//!
+//! Locks: SPLICE, over a turn; inside of it one connection's (CONN) at a time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+
+use kern::prim::{AtomicBool, Mutex, Ordering};
+use kern::{LockClass, Time, order};
+use mbuf::Chain;
+
+use super::{SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome};
+use crate::batch::{Batch, Deferred};
+use crate::error::SocketError;
+use crate::socket::tcp_stream;
+use crate::state::{SHARED_TIMERS_CPU, StackState};
+use crate::tcp::pcb::Inpcb;
+use crate::tcp::spliced::{SpliceTurn, Splices};
+use crate::tcp::visit;
+use crate::waiters::{Wakers, Wakes};
+
+static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
+
+/// Connections that a new splice is followed through, in search of a loop.
+const HOPS_MAX: usize = 64;
+
+/// One end of a splice.
+#[derive(Clone)]
+pub(in crate::socket) struct End {
+    pub(in crate::socket) stack: Arc<StackState>,
+    pub(in crate::socket) pcb: Arc<Inpcb>,
+}
+
+impl End {
+    /// Runs `f` in the batch that there is, which is one of its stack, or in one of its own.
+    fn enter(&self, batch: Option<&mut Batch<'_>>, f: impl FnOnce(&mut Batch<'_>, &Arc<Inpcb>)) {
+        match batch {
+            Some(batch) => f(batch, &self.pcb),
+            None => self.stack.enter(|batch| f(batch, &self.pcb)),
+        }
+    }
+}
+
+/// Two connections and what is between them.
+pub(super) struct Link {
+    from: End,
+    to: End,
+    options: SpliceOptions,
+    /// Both ends are in one stack: turns are part of its batches.
+    one_stack: bool,
+    /// A turn is put off. It will find all that was changed before: it clears this first.
+    queued: AtomicBool,
+    state: Mutex<SpliceState>,
+}
+
+#[derive(Debug)]
+struct SpliceState {
+    moved: u64,
+    /// When something was moved last.
+    moved_at: Time,
+    /// The idle time is over.
+    expired: bool,
+    end: Option<SpliceEnd>,
+    waiters: Wakers,
+}
+
+impl SpliceState {
+    fn outcome(&self) -> Option<SpliceOutcome> {
+        let bytes = self.moved;
+        self.end.map(|end| SpliceOutcome { bytes, end })
+    }
+}
+
+/// One of a connection's two places for a splice.
+type SplicePlace = fn(&mut Splices) -> &mut Option<Arc<dyn SpliceTurn>>;
+
+/// What is to be done after a turn, without the splice's lock.
+#[derive(Default)]
+struct Touched {
+    from: bool,
+    to: bool,
+    abort_to: bool,
+    again: bool,
+    wakes: Wakes,
+}
+
+/// What a turn takes out of the source.
+enum Taken {
+    Data { data: Chain, more: bool },
+    Nothing,
+    End(SpliceEnd),
+}
+
+impl Link {
+    /// Makes the connections ends of a new splice, and moves what is there already.
+    pub(super) fn start(
+        from: End,
+        to: End,
+        options: SpliceOptions,
+    ) -> Result<Arc<Self>, SpliceError> {
+        let link = Arc::new(Self::new(from, to, options));
+        link.attach()?;
+        link.begin();
+        Ok(link)
+    }
+
+    pub(super) fn moved(&self) -> u64 {
+        self.state.lock().moved
+    }
+
+    pub(super) fn outcome(&self) -> Option<SpliceOutcome> {
+        self.state.lock().outcome()
+    }
+
+    fn new(from: End, to: End, options: SpliceOptions) -> Self {
+        let state = SpliceState {
+            moved: 0,
+            moved_at: to.stack.clock.now(),
+            expired: false,
+            end: None,
+            waiters: Wakers::new(),
+        };
+        Self {
+            one_stack: Arc::ptr_eq(&from.stack, &to.stack),
+            from,
+            to,
+            options,
+            queued: AtomicBool::new(false),
+            state: Mutex::new(&SPLICE, state),
+        }
+    }
+
+    /// Makes the connections its ends.
+    fn attach(self: &Arc<Self>) -> Result<(), SpliceError> {
+        let ends = [&self.from, &self.to];
+        if !self.one_stack && ends.iter().any(|end| end.stack.config.giant.is_over_all()) {
+            return Err(SpliceError::Giant);
+        }
+        let _giant = self.to.stack.look();
+        if !self.take_place(&self.from, |splices| &mut splices.as_source) {
+            return Err(SpliceError::Busy);
+        }
+        if !self.take_place(&self.to, |splices| &mut splices.as_sink) {
+            self.leave_place(&self.from, |splices| &mut splices.as_source);
+            return Err(SpliceError::Busy);
+        }
+        // After both: of two threads that close a loop together, one at least sees it.
+        if self.is_loop() {
+            self.leave_places();
+            return Err(SpliceError::Loop);
+        }
+        Ok(())
+    }
+
+    fn take_place(self: &Arc<Self>, end: &End, place: SplicePlace) -> bool {
+        let mut t = visit::begin(&end.pcb);
+        let place = place(t.conn.splices.get_or_insert_default());
+        let is_free = place.is_none();
+        if is_free {
+            *place = Some(Arc::clone(self) as _);
+        }
+        is_free
+    }
+
+    /// The connection's program hears of it again, first of all that has changed.
+    fn leave_place(&self, end: &End, place: SplicePlace) {
+        let mut t = visit::begin(&end.pcb);
+        if let Some(splices) = &mut t.conn.splices {
+            *place(splices) = None;
+        }
+        if t.conn.splices.as_ref().is_some_and(|s| s.is_empty()) {
+            t.conn.splices = None;
+        }
+        t.notify();
+    }
+
+    fn leave_places(&self) {
+        self.leave_place(&self.from, |splices| &mut splices.as_source);
+        self.leave_place(&self.to, |splices| &mut splices.as_sink);
+    }
+
+    /// Whether what leaves by the sink comes back to the source, through connections inside of the stack.
+    fn is_loop(&self) -> bool {
+        let mut at = self.to.clone();
+        for _ in 0..HOPS_MAX {
+            let Some(peer) = at.stack.tcp.table.lookup(&at.pcb.key.reversed()) else {
+                return false;
+            };
+            if Arc::ptr_eq(&peer, &self.from.pcb) {
+                return true;
+            }
+            let t = visit::begin(&peer);
+            let next = t.conn.splices.as_ref().and_then(|s| s.as_source.clone());
+            drop(t);
+            let Some(next) = next else {
+                return false;
+            };
+            let (stack, pcb) = next.sink();
+            at = End {
+                stack: Arc::clone(stack),
+                pcb: Arc::clone(pcb),
+            };
+        }
+        true
+    }
+
+    /// The first turn, and the first look at the idle time.
+    fn begin(self: &Arc<Self>) {
+        self.to.stack.enter(|batch| {
+            if let Some(idle) = self.options.idle {
+                let link: Arc<dyn SpliceTurn> = Arc::clone(self) as _;
+                let idle_splices = &batch.stack.tcp.idle_splices;
+                idle_splices.watch(batch.now + idle, Arc::downgrade(&link));
+                batch.kick(SHARED_TIMERS_CPU);
+            }
+            Arc::clone(self).queue(batch);
+        });
+    }
+
+    pub(super) fn poll(&self, waiter: Option<&Waker>) -> Poll<SpliceOutcome> {
+        let mut state = self.state.lock();
+        if let Some(outcome) = state.outcome() {
+            return Poll::Ready(outcome);
+        }
+        if let Some(waiter) = waiter {
+            state.waiters.add(waiter);
+        }
+        Poll::Pending
+    }
+
+    pub(super) fn stop(&self) -> SpliceOutcome {
+        let stop = |batch: Option<&mut Batch<'_>>| {
+            let mut touched = Touched::default();
+            let mut state = self.state.lock();
+            self.end(&mut state, SpliceEnd::Stopped, &mut touched);
+            let outcome = state.outcome();
+            drop(state);
+            self.follow_up(batch, touched);
+            outcome
+        };
+        let outcome = match self.one_stack {
+            true => self.to.stack.enter(|batch| stop(Some(batch))),
+            false => stop(None),
+        };
+        outcome.expect("it has just ended")
+    }
+
+    /// One turn, in a batch of the stack of both ends, or in none.
+    fn turn(self: &Arc<Self>, mut batch: Option<&mut Batch<'_>>) {
+        self.queued.store(false, Ordering::SeqCst);
+        let now = batch.as_ref().map(|batch| batch.now);
+        let now = now.unwrap_or_else(|| self.to.stack.clock.now());
+        let mut touched = Touched::default();
+        let mut state = self.state.lock();
+        if state.end.is_none()
+            && let Some(end) = self.advance(&mut state, now, &mut touched)
+        {
+            self.end(&mut state, end, &mut touched);
+        }
+        drop(state);
+        if touched.again {
+            self.to.enter(batch.as_deref_mut(), |batch, _| {
+                Arc::clone(self).queue(batch);
+            });
+        }
+        self.follow_up(batch, touched);
+    }
+
+    /// Moves once. Returns why the splice ends, if it does.
+    fn advance(&self, p: &mut SpliceState, now: Time, touched: &mut Touched) -> Option<SpliceEnd> {
+        if p.expired {
+            return Some(SpliceEnd::Idle);
+        }
+        let left = self.options.max.map_or(u64::MAX, |max| max - p.moved);
+        if left == 0 {
+            return Some(SpliceEnd::Max);
+        }
+        let (data, more) = match self.take(left, touched) {
+            Ok(Taken::Data { data, more }) => (data, more),
+            Ok(Taken::Nothing) => return None,
+            Ok(Taken::End(end)) => return Some(end),
+            Err(e) => return Some(SpliceEnd::Sink(e)),
+        };
+        let len = data.len() as u64;
+        if let Err(e) = self.give(data) {
+            return Some(SpliceEnd::Sink(e));
+        }
+        (p.moved, p.moved_at) = (p.moved + len, now);
+        (touched.to, touched.again) = (true, more);
+        (len == left).then_some(SpliceEnd::Max)
+    }
+
+    /// Takes what the sink has room for out of the source, and tells the source's peer of the new window.
+    fn take(&self, left: u64, touched: &mut Touched) -> Result<Taken, SocketError> {
+        let (space, hiwat) = self.room()?;
+        let mut t = visit::begin(&self.from.pcb);
+        let ready = t.recv.buf.ready();
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(ready);
+        if wanted > space && space < (hiwat / 2).max(1) {
+            return Ok(Taken::Nothing);
+        }
+        let taken = match tcp_stream::take_received(&mut t, wanted.min(space)) {
+            // To cut an mbuf takes another one; to take all of them does not, and the sink may go over by that.
+            Err(SocketError::NoBufs) if wanted == ready => tcp_stream::take_received(&mut t, ready),
+            taken => taken,
+        };
+        let data = match taken {
+            Ok(data) if data.is_empty() => return Ok(Taken::End(SpliceEnd::Eof)),
+            Ok(data) => data,
+            Err(SocketError::WouldBlock) => return Ok(Taken::Nothing),
+            Err(e) => return Ok(Taken::End(SpliceEnd::Source(e))),
+        };
+        touched.from = tcp_stream::should_reopen(&t);
+        let more = !t.recv.buf.is_empty() || !t.conn.state.receives_data();
+        Ok(Taken::Data { data, more })
+    }
+
+    /// The room in the sink's send buffer, and its size.
+    fn room(&self) -> Result<(usize, usize), SocketError> {
+        let t = visit::begin(&self.to.pcb);
+        tcp_stream::may_send(&t)?;
+        Ok((t.send.buf.space(), t.send.buf.hiwat()))
+    }
+
+    /// Puts data into the sink's send buffer. It leaves in the sink's next turn.
+    fn give(&self, data: Chain) -> Result<(), SocketError> {
+        let mut t = visit::begin(&self.to.pcb);
+        tcp_stream::may_send(&t)?;
+        t.send.buf.append(&self.to.stack.pool, data);
+        Ok(())
+    }
+
+    /// The end: its connections have their programs back.
+    fn end(&self, p: &mut SpliceState, end: SpliceEnd, touched: &mut Touched) {
+        if p.end.is_some() {
+            return;
+        }
+        p.end = Some(end);
+        touched.wakes = p.waiters.take();
+        self.leave_places();
+        match end {
+            SpliceEnd::Eof if self.options.pass_end => {
+                tcp_stream::close_send(&mut visit::begin(&self.to.pcb), None);
+            }
+            SpliceEnd::Source(_) => touched.abort_to = self.options.pass_end,
+            _ => {}
+        }
+        (touched.from, touched.to, touched.again) = (true, true, false);
+    }
+
+    /// Gives the connections that a turn has changed a turn of their own, and wakes those that wait for the end.
+    fn follow_up(&self, mut batch: Option<&mut Batch<'_>>, touched: Touched) {
+        if touched.from {
+            self.from.enter(batch.as_deref_mut(), visit::schedule);
+        }
+        if touched.abort_to {
+            self.to.enter(batch.as_deref_mut(), tcp_stream::abort);
+        }
+        if touched.to {
+            self.to.enter(batch.as_deref_mut(), visit::schedule);
+        }
+        if !touched.wakes.is_empty() {
+            self.to.enter(batch, |batch, _| batch.wake(touched.wakes));
+        }
+    }
+}
+
+impl Deferred for Link {
+    fn run(self: Arc<Self>, batch: &mut Batch<'_>) {
+        self.turn(Some(batch));
+    }
+}
+
+/// A turn between two stacks, at the end of a batch of one of them.
+impl Wake for Link {
+    fn wake(self: Arc<Self>) {
+        self.turn(None);
+    }
+}
+
+impl SpliceTurn for Link {
+    fn queue(self: Arc<Self>, batch: &mut Batch<'_>) {
+        if self.queued.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        match self.one_stack {
+            true => batch.defer(self),
+            false => batch.wake(Wakes::one(Waker::from(self))),
+        }
+    }
+
+    fn sink(&self) -> (&Arc<StackState>, &Arc<Inpcb>) {
+        (&self.to.stack, &self.to.pcb)
+    }
+
+    fn end_dropped(&self) {
+        self.stop();
+    }
+
+    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time> {
+        let mut state = self.state.lock();
+        let idle = self.options.idle.filter(|_| state.end.is_none())?;
+        let at = state.moved_at + idle;
+        if at > batch.now {
+            return Some(at);
+        }
+        state.expired = true;
+        drop(state);
+        self.queue(batch);
+        None
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends = (self.from.pcb.key, self.to.pcb.key);
+        f.debug_tuple("Link").field(&ends).finish()
+    }
+}
+
+/// Stops the splices that a connection is an end of: its program drops it.
+pub(in crate::socket) fn end_dropped(end: &End) {
+    let giant = end.stack.look();
+    let t = visit::begin(&end.pcb);
+    let splices = t.conn.splices.as_deref();
+    let both = splices.map(|s| [s.as_source.clone(), s.as_sink.clone()]);
+    drop(t);
+    drop(giant);
+    for splice in both.into_iter().flatten().flatten() {
+        splice.end_dropped();
+    }
+}

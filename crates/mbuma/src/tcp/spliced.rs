@@ -1,0 +1,124 @@
+//! What a connection knows of the splices that it is an end of, and when those that are idle end.
+//!
+//! A connection is the source of one splice at most, and the sink of one. While it is, the splice is told of what comes, or
+//! of room, in the place of the program: see [`socket::splice`](crate::socket).
+//!
+//! Locks: the connection's (CONN) over [`Splices`]; [`IdleSplices`] has its own (CALLOUT).
+//! Source: SO_SPLICE of OpenBSD and FreeBSD.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use kern::prim::Mutex;
+use kern::{LockClass, Time, order};
+
+use super::due::Due;
+use super::pcb::Inpcb;
+use crate::batch::{Batch, Deferred};
+use crate::state::StackState;
+
+static IDLE: LockClass = LockClass::new("idle splices", order::CALLOUT);
+
+/// A splice, as the connections at its ends see it.
+pub(crate) trait SpliceTurn: Deferred + fmt::Debug {
+    /// There may be something to move: the splice gets a turn at the end of the batch. The connection is locked.
+    fn queue(self: Arc<Self>, batch: &mut Batch<'_>);
+
+    /// The connection that the data goes to, and its stack.
+    fn sink(&self) -> (&Arc<StackState>, &Arc<Inpcb>);
+
+    /// The program of a connection at one of its ends has dropped that.
+    fn end_dropped(&self);
+
+    /// It may have been idle for too long. Returns when to ask again; never, once it has ended.
+    fn check_idle(self: Arc<Self>, batch: &mut Batch<'_>) -> Option<Time>;
+}
+
+/// The splices of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Splices {
+    /// What takes its received data.
+    #[doc(alias = "so_splice")]
+    pub(crate) as_source: Option<Arc<dyn SpliceTurn>>,
+    /// What gives it data to send.
+    #[doc(alias = "so_splice_back")]
+    pub(crate) as_sink: Option<Arc<dyn SpliceTurn>>,
+}
+
+impl Splices {
+    /// Gives the splices that `due` is about a turn; returns what they are told in the place of the program.
+    pub(super) fn queue(&self, batch: &mut Batch<'_>, due: Due) -> Due {
+        let ends = [
+            (Due::WAKE_READER, &self.as_source),
+            (Due::WAKE_WRITER, &self.as_sink),
+        ];
+        let mut told = Due::empty();
+        for (direction, splice) in ends {
+            if let Some(splice) = splice {
+                told |= direction;
+                if due.contains(direction) {
+                    Arc::clone(splice).queue(batch);
+                }
+            }
+        }
+        told
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.as_source.is_none() && self.as_sink.is_none()
+    }
+}
+
+/// The splices with a bound on their idle time, by when they are looked at next. A move does not touch this list: a splice
+/// that has moved something since is put off when its time comes.
+#[derive(Debug)]
+pub(crate) struct IdleSplices(Mutex<IdleList>);
+
+#[derive(Debug)]
+struct IdleList {
+    by_time: BTreeMap<(Time, u64), Weak<dyn SpliceTurn>>,
+    number: u64,
+}
+
+impl IdleSplices {
+    pub(super) fn new() -> Self {
+        let watched = IdleList {
+            by_time: BTreeMap::new(),
+            number: 0,
+        };
+        Self(Mutex::new(&IDLE, watched))
+    }
+
+    /// Looks at a splice at `at`. The CPU of the shared timers must be told.
+    pub(crate) fn watch(&self, at: Time, splice: Weak<dyn SpliceTurn>) {
+        let mut watched = self.0.lock();
+        watched.number += 1;
+        let key = (at, watched.number);
+        watched.by_time.insert(key, splice);
+    }
+
+    /// Looks at those whose time has come.
+    pub(crate) fn run(&self, batch: &mut Batch<'_>) {
+        while let Some(splice) = self.pop_due(batch.now) {
+            let Some(splice) = splice.upgrade() else {
+                continue;
+            };
+            if let Some(at) = Arc::clone(&splice).check_idle(batch) {
+                self.watch(at, Arc::downgrade(&splice));
+            }
+        }
+    }
+
+    fn pop_due(&self, now: Time) -> Option<Weak<dyn SpliceTurn>> {
+        let mut watched = self.0.lock();
+        let first = watched.by_time.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    /// When [`IdleSplices::run`] has something to do next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let watched = self.0.lock();
+        watched.by_time.first_key_value().map(|(key, _)| key.0)
+    }
+}

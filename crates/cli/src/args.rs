@@ -5,6 +5,7 @@
 //! Locks: none.
 
 pub(crate) mod impair;
+mod names;
 pub(crate) mod netstat;
 mod outbound;
 pub(crate) mod pasta;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guest::Addressing;
 pub(crate) use impair::Impairment;
+use names::AddedHost;
 pub(crate) use outbound::Outbound;
 
 /// The interface MTU unless `--mtu` says otherwise. Large TCP segments cross the TAP whole at any MTU;
@@ -151,6 +153,18 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
     pub(crate) ifname: String,
 
+    /// Give the guest this name (its own otherwise is the host's)
+    #[arg(long, value_name = "NAME", value_parser = names::host_name)]
+    pub(crate) hostname: Option<String>,
+
+    /// Name a host in /etc/hosts; ADDR may be `host-gateway`. May be repeated.
+    #[arg(long, value_name = "NAME:ADDR")]
+    pub(crate) add_host: Vec<AddedHost>,
+
+    /// Search names in this domain instead of the host's; `.` for none. May be repeated.
+    #[arg(long, value_name = "DOMAIN", value_parser = names::domain)]
+    pub(crate) search: Vec<String>,
+
     /// Options that `attach` has too.
     #[command(flatten)]
     pub(crate) net: NetOpts,
@@ -210,6 +224,10 @@ pub(crate) struct NetOpts {
     /// The guest's network: its hosts 2, 3 and 100 are the gateway, the name server and the guest
     #[arg(long, value_name = "NETWORK/LEN", default_value = "10.0.2.0/24")]
     pub(crate) cidr: Addressing,
+
+    /// Ask this name server instead of the host's for what the guest asks at its own. May be repeated.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) dns: Vec<IpAddr>,
 
     /// Source address of connections and datagrams to the network: an IPv4 address or an interface of the host
     #[arg(long, value_name = "ADDR|IF")]
@@ -340,6 +358,7 @@ impl Default for NetOpts {
         NetOpts {
             host_loopback: false,
             cidr: Addressing::DEFAULT,
+            dns: Vec::new(),
             outbound_addr: None,
             no_dns: false,
             maps: None,

@@ -157,6 +157,10 @@ pub(crate) enum Step {
     Sysctls,
     /// Putting our name server into the guest's resolv.conf.
     ResolvConf,
+    /// Naming the guest.
+    Hostname,
+    /// Putting hosts into the guest's /etc/hosts.
+    Hosts,
     /// Becoming COMMAND.
     Exec,
 }
@@ -178,6 +182,8 @@ impl Step {
             Step::Route => "add the default route",
             Step::Sysctls => "let unprivileged programs ping and use low ports",
             Step::ResolvConf => "put 10.0.2.3 into /etc/resolv.conf",
+            Step::Hostname => "name the guest as --hostname says",
+            Step::Hosts => "put names into /etc/hosts",
             Step::Exec => "execute COMMAND",
         }
     }

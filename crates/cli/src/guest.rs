@@ -7,6 +7,7 @@
 //! Locks: none.
 
 mod addressing;
+mod files;
 
 use std::fs::{self, File};
 use std::io;
@@ -18,11 +19,12 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
-use crate::args::{NetOpts, TapUse};
+use crate::args::{NetOpts, RunArgs, TapUse};
 use crate::channel::{Channel, Message};
 use crate::errors::{Failure, Step};
 use crate::idmap;
 use crate::sys::mount;
+use crate::sys::namespace::{self, Kind};
 use crate::sys::netdev::Control;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use addressing::Addressing;
@@ -188,15 +190,25 @@ fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
     Control::open()?.mac(ifname)
 }
 
+/// Gives the guest the names that are asked for.
+///
+/// # Errors
+/// It can't have them, and they were asked for.
+pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
+    if let Some(name) = &args.hostname {
+        let named = namespace::unshare(Kind::Hostname);
+        let named = named.and_then(|()| namespace::set_hostname(name));
+        named.map_err(Failure::at(Step::Hostname))?;
+    }
+    files::own_hosts(args).map_err(Failure::at(Step::Hosts))
+}
+
 /// Makes a namespace of our own as comfortable as the host, and says what did not work out.
-pub(crate) fn furnish(dns: Ipv4Addr) -> Vec<Failure> {
+pub(crate) fn furnish(args: &RunArgs) -> Vec<Failure> {
     let mut warnings = Vec::new();
     warnings.extend(loosen_sysctls().map_err(Failure::at(Step::Sysctls)).err());
-    warnings.extend(
-        own_resolv_conf(dns)
-            .map_err(Failure::at(Step::ResolvConf))
-            .err(),
-    );
+    let resolves = files::own_resolv_conf(args);
+    warnings.extend(resolves.map_err(Failure::at(Step::ResolvConf)).err());
     // A container's /sys may be read-only or masked. Then it goes on showing the host's interfaces,
     // as it does under most tools of our kind, and programs that matter ask the kernel instead.
     let _ = own_sys_class_net();
@@ -216,24 +228,6 @@ fn loosen_sysctls() -> io::Result<()> {
         )?;
     }
     fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-}
-
-/// Puts our name server where programs look for one.
-///
-/// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
-/// file, which is still reachable by descriptor, and takes the tmpfs away again.
-fn own_resolv_conf(dns: Ipv4Addr) -> io::Result<()> {
-    let path = match fs::canonicalize("/etc/resolv.conf") {
-        Ok(path) => path,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    let text = resolv_conf(dns, &fs::read_to_string(&path)?);
-    let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
-    let covered = Covered::hold(&[&path])?;
-    mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=64k")?;
-    let placed = fs::write(&path, text).and_then(|()| covered.rebind());
-    mount::detach(directory).and(placed)
 }
 
 /// Shows the guest's interfaces in /sys/class/net: sysfs shows those of the namespace of the process that mounted it.
@@ -283,20 +277,3 @@ impl Covered {
         })
     }
 }
-
-/// The guest's resolv.conf (resolv.conf(5)): our name server, and the host's words about names.
-fn resolv_conf(dns: Ipv4Addr, host: &str) -> String {
-    let about_names = |line: &&str| {
-        matches!(
-            line.split_ascii_whitespace().next(),
-            Some("search" | "domain" | "options")
-        )
-    };
-    let kept = host.lines().filter(about_names);
-    kept.fold(format!("nameserver {dns}\n"), |text, line| {
-        text + line + "\n"
-    })
-}
-
-#[cfg(test)]
-mod tests;

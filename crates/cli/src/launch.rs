@@ -159,10 +159,11 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     namespace::unshare(Kind::Net).map_err(Failure::at(Step::NetNamespace))?;
     namespace::unshare(Kind::Mount).map_err(Failure::at(Step::NetNamespace))?;
     mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
+    guest::name(args)?;
     let interface = guest::make_interface(&args.ifname, &args.net)?;
     tap::leave_to_namespace(&interface.taps[0]).map_err(Failure::at(Step::MakeTap))?;
     interface
-        .hand_over(channel, guest::furnish(args.net.cidr.dns))
+        .hand_over(channel, guest::furnish(args))
         .map_err(Failure::at(Step::Child))?;
     // From here on the parent alone holds the TAP.
     drop(interface);

@@ -41,17 +41,27 @@ impl Resolvers {
         Resolvers::parse(&text)
     }
 
+    /// These.
+    pub(super) fn of(addrs: &[IpAddr]) -> Resolvers {
+        let addrs = addrs.iter().map(|addr| SocketAddr::new(*addr, DNS_PORT));
+        Resolvers::from_addrs(addrs)
+    }
+
     fn parse(text: &str) -> Resolvers {
         let servers = text.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
             (words.next() == Some("nameserver")).then(|| words.next())?
         });
+        Resolvers::from_addrs(servers.filter_map(server))
+    }
+
+    fn from_addrs(addrs: impl Iterator<Item = SocketAddr>) -> Resolvers {
         let known = |addr| Server {
             addr,
             down_until: Time::ZERO,
             answered_at: Time::ZERO,
         };
-        let list = servers.filter_map(server).map(known);
+        let list = addrs.map(known);
         Resolvers {
             list: list.take(RESOLVERS_MAX).collect(),
         }

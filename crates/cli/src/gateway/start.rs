@@ -89,7 +89,10 @@ pub(super) fn start(
     let stack = Stack::new(config).map_err(|e| failed("making the network stack", e))?;
     worker_pool.serve_cpus(&stack);
     let policy = policy(&guest.ends, opts)?;
-    let resolvers = Resolvers::of_host();
+    let resolvers = match opts.dns.is_empty() {
+        true => Resolvers::of_host(),
+        false => Resolvers::of(&opts.dns),
+    };
     let shared = |worker| {
         let poller = poller(worker_pool, worker, &guest.taps[worker])?;
         let (policy, resolvers) = (policy.clone(), resolvers.clone());

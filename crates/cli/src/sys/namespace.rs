@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Net,
     /// Mounted file systems.
     Mount,
+    /// The host's name.
+    Hostname,
 }
 
 impl Kind {
@@ -27,15 +29,23 @@ impl Kind {
             Kind::User => libc::CLONE_NEWUSER,
             Kind::Net => libc::CLONE_NEWNET,
             Kind::Mount => libc::CLONE_NEWNS,
+            Kind::Hostname => libc::CLONE_NEWUTS,
         }
     }
 }
 
 /// Moves the calling process into a new namespace of `kind`.
 pub(crate) fn unshare(kind: Kind) -> io::Result<()> {
-    // SAFETY: takes flags only. None of our three kinds changes descriptors or memory that Rust
+    // SAFETY: takes flags only. None of our kinds changes descriptors or memory that Rust
     // code relies on; the file-system context that CLONE_NEWNS also unshares has one user here.
     cvt(unsafe { libc::unshare(kind.flag()) })?;
+    Ok(())
+}
+
+/// Names the host, in the namespace that the calling process has for that.
+pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
+    // SAFETY: the call reads as many bytes as the name has.
+    cvt(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod hostile;
 mod impair;
 mod isolation;
 mod memory;
+mod names;
 mod netstat;
 mod ports;
 mod publish;

@@ -1,0 +1,86 @@
+//! Files about names, as programs inside find them.
+//!
+//! Called by: guest. Calls: sys::mount.
+//! Invariants: the host's files stay as they are: ours are mounted over them, in the guest's mount namespace.
+//! Locks: none. Sources: resolv.conf(5), hosts(5).
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::Covered;
+use crate::args::RunArgs;
+use crate::sys::mount;
+
+/// Puts our name server where programs look for one, and the hosts that are asked for.
+pub(super) fn own_resolv_conf(args: &RunArgs) -> io::Result<()> {
+    let dns = args.net.cidr.dns.into();
+    own(Path::new("/etc/resolv.conf"), |host| {
+        resolv_conf(dns, &args.search, host)
+    })
+}
+
+/// Names the hosts that are asked for, and the guest itself if it has a name of its own.
+pub(super) fn own_hosts(args: &RunArgs) -> io::Result<()> {
+    let network = &args.net.cidr;
+    let itself = args
+        .hostname
+        .iter()
+        .map(|name| (network.guest.into(), name.as_str()));
+    let added = args
+        .add_host
+        .iter()
+        .map(|host| (host.addr(network.gateway), host.name.as_str()));
+    let named: Vec<_> = itself.chain(added).collect();
+    match named.is_empty() {
+        true => Ok(()),
+        false => own(Path::new("/etc/hosts"), |host| hosts(&named, host)),
+    }
+}
+
+/// Mounts a text made of the host's over the file at `path`, which is left alone where there is none.
+///
+/// Covers the directory of the real file with a small tmpfs, writes ours there, binds it over the real
+/// file, which is still reachable by descriptor, and takes the tmpfs away again.
+fn own(path: &Path, text: impl FnOnce(&str) -> String) -> io::Result<()> {
+    let path = match fs::canonicalize(path) {
+        Ok(path) => path,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let text = text(&fs::read_to_string(&path)?);
+    let directory = path.parent().ok_or(io::ErrorKind::NotADirectory)?;
+    let covered = Covered::hold(&[&path])?;
+    mount::mount_new("tmpfs", directory, mount::DATA_ONLY, "mode=0755,size=1m")?;
+    let placed = fs::write(&path, text).and_then(|()| covered.rebind());
+    mount::detach(directory).and(placed)
+}
+
+/// Our name server, and the host's words about names; `search` takes the place of the host's domains.
+fn resolv_conf(dns: IpAddr, search: &[String], host: &str) -> String {
+    let kept = |line: &&str| match line.split_ascii_whitespace().next() {
+        Some("search" | "domain") => search.is_empty(),
+        Some("options") => true,
+        _ => false,
+    };
+    let mut text = format!("nameserver {dns}\n");
+    if !search.is_empty() {
+        text += &format!("search {}\n", search.join(" "));
+    }
+    host.lines()
+        .filter(kept)
+        .fold(text, |text, line| text + line + "\n")
+}
+
+/// Ours first, since the first line with a name counts.
+fn hosts(named: &[(IpAddr, &str)], host: &str) -> String {
+    let ours: String = named
+        .iter()
+        .map(|(addr, name)| format!("{addr}\t{name}\n"))
+        .collect();
+    ours + host
+}
+
+#[cfg(test)]
+mod tests;

@@ -211,3 +211,17 @@ fn grandchildren_of_command_end_with_it() {
     wait_until("the end at the host's side", || server.ended() == 1);
     nothing_is_left();
 }
+
+#[test]
+fn a_killed_gateway_process_ends_command() {
+    // Breaks when COMMAND goes on without a network, or mbuma waits for a process that is gone.
+    needs!(guests(), an_island());
+    on_an_island!();
+    let running = Running::start(mbuma(&[], "echo UP; exec sleep 1000"));
+    running.wait_for("UP");
+    running.signal_gateway("KILL");
+    let ended = running.finish();
+    assert_eq!(ended.code, Some(125), "{ended:#?}");
+    assert!(ended.err.contains("it was killed"), "{ended:#?}");
+    nothing_is_left();
+}

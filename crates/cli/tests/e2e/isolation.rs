@@ -200,3 +200,34 @@ fn no_sandbox_says_so() {
         );
     }
 }
+
+#[test]
+fn files_and_other_processes_are_out_of_reach_without_the_list_of_calls() {
+    // Breaks when the other layers lean on the list: a mistake in it would then give everything away.
+    needs!(guests(), root(), an_island(), programs(&["setpriv"]));
+    on_an_island!();
+    needs!(make_tun("666"));
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let copy = scratch.copy("mbuma", Path::new(MBUMA));
+    for before in [&[][..], &AS_NOBODY] {
+        let words = [before, &[&*copy], &["run", "--", "sh", "-c", "read go"]].concat();
+        let mut command = program(words[0]);
+        command.args(&words[1..]).env(EXPLOIT, "without-filter");
+        let running = Running::start(command);
+        running.wait_for_complaint("exploit: over");
+        let said = running.complaints();
+        for what in ["openat", "execve", "ptrace", "packet socket", "setuid"] {
+            let mut answers = said
+                .lines()
+                .filter(|line| line.contains(&format!("exploit: {what}: ")));
+            assert!(
+                answers.all(|line| !line.ends_with("success")),
+                "{what}: {said}"
+            );
+        }
+        running.finish();
+    }
+}

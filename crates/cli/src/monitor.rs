@@ -61,6 +61,8 @@ pub(crate) fn serve(
     net: &NetOpts,
     lifecycle: &mut dyn Lifecycle,
 ) -> Result<u8, Error> {
+    // The gateway process inherits it, also where there is no place for a socket.
+    instances::own_pid();
     let mut ports = Ports::default();
     let bound = ports.begin(&net.published())?;
     let (control, mut names) = (own_socket(SocketKind::Control), Vec::new());

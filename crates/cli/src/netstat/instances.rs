@@ -83,8 +83,8 @@ pub(crate) struct Found {
 /// The number that this mbuma is known by: that of the process which the user started.
 static OWN_PID: OnceLock<u32> = OnceLock::new();
 
-/// The number that this mbuma is known by. The gateway process inherits that of the monitor, which forks it after
-/// [`open`].
+/// The number that this mbuma is known by. The gateway process inherits that of the monitor, which asks for it before
+/// it forks.
 pub(crate) fn own_pid() -> u32 {
     *OWN_PID.get_or_init(std::process::id)
 }

@@ -73,7 +73,7 @@ pub(crate) fn serve(
     let gateway = Gateway::start(guest, net, control, bound)
         .map_err(Error::io("starting the process that serves the guest"))?;
     if !net.no_sandbox {
-        sandbox::keep_only(Kept::SignalsAndPorts);
+        sandbox::keep_only(Kept::Monitor);
     }
     let mut monitor = Monitor::new(gateway, lifecycle, ports, apis)
         .map_err(Error::io("watching the process that serves the guest"))?;

@@ -128,8 +128,9 @@ pub(crate) fn enter(net: &NetOpts) -> Result<Isolation, Error> {
 pub(crate) enum Kept {
     /// The guard's: signals to processes of other users, since COMMAND may have started some.
     Signals,
-    /// The monitor's: the same, and low ports, which may be published at any time.
-    SignalsAndPorts,
+    /// The monitor's: the same; low ports, which may be published at any time; and looking for the namespace's name, which
+    /// may lie in another user's directory.
+    Monitor,
     /// The configuration of the network namespace that the helper of `attach` has entered.
     NetworkSetup,
 }
@@ -139,7 +140,9 @@ pub(crate) enum Kept {
 pub(crate) fn keep_only(kept: Kept) {
     let _ = credentials::keep_only(match kept {
         Kept::Signals => CapabilitySet::KILL,
-        Kept::SignalsAndPorts => CapabilitySet::KILL | CapabilitySet::NET_BIND_SERVICE,
+        Kept::Monitor => {
+            CapabilitySet::KILL | CapabilitySet::NET_BIND_SERVICE | CapabilitySet::DAC_READ_SEARCH
+        }
         Kept::NetworkSetup => CapabilitySet::NET_ADMIN,
     });
 }

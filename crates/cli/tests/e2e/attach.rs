@@ -182,3 +182,25 @@ fn the_helper_refuses_tracing_before_it_enters() {
     );
     assert!(refused.is_some() && refused < entered, "{ended:#?}");
 }
+
+#[test]
+fn a_name_in_another_users_directory_is_watched() {
+    // Breaks when root's mbuma, which gives up root's rights over files, never learns that an engine of a user's removed the
+    // namespace's name.
+    needs!(guests(), root(), an_island());
+    on_an_island!();
+    shell(
+        "ip netns add blue; mkdir -m 700 /run/theirs; touch /run/theirs/blue
+         mount --bind /run/netns/blue /run/theirs/blue; chown 65534:65534 /run/theirs",
+    );
+    let scratch = Scratch::new();
+    let ready = scratch.text("ready");
+    let attached = attach(&format!("/run/theirs/blue --ready-fd 3 3>{ready}"));
+    wait_until("readiness", || {
+        fs::read(&ready).is_ok_and(|said| said == b"1")
+    });
+    shell("umount /run/theirs/blue; rm /run/theirs/blue");
+    let ended = attached.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.err.contains("does not name"), "{ended:#?}");
+}

@@ -97,8 +97,8 @@ fn nothing_is_left_of_one_that_was_killed() {
     wait_until("a stream under way", || ticks(&marked(word)) > 100);
     assert_eq!(
         marked(word).len(),
-        4,
-        "it, a process on each side, the tool"
+        5,
+        "it, a process on each side, the tool's monitor and gateway"
     );
     kill("KILL", &running.id().to_string());
     running.wait().expect("it was killed");

@@ -137,6 +137,15 @@ pub(crate) enum Experiment {
     /// Packet sizes, the memory that they take in mbufs and in the buffers of others, and the calls that they cost
     Sizes(SizesArgs),
 
+    /// A TCP proxy: spliced inside of the stack, beside programs that copy, and the kernel
+    #[command(
+        long_about = "Compare proxies between a client and a server: spliced inside of our stack; a program on our \
+        stack that hands data on, or copies it; and the kernel's splice(2), read(2) and write(2) over veth.\n\n\
+        Client and server copy nothing, so that the figures show the proxy's work. `x ours` is a row's ratio to \
+        our first one."
+    )]
+    Splice(SpliceArgs),
+
     /// TCP from stack to stack in one process: ours, smoltcp, lwIP, gVisor's netstack, the kernel
     #[command(
         long_about = "Compare one TCP stream, and round trips of 64 bytes, between two stacks in one process (ours \
@@ -473,6 +482,24 @@ pub(crate) struct RunArgs {
     /// A part of the experiment that another mbuma has started this one for: each is in a namespace of its own
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// What `cargo lab splice` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo lab splice --list                        the cases and the designs
+  cargo lab splice --case fifteen,fifteen-shared --seconds-per-case 10
+  cargo lab splice --design mbuma,mbuma-copy --json | jq .
+
+The kernel's rows need the right to make namespaces, unshare and ip.")]
+pub(crate) struct SpliceArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// One figure of one design, in this process
+    #[arg(long, num_args = 2, value_names = ["CASE", "SECONDS"], hide = true)]
+    pub(crate) bench: Vec<String>,
 }
 
 /// What `cargo lab stream` takes.

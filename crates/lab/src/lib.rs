@@ -10,6 +10,7 @@
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   netisr     packets handled at once, by their flow's CPU, or later
 //!   refs       sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
+//!   splice     a TCP proxy spliced inside of the stack, beside programs that copy, and the kernel
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
 //!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's
@@ -66,6 +67,7 @@ pub mod refs;
 pub mod report;
 pub mod run;
 pub mod sizes;
+pub mod splice;
 pub mod stream;
 pub mod unix;
 pub mod wan;

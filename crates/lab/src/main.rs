@@ -17,12 +17,13 @@ use std::process::{Command, ExitCode};
 use clap::{CommandFactory, Parser};
 use lab::report::{Pace, experiments};
 use lab::{
-    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix, wan,
+    Comparison, all, alloc, epair, extpgs, giant, netisr, refs, run, sizes, splice, stream, unix,
+    wan,
 };
 
 use args::{
     AllArgs, AllocArgs, Args, Common, Effort, EpairArgs, Experiment, ExtpgsArgs, GiantArgs,
-    NetisrArgs, RefsArgs, RunArgs, SizesArgs, StreamArgs, UnixArgs, WanArgs,
+    NetisrArgs, RefsArgs, RunArgs, SizesArgs, SpliceArgs, StreamArgs, UnixArgs, WanArgs,
 };
 
 fn main() -> ExitCode {
@@ -64,6 +65,7 @@ fn run_experiment(experiment: &Experiment) -> ExitCode {
         Experiment::Refs(args) => run_refs(args),
         Experiment::Run(args) => run_run(args),
         Experiment::Sizes(args) => run_sizes(args),
+        Experiment::Splice(args) => run_splice(args),
         Experiment::Stream(args) => run_stream(args),
         Experiment::Unix(args) => run_unix(args),
         Experiment::Wan(args) => run_wan(args),
@@ -234,6 +236,31 @@ fn run_run(args: &RunArgs) -> Result<(), lab::Error> {
     run::run(&options, &mut out)
 }
 
+fn run_splice(args: &SpliceArgs) -> Result<(), lab::Error> {
+    let mut out = io::stdout().lock();
+    let common = &args.common;
+    if common.list {
+        return splice::list(&mut out);
+    }
+    if !args.bench.is_empty() {
+        return splice::bench(&common.design, &args.bench, &mut out);
+    }
+    let options = splice::Options {
+        common: comparison(common),
+        child: this_program_for_design("splice"),
+    };
+    splice::run(&options, &mut out)
+}
+
+/// This program, to be followed by the name of a design of this experiment.
+fn this_program_for_design(experiment: &str) -> Vec<OsString> {
+    let mut child = this_program(experiment);
+    if let Some(last) = child.last_mut() {
+        *last = "--design".into();
+    }
+    child
+}
+
 fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
     let mut out = io::stdout().lock();
     let common = &args.common;
@@ -243,15 +270,10 @@ fn run_stream(args: &StreamArgs) -> Result<(), lab::Error> {
     if !args.bench.is_empty() {
         return stream::bench(&common.design, &args.bench, &mut out);
     }
-    let mut child = this_program("stream");
-    // What a child is told is a design's name and a job.
-    if let Some(last) = child.last_mut() {
-        *last = "--design".into();
-    }
     let options = stream::Options {
         common: comparison(common),
         peers: args.peers.clone(),
-        child,
+        child: this_program_for_design("stream"),
     };
     stream::run(&options, &mut out)
 }

@@ -7,6 +7,7 @@
 pub(crate) mod choice;
 pub(crate) mod compare;
 pub(crate) mod effort;
+pub(crate) mod inlet;
 pub(crate) mod memory;
 pub(crate) mod namespace;
 pub(crate) mod pinned;

@@ -3,7 +3,7 @@
 //! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 
 use super::experiment::Experiment;
-use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, stream, unix, wan};
+use crate::{alloc, epair, extpgs, giant, netisr, refs, run, sizes, splice, stream, unix, wan};
 
 /// All experiments, in the order in which they run and are shown: that of the seeds, then those that have none.
 #[must_use]
@@ -11,6 +11,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
     &[
         &refs::report::Refs,
         &extpgs::report::Extpgs,
+        &splice::report::Splice,
         &giant::report::Giant,
         &netisr::report::Netisr,
         &epair::report::Epair,

@@ -11,7 +11,7 @@
 
 mod case;
 mod designs;
-mod figures;
+pub(crate) mod figures;
 mod flow;
 mod kernel;
 mod options;

@@ -9,15 +9,13 @@
 
 use super::flow::{CHUNK, End};
 use super::sums::{Sums, Work};
+use crate::harness::inlet::{ArrivalMark, Inlet};
 use kern::Random;
 use mbuf::Chain;
-use mbuma::device::Budget;
 use mbuma::device::epair::{EpairConfig, EpairEnd, Input};
-use mbuma::{Config, IfConfig, RxQueue, Stack, State, TcpStream};
+use mbuma::{Config, IfConfig, Stack, State, TcpStream};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
 
 /// Which thread takes in what arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,39 +44,6 @@ pub(crate) struct OurEnd {
     /// Last: it takes itself out of the stack when the stream is gone.
     _end: EpairEnd,
     stack: Stack,
-}
-
-/// Where packets come in that no other thread takes in.
-struct Inlet {
-    queue: RxQueue,
-    mark: Arc<Mark>,
-    /// The last look said that there may be more.
-    more: bool,
-}
-
-/// Something arrived.
-#[derive(Default)]
-struct Mark(AtomicBool);
-
-impl Wake for Mark {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    // Release, to the Acquire of the thread that clears it: the packets are there.
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl Inlet {
-    fn run(&mut self) {
-        // A read first: the line stays shared while nothing comes.
-        let marked = self.mark.0.load(Ordering::Relaxed);
-        if self.more || (marked && self.mark.0.swap(false, Ordering::Acquire)) {
-            self.more = self.queue.poll(ALL).unwrap_or(false);
-        }
-    }
 }
 
 /// Two ends that are connected.
@@ -122,8 +87,8 @@ fn stack(seed: u64) -> Stack {
 
 fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<Inlet> {
     let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
-    let mark = Arc::new(Mark::default());
-    let waker = Waker::from(Arc::clone(&mark));
+    let mark = Arc::new(ArrivalMark::default());
+    let waker = mark.waker();
     let index = match (setup.work, setup.drive) {
         (Work::None, Drive::Direct) => {
             end.attach(stack, config, Input::Direct);
@@ -137,8 +102,7 @@ fn attach(end: &mut EpairEnd, stack: &Stack, host: u8, setup: Setup) -> Option<I
         }
     };
     let queue = stack.rx_queue(index, 0).expect("just attached");
-    let more = false;
-    Some(Inlet { queue, mark, more })
+    Some(Inlet::new(queue, mark))
 }
 
 impl OurEnd {
@@ -203,8 +167,3 @@ const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 const QUEUE: usize = 4096;
 /// Timers are for what goes wrong: they may be late by so many turns.
 const TURNS_A_TICK: u32 = 256;
-/// Everything that waits.
-const ALL: Budget = Budget {
-    frames: usize::MAX,
-    bytes: usize::MAX,
-};

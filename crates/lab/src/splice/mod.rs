@@ -1,0 +1,185 @@
+//! `cargo lab splice`: a TCP proxy between a client and a server: spliced inside of the stack, beside a program that hands
+//! data on or copies it, and the kernel's splice(2) and read(2) over veth.
+//!
+//! ```text
+//!   case.rs      what passes                designs.rs   what the proxy does
+//!   proxy.rs     our stack in the middle    ends.rs      client, server, and how they are joined
+//!   flow.rs      the load                   kernel.rs    the same in namespaces
+//! ```
+//!
+//! What a splice costs with other ways of sharing clusters under it: `cargo lab refs --case splice`.
+//! Source: seed 000.
+
+mod case;
+mod designs;
+mod ends;
+mod flow;
+mod kernel;
+mod proxy;
+pub(crate) mod report;
+
+use crate::error::written;
+use crate::harness::choice::{Absent, Kind, chosen};
+use crate::harness::effort::Effort;
+use crate::harness::progress::Progress;
+use crate::harness::record::of_readings;
+use crate::harness::rounds::Reading;
+use crate::harness::{compare, table, warmup, xcore};
+use crate::stream::figures::Figures;
+use crate::{Comparison, Error, Record};
+use case::{CASES, Case, Traffic};
+use designs::{CATALOG, Entry};
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Duration;
+
+/// What to compare.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What every comparison is asked.
+    pub common: Comparison,
+    /// A program and arguments that come to [`bench`] once a design's name and `--bench` with its words follow, for a
+    /// design that needs namespaces of its own; empty: it is skipped.
+    pub child: Vec<OsString>,
+}
+
+/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+///
+/// # Errors
+/// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let common = &options.common;
+    let choice = common.choose(CASES, |case| case.name, CATALOG, |entry| entry.name)?;
+    common.each(&choice.cases, out, |case, progress| {
+        let (designs, effort) = (&choice.designs, &choice.effort);
+        let records = measure(case, designs, effort, &options.child, progress);
+        let text = compare::shown(common.json, &records, || show(case, &records));
+        (records, text)
+    })
+}
+
+/// Runs one design once, in this process: `CASE SECONDS`.
+///
+/// # Errors
+/// [`Error`]: it can't be done, or `out` cannot be written.
+pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result<(), Error> {
+    let bad = || Error::Bad("--bench takes CASE SECONDS".to_owned());
+    let [case, seconds] = words else {
+        return Err(bad());
+    };
+    let time = seconds
+        .parse()
+        .ok()
+        .and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let time = time.ok_or_else(bad)?;
+    let cases = chosen("case", std::slice::from_ref(case), CASES, |case| case.name)?;
+    let cpus = Effort::new(1, 1.0)?.two_cpus();
+    for entry in chosen("design", design, CATALOG, |entry| entry.name)? {
+        for case in &cases {
+            let figures = entry
+                .alone(case, cpus, time)
+                .map_err(|absent| Error::Bad(format!("{}: {absent}", entry.name)))?;
+            written(writeln!(out, "{}", figures.to_json()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+fn measure(
+    case: &Case,
+    designs: &[Entry],
+    effort: &Effort,
+    child: &[OsString],
+    progress: &mut Progress,
+) -> Vec<Record> {
+    let cpus = effort.two_cpus();
+    let main = |figures: Figures| main_of(case, &figures);
+    let mut times = Vec::new();
+    for entry in designs {
+        progress.say(&format!("{}: warming up {}", case.name, entry.name));
+        let read = |time| entry.run(case, cpus, time, child).map(main);
+        times.push(warmup::lengthen(effort.reading, read));
+    }
+    let mut found: Vec<Result<Vec<Reading>, Absent>> = vec![Ok(Vec::new()); designs.len()];
+    for round in 1..=effort.reps {
+        for ((entry, time), found) in designs.iter().zip(&times).zip(&mut found) {
+            progress.say(&format!(
+                "{}: round {round} of {}, {}",
+                case.name, effort.reps, entry.name
+            ));
+            // A design that is not there is asked once.
+            let Ok(readings) = found else { continue };
+            let xcore_ns = case
+                .own_cpu
+                .then(|| xcore::one_way_ns(cpus, effort.reading));
+            let read = |&time| entry.run(case, cpus, time, child).map(main);
+            match time.as_ref().map_err(Absent::clone).and_then(read) {
+                Ok(ns) => readings.push(Reading {
+                    ns,
+                    xcore_ns,
+                    disturbed: false,
+                }),
+                Err(absent) => *found = Err(absent),
+            }
+        }
+    }
+    let records = designs
+        .iter()
+        .zip(found)
+        .map(|(entry, found)| records(case, entry, found));
+    records.flatten().collect()
+}
+
+/// What contestants are compared by: Gbit/s, or the 99th of a hundred round trips in microseconds.
+fn main_of(case: &Case, figures: &Figures) -> f64 {
+    match (case.traffic, figures) {
+        (Traffic::RoundTrips, Figures::Rr { us, .. }) => us[1],
+        _ => figures.main(),
+    }
+}
+
+fn records(case: &Case, entry: &Entry, found: Result<Vec<Reading>, Absent>) -> Vec<Record> {
+    let empty = Record {
+        experiment: "splice",
+        case: case.name,
+        design: entry.name,
+        unit: match case.traffic {
+            Traffic::Streams(_) => "Gbit/s",
+            Traffic::RoundTrips => "us, p99",
+        },
+        threads: Some(1 + usize::from(case.own_cpu)),
+        ours: entry.kind == Kind::Ours,
+        ..Record::default()
+    };
+    match found {
+        Ok(readings) => of_readings(&empty, &readings),
+        Err(absent) => vec![Record {
+            note: absent.to_string(),
+            ..empty
+        }],
+    }
+}
+
+/// A case as it is printed.
+fn show(case: &Case, records: &[Record]) -> String {
+    let title = |first: &Record| format!("{}, {}: {case}", case.name, first.unit);
+    table::by_unit(records, title) + "\n"
+}
+
+/// Writes what there is to choose from.
+///
+/// # Errors
+/// [`Error`] if `out` cannot be written.
+pub fn list(out: &mut dyn Write) -> Result<(), Error> {
+    compare::list(
+        out,
+        CASES.iter().map(|case| (case.name, case)),
+        CATALOG
+            .iter()
+            .map(|entry| (entry.name, entry.kind.says("seed 000", entry.about))),
+    )
+}
+
+#[cfg(test)]
+mod tests;

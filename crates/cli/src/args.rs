@@ -191,7 +191,7 @@ Exit status:
 pub(crate) struct AttachArgs {
     /// A process in the network namespace, or a file of the namespace (./123 if its name is digits)
     #[arg(value_name = "PID|PATH", value_parser = target)]
-    pub(crate) target: Target,
+    pub(crate) target: AttachTarget,
 
     /// Name of the interface
     #[arg(long, value_name = "NAME", default_value = "tap0", value_parser = ifname)]
@@ -536,7 +536,7 @@ fn port(text: &str) -> Result<u16, String> {
 
 /// Whose network namespace `attach` is to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum AttachTarget {
     /// That of a process.
     Pid(i32),
     /// The one that a file is.
@@ -544,12 +544,12 @@ pub(crate) enum Target {
 }
 
 /// Digits are a process, all else is a path.
-fn target(text: &str) -> Result<Target, String> {
+fn target(text: &str) -> Result<AttachTarget, String> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Ok(Target::Path(PathBuf::from(text)));
+        return Ok(AttachTarget::Path(PathBuf::from(text)));
     }
     match text.parse() {
-        Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
+        Ok(pid) if pid > 0 => Ok(AttachTarget::Pid(pid)),
         _ => Err("no process has such a number".to_owned()),
     }
 }

@@ -17,8 +17,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::args::{AttachArgs, Target};
-use crate::channel::{self, Channel, Message};
+use crate::args::{AttachArgs, AttachTarget};
+use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
@@ -28,7 +28,7 @@ use crate::sandbox::{self, Kept};
 use crate::say;
 use crate::signals::SignalFd;
 use crate::sys::fd;
-use crate::sys::namespace::{self, Kind};
+use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid, Pidfd};
 use name::NamedNetwork;
 
@@ -56,7 +56,7 @@ impl Announcement {
         if let Some(starter) = self.starter.take() {
             let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
             let_go.map_err(Error::io("opening /dev/null"))?;
-            let told = starter.send(&Message::Up, None);
+            let told = starter.send(&ChannelMessage::Up, None);
             told.map_err(Error::io("telling the caller that the network is up"))?;
         }
         Ok(())
@@ -69,7 +69,7 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     let ready_fd = inherit(args.ready_fd, "--ready-fd")?;
     let exit_fd = inherit_end(args.exit_fd)?;
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let place = Place::find(&args.target, args.userns_path.as_deref())?;
+    let place = AttachPlace::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
     let guest = make_guest(args, &place)?;
     let mut lifecycle = NamespaceEnds {
@@ -85,8 +85,8 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
 }
 
 /// The path to watch, if the target is one.
-fn name_of(target: &Target, net: &File) -> Result<Option<NamedNetwork>, Error> {
-    let Target::Path(path) = target else {
+fn name_of(target: &AttachTarget, net: &File) -> Result<Option<NamedNetwork>, Error> {
+    let AttachTarget::Path(path) = target else {
         return Ok(None);
     };
     let name = net
@@ -130,7 +130,7 @@ fn inherit_end(number: Option<i32>) -> Result<Option<OwnedFd>, Error> {
 
 /// What we send for a guest comes from sockets of our own network: a guest that is that network would get its own
 /// packets back.
-fn refuse_our_own(place: &Place) -> Result<(), Error> {
+fn refuse_our_own(place: &AttachPlace) -> Result<(), Error> {
     let find = Failure::at(Step::FindNamespace);
     match is_ours(&place.net, "net").map_err(find)? {
         false => Ok(()),
@@ -143,7 +143,7 @@ fn refuse_our_own(place: &Place) -> Result<(), Error> {
 }
 
 /// Where the interface goes.
-struct Place {
+struct AttachPlace {
     /// The process whose namespace it is, when it is one's.
     process: Option<Pidfd>,
     /// The user namespace to enter first; none when it is ours.
@@ -152,14 +152,14 @@ struct Place {
     net: File,
 }
 
-impl Place {
+impl AttachPlace {
     /// Opens what `target` means.
-    fn find(target: &Target, userns_path: Option<&Path>) -> Result<Place, Failure> {
+    fn find(target: &AttachTarget, userns_path: Option<&Path>) -> Result<AttachPlace, Failure> {
         let process = match target {
-            Target::Pid(pid) => {
+            AttachTarget::Pid(pid) => {
                 Some(Pidfd::open(Pid(*pid)).map_err(Failure::at(Step::FindNamespace))?)
             }
-            Target::Path(_) => None,
+            AttachTarget::Path(_) => None,
         };
         let net = File::open(net_path(target)).map_err(Failure::at(Step::FindNamespace))?;
         let user = match userns_path {
@@ -178,7 +178,7 @@ impl Place {
         }
         // setns refuses to enter the one that we are in.
         let ours = is_ours(&user, "user").map_err(Failure::at(Step::FindNamespace))?;
-        Ok(Place {
+        Ok(AttachPlace {
             process,
             user: (!ours).then_some(user),
             net,
@@ -188,17 +188,19 @@ impl Place {
     /// Moves the calling process there.
     fn enter(&self) -> Result<(), Failure> {
         if let Some(user) = &self.user {
-            namespace::enter(user, Kind::User).map_err(Failure::at(Step::EnterUserNamespace))?;
+            namespace::enter(user, NamespaceKind::User)
+                .map_err(Failure::at(Step::EnterUserNamespace))?;
         }
-        namespace::enter(&self.net, Kind::Net).map_err(Failure::at(Step::EnterNetNamespace))
+        namespace::enter(&self.net, NamespaceKind::Net)
+            .map_err(Failure::at(Step::EnterNetNamespace))
     }
 }
 
 /// The file that is the network namespace.
-fn net_path(target: &Target) -> PathBuf {
+fn net_path(target: &AttachTarget) -> PathBuf {
     match target {
-        Target::Pid(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
-        Target::Path(path) => path.clone(),
+        AttachTarget::Pid(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+        AttachTarget::Path(path) => path.clone(),
     }
 }
 
@@ -206,9 +208,9 @@ fn net_path(target: &Target) -> PathBuf {
 ///
 /// A process may have moved on into a deeper user namespace of its own, so the network namespace is
 /// asked first. It answers only about owners at or below ours; beyond that, the process is asked.
-fn owner_of(net: &File, target: &Target) -> io::Result<File> {
+fn owner_of(net: &File, target: &AttachTarget) -> io::Result<File> {
     match (namespace::owner(net), target) {
-        (Err(e), Target::Pid(pid)) if e.raw_os_error() == Some(libc::EPERM) => {
+        (Err(e), AttachTarget::Pid(pid)) if e.raw_os_error() == Some(libc::EPERM) => {
             File::open(format!("/proc/{pid}/ns/user"))
         }
         (owner, _) => owner,
@@ -223,14 +225,14 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
 }
 
 /// Has a helper make the interface in `place`.
-fn make_guest(args: &AttachArgs, place: &Place) -> Result<Guest, Error> {
+fn make_guest(args: &AttachArgs, place: &AttachPlace) -> Result<Guest, Error> {
     let (_, channel) = channel::fork(|channel| helper_main(args, place, &channel))
         .map_err(Failure::at(Step::Child))?;
     receive_guest(&channel, &args.ifname, &args.net)
 }
 
 /// The helper, from the fork to its exit code.
-fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
+fn helper_main(args: &AttachArgs, place: &AttachPlace, channel: &Channel) -> u8 {
     // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
     let made = process::refuse_tracing()
         .map_err(Failure::at(Step::Child))
@@ -241,7 +243,7 @@ fn helper_main(args: &AttachArgs, place: &Place, channel: &Channel) -> u8 {
         });
     let said = match made {
         Ok(interface) => interface.hand_over(channel, Vec::new()),
-        Err(failure) => channel.send(&Message::Failed(failure), None),
+        Err(failure) => channel.send(&ChannelMessage::Failed(failure), None),
     };
     if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Channel(OwnedFd);
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Message {
+pub(crate) enum ChannelMessage {
     /// The child has its user namespace, and waits for its id maps.
     UserNamespace,
     /// The parent wrote them.
@@ -118,23 +118,31 @@ impl Channel {
     }
 
     /// Says something, and hands over a descriptor if there is one.
-    pub(crate) fn send(&self, message: &Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub(crate) fn send(
+        &self,
+        message: &ChannelMessage,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         self.send_all(message, fd.as_slice())
     }
 
     /// Says something, and hands over descriptors.
-    pub(crate) fn send_all(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send_all(
+        &self,
+        message: &ChannelMessage,
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
         scm::send(self.0.as_fd(), &serde_json::to_vec(message)?, fds)
     }
 
     /// Waits for the other end; `None` when it is closed and everything it said was heard.
-    pub(crate) fn recv(&self) -> io::Result<Option<(Message, Option<OwnedFd>)>> {
+    pub(crate) fn recv(&self) -> io::Result<Option<(ChannelMessage, Option<OwnedFd>)>> {
         let heard = self.recv_all()?;
         Ok(heard.map(|(message, fds)| (message, fds.into_iter().next())))
     }
 
     /// The same, for a message that several descriptors come along with.
-    pub(crate) fn recv_all(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    pub(crate) fn recv_all(&self) -> io::Result<Option<(ChannelMessage, Vec<OwnedFd>)>> {
         let mut bytes = [0; MESSAGE_LEN_MAX];
         let (len, fds) = match scm::recv(self.0.as_fd(), &mut bytes) {
             // The other end closed with something of ours unread: it ended, no more and no less.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::descendants;
 use crate::errors::{EXIT_OWN_FAILURE, EXIT_SIGNAL_BASE, Error, Failure, Step};
 use crate::signals::Recipient;
@@ -69,13 +69,13 @@ impl Child {
             return Ok(());
         };
         // A child that a signal ended has a status, and that is COMMAND's.
-        let _ = channel.send(&Message::Go, None);
+        let _ = channel.send(&ChannelMessage::Go, None);
         match channel
             .recv()
             .map_err(Error::io("waiting for COMMAND to start"))?
         {
             Some((
-                Message::Failed(Failure {
+                ChannelMessage::Failed(Failure {
                     step: Step::Exec,
                     errno,
                 }),
@@ -84,7 +84,7 @@ impl Child {
                 let name = command.first().map(OsString::as_os_str).unwrap_or_default();
                 Err(Error::exec(name, io::Error::from_raw_os_error(errno)))
             }
-            Some((Message::Failed(failure), _)) => Err(failure.into()),
+            Some((ChannelMessage::Failed(failure), _)) => Err(failure.into()),
             _ => Ok(()),
         }
     }

@@ -20,12 +20,12 @@ use serde::{Serialize, Serializer};
 use wire::MacAddr;
 
 use crate::args::{NetOpts, RunArgs, TapUse};
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::errors::{Failure, Step};
 use crate::idmap;
 use crate::sys::mount;
-use crate::sys::namespace::{self, Kind};
-use crate::sys::netdev::Control;
+use crate::sys::namespace::{self, NamespaceKind};
+use crate::sys::netdev::NetdevSocket;
 use crate::sys::tap::{self, Offloads};
 pub(crate) use addressing::Addressing;
 
@@ -105,7 +105,7 @@ pub(crate) struct TapInterface {
 impl TapInterface {
     /// Hands it over to mbuma, with the steps that failed and can be done without.
     pub(crate) fn hand_over(&self, to: &Channel, warnings: Vec<Failure>) -> io::Result<()> {
-        let ready = Message::Ready {
+        let ready = ChannelMessage::Ready {
             offloads: self.offloads,
             mac: self.mac,
             loopback: self.loopback,
@@ -158,7 +158,7 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
         "1",
     );
     let mac = configure(ifname, net).map_err(Failure::at(Step::Interface))?;
-    let control = Control::open().map_err(Failure::at(Step::Route))?;
+    let control = NetdevSocket::open().map_err(Failure::at(Step::Route))?;
     if net.cidr.routed {
         let reached = control.add_host_route(net.cidr.gateway, ifname);
         reached.map_err(Failure::at(Step::Route))?;
@@ -174,7 +174,7 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
 
 /// Addresses and turns on the loopback and our interface.
 fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
-    let control = Control::open()?;
+    let control = NetdevSocket::open()?;
     control.up("lo")?;
     if let Some(mac) = net.mac {
         control.set_mac(ifname, mac)?;
@@ -187,7 +187,7 @@ fn configure(ifname: &str, net: &NetOpts) -> io::Result<[u8; 6]> {
 }
 
 fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
-    Control::open()?.mac(ifname)
+    NetdevSocket::open()?.mac(ifname)
 }
 
 /// Gives the guest the names that are asked for.
@@ -196,7 +196,7 @@ fn its_mac(ifname: &str) -> io::Result<[u8; 6]> {
 /// It can't have them, and they were asked for.
 pub(crate) fn name(args: &RunArgs) -> Result<(), Failure> {
     if let Some(name) = &args.hostname {
-        let named = namespace::unshare(Kind::Hostname);
+        let named = namespace::unshare(NamespaceKind::Hostname);
         let named = named.and_then(|()| namespace::set_hostname(name));
         named.map_err(Failure::at(Step::Hostname))?;
     }

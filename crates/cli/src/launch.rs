@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::args::{NetOpts, RunArgs};
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::child::Child;
 use crate::child::guard::Guard;
 use crate::descendants;
@@ -37,7 +37,7 @@ use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::say;
 use crate::signals::{Inherited, SignalFd};
-use crate::sys::namespace::{self, Kind};
+use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid};
 use crate::sys::{fd, mount, tap};
 
@@ -76,7 +76,7 @@ pub(crate) fn start(
     let failed = Failure::at(Step::Child);
     child
         .channel()?
-        .send(&Message::Mapped, None)
+        .send(&ChannelMessage::Mapped, None)
         .map_err(failed)?;
     let guest = receive_guest(child.channel()?, &args.ifname, &args.net)?;
     Ok((guest, child))
@@ -85,7 +85,7 @@ pub(crate) fn start(
 /// Waits until the child has its user namespace.
 fn expect_user_namespace(child: &Child) -> Result<(), Error> {
     match child.channel()?.recv().map_err(Failure::at(Step::Child))? {
-        Some((Message::UserNamespace, _)) => Ok(()),
+        Some((ChannelMessage::UserNamespace, _)) => Ok(()),
         other => Err(not_ready(other.map(|(message, _)| message))),
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn receive_guest(
 ) -> Result<Guest, Error> {
     match channel.recv_all().map_err(Failure::at(Step::Child))? {
         Some((
-            Message::Ready {
+            ChannelMessage::Ready {
                 offloads,
                 mac,
                 loopback,
@@ -122,9 +122,9 @@ pub(crate) fn receive_guest(
 }
 
 /// Why the child did not say what it should have said.
-fn not_ready(said: Option<Message>) -> Error {
+fn not_ready(said: Option<ChannelMessage>) -> Error {
     match said {
-        Some(Message::Failed(failure)) => failure.into(),
+        Some(ChannelMessage::Failed(failure)) => failure.into(),
         // It ended without a word, which only a signal makes it do.
         _ => Failure {
             step: Step::Child,
@@ -142,22 +142,22 @@ fn child_main(args: &RunArgs, inherited: &Inherited, parent: Pid, channel: &Chan
         Err(failure) => failure,
     };
     // If the parent is gone, there is no process left to tell.
-    let _ = channel.send(&Message::Failed(failure), None);
+    let _ = channel.send(&ChannelMessage::Failed(failure), None);
     EXIT_OWN_FAILURE
 }
 
 /// Makes the namespaces and the guest in them; true when the parent says to go on.
 fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
     process::die_with_parent().map_err(Failure::at(Step::Child))?;
-    namespace::unshare(Kind::User).map_err(Failure::at(Step::UserNamespace))?;
+    namespace::unshare(NamespaceKind::User).map_err(Failure::at(Step::UserNamespace))?;
     channel
-        .send(&Message::UserNamespace, None)
+        .send(&ChannelMessage::UserNamespace, None)
         .map_err(Failure::at(Step::Child))?;
-    if !heard(channel, &Message::Mapped)? {
+    if !heard(channel, &ChannelMessage::Mapped)? {
         return Ok(false);
     }
-    namespace::unshare(Kind::Net).map_err(Failure::at(Step::NetNamespace))?;
-    namespace::unshare(Kind::Mount).map_err(Failure::at(Step::NetNamespace))?;
+    namespace::unshare(NamespaceKind::Net).map_err(Failure::at(Step::NetNamespace))?;
+    namespace::unshare(NamespaceKind::Mount).map_err(Failure::at(Step::NetNamespace))?;
     mount::make_all_private().map_err(Failure::at(Step::NetNamespace))?;
     guest::name(args)?;
     let interface = guest::make_interface(&args.ifname, &args.net)?;
@@ -167,11 +167,11 @@ fn set_up(args: &RunArgs, channel: &Channel) -> Result<bool, Failure> {
         .map_err(Failure::at(Step::Child))?;
     // From here on the parent alone holds the TAP.
     drop(interface);
-    heard(channel, &Message::Go)
+    heard(channel, &ChannelMessage::Go)
 }
 
 /// Waits for one message; false when the parent gave up instead.
-fn heard(channel: &Channel, expected: &Message) -> Result<bool, Failure> {
+fn heard(channel: &Channel, expected: &ChannelMessage) -> Result<bool, Failure> {
     let said = channel.recv().map_err(Failure::at(Step::Child))?;
     Ok(said.is_some_and(|(message, _)| message == *expected))
 }

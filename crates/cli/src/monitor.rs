@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::args::NetOpts;
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::{GuestState, Lifecycle};
@@ -36,7 +36,7 @@ use crate::netstat::instances::{self, SocketKind};
 use crate::ports::PublishedPort;
 use crate::sandbox::{self, Kept};
 use crate::signals::SignalFd;
-use crate::sys::epoll::{self, Epoll, Events};
+use crate::sys::epoll::{self, Epoll, EpollEvents};
 use crate::sys::fd;
 use crate::sys::process::Pidfd;
 use api::Api;
@@ -216,7 +216,7 @@ impl<'a> Monitor<'a> {
 
     /// Until the gateway process is done: its exit code.
     fn run(&mut self) -> Result<u8, Error> {
-        let mut events = Events::new();
+        let mut events = EpollEvents::new();
         loop {
             // Something may have happened before the descriptors were watched.
             self.attend()?;
@@ -249,8 +249,8 @@ impl<'a> Monitor<'a> {
         self.told = state;
         let message = match state {
             GuestState::Running => return Ok(()),
-            GuestState::Ended => Message::Ended,
-            GuestState::StopRequested => Message::Stop,
+            GuestState::Ended => ChannelMessage::Ended,
+            GuestState::StopRequested => ChannelMessage::Stop,
         };
         // One that is gone is noticed by its silence.
         let _ = self.gateway.channel.send(&message, None);
@@ -262,8 +262,8 @@ impl<'a> Monitor<'a> {
         let failed = |e| Error::io("hearing the process that serves the guest")(e);
         while self.done.is_none() && fd::is_ready(self.gateway.channel.as_fd()).map_err(failed)? {
             match self.gateway.channel.recv().map_err(failed)? {
-                Some((Message::Up, _)) => self.lifecycle.up()?,
-                Some((Message::Done(code), _)) => self.done = Some(code),
+                Some((ChannelMessage::Up, _)) => self.lifecycle.up()?,
+                Some((ChannelMessage::Done(code), _)) => self.done = Some(code),
                 Some(_) => {}
                 None => {
                     let killed = io::Error::other("it was killed");

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use crate::args::AttachArgs;
 use crate::args::pasta::PastaArgs;
 use crate::attach::{self, Announcement};
-use crate::channel::{self, Channel, Message};
+use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error};
 use crate::say;
 use crate::sys::fd;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &PastaArgs) -> Result<u8, Error> {
     let (pid, channel) = forked.map_err(failed)?;
     let daemon = Pidfd::open(pid).map_err(failed)?;
     match channel.recv().map_err(failed)? {
-        Some((Message::Up, _)) => Ok(0),
+        Some((ChannelMessage::Up, _)) => Ok(0),
         _ => exit_code(&daemon).map_err(failed),
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use crate::sys::netdev::Control;
+use crate::sys::netdev::NetdevSocket;
 
 /// What `--outbound-addr` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Outbound {
     pub(crate) fn addr(&self) -> io::Result<Ipv4Addr> {
         match self {
             Outbound::Addr(addr) => Ok(*addr),
-            Outbound::Interface(name) => Control::open()?.addr(name),
+            Outbound::Interface(name) => NetdevSocket::open()?.addr(name),
         }
     }
 }

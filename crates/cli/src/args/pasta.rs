@@ -16,7 +16,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{AttachArgs, NetOpts, Outbound, Proto, Publish, PublishRange, TapUse, Target};
+use super::{AttachArgs, AttachTarget, NetOpts, Outbound, Proto, Publish, PublishRange, TapUse};
 use crate::guest::Addressing;
 use crate::say;
 use crate::sys::routes::{self, DefaultRoute};
@@ -89,7 +89,7 @@ pub(crate) struct PastaArgs {
 
     /// Let this address reach the host at its own address
     #[arg(long, value_name = "ADDR|none", value_parser = mapped)]
-    map_guest_addr: Option<Mapped>,
+    map_guest_addr: Option<MappedGuestAddr>,
 
     /// TCP ports of the host that lead into the guest: none, or as in 127.0.0.1/8080-8081:80-81,443
     #[arg(short = 't', long, value_name = "SPEC", default_value = "auto")]
@@ -142,7 +142,7 @@ pub(crate) struct PastaArgs {
 
 /// What `--map-guest-addr` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mapped {
+enum MappedGuestAddr {
     Addr(Ipv4Addr),
     None,
 }
@@ -179,14 +179,14 @@ impl PastaArgs {
         }))
     }
 
-    fn target(&self) -> Result<Target, String> {
+    fn target(&self) -> Result<AttachTarget, String> {
         match (&self.netns, self.pid_of) {
             // A name, as `ip netns` has it, is no path.
             (Some(name), _) if name.components().count() == 1 && !name.exists() => {
-                Ok(Target::Path(Path::new(NAMES).join(name)))
+                Ok(AttachTarget::Path(Path::new(NAMES).join(name)))
             }
-            (Some(path), _) => Ok(Target::Path(path.clone())),
-            (None, Some(pid)) => Ok(Target::Pid(pid)),
+            (Some(path), _) => Ok(AttachTarget::Path(path.clone())),
+            (None, Some(pid)) => Ok(AttachTarget::Pid(pid)),
             (None, None) => Err("which namespace? `mbuma run -- COMMAND` makes one".to_owned()),
         }
     }
@@ -226,11 +226,11 @@ impl PastaArgs {
             tap: TapUse::Configure,
             pcap: self.pcap.clone(),
             maps: match (self.map_guest_addr, host_addr) {
-                (Some(Mapped::Addr(from)), Some(to)) => Some((from, to)),
-                (Some(Mapped::Addr(_)), None) => {
+                (Some(MappedGuestAddr::Addr(from)), Some(to)) => Some((from, to)),
+                (Some(MappedGuestAddr::Addr(_)), None) => {
                     return Err("--map-guest-addr: the host has no default route".to_owned());
                 }
-                (Some(Mapped::None) | None, _) => None,
+                (Some(MappedGuestAddr::None) | None, _) => None,
             },
             ..NetOpts::default()
         })
@@ -312,12 +312,12 @@ fn prefix_len(text: &str) -> Result<u8, String> {
 }
 
 /// An address, or `none`.
-fn mapped(text: &str) -> Result<Mapped, String> {
+fn mapped(text: &str) -> Result<MappedGuestAddr, String> {
     match text {
-        "none" => Ok(Mapped::None),
+        "none" => Ok(MappedGuestAddr::None),
         addr => addr
             .parse()
-            .map(Mapped::Addr)
+            .map(MappedGuestAddr::Addr)
             .map_err(|_| format!("`{addr}` is no address")),
     }
 }

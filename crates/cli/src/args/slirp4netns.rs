@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::{AttachArgs, NetOpts, Outbound, TapUse, Target, ifname};
+use super::{AttachArgs, AttachTarget, NetOpts, Outbound, TapUse, ifname};
 use crate::guest::Addressing;
 use crate::say;
 
@@ -136,10 +136,10 @@ impl SlirpArgs {
             return Ok(None);
         };
         let target = match self.netns_type {
-            NetnsType::Path => Target::Path(PathBuf::from(target)),
+            NetnsType::Path => AttachTarget::Path(PathBuf::from(target)),
             NetnsType::Pid => match super::target(target)? {
-                pid @ Target::Pid(_) => pid,
-                Target::Path(_) => {
+                pid @ AttachTarget::Pid(_) => pid,
+                AttachTarget::Path(_) => {
                     return Err(format!(
                         "`{target}` is no process: a file takes --netns-type=path"
                     ));
@@ -156,7 +156,7 @@ impl SlirpArgs {
         }
     }
 
-    fn attach(self, target: Target) -> AttachArgs {
+    fn attach(self, target: AttachTarget) -> AttachArgs {
         AttachArgs {
             target,
             ifname: self.tapname,

@@ -111,11 +111,11 @@ fn stats_takes_no_word_of_commands() {
 #[test]
 fn digits_are_a_process() {
     // Breaks when a PID is taken for a file or the other way round.
-    assert_eq!(target("123"), Ok(Target::Pid(123)));
-    assert_eq!(target("./123"), Ok(Target::Path("./123".into())));
+    assert_eq!(target("123"), Ok(AttachTarget::Pid(123)));
+    assert_eq!(target("./123"), Ok(AttachTarget::Path("./123".into())));
     assert_eq!(
         target("/run/netns/x"),
-        Ok(Target::Path("/run/netns/x".into()))
+        Ok(AttachTarget::Path("/run/netns/x".into()))
     );
     assert!(target("0").is_err() && target("99999999999").is_err());
 }

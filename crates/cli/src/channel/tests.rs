@@ -10,11 +10,11 @@ use crate::errors::Step;
 fn messages_keep_their_bounds_and_order() {
     // Breaks when two messages sent at once are read as one.
     let (a, b) = Channel::pair().expect("a pair");
-    let failed = Message::Failed(Failure {
+    let failed = ChannelMessage::Failed(Failure {
         step: Step::Exec,
         errno: libc::ENOENT,
     });
-    a.send(&Message::UserNamespace, None).expect("send");
+    a.send(&ChannelMessage::UserNamespace, None).expect("send");
     a.send(&failed, None).expect("send");
     drop(a);
     let mut heard = Vec::new();
@@ -22,7 +22,7 @@ fn messages_keep_their_bounds_and_order() {
         assert!(fd.is_none());
         heard.push(message);
     }
-    assert_eq!(heard, [Message::UserNamespace, failed]);
+    assert_eq!(heard, [ChannelMessage::UserNamespace, failed]);
 }
 
 #[test]
@@ -30,10 +30,11 @@ fn a_descriptor_arrives_as_the_same_file() {
     // Breaks when SCM_RIGHTS is laid out wrongly: the parent would have no TAP.
     let (a, b) = Channel::pair().expect("a pair");
     let file = File::open("/proc/self/comm").expect("open");
-    a.send(&Message::Go, Some(file.as_fd())).expect("send");
+    a.send(&ChannelMessage::Go, Some(file.as_fd()))
+        .expect("send");
     drop(file);
     let (message, fd) = b.recv().expect("recv").expect("a message");
-    assert_eq!(message, Message::Go);
+    assert_eq!(message, ChannelMessage::Go);
     let mut text = String::new();
     File::from(fd.expect("a descriptor"))
         .read_to_string(&mut text)
@@ -45,8 +46,8 @@ fn a_descriptor_arrives_as_the_same_file() {
 fn a_lost_peer_is_the_end_and_not_a_signal() {
     // Breaks when mbuma would die of SIGPIPE, or wait for ever, after its child was killed.
     let (a, b) = Channel::pair().expect("a pair");
-    b.send(&Message::Mapped, None).expect("send");
+    b.send(&ChannelMessage::Mapped, None).expect("send");
     drop(a);
-    assert!(b.send(&Message::Go, None).is_err());
+    assert!(b.send(&ChannelMessage::Go, None).is_err());
     assert!(b.recv().expect("recv").is_none());
 }

@@ -30,7 +30,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::channel::{self, Channel, Message};
+use crate::channel::{self, Channel, ChannelMessage};
 use crate::descendants::{self, END_MAX};
 use crate::errors::{EXIT_OWN_FAILURE, Failure, Step};
 use crate::sandbox::{self, Kept};
@@ -85,7 +85,7 @@ impl Guard {
             return Ok(None);
         };
         Ok(match self.channel.recv().map_err(failed)? {
-            Some((Message::Conversation, Some(fd))) => Some(Introduction {
+            Some((ChannelMessage::Conversation, Some(fd))) => Some(Introduction {
                 pid,
                 pidfd: Pidfd::from(pidfd),
                 channel: Channel::from(fd),
@@ -97,8 +97,8 @@ impl Guard {
     /// Waits for the first half of it.
     fn expect_started(&self) -> Result<Option<(Pid, OwnedFd)>, Failure> {
         match self.channel.recv().map_err(Failure::at(Step::Child))? {
-            Some((Message::Started(pid), Some(pidfd))) => Ok(Some((pid, pidfd))),
-            Some((Message::Failed(failure), _)) => Err(failure),
+            Some((ChannelMessage::Started(pid), Some(pidfd))) => Ok(Some((pid, pidfd))),
+            Some((ChannelMessage::Failed(failure), _)) => Err(failure),
             _ => Ok(None),
         }
     }
@@ -109,7 +109,7 @@ impl Guard {
             return Ok(None);
         }
         Ok(match self.channel.recv()? {
-            Some((Message::Changed(change), _)) => Some(change),
+            Some((ChannelMessage::Changed(change), _)) => Some(change),
             _ => None,
         })
     }
@@ -137,7 +137,7 @@ impl Guard {
             return;
         }
         // One that is gone needs no telling, and one that does not end is no worse than that.
-        let _ = self.channel.send(&Message::End, None);
+        let _ = self.channel.send(&ChannelMessage::End, None);
         let _ = fd::poll(&[self.pidfd.as_fd()], Some(WAIT_MAX));
     }
 }
@@ -160,7 +160,7 @@ fn guard_main(mbuma: Channel, signals: &SignalFd, f: impl FnOnce(&Channel, Pid) 
         Ok(command) => watch(&mbuma, signals, command),
         Err(e) => {
             // If mbuma is gone, there is no process left to tell.
-            let _ = mbuma.send(&Message::Failed(Failure::at(Step::Child)(e)), None);
+            let _ = mbuma.send(&ChannelMessage::Failed(Failure::at(Step::Child)(e)), None);
             descendants::kill_all(&[], None, |_, _| ());
             EXIT_OWN_FAILURE
         }
@@ -183,8 +183,8 @@ fn fork_command(
 /// Hands the new process over to mbuma, and steps back from everything that is COMMAND's.
 fn introduce(mbuma: &Channel, pid: Pid, channel: Channel) -> io::Result<Pid> {
     let pidfd = Pidfd::open(pid)?;
-    mbuma.send(&Message::Started(pid), Some(pidfd.as_fd()))?;
-    mbuma.send(&Message::Conversation, Some(channel.as_fd()))?;
+    mbuma.send(&ChannelMessage::Started(pid), Some(pidfd.as_fd()))?;
+    mbuma.send(&ChannelMessage::Conversation, Some(channel.as_fd()))?;
     // A signal to mbuma's process group must not reach the guard. The guard stays in the session: that keeps a process
     // group of COMMAND's from being an orphan, which could not be stopped from the terminal.
     process::lead_own_group()?;
@@ -201,7 +201,7 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
     let tell = |pid, change| {
         if pid == command {
             // It does not listen any more when it is gone, which is seen below.
-            let _ = mbuma.send(&Message::Changed(change), None);
+            let _ = mbuma.send(&ChannelMessage::Changed(change), None);
         }
     };
     let asked = loop {
@@ -212,7 +212,7 @@ fn watch(mbuma: &Channel, signals: &SignalFd, command: Pid) -> u8 {
         }
         match fd::poll(&[signals.as_fd(), mbuma.as_fd()], None).as_deref() {
             Ok([_, false]) => {}
-            Ok(_) => break matches!(mbuma.recv(), Ok(Some((Message::End, _)))),
+            Ok(_) => break matches!(mbuma.recv(), Ok(Some((ChannelMessage::End, _)))),
             Err(_) => break false,
         }
     };

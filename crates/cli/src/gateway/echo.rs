@@ -20,7 +20,7 @@ use super::policy;
 use super::ready::Wake;
 use super::shared::Shared;
 use super::table::{Kind, Token};
-use crate::sys::socket::SendError;
+use crate::sys::socket::SocketSendError;
 
 /// How long the gateway waits for an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -204,7 +204,7 @@ impl Outside {
 }
 
 /// What an error of the host's network is to the guest; none if it says nothing that it should hear.
-fn kind(error: &SendError) -> Option<IcmpError> {
+fn kind(error: &SocketSendError) -> Option<IcmpError> {
     /// Types of RFC 792.
     const TIME_EXCEEDED: u8 = 11;
     match (error.icmp, error.errno) {

@@ -89,7 +89,7 @@ pub(super) struct Figures {
     /// Giant: whether it covers the whole stack, and which components run under it.
     #[serde(serialize_with = "giant")]
     pub(super) giant: GiantStats,
-    pub(super) zones: Vec<Zone>,
+    pub(super) zones: Vec<ZoneFigures>,
     #[serde(skip)]
     pub(super) pool: PoolStats,
 }
@@ -118,7 +118,7 @@ pub(super) struct Interface {
 
 /// A zone that buffers come from.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Zone {
+pub(super) struct ZoneFigures {
     pub(super) name: &'static str,
     pub(super) item_bytes: usize,
     pub(super) used: usize,
@@ -200,12 +200,12 @@ fn tcp<S: Serializer>(tcp: &TcpStats, to: S) -> Result<S::Ok, S::Error> {
 /// `{"over_all": true, "components": [{"name": "tap0", "mp_safe": true, "entered": 0}]}`
 fn giant<S: Serializer>(giant: &GiantStats, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Component<'a> {
+    struct GiantComponent<'a> {
         name: &'a str,
         mp_safe: bool,
         entered: u64,
     }
-    let components = giant.components.iter().map(|c| Component {
+    let components = giant.components.iter().map(|c| GiantComponent {
         name: &c.name,
         mp_safe: c.mp_safe,
         entered: c.entered,
@@ -240,8 +240,8 @@ fn interfaces(stack: &StackStats) -> Vec<Interface> {
     all.collect()
 }
 
-fn zones(pool: &PoolStats) -> Vec<Zone> {
-    let all = pool.zones().map(|z| Zone {
+fn zones(pool: &PoolStats) -> Vec<ZoneFigures> {
+    let all = pool.zones().map(|z| ZoneFigures {
         name: z.name,
         item_bytes: z.size,
         used: z.used,

@@ -208,7 +208,7 @@ fn serve_together(
 fn followed(worker: &mut Worker, worker_pool: &WorkerPool) -> Result<(), Error> {
     let index = worker.shared.worker;
     let _bound = worker_pool.bind(index);
-    let _leaves = Leaves(worker_pool, index);
+    let _leaves = LeaveGuard(worker_pool, index);
     worker.follow()
 }
 
@@ -228,9 +228,9 @@ impl Drop for Dismiss<'_> {
 }
 
 /// Says that a worker has left.
-struct Leaves<'a>(&'a WorkerPool, usize);
+struct LeaveGuard<'a>(&'a WorkerPool, usize);
 
-impl Drop for Leaves<'_> {
+impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {
         self.0.leave(self.1);
     }

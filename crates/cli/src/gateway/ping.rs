@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use mbuf::Chain;
 use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header};
 
-use crate::sys::socket::{self, Kind, SendError};
+use crate::sys::socket::{self, Kind, SocketSendError};
 
 /// The largest IPv4 packet: what a raw socket may give.
 const PACKET_MAX: usize = 65_535;
@@ -105,7 +105,7 @@ impl PingSocket {
 
     /// The next error about a ping: which one, and what happened. `None` in it if the error is
     /// about none of ours.
-    pub(super) fn take_error(&mut self) -> io::Result<Option<(u16, SendError)>> {
+    pub(super) fn take_error(&mut self) -> io::Result<Option<(u16, SocketSendError)>> {
         let mut quoted = [0; IcmpHeader::LEN];
         let (n, error) = socket::take_error(self.fd.as_fd(), &mut quoted)?;
         let quoted = quoted.get(..n).unwrap_or_default();

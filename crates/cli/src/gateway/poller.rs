@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use kern::AdaptiveSpin;
 
 use super::table::Token;
-use crate::sys::epoll::{self, Epoll, Events};
+use crate::sys::epoll::{self, Epoll, EpollEvents};
 
 /// The set of descriptors.
 pub(super) struct Poller {
     set: Epoll,
-    events: Events,
+    events: EpollEvents,
     spin: AdaptiveSpin,
 }
 
@@ -51,7 +51,7 @@ impl Poller {
     pub(super) fn new() -> io::Result<Poller> {
         Ok(Poller {
             set: Epoll::new()?,
-            events: Events::new(),
+            events: EpollEvents::new(),
             spin: AdaptiveSpin::for_syscall(kern::cpu::usable()),
         })
     }

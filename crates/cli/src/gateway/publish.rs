@@ -36,7 +36,7 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Listener {
     id: PublishedId,
     listener: TcpListener,
-    server: Server,
+    server: GuestServer,
     quota: ClientQuota,
     token: Token,
     wake: Arc<Wake>,
@@ -45,7 +45,7 @@ pub(super) struct Listener {
 }
 
 /// Where the guest's server listens.
-pub(super) struct Server {
+pub(super) struct GuestServer {
     pub(super) guest: SocketAddrV4,
     /// It may listen on the guest's 127.0.0.1 instead.
     pub(super) loopback: bool,
@@ -60,7 +60,7 @@ pub(super) struct Client {
     pub(super) slot: ClientSlot,
 }
 
-impl Server {
+impl GuestServer {
     /// Where to look for the server if the guest's address refuses.
     fn second(&self) -> Option<SocketAddrV4> {
         let port = self.guest.port();
@@ -104,7 +104,7 @@ impl Listener {
     pub(super) fn new(
         shared: &Shared,
         port: PublishedPort,
-        server: Server,
+        server: GuestServer,
         quota: &ClientQuota,
         token: Token,
     ) -> io::Result<Listener> {

@@ -18,7 +18,7 @@ use super::figures::{Counters, Figures, Fixed};
 use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
 use super::template::size;
-use super::udp::Flows;
+use super::udp::GuestFlows;
 use super::{services, watch};
 use crate::netstat::instances;
 use crate::netstat::request::{Request, Section};
@@ -30,7 +30,7 @@ pub(super) struct View<'a> {
     pub(super) fixed: &'a Fixed,
     pub(super) shared: &'a Shared,
     pub(super) connections: &'a Connections,
-    pub(super) flows: &'a Flows,
+    pub(super) flows: &'a GuestFlows,
     pub(super) reclaim: ReclaimFigures,
 }
 

@@ -23,12 +23,12 @@ const DOWN: Duration = Duration::from_secs(5);
 /// The list.
 #[derive(Clone, Debug)]
 pub(super) struct Resolvers {
-    list: Vec<Server>,
+    list: Vec<NameServer>,
 }
 
 /// A name server and what is known of it.
 #[derive(Clone, Debug)]
-struct Server {
+struct NameServer {
     addr: SocketAddr,
     down_until: Time,
     answered_at: Time,
@@ -56,7 +56,7 @@ impl Resolvers {
     }
 
     fn from_addrs(addrs: impl Iterator<Item = SocketAddr>) -> Resolvers {
-        let known = |addr| Server {
+        let known = |addr| NameServer {
             addr,
             down_until: Time::ZERO,
             answered_at: Time::ZERO,
@@ -114,7 +114,7 @@ impl Resolvers {
         }
     }
 
-    fn find(&mut self, addr: SocketAddr) -> Option<&mut Server> {
+    fn find(&mut self, addr: SocketAddr) -> Option<&mut NameServer> {
         self.list.iter_mut().find(|server| server.addr == addr)
     }
 }

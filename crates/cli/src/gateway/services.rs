@@ -20,18 +20,18 @@ use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
 use super::http::StatusPage;
 use super::poller::Readiness;
-use super::publish::{Listener, Server};
+use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
 use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
-use super::udp::Flows;
+use super::udp::GuestFlows;
 use crate::args::Proto;
 use crate::ports::{PortChange, PublishedId, PublishedPort};
 
 /// All of it.
 pub(super) struct Services {
-    pub(super) flows: Flows,
+    pub(super) flows: GuestFlows,
     pub(super) pings: Pings,
     pub(super) page: Option<StatusPage>,
     /// By the index in their tokens; nothing where one is published no more.
@@ -196,7 +196,7 @@ impl Services {
         let token = Token::nth(Kind::Listener, index as u32);
         // The guest's loopback is behind the guest's own address.
         let loopback = self.fixed.loopback && *guest.ip() == self.fixed.guest.addr;
-        let server = Server { guest, loopback };
+        let server = GuestServer { guest, loopback };
         let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
         match self.listeners.get_mut(index) {
             Some(place) => *place = Some(listener),
@@ -245,7 +245,7 @@ pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Fig
 }
 
 /// What the first worker has right now.
-pub(super) fn gauges(connections: &Connections, flows: &Flows) -> Gauges {
+pub(super) fn gauges(connections: &Connections, flows: &GuestFlows) -> Gauges {
     Gauges {
         connections_active: connections.len() as u64,
         flows_active: flows.len() as u64,

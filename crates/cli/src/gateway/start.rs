@@ -36,7 +36,7 @@ use super::services::Services;
 use super::shared::Shared;
 use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
-use super::udp::Flows;
+use super::udp::GuestFlows;
 use super::worker_pool::{AcceptSteering, WorkerPool};
 use crate::args::{Impairment, NetOpts, Outbound};
 use crate::errors::Error;
@@ -229,7 +229,7 @@ fn services(
     let echoes = echoes.map_err(|e| failed("intercepting pings", e))?;
 
     let mut services = Services {
-        flows: Flows::new(shared, datagrams),
+        flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
         page: page.map(|page| StatusPage::new(shared, page)),
         control: Control::new(shared, sockets.control),

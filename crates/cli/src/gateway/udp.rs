@@ -41,7 +41,7 @@ const PORTS_TRIED: u16 = 256;
 const DATAGRAM_MAX: usize = 65_507;
 
 /// The flows, and where they come from.
-pub(super) struct Flows {
+pub(super) struct GuestFlows {
     socket: UdpSocket,
     wake: Arc<Wake>,
     /// By the index in their tokens; nothing where one is published no more.
@@ -56,12 +56,12 @@ struct Inlet {
     guest: SocketAddrV4,
 }
 
-impl Flows {
+impl GuestFlows {
     /// Serves what comes to `socket`.
-    pub(super) fn new(shared: &Shared, socket: UdpSocket) -> Flows {
+    pub(super) fn new(shared: &Shared, socket: UdpSocket) -> GuestFlows {
         let wake = shared.wake_for(Token::only(Kind::Datagrams));
         socket.set_waker(wake.waker());
-        Flows {
+        GuestFlows {
             socket,
             wake,
             inlets: Vec::new(),

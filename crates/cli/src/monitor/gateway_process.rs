@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 
 use crate::args::NetOpts;
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::gateway;
 use crate::guest::Guest;
@@ -68,7 +68,7 @@ pub(super) fn main(handed: Handed, net: &NetOpts) -> u8 {
         }
     };
     // If the monitor is gone, there is no process left to tell.
-    let _ = lifecycle.monitor.send(&Message::Done(code), None);
+    let _ = lifecycle.monitor.send(&ChannelMessage::Done(code), None);
     code
 }
 
@@ -91,7 +91,7 @@ struct ByMonitor {
 
 impl Lifecycle for ByMonitor {
     fn up(&mut self) -> Result<(), Error> {
-        let said = self.monitor.send(&Message::Up, None);
+        let said = self.monitor.send(&ChannelMessage::Up, None);
         said.map_err(Error::io("telling the monitor that the network is up"))
     }
 
@@ -104,13 +104,15 @@ impl Lifecycle for ByMonitor {
         let mut state = GuestState::Running;
         while fd::is_ready(self.monitor.as_fd()).map_err(failed)? {
             match self.monitor.recv().map_err(failed)? {
-                Some((Message::Ended, _)) => state = GuestState::Ended,
-                Some((Message::Stop, _)) | None => return Ok(GuestState::StopRequested),
-                Some((Message::Publish(spec), Some(socket))) => {
+                Some((ChannelMessage::Ended, _)) => state = GuestState::Ended,
+                Some((ChannelMessage::Stop, _)) | None => return Ok(GuestState::StopRequested),
+                Some((ChannelMessage::Publish(spec), Some(socket))) => {
                     self.changes
                         .push(PortChange::Add(PublishedPort { spec, socket }));
                 }
-                Some((Message::Unpublish(id), _)) => self.changes.push(PortChange::Remove(id)),
+                Some((ChannelMessage::Unpublish(id), _)) => {
+                    self.changes.push(PortChange::Remove(id))
+                }
                 Some(_) => {}
             }
         }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 use crate::args::Publish;
-use crate::channel::{Channel, Message};
+use crate::channel::{Channel, ChannelMessage};
 use crate::errors::Error;
 use crate::ports::{self, PortSpec, PublishedId, PublishedPort};
 
@@ -65,7 +65,7 @@ impl Ports {
         gateway: &Channel,
     ) -> io::Result<PublishedId> {
         let PublishedPort { spec, socket } = self.bind(publish, guest_addr)?;
-        let told = gateway.send(&Message::Publish(spec), Some(socket.as_fd()));
+        let told = gateway.send(&ChannelMessage::Publish(spec), Some(socket.as_fd()));
         told.inspect_err(|_| self.list.retain(|port| port.id != spec.id))?;
         Ok(spec.id)
     }
@@ -77,7 +77,7 @@ impl Ports {
         if self.list.len() == before {
             return Ok(false);
         }
-        gateway.send(&Message::Unpublish(id), None)?;
+        gateway.send(&ChannelMessage::Unpublish(id), None)?;
         Ok(true)
     }
 

@@ -11,7 +11,7 @@ use rustix::process::{chdir, pivot_root};
 use rustix::thread::CapabilitySet;
 
 use crate::sys::mount;
-use crate::sys::namespace::{self, Kind};
+use crate::sys::namespace::{self, NamespaceKind};
 
 /// Directories that the file system may cover: one that is there is enough.
 const COVERED: [&str; 4] = ["/tmp", "/proc", "/dev", "/"];
@@ -22,9 +22,9 @@ const OPTIONS: &str = "mode=0555,size=4k,nr_inodes=1";
 pub(super) fn enter() -> io::Result<()> {
     let may_mount = super::credentials::has(CapabilitySet::SYS_ADMIN);
     if !may_mount {
-        namespace::unshare(Kind::User)?;
+        namespace::unshare(NamespaceKind::User)?;
     }
-    namespace::unshare(Kind::Mount)?;
+    namespace::unshare(NamespaceKind::Mount)?;
     mount::make_all_private()?;
     cover()?;
     // The old root lies over the new one then; what is detached is gone with the last descriptor of it.

@@ -32,7 +32,7 @@ const EVENTS_MAX: usize = 256;
 pub(crate) struct Epoll(OwnedFd);
 
 /// What a wait reported.
-pub(crate) struct Events {
+pub(crate) struct EpollEvents {
     list: Vec<libc::epoll_event>,
 }
 
@@ -67,7 +67,11 @@ impl Epoll {
 
     /// Waits until something is reported or `timeout` has passed, rounded up to milliseconds; `None`
     /// is for ever. A signal that interrupts counts as a report of nothing.
-    pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait(
+        &self,
+        events: &mut EpollEvents,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
         let ms = timeout.map_or(-1, |t| {
             let ms = t.as_nanos().div_ceil(1_000_000);
             libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
@@ -87,10 +91,10 @@ impl Epoll {
     }
 }
 
-impl Events {
+impl EpollEvents {
     /// Room for what one wait reports.
-    pub(crate) fn new() -> Events {
-        Events {
+    pub(crate) fn new() -> EpollEvents {
+        EpollEvents {
             list: Vec::with_capacity(EVENTS_MAX),
         }
     }

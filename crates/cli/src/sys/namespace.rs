@@ -12,7 +12,7 @@ use super::cvt;
 
 /// The kinds of namespace that mbuma makes or enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NamespaceKind {
     /// User and group ids, and what the capabilities over the others count for.
     User,
     /// Interfaces, addresses, routes, ports.
@@ -23,19 +23,19 @@ pub(crate) enum Kind {
     Hostname,
 }
 
-impl Kind {
+impl NamespaceKind {
     const fn flag(self) -> libc::c_int {
         match self {
-            Kind::User => libc::CLONE_NEWUSER,
-            Kind::Net => libc::CLONE_NEWNET,
-            Kind::Mount => libc::CLONE_NEWNS,
-            Kind::Hostname => libc::CLONE_NEWUTS,
+            NamespaceKind::User => libc::CLONE_NEWUSER,
+            NamespaceKind::Net => libc::CLONE_NEWNET,
+            NamespaceKind::Mount => libc::CLONE_NEWNS,
+            NamespaceKind::Hostname => libc::CLONE_NEWUTS,
         }
     }
 }
 
 /// Moves the calling process into a new namespace of `kind`.
-pub(crate) fn unshare(kind: Kind) -> io::Result<()> {
+pub(crate) fn unshare(kind: NamespaceKind) -> io::Result<()> {
     // SAFETY: takes flags only. None of our kinds changes descriptors or memory that Rust
     // code relies on; the file-system context that CLONE_NEWNS also unshares has one user here.
     cvt(unsafe { libc::unshare(kind.flag()) })?;
@@ -50,7 +50,7 @@ pub(crate) fn set_hostname(name: &str) -> io::Result<()> {
 }
 
 /// Moves the calling process into the namespace of `kind` that `ns` refers to.
-pub(crate) fn enter(ns: &impl AsFd, kind: Kind) -> io::Result<()> {
+pub(crate) fn enter(ns: &impl AsFd, kind: NamespaceKind) -> io::Result<()> {
     // SAFETY: takes a descriptor that is open for the length of the borrow, and a flag that makes
     // the kernel refuse a namespace of another kind.
     cvt(unsafe { libc::setns(ns.as_fd().as_raw_fd(), kind.flag()) })?;

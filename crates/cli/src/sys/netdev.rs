@@ -2,7 +2,7 @@
 //!
 //! Called by: guest. Calls: ioctl(2) as netdevice(7) describes it. The classic calls suffice for one
 //! interface, one address and one route, and spare us a netlink parser.
-//! Invariants: a [`Control`] socket acts on the namespace it was opened in, for as long as it lives.
+//! Invariants: a [`NetdevSocket`] socket acts on the namespace it was opened in, for as long as it lives.
 //! Locks: none.
 
 use std::ffi::{CString, c_char};
@@ -15,12 +15,12 @@ use std::ptr;
 use super::{cvt, netlink};
 
 /// A socket to hand interface requests to.
-pub(crate) struct Control(OwnedFd);
+pub(crate) struct NetdevSocket(OwnedFd);
 
-impl Control {
+impl NetdevSocket {
     /// Opens one in the namespace that the caller is in.
-    pub(crate) fn open() -> io::Result<Control> {
-        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map(|s| Control(s.into()))
+    pub(crate) fn open() -> io::Result<NetdevSocket> {
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map(|s| NetdevSocket(s.into()))
     }
 
     /// Turns an interface on.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use super::netdev::Control;
+use super::netdev::NetdevSocket;
 
 /// Where packets go that have no better route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct DefaultRoute {
 pub(crate) fn default_route() -> Option<DefaultRoute> {
     let table = fs::read_to_string("/proc/net/route").ok()?;
     let (interface, gateway) = by_gateway(&table)?;
-    let control = Control::open().ok()?;
+    let control = NetdevSocket::open().ok()?;
     Some(DefaultRoute {
         addr: control.addr(&interface).ok()?,
         prefix_len: control.prefix_len(&interface).ok()?,

@@ -17,7 +17,7 @@ pub(crate) const FDS_MAX: usize = 64;
 
 /// Room for the descriptors in a control message, aligned as cmsghdr wants it.
 #[repr(C)]
-union Control {
+union ControlBuffer {
     header: libc::cmsghdr,
     bytes: [u8; CONTROL_LEN],
 }
@@ -52,7 +52,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
-    let mut control = Control {
+    let mut control = ControlBuffer {
         bytes: [0; CONTROL_LEN],
     };
     let mut msg = message(&mut iov);
@@ -75,7 +75,7 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usiz
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
     };
-    let mut control = Control {
+    let mut control = ControlBuffer {
         bytes: [0; CONTROL_LEN],
     };
     let mut msg = message(&mut iov);
@@ -105,7 +105,7 @@ fn message(iov: &mut libc::iovec) -> libc::msghdr {
 }
 
 /// Writes `fds`, which fit, into `control` as SCM_RIGHTS, and points `msg` at it.
-fn attach(msg: &mut libc::msghdr, control: &mut Control, fds: &[BorrowedFd<'_>]) {
+fn attach(msg: &mut libc::msghdr, control: &mut ControlBuffer, fds: &[BorrowedFd<'_>]) {
     let payload = mem::size_of_val(fds) as libc::c_uint;
     // SAFETY: plain arithmetic on a length.
     let space = unsafe { libc::CMSG_SPACE(payload) };

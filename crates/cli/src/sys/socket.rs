@@ -60,7 +60,7 @@ pub(crate) fn open_from(
             libc::IP_BIND_ADDRESS_NO_PORT,
             &1_i32,
         )?;
-        let name = Name::from(SocketAddr::from((source, 0)));
+        let name = SocketName::from(SocketAddr::from((source, 0)));
         let (at, len) = name.as_ptr();
         // SAFETY: `at` points at `len` bytes of an initialized socket address.
         cvt(unsafe { libc::bind(fd.as_raw_fd(), at, len) })?;
@@ -70,7 +70,7 @@ pub(crate) fn open_from(
 
 /// Connects; false while it is under way. Asking again tells how it went.
 pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<bool> {
-    let name = Name::from(peer);
+    let name = SocketName::from(peer);
     let (at, len) = name.as_ptr();
     // SAFETY: `at` points at `len` bytes of an initialized socket address.
     match cvt(unsafe { libc::connect(fd.as_raw_fd(), at, len) }) {
@@ -152,7 +152,7 @@ pub(crate) fn send(
     pieces: &[IoSlice<'_>],
     peer: Option<SocketAddr>,
 ) -> io::Result<usize> {
-    let mut name = peer.map(Name::from);
+    let mut name = peer.map(SocketName::from);
     let mut msg = message();
     // An IoSlice has the layout of an iovec, and sendmsg only reads through it.
     msg.msg_iov = pieces.as_ptr().cast_mut().cast();
@@ -178,7 +178,7 @@ pub(crate) fn recv_from(
     fd: BorrowedFd<'_>,
     pieces: &mut [IoSliceMut<'_>],
 ) -> io::Result<(usize, SocketAddr)> {
-    let mut name = Name::empty();
+    let mut name = SocketName::empty();
     let mut msg = message();
     msg.msg_iov = pieces.as_mut_ptr().cast();
     msg.msg_iovlen = pieces.len() as _;
@@ -197,7 +197,7 @@ fn recvmsg(fd: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: libc::c_int) -> io
 
 /// What the network, or the kernel itself, said about something that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendError {
+pub(crate) struct SocketSendError {
     /// The error as a system call would tell it.
     pub(crate) errno: i32,
     /// ICMP type and code, if it came from the network.
@@ -210,8 +210,8 @@ pub(crate) struct SendError {
 pub(crate) fn take_error(
     fd: BorrowedFd<'_>,
     quoted: &mut [u8],
-) -> io::Result<(usize, Option<SendError>)> {
-    let mut control = Control {
+) -> io::Result<(usize, Option<SocketSendError>)> {
+    let mut control = SocketControl {
         bytes: [0; CONTROL_LEN],
     };
     let mut pieces = [IoSliceMut::new(quoted)];
@@ -225,7 +225,7 @@ pub(crate) fn take_error(
 }
 
 /// Finds the error among the control messages.
-fn send_error(msg: &libc::msghdr) -> Option<SendError> {
+fn send_error(msg: &libc::msghdr) -> Option<SocketSendError> {
     // SAFETY: `msg` comes from recvmsg, whose control data are still alive in our caller.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(ptr::from_ref(msg)) };
     loop {
@@ -241,7 +241,7 @@ fn send_error(msg: &libc::msghdr) -> Option<SendError> {
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: IP_RECVERR's data begin with a sock_extended_err; no alignment is assumed.
     let e = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
-    Some(SendError {
+    Some(SocketSendError {
         errno: e.ee_errno.cast_signed(),
         icmp: (e.ee_origin == libc::SO_EE_ORIGIN_ICMP).then_some((e.ee_type, e.ee_code)),
         info: e.ee_info,
@@ -253,7 +253,7 @@ const CONTROL_LEN: usize = 256;
 
 /// Control messages, aligned as cmsghdr wants it.
 #[repr(C)]
-union Control {
+union SocketControl {
     header: libc::cmsghdr,
     bytes: [u8; CONTROL_LEN],
 }
@@ -266,15 +266,15 @@ fn message() -> libc::msghdr {
 
 /// A socket address as the kernel takes and gives it.
 #[repr(C)]
-union Name {
+union SocketName {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
-impl Name {
+impl SocketName {
     /// Room for any address.
-    fn empty() -> Name {
-        Name {
+    fn empty() -> SocketName {
+        SocketName {
             // SAFETY: integers, for which zero is a value.
             v6: unsafe { MaybeUninit::zeroed().assume_init() },
         }
@@ -321,9 +321,9 @@ impl Name {
     }
 }
 
-impl From<SocketAddr> for Name {
-    fn from(addr: SocketAddr) -> Name {
-        let mut name = Name::empty();
+impl From<SocketAddr> for SocketName {
+    fn from(addr: SocketAddr) -> SocketName {
+        let mut name = SocketName::empty();
         match addr {
             SocketAddr::V4(a) => {
                 name.v4 = libc::sockaddr_in {

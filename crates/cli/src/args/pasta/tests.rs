@@ -30,7 +30,7 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
     let attach = rootlesskit.to_attach().expect("usable").expect("a guest");
     assert_eq!(
         (attach.target, &*attach.ifname),
-        (Target::Pid(4711), "tap0")
+        (AttachTarget::Pid(4711), "tap0")
     );
     assert_eq!(attach.net.cidr, Addressing::DEFAULT);
     assert!(!attach.net.host_loopback && !attach.net.no_dns);
@@ -53,7 +53,7 @@ fn lines_of_engines_mean_what_they_mean_to_pasta() {
         .collect();
     assert_eq!(ports, ["127.0.0.1:8083:80"]);
     let path = PathBuf::from("/run/user/1001/netns/netns-1");
-    assert_eq!(podman.target(), Ok(Target::Path(path)));
+    assert_eq!(podman.target(), Ok(AttachTarget::Path(path)));
 }
 
 #[test]

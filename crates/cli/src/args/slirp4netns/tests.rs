@@ -21,7 +21,7 @@ fn lines_of_engines_mean_what_they_mean_to_slirp4netns() {
     );
     assert_eq!(
         podman.target,
-        Target::Path("/run/user/1001/netns/netns-1".into())
+        AttachTarget::Path("/run/user/1001/netns/netns-1".into())
     );
     assert_eq!((podman.exit_fd, podman.ready_fd), (Some(3), Some(4)));
     let net = &podman.net;
@@ -29,7 +29,7 @@ fn lines_of_engines_mean_what_they_mean_to_slirp4netns() {
     assert!(!net.host_loopback && net.demands_isolation && !net.no_sandbox);
 
     let buildah = parsed("--mtu 65520 -r 3 -c 4711 tap0");
-    assert_eq!(buildah.target, Target::Pid(4711));
+    assert_eq!(buildah.target, AttachTarget::Pid(4711));
     assert!(buildah.net.host_loopback, "slirp4netns's own default");
 
     let rootlesskit =

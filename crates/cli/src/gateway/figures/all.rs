@@ -4,7 +4,7 @@ use kern::Unit;
 use mbuma::TcpStats;
 
 use super::sample::{MetricType, Sample, Series};
-use super::{Drop, Figures, Interface, LinkFigures, Zone};
+use super::{Drop, Figures, Interface, LinkFigures, ZoneFigures};
 
 impl Figures {
     /// All samples; those of a series stand side by side.
@@ -144,7 +144,7 @@ struct ZoneFigure {
     kind: MetricType,
     unit: Unit,
     help: &'static str,
-    value: fn(&Zone) -> u64,
+    value: fn(&ZoneFigures) -> u64,
 }
 
 const ZONE_FIGURES: [ZoneFigure; 5] = [
@@ -186,7 +186,7 @@ const ZONE_FIGURES: [ZoneFigure; 5] = [
 ];
 
 impl ZoneFigure {
-    fn sample(&self, zone: &Zone) -> Sample {
+    fn sample(&self, zone: &ZoneFigures) -> Sample {
         Sample::labelled(
             series(self.series, self.kind, self.unit, self.help),
             format!("zone=\"{}\"", zone.name),

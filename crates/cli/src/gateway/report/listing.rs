@@ -16,7 +16,7 @@ use mbuma::socket::TcpInfo;
 use mbuma::{Stack, State};
 use serde::Serialize;
 
-use crate::gateway::udp::Flows;
+use crate::gateway::udp::GuestFlows;
 
 /// Rows of each kind at most: what a terminal never shows, and one answer can still carry.
 const ROWS_MAX: usize = 16 << 10;
@@ -57,7 +57,7 @@ struct Udp {
 
 impl Listing {
     /// What there is now, ordered by ends.
-    pub(super) fn of(stack: &Stack, flows: &Flows, now: Time) -> Listing {
+    pub(super) fn of(stack: &Stack, flows: &GuestFlows, now: Time) -> Listing {
         let all = stack.connections().into_iter();
         let tcp = all.map(|(local, peer, info)| Tcp::of(peer, local, &info));
         let udp = flows.list().map(|flow| Udp {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::size;
-use crate::gateway::figures::{Drop, Figures, Interface, LinkFigures, Zone};
+use crate::gateway::figures::{Drop, Figures, Interface, LinkFigures, ZoneFigures};
 
 /// The block of that name; `None` for an unknown name.
 pub(super) fn named(figures: &Figures, name: &str) -> Option<String> {
@@ -44,7 +44,7 @@ fn drop_rows(figures: &Figures) -> String {
     }
 }
 
-fn zone_row(z: &Zone) -> String {
+fn zone_row(z: &ZoneFigures) -> String {
     let memory = size(z.bytes as u64);
     format!(
         "<tr><th>{}</th><td>{}</td><td>{}</td><td>{memory}</td><td>{}</td></tr>\n",

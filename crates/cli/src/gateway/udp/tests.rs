@@ -2,7 +2,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use super::super::flow::{Ends, Outlet};
 use super::super::test_gateway;
-use super::Flows;
+use super::GuestFlows;
 
 #[test]
 fn a_flow_takes_its_timer_along() {
@@ -10,7 +10,7 @@ fn a_flow_takes_its_timer_along() {
     // datagrams.
     let (mut shared, index) = test_gateway::start();
     let socket = shared.stack.udp_bind_any(index).expect("the only one");
-    let mut flows = Flows::new(&shared, socket);
+    let mut flows = GuestFlows::new(&shared, socket);
     flows.table.add_port();
     for n in 0..5000 {
         let remote = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7);

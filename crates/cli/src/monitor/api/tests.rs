@@ -3,7 +3,7 @@ use std::net::{Shutdown, TcpListener};
 use std::os::fd::OwnedFd;
 
 use super::*;
-use crate::channel::Message;
+use crate::channel::ChannelMessage;
 
 /// An API without a listener, its ports, and a gateway process that is played by the test.
 struct Bench {
@@ -47,7 +47,7 @@ impl Bench {
         text
     }
 
-    fn heard(&self) -> (Message, Option<OwnedFd>) {
+    fn heard(&self) -> (ChannelMessage, Option<OwnedFd>) {
         self.played.recv().expect("a message").expect("a message")
     }
 }
@@ -68,7 +68,7 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
     );
     assert_eq!(bench.ask(&[&podman], true), r#"{"return":{"id":1}}"#);
     let (message, socket) = bench.heard();
-    let Message::Publish(spec) = message else {
+    let ChannelMessage::Publish(spec) = message else {
         panic!("{message:?}")
     };
     assert_eq!(
@@ -96,7 +96,7 @@ fn lines_of_podman_and_rootlesskit_are_answered_as_recorded() {
 
     let remove = r#"{"execute":"remove_hostfwd","arguments":{"id":1}}"#;
     assert_eq!(bench.ask(&[remove], true), r#"{"return":{}}"#);
-    assert_eq!(bench.heard().0, Message::Unpublish(1));
+    assert_eq!(bench.heard().0, ChannelMessage::Unpublish(1));
     assert!(bench.ask(&[remove], true).contains("bad id"));
 }
 

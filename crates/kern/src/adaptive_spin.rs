@@ -44,7 +44,7 @@ const HITS_PER_YIELD: u32 = 512;
 /// Back-off bound: after this many misses in a row the thread polls in one of 2^8 waits.
 const MISSES_MAX: u32 = 8;
 
-/// What a thread has learnt about its waits.
+/// The record of a thread's waits, from which it decides whether to poll.
 #[derive(Debug)]
 pub struct AdaptiveSpin {
     /// Polls between two reads of the clock.
@@ -90,8 +90,8 @@ impl AdaptiveSpin {
 
     /// As [`Self::spin`], with the system's yield or, in tests, another.
     ///
-    /// An answer that came during a long yield is a hit: the thread that answered may be the one that ran. Else threads
-    /// that share a CPU would stop to poll, and each answer would cost a wakeup.
+    /// An answer during a long yield is a hit: the answering thread may have run on this CPU during the yield. Else
+    /// threads that share a CPU would stop to poll, and each answer would cost a wakeup.
     fn spin_with(
         &self,
         deadline: Option<Instant>,
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(polling_waits(3, &spin), 2, "as at first");
     }
 
-    /// What a thread has learnt from a wait with a long yield; `answers` says whether the answer came meanwhile. A thread
-    /// that the system stopped before its yield waits anew.
+    /// How the record changes after a wait with a long yield; `answers` says whether the answer came meanwhile. A
+    /// thread that the system stopped before its yield waits anew.
     fn after_long_yield(answers: bool) -> AdaptiveSpin {
         loop {
             let (spin, yielded) = (woken_from_another_cpu(), Cell::new(false));

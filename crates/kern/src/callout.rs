@@ -19,8 +19,8 @@
 //! slots are in order of time. The next slot to open is the first set bit of the first level that
 //! has one. Opening a slot of level 0 fires its timers; opening one further up puts its timers
 //! where they belong now, at lower levels. A timer moves at most seven times in its life, and an
-//! advance over days opens only slots that hold something. Eight levels cover every [`Time`] there
-//! is, so nothing is ever out of range.
+//! advance over days opens only slots that hold something. Eight levels cover every [`Time`], so no
+//! deadline is out of range.
 //!
 //! # Invariants
 //!
@@ -73,7 +73,7 @@ pub struct Callout<T> {
     firing: Vec<(Time, u64, u32)>,
 }
 
-/// Names one scheduled timer. Once that fired or was cancelled, the id names nothing any more.
+/// Names one scheduled timer. Once the timer fired or was cancelled, the id is void.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CalloutId {
     index: u32,
@@ -146,9 +146,9 @@ impl<T> Callout<T> {
 
     /// When to advance next, or `None` if no timer is pending.
     ///
-    /// Never later than the instant at which the next timer fires, which is its deadline rounded
-    /// up to a tick; mostly exactly that. After cancellations it may be earlier: the advance then
-    /// fires nothing, but the next answer is later.
+    /// Never later than the instant at which the next timer fires, which is its deadline rounded up
+    /// to a tick; mostly exactly that. After cancellations it may be earlier: the advance then
+    /// fires no timer, and the next answer is later.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
         if !self.slots[DUE].is_empty() {
@@ -179,8 +179,8 @@ impl<T> Callout<T> {
         self.len() == 0
     }
 
-    /// Checks every list, bit and bound. Slow: for tests. The operations themselves assert what
-    /// they can see from where they are.
+    /// Checks every list, bit and bound. Slow: for tests. Each operation asserts the invariants of
+    /// the fields that it touches.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let mut linked = 0;
@@ -351,8 +351,8 @@ fn tick_of_deadline(at: Time) -> u64 {
     at.as_nanos().div_ceil(TICK_NS)
 }
 
-/// The last tick that has begun at `now`. The end of time counts as the end of its tick, so that
-/// what is scheduled there can be reached, and the owner does not spin.
+/// The last tick that has begun at `now`. The end of time counts as the end of its tick, so that a
+/// timer there fires and the owner does not spin.
 fn tick_reached(now: Time) -> u64 {
     if now == Time::MAX {
         return tick_of_deadline(now);

@@ -9,9 +9,9 @@ use crate::rseq;
 
 /// The CPU that the calling thread runs on, below [`count`].
 ///
-/// A hint: the thread may be elsewhere before the caller looks at the number, so what it selects
-/// must be safe to use from any CPU. Where the machine cannot say, the answer is 0. Where CPU ids
-/// have gaps, two CPUs may share a number.
+/// A hint: the thread may migrate before the caller uses the number, so data that it selects must
+/// be safe to use from any CPU. Where the machine cannot say, the answer is 0. Where CPU ids have
+/// gaps, two CPUs may share a number.
 #[doc(alias = "curcpu")]
 #[must_use]
 #[inline]
@@ -53,8 +53,8 @@ pub fn usable() -> usize {
     count()
 }
 
-/// The kernel's number of this CPU; 0 where there is no way to ask. Every reader of a read-mostly lock asks, so it is
-/// read where the C library reads it, without calling that.
+/// The kernel's number of this CPU; 0 where the system does not tell it. Every reader of a read-mostly lock asks, so
+/// it is read where the C library reads it, without calling that.
 #[inline]
 fn raw_current() -> usize {
     if let Some(cpu) = rseq::cpu() {

@@ -1,10 +1,9 @@
 //! The CPUs of a stack: how many there are, and which of them the caller is.
 //!
-//! A stack's CPU is a worker, not a piece of the machine: it has timers of its own, a queue of packets of
-//! its own, and a thread that serves both. Which thread is which worker is told from outside, as
-//! time is: the threads of a runtime declare it themselves ([`Workers`]), a simulator that runs
-//! several on one thread declares which one runs ([`VirtualCpus`]), and a stack that one thread drives
-//! has one ([`OneCpu`]).
+//! A stack's CPU is a worker, not a piece of the machine: it has timers of its own, a queue of packets of its own, and
+//! a thread that serves both. The stack's owner says which thread is which worker, as it says the time: the threads of
+//! a runtime declare themselves ([`Workers`]), a simulator that runs several workers on one thread declares the
+//! running one ([`VirtualCpus`]), and a stack that one thread drives has one worker ([`OneCpu`]).
 //!
 //! Invariant: the index of a [`Cpu`] is below the count.
 //! Locks: none.

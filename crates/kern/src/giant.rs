@@ -10,14 +10,13 @@
 //! | Giant over the stack | takes it | takes it |
 //! | no Giant | does not | takes it |
 //!
-//! What a stack calls outside of itself, a device or a callback, has its own row: it runs without Giant
-//! if it is MP-safe, whatever is over the stack, because it may lead into another stack, with another
-//! Giant ([`Giant::call_outward`]).
+//! A device or a callback, which the stack calls outside of itself, runs without Giant if it is MP-safe, even where
+//! Giant is over the stack: it may call another stack, with another Giant ([`Giant::call_outward`]).
 //!
-//! The thread that holds Giant may take it again: a callback does not know its caller. It is outside
-//! all other locks, and given up whole over a sleep ([`GiantGuard::drop_for_sleep`]) and over calls
-//! outwards ([`Giant::without`]). So a component that needs Giant and calls into a stack lets
-//! others run meanwhile, as one that sleeps does.
+//! The thread that holds Giant may take it again, because a callback cannot tell whether its caller
+//! holds it. Giant is outside all other locks. A thread that sleeps ([`GiantGuard::drop_for_sleep`])
+//! or calls outwards ([`Giant::without`]) releases all its holds first. So a component that needs
+//! Giant lets other threads run while it sleeps or calls into a stack.
 //!
 //! Invariant: `inner` is touched only by the thread that has `raw`.
 //! Locks: Giant, rank 0.
@@ -71,11 +70,11 @@ struct GiantState {
     held: Option<Held>,
 }
 
-// SAFETY: `inner` belongs to the thread that has `raw`. What is in it is put there and taken away
-// by that same thread before it lets go, so nothing of one thread's is ever seen by another.
+// SAFETY: only the thread that holds `raw` accesses `inner`. It empties `inner` before it releases
+// `raw`, so no thread sees another thread's record.
 unsafe impl Sync for Giant {}
-// SAFETY: a Giant that can be moved is borrowed by no guard, so `inner` is empty; or a guard was
-// forgotten, and then WITNESS's record in it is a number that means nothing elsewhere.
+// SAFETY: no guard borrows a Giant that can be moved, so `inner` is empty. Or a guard was
+// forgotten: then WITNESS's record in it is a number that other threads do not use.
 unsafe impl Send for Giant {}
 
 impl Giant {

@@ -19,8 +19,9 @@
 //! again. The argument:
 //!
 //! - The state and the queue change under one mutex, so a transmitter never acts on a state that is
-//!   older than the queue that it adds to. The two rings that this replaced had an index, flags and
-//!   rings that each changed on its own; a transmitter could be overtaken between any two of them.
+//!   older than the queue that it adds to. In the two rings that this queue replaced, the index,
+//!   the flags and the ring changed one by one; another thread could act between any two of these
+//!   changes.
 //! - A receiver becomes `Idle` only if it finds the queue empty under the mutex. A receiver that took items
 //!   stays `Running`, and must take again ([`TakeOutcome::Items`]). Or it becomes `Idle` in the same critical section
 //!   in which it takes ([`Handoff::take_and_rest`]): a put then wakes it while it handles what it took.
@@ -47,16 +48,16 @@ use crate::prim::Mutex;
 
 /// A list of items that another list can join.
 pub trait Items: Default {
-    /// Things in the row.
+    /// Items in the list.
     fn len(&self) -> usize;
 
-    /// No things.
+    /// Whether the list is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Moves the first `n` things of `other`, or all if there are fewer, to the end of this row. In
-    /// O(1) if it is all.
+    /// Moves the first `n` items of `other`, or all if there are fewer, to the end of this list;
+    /// all of them in O(1).
     fn take_from(&mut self, other: &mut Self, n: usize);
 }
 
@@ -113,12 +114,12 @@ pub struct Receiver(u64);
 #[must_use = "a receiver that took something must come back"]
 #[derive(Debug, PartialEq, Eq)]
 pub enum TakeOutcome<Q> {
-    /// Everything that waited. The receiver must take again: until then no put wakes it, unless it
+    /// All items that waited. The receiver must take again: until then no put wakes it, unless it
     /// took with [`Handoff::take_and_rest`].
     Items(Q),
-    /// Nothing waits. The next put wakes the receiver.
+    /// The queue is empty. The next put wakes the receiver.
     Nothing,
-    /// The queue is closed, and everything was taken.
+    /// The queue is closed and empty.
     Closed,
     /// The caller is not the receiver any more.
     Void,
@@ -128,22 +129,22 @@ pub enum TakeOutcome<Q> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandoffStats {
-    /// Things that were queued.
+    /// Items that were queued.
     pub queued: u64,
-    /// Things for which there was no room.
+    /// Items that were refused because the queue was full.
     pub full: u64,
-    /// Things without a receiver: there was none when they came, or it left before it took them.
+    /// Items without a receiver: there was none at the put, or it left before it took them.
     pub away: u64,
     /// How often a transmitter had to wake the receiver.
     pub wakeups: u64,
-    /// Rows that were taken.
+    /// Takes that found items.
     pub taken: u64,
-    /// The longest row that ever waited.
+    /// The most items that ever waited.
     pub high_water: usize,
 }
 
 impl<Q: Items> Handoff<Q> {
-    /// An empty queue of at most `max` things, without a receiver.
+    /// An empty queue of at most `max` items, without a receiver.
     pub fn new(class: &'static LockClass, max: usize) -> Self {
         let inner = QueueState {
             waiting: Q::default(),
@@ -156,7 +157,7 @@ impl<Q: Items> Handoff<Q> {
         Self(Mutex::new(class, inner))
     }
 
-    /// Queues the items of `row`, as far as there is room; the rest stays in `row`.
+    /// Queues as many items of `row` as there is room for; the rest stays in `row`.
     pub fn put(&self, row: &mut Q) -> PutOutcome {
         let mut inner = self.0.lock();
         match inner.state {
@@ -183,8 +184,8 @@ impl<Q: Items> Handoff<Q> {
             .map_or(PutOutcome::Queued, PutOutcome::QueuedAndWake)
     }
 
-    /// A new receiver, from now on the only one. It has no waker, and what the one before left is
-    /// given back.
+    /// Makes the caller the only receiver, without a waker. Returns the items that the former
+    /// receiver left.
     pub fn open(&self) -> (Receiver, Q) {
         let mut inner = self.0.lock();
         inner.receiver += 1;
@@ -196,7 +197,7 @@ impl<Q: Items> Handoff<Q> {
         (receiver, left)
     }
 
-    /// Sets the waker of `receiver`, and wakes it at once if something waits or the queue is closed.
+    /// Sets the waker of `receiver`, and wakes it at once if an item waits or the queue is closed.
     /// The waker stays until another replaces it.
     pub fn set_waker(&self, receiver: Receiver, waker: Waker) {
         let mut inner = self.0.lock();
@@ -216,14 +217,14 @@ impl<Q: Items> Handoff<Q> {
         }
     }
 
-    /// Takes everything that waits, in O(1).
+    /// Takes all items that wait, in O(1).
     #[doc(alias = "mbufq_flush")]
     pub fn take(&self, receiver: Receiver) -> TakeOutcome<Q> {
         self.0.lock().take(receiver)
     }
 
-    /// As [`Handoff::take`], but leaves the receiver `Idle`: the next put wakes it, and it need not take again
-    /// before that. The receiver may be woken while it still works on what it took.
+    /// As [`Handoff::take`], but leaves the receiver `Idle`: the next put wakes it, and it need not take again before
+    /// that. A put may wake the receiver while it still handles the items.
     pub fn take_and_rest(&self, receiver: Receiver) -> TakeOutcome<Q> {
         let mut inner = self.0.lock();
         let taken = inner.take(receiver);
@@ -233,8 +234,8 @@ impl<Q: Items> Handoff<Q> {
         taken
     }
 
-    /// The receiver leaves without a successor: the items that waited are returned, and nothing more
-    /// can be put until the queue is opened again. Nothing happens if `receiver` is not the present one.
+    /// The receiver leaves without a successor. Returns the items that waited; puts fail until the queue is opened
+    /// again. Changes nothing if `receiver` is not the present one.
     pub fn leave(&self, receiver: Receiver) -> Q {
         let mut inner = self.0.lock();
         if !inner.is(receiver) {
@@ -252,7 +253,7 @@ impl<Q: Items> Handoff<Q> {
     pub fn close(&self) {
         let mut inner = self.0.lock();
         inner.state = ReceiverState::Closed;
-        // Nothing is put any more that would need it a second time.
+        // A closed queue takes no items, so no put will need the waker again.
         let waker = inner.waker.take();
         drop(inner);
         if let Some(waker) = waker {
@@ -260,7 +261,7 @@ impl<Q: Items> Handoff<Q> {
         }
     }
 
-    /// Things that wait.
+    /// Items that wait.
     pub fn waiting(&self) -> usize {
         self.0.lock().waiting.len()
     }
@@ -270,7 +271,7 @@ impl<Q: Items> Handoff<Q> {
         self.0.lock().stats
     }
 
-    /// Whether row and state agree: if something waits, its receiver was woken.
+    /// Whether queue and state agree: if an item waits, a put woke the receiver.
     pub fn is_valid(&self) -> bool {
         let inner = self.0.lock();
         let some_wait = !inner.waiting.is_empty();
@@ -298,7 +299,7 @@ impl<Q: Items> QueueState<Q> {
         TakeOutcome::Items(mem::take(&mut self.waiting))
     }
 
-    /// Queues as much of `row` as there is room for; says how much.
+    /// Queues as many items of `row` as there is room for; returns their number.
     fn queue(&mut self, row: &mut Q) -> usize {
         let room = self.max.saturating_sub(self.waiting.len());
         let queued = room.min(row.len());
@@ -309,7 +310,7 @@ impl<Q: Items> QueueState<Q> {
         queued
     }
 
-    /// Nothing waits: the receiver sleeps, unless there is no more to come.
+    /// The queue is empty: the receiver becomes `Idle`, unless the queue is closed.
     fn rest(&mut self) -> TakeOutcome<Q> {
         if self.state == ReceiverState::Closed {
             return TakeOutcome::Closed;

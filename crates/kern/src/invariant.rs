@@ -1,8 +1,8 @@
 //! INVARIANTS: checks of conditions that must always hold, which cost too much to be in every build.
 //!
-//! [`invariant!`](crate::invariant!) is `assert!` in builds with debug assertions and with the feature
-//! `invariants`, at any level of optimisation. In other builds its condition is compiled and never
-//! evaluated: a walk over a whole structure costs nothing there, and what it says keeps compiling.
+//! [`invariant!`](crate::invariant!) is `assert!` in builds with debug assertions and with the feature `invariants`,
+//! at any level of optimisation. In other builds its condition is compiled and never evaluated: a walk over a whole
+//! structure takes no time there, and its code keeps compiling.
 //!
 //! | build | `assert!` | `invariant!` | `debug_assert!` |
 //! |---|---|---|---|
@@ -10,9 +10,9 @@
 //! | release, `--features invariants` | checked | checked | - |
 //! | release | checked | - | - |
 //!
-//! So `assert!` is for what is cheap and would be wild if it went on; `invariant!` for a structure that
-//! asks itself whether it is whole, as a connection after each segment; `debug_assert!` for what only a
-//! mistake in the very same function could break.
+//! So `assert!` is for a cheap check without which memory could be corrupted; `invariant!` for a structure that asks
+//! itself whether it is whole, as a connection after each segment; `debug_assert!` is for a condition that only a
+//! mistake in the same function could break.
 //!
 //! Locks: none.
 //! Sources: seed 002 (INVARIANTS), style(9) and KASSERT(9).

@@ -8,18 +8,18 @@
 //! | `raw` | [`RawMutex`]: the same without data and without WITNESS |
 //! | `mutex_word`, `rwlock_word`, `rmlock_word` | the protocols, over any `word`: a futex, or loom's model of one |
 //! | `futex` | the word that a thread can sleep on |
-//! | `spin` | how long to look again before sleeping |
+//! | `spin` | how long to spin before sleeping |
 //! | `wait` | one wait: its cost, and which owner the thread waits for |
 //!
-//! An uncontended lock is one compare-exchange and an uncontended unlock another. A contended one
-//! spins for about as long as going to sleep would take, but only where there is another CPU and
-//! no thread sleeps yet, and then sleeps in the kernel. The word holds the owner, so a report can
-//! name the thread that a waiter waits for.
+//! An uncontended lock is one compare-exchange and an uncontended unlock another. A thread that
+//! finds the lock held spins for about as long as a sleep and a wakeup take, but only if the
+//! machine has another CPU and no thread sleeps for the lock yet; then it sleeps in the kernel. The
+//! word holds the owner, so a report can name the thread that a waiter waits for.
 //!
 //! Invariants: the order is the one of [`order`](crate::order). A panic while a lock is held does
-//! not poison it: what the panic left behind is for the owner of the data to judge, and release
-//! builds abort anyway. No path that finds its lock free writes to memory that it shares with
-//! other locks, but one in 64, which is counted for its class, on a line of its CPU.
+//! not poison it: the owner of the data must judge its state, and release builds abort anyway. A
+//! thread that finds its lock free writes to no memory that locks share, except in one of 64
+//! acquisitions, which it counts for the class, on a line of its CPU.
 
 mod class;
 mod futex;

@@ -5,8 +5,8 @@
 //!
 //! Under loom `MODEL_MORE_SWITCHES` is added to each bound, for a search that has the time: each one more takes some
 //! ten times as long. Under shuttle `MODEL_SEED` is the seed, or each model has its own, always the same; a failure
-//! prints it and its schedule. The number of orders is counted, and written to standard error past the test harness,
-//! which keeps what tests print to itself: so a run of all models shows what it is worth.
+//! prints it and its schedule. The number of orders is written to standard error directly, because the test harness
+//! hides the output of tests: so a run of all models shows how much it checked.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 //!
 //! Invariants: chunks live for ever: words are few, and their columns come and go. A column that is not in use is all
 //! zero.
-//! Locks: the free list's, innermost of all, and with nothing called under it; a std mutex, because locks of this
-//! crate come here too.
+//! Locks: the free list's, innermost; its holder calls no other module. A std mutex, because the locks of this crate
+//! use this module.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};

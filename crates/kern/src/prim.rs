@@ -93,12 +93,12 @@ mod modelled {
             Self(checker::sync::RwLock::new(value))
         }
 
-        /// Waits until no one writes, and reads until the guard is dropped.
+        /// Waits until no thread writes, and holds the lock for reading until the guard is dropped.
         pub fn read(&self) -> checker::sync::RwLockReadGuard<'_, T> {
             self.0.read().expect("a checker stops at the first panic")
         }
 
-        /// Waits until no one else reads or writes, and holds the lock until the guard is dropped.
+        /// Waits until no other thread reads or writes, and holds the lock until the guard is dropped.
         pub fn write(&self) -> checker::sync::RwLockWriteGuard<'_, T> {
             self.0.write().expect("a checker stops at the first panic")
         }

@@ -5,8 +5,9 @@
 //! simulator for everything that goes wrong. Calls rand_chacha, siphasher and, for the one seed
 //! that must not be guessed, the system.
 //!
-//! Invariants: the same seed gives the same values on every machine and in every release; a fork
-//! shares nothing with its parent. Locks: none; the owner locks, or forks one stream per user.
+//! Invariants: the same seed gives the same values on every machine and in every release; a fork's
+//! stream is independent of its parent's. Locks: none; the owner locks, or forks one stream per
+//! user.
 //!
 //! Sources: RFC 6528 section 3 (keyed hash for sequence numbers), RFC 6056 (ports).
 
@@ -43,7 +44,7 @@ impl Random {
         Self::from_key(key)
     }
 
-    /// A stream that no one can guess, keyed by the operating system.
+    /// An unpredictable stream, keyed by the operating system.
     ///
     /// # Panics
     ///
@@ -88,8 +89,8 @@ impl Random {
         }
     }
 
-    /// True with probability `p`: never at 0 or below, always at 1 or above. Draws once either way,
-    /// so that changing a probability does not shift what follows.
+    /// True with probability `p`: never at 0 or below, always at 1 or above. Draws once in each
+    /// case, so that a changed probability does not shift later draws.
     pub fn chance(&mut self, p: f64) -> bool {
         // An f64 holds 53 bits exactly; the quotient is at least 0 and below 1.
         let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -108,7 +109,7 @@ impl Random {
     }
 }
 
-/// Shows nothing of the state: sequence numbers hang on it.
+/// Hides the state: sequence numbers depend on it.
 impl fmt::Debug for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Random")

@@ -1,12 +1,12 @@
-//! Restartable sequences: what the kernel and libc offer a thread that wants to work on data of
-//! the CPU it runs on, without a lock and without an atomic instruction.
+//! Restartable sequences: the interface of the kernel and libc by which a thread works on data of
+//! its CPU without a lock and without an atomic instruction.
 //!
 //! A *section* is a few instructions that end in one store. The thread says which instructions by
-//! writing the address of a descriptor into its rseq area; if it is preempted, migrated or gets a
-//! signal before that last store, the kernel sends it to the section's abort address instead, and
-//! nothing has happened. Since every other thread on that CPU comes after a preemption, a section
-//! is atomic with respect to all that runs on its CPU. [`fence`] gives the rest of the machine a
-//! way in: it restarts the sections that are running anywhere in the process.
+//! writing the address of a descriptor into its rseq area; if the thread is preempted, migrated or
+//! gets a signal before that last store, the kernel sends it to the section's abort address, and
+//! the section has changed no data. Since every other thread on that CPU comes after a preemption,
+//! a section is atomic with respect to all that runs on its CPU. [`fence`] gives the rest of the
+//! machine a way in: it restarts the sections that are running anywhere in the process.
 //!
 //! ```text
 //!   thread pointer + offset -> | cpu_id_start | cpu_id | rseq_cs ---> descriptor   (libc's area)
@@ -60,11 +60,12 @@ pub(crate) fn cpu() -> Option<usize> {
     usize::try_from(unsafe { sys::read_cpu_id(offset) }).ok()
 }
 
-/// Restarts every section that runs anywhere in this process. After it has returned true, no
-/// thread is in a section that it entered before, and what those did is visible to the caller.
+/// Restarts every section that runs anywhere in this process. After it has returned true, no thread
+/// is in a section that it entered before the call, and the stores of those sections are visible to
+/// the caller.
 ///
-/// False when the system refused, as a filter on system calls may at any time: nothing may then
-/// be concluded about other threads.
+/// Returns false if the system refused, as a filter on system calls may at any time: other threads
+/// may then still be in their sections.
 #[doc(alias = "membarrier")]
 #[must_use]
 pub fn fence() -> bool {
@@ -85,7 +86,7 @@ pub fn aborts() -> u64 {
     ABORTS.load(Ordering::Relaxed)
 }
 
-/// The method to use: the one that [`PERCPU_VAR`] names, else sections where they work. Decided once.
+/// The method to use: the method that [`PERCPU_VAR`] names, else sections where they work. Decided once.
 #[must_use]
 pub fn choose() -> PercpuMethod {
     choice().0
@@ -105,7 +106,7 @@ fn choice() -> (PercpuMethod, &'static str) {
     })
 }
 
-/// The decision itself. If the named method does not work, the one that always works is used.
+/// The decision itself. If the named method does not work, locks are used, which always work.
 fn decide(
     wish: Option<&str>,
     area: Option<isize>,
@@ -235,15 +236,15 @@ mod sys {
         cpu_id
     }
 
-    /// Announces the use of the fence, which the kernel wants to know once for each process.
+    /// Registers the process for the fence, once.
     pub(super) fn register_fence() -> bool {
         let known = membarrier(QUERY);
         let needed = c_long::from(PRIVATE_EXPEDITED_RSEQ | REGISTER_PRIVATE_EXPEDITED_RSEQ);
         known >= 0 && known & needed == needed && membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
     }
 
-    /// Restarts the sections of all threads of the process. A kernel that does not know of the
-    /// registration any more, as after a fork it might not, is told again.
+    /// Restarts the sections of all threads of the process. Registers again if the kernel has lost
+    /// the registration, as it may after a fork.
     pub(super) fn fence() -> bool {
         let fenced = || membarrier(PRIVATE_EXPEDITED_RSEQ) == 0;
         fenced() || membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0 && fenced()
@@ -255,7 +256,7 @@ mod sys {
     }
 }
 
-/// Everywhere else there is nothing to find.
+/// On other systems there is no rseq area.
 #[cfg(not(all(
     target_os = "linux",
     target_env = "gnu",

@@ -6,11 +6,11 @@
 //!   waits 1.2s for routes (rank 700) to read at src/route.rs:80:31; held by "config"
 //! ```
 //!
-//! Where WITNESS is built in, that is all locks held. In other builds it is those that a thread
-//! sleeps for: the sleep is slow, so it can be recorded, and the owner stands in the lock. Only
-//! WITNESS knows the readers of a read-write lock.
+//! With WITNESS the list has all locks that are held. In other builds it has the locks that a
+//! thread sleeps for: a sleep is slow, so recording it costs little, and the lock's word names the
+//! owner. Only WITNESS records the readers of a read-write lock.
 //!
-//! Invariant: each thread is shown as it was at one instant, but not all at the same.
+//! Invariant: each thread is shown as it was at one instant, but not all threads at the same instant.
 //! Locks: the list of threads, then each record in turn; innermost, so it may be asked anywhere.
 
 use core::fmt;
@@ -105,7 +105,7 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
 pub struct ShowLocks {
     /// When they were looked at.
     pub now: Instant,
-    /// Those that hold or wait for something.
+    /// The threads that hold a lock or wait for one.
     pub threads: Vec<ThreadLocks>,
 }
 

@@ -9,17 +9,17 @@
 //! | state | enqueue makes it | taken off the queue, it becomes | done, it becomes |
 //! |---|---|---|---|
 //! | Idle | Queued, and the enqueuer pushes it | | |
-//! | Queued | Queued: nothing to do | Running | |
+//! | Queued | Queued, no other step | Running | |
 //! | Running | RunningAgain: a mark for the runner | | Idle |
-//! | RunningAgain | RunningAgain: nothing to do | | Queued, and the runner pushes it |
+//! | RunningAgain | RunningAgain, no other step | | Queued, and the runner pushes it |
 //!
 //! The claim: a run of the task that begins after [`Taskqueue::enqueue`] sees all that the enqueuing thread wrote
 //! before it. The argument:
 //!
 //! - Every transition is a read-modify-write with acquire and release, *also those that leave the
-//!   state as it is*. So a run that begins after an enqueue that found the task queued reads, by
-//!   the chain of modifications, what the enqueuer wrote. A plain load there would be cheaper and
-//!   wrong: the task could run without seeing the work, and would not be queued again.
+//!   state as it is*. The enqueuer's step releases its writes, and the runner's `begin` acquires
+//!   them, because both are in the chain of modifications of one atomic. With a plain load in the
+//!   enqueuer the task could run without seeing the work, and would not be queued again.
 //! - An enqueue that finds the task running can't know how far the run has come. It sets
 //!   `RunningAgain`. The runner leaves `Running` by the same kind of step: it either finds the mark, or has left
 //!   before the enqueue, which then found `Idle`.
@@ -98,7 +98,7 @@ pub struct Taskqueue {
     wakeup: Box<dyn Fn() + Send + Sync>,
 }
 
-/// The result of an enqueue. The caller has nothing to do in any case; tests and statistics read it.
+/// The result of an enqueue. No result asks the caller for a step; tests and statistics read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Enqueued {
     /// The task was queued, and the wakeup called, since the queue was empty.

@@ -1,8 +1,9 @@
 //! The calling thread, as locks see it: a token to write into a lock's word, a countdown to the
 //! next acquisition that is counted, and a record in which others can read what it waits for.
 //!
-//! A thread gets them with the first lock it takes, and gives them back when it ends; records are
-//! used again, and so are tokens. What its last destructors lock then is held by [`LATE`].
+//! A thread gets them with the first lock it takes, and gives them back when it ends; records and
+//! tokens are used again. Locks that its last destructors take after that have [`LATE`] as their
+//! owner.
 //!
 //! Invariants: the token is in 1..=[`OWNER`], and no two threads that live and have a record have the same one. Only
 //! its own thread changes a record, so it reads it as it left it.
@@ -18,13 +19,13 @@ use crate::{fork, witness};
 pub(crate) const LATE: u32 = 1;
 /// The token of the first record.
 const FIRST: u32 = 2;
-/// How many acquisitions one that is counted stands for.
+/// How many acquisitions a counted acquisition stands for.
 const SAMPLE: u32 = if witness::ENABLED { 1 } else { 64 };
 
 /// The data of a thread that only it uses. Without a destructor, so that it is there to the end.
 struct Me {
     token: Cell<u32>,
-    /// Acquisitions until one is counted; at first 1, so that the first one finds the record.
+    /// Acquisitions until the next counted one; at first 1, so that the first acquisition finds the record.
     countdown: Cell<u32>,
     /// Draws the next distance.
     draws: Cell<u32>,
@@ -92,7 +93,7 @@ pub(crate) fn waits_for(waiting: Option<Waiting>) {
     with_record(|state| state.waiting = waiting);
 }
 
-/// The records of all threads, those that have ended too.
+/// The records of all threads, ended threads included.
 pub(crate) fn records() -> Vec<&'static ThreadRecord> {
     all().clone()
 }
@@ -112,8 +113,8 @@ impl AllHeld {
         }
     }
 
-    /// In the child no other thread waits: what it waited for may go away. Its name stays, and so its
-    /// token is not used again: locks that it held stay its own.
+    /// In the child no other thread exists, so no wait is real, and the lock of a recorded wait may go away. Each
+    /// record keeps its token, which is therefore not used again: locks that the other threads held stay theirs.
     pub(crate) fn forget_waits(&mut self) {
         self.states
             .iter_mut()

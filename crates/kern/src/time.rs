@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// An instant: nanoseconds since the epoch of some [`Clock`](crate::Clock).
 ///
-/// Instants of different clocks must not be mixed; nothing checks that.
+/// Instants of different clocks must not be mixed; the type does not check it.
 ///
 /// ```
 /// use core::time::Duration;

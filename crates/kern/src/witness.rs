@@ -12,9 +12,9 @@
 //!   order within the class is settled some other way (by address, say);
 //! * a declared rank (see [`order`](crate::order)) must be above that of every held lock that has
 //!   one;
-//! * whatever was taken while something else was held is an order learnt, for all threads and for
-//!   the life of the process; one that closes a circle with the orders learnt and declared before
-//!   is an error, though nothing may hang today. Classes without a rank have only this.
+//! * a lock taken while another is held is an order learnt, for all threads and for the life of the
+//!   process; an order that closes a circle with the orders learnt and declared before is an error,
+//!   even if no thread hangs this time. Classes without a rank have only this.
 //!
 //! An acquisition that cannot wait (`try_lock`) is recorded but not checked.
 //!
@@ -23,7 +23,7 @@
 //! | `held.rs` | the lists, and the checks against them |
 //! | `graph.rs` | the orders learnt |
 //! | `report.rs` | the words |
-//! | `off.rs` | nothing of all that |
+//! | `off.rs` | the same interface without a check, for builds without WITNESS |
 //!
 //! Locks: the thread's record, then the graph's; both innermost and of std.
 //! Source: seed 002, section on WITNESS.

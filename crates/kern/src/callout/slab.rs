@@ -1,6 +1,6 @@
 //! Where the timers of a wheel are kept: a vector whose places are used again.
 //!
-//! Invariant: a place's generation changes whenever the place is given back, so that an old id finds nothing.
+//! Invariant: a place's generation changes each time the place is freed, so that an old id finds no timer.
 //! Locks: none.
 
 use core::ops::{Index, IndexMut};

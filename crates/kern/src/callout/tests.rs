@@ -227,7 +227,7 @@ fn an_old_id_does_not_cancel_a_new_timer() {
 }
 
 #[test]
-fn years_pass_in_a_few_steps() {
+fn an_advance_by_years_takes_few_steps() {
     // Breaks if an advance walks over empty ticks: 500 years have 1.6e13 of them.
     let mut wheel = Callout::new(Time::ZERO);
     let year = 365 * 86_400;

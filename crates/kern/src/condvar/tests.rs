@@ -61,7 +61,7 @@ fn two_threads_hand_a_turn_back_and_forth() {
 }
 
 #[test]
-fn all_who_sleep_are_woken() {
+fn notify_all_wakes_all_sleepers() {
     // Breaks if a broadcast wakes one.
     let (open, changed) = (Mutex::new(&CLASS, false), Condvar::new());
     thread::scope(|scope| {

@@ -28,7 +28,7 @@ fn no_event_is_lost_between_threads() {
 }
 
 #[test]
-fn a_counter_begins_at_zero_whoever_had_its_memory() {
+fn a_counter_begins_at_zero_in_reused_memory() {
     // Breaks if a column is given back with numbers in it, or to two.
     for round in 1..50 {
         let counters: Vec<Counter> = (0..20).map(|_| Counter::new()).collect();

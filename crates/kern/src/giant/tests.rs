@@ -21,8 +21,8 @@ fn is_free(giant: &Giant) -> bool {
 }
 
 #[test]
-fn it_is_taken_by_whom_the_table_says() {
-    // Breaks if code that is not MP-safe runs beside other threads, or MP-safe code waits for them for nothing.
+fn giant_is_taken_as_the_table_says() {
+    // Breaks if code that is not MP-safe runs beside other threads, or MP-safe code waits for them.
     for (over_all, mp_safe, taken) in [
         (true, true, true),
         (true, false, true),
@@ -55,7 +55,7 @@ fn a_thread_may_take_it_again() {
 }
 
 #[test]
-fn it_excludes() {
+fn giant_excludes_other_threads() {
     // Breaks if two threads are under it at once.
     let (giant, inside) = (Giant::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn it_excludes() {
 }
 
 #[test]
-fn a_sleep_gives_it_up_whole_and_takes_it_again() {
+fn drop_for_sleep_releases_all_holds_and_retakes_them() {
     // Breaks if a sleeper keeps the whole stack from running, or comes back without Giant.
     let giant = Giant::new(true);
     let _outer = giant.enter();
@@ -96,7 +96,7 @@ fn a_sleep_gives_it_up_whole_and_takes_it_again() {
 
 #[test]
 #[should_panic(expected = "Giant was given up for a sleep")]
-fn a_sleep_must_not_end_what_is_outside_it() {
+fn drop_for_sleep_panics_if_an_outer_guard_ends() {
     // Breaks if a guard can release Giant after another thread has taken it.
     let giant = Giant::new(true);
     let outer = Cell::new(Some(giant.enter()));
@@ -104,7 +104,7 @@ fn a_sleep_must_not_end_what_is_outside_it() {
 }
 
 #[test]
-fn what_is_outside_runs_under_it_only_if_it_needs_that() {
+fn an_outward_call_runs_under_giant_only_if_not_mp_safe() {
     // Breaks if an MP-safe device, which may lead into another stack, is called with this one's Giant held;
     // or one that is not MP-safe without.
     for over_all in [false, true] {
@@ -132,7 +132,7 @@ fn what_is_outside_runs_under_it_only_if_it_needs_that() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "two locks of one class without lock_nested: giant")]
-fn two_of_them_do_not_nest() {
+fn two_giants_do_not_nest() {
     // Breaks if two stacks, each with a Giant of its own, can wait for each other for ever unnoticed.
     let (one, other) = (Giant::new(true), Giant::new(false));
     let _one = one.enter();
@@ -140,7 +140,7 @@ fn two_of_them_do_not_nest() {
 }
 
 #[test]
-fn components_say_who_still_needs_it() {
+fn components_list_which_need_giant() {
     // Breaks if one can't see which device keeps the stack on one processor.
     let giant = Giant::new(false);
     let (old, new) = (Component::new("old", false), Component::new("new", true));
@@ -158,7 +158,7 @@ fn components_say_who_still_needs_it() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "reversal: giant (rank 0) at ")]
-fn it_is_outside_all_other_locks() {
+fn giant_is_the_outermost_lock() {
     // Breaks if a device that needs Giant can be called with a lock of the stack held.
     static CONN: LockClass = LockClass::new("conn", order::CONN);
     let (giant, conn) = (Giant::new(false), crate::Mutex::new(&CONN, ()));

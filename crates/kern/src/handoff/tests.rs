@@ -119,7 +119,7 @@ fn a_receiver_that_left_takes_nothing() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_arrives() {
+fn items_put_before_close_arrive() {
     // Breaks if closing loses queued items, does not wake the receiver, or leaves room for more.
     let (queue, receiver, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");

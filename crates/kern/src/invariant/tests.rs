@@ -39,7 +39,7 @@ fn a_broken_structure_is_found_or_not_looked_at() {
 
 #[test]
 fn a_whole_structure_passes() {
-    // Breaks when a check complains of nothing.
+    // Breaks when a check reports a structure that is whole.
     let whole = Structure {
         whole: true,
         looked_at: Cell::new(0),

@@ -22,25 +22,25 @@ use crate::order;
 /// assert_eq!(socket.into_inner(), 1);
 /// ```
 pub struct LockClass {
-    /// How reports call it.
+    /// The name in reports.
     pub name: &'static str,
-    /// Its place in [`order`]: a thread takes greater ranks later. [`order::UNRANKED`] leaves the
-    /// place to be learnt.
+    /// Its place in [`order`]: a thread takes greater ranks later. With [`order::UNRANKED`] WITNESS
+    /// learns the place.
     pub rank: u16,
     pub(crate) counters: ClassCounters,
     /// Its place in the registry, plus one; 0 until it is there.
     registered: AtomicU32,
 }
 
-/// The events of the locks of a class. All relaxed: the numbers order nothing.
+/// The events of the locks of a class. All relaxed: no thread derives an order from these numbers.
 pub(crate) struct ClassCounters {
-    /// How often one was taken or tried, by estimate where it is sampled.
+    /// Acquisitions and tries; an estimate where they are sampled.
     pub(crate) acquisitions: Counter,
-    /// How often one was not free.
+    /// Acquisitions that found the lock held.
     pub(crate) contended: AtomicU64,
-    /// How often a thread slept for one.
+    /// How often a thread slept for a lock of the class.
     pub(crate) sleeps: AtomicU64,
-    /// How often one was handed to a thread that had been overtaken too often.
+    /// How often a lock was handed to a thread that had been overtaken too often.
     pub(crate) handoffs: AtomicU64,
     /// How often a single wait was overtaken, at most.
     pub(crate) overtaken_max: AtomicU64,

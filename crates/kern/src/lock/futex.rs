@@ -1,7 +1,7 @@
 //! The word that real threads sleep on: Linux's futex.
 //!
-//! Invariant: a wake uses the address only, never what is there, so it may come after the lock is gone; at worst it
-//! wakes an unrelated thread, which looks again.
+//! Invariant: a wake uses the address and never the memory there, so it may come after the lock is gone; at worst it
+//! wakes an unrelated thread, which checks its own word again.
 //! Locks: the kernel's hash bucket.
 //! Source: `futex(2)`, section on FUTEX_WAIT.
 
@@ -82,8 +82,8 @@ mod sys {
         let timeout = timeout.and_then(timespec);
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: the word lives for the call, the timeout is null or lives for it too, and the
-        // operation reads both and writes neither. Errors (EAGAIN: it has changed; EINTR;
-        // ETIMEDOUT) all mean: look again.
+        // operation reads both and writes neither. After each error (EAGAIN: the word has changed;
+        // EINTR; ETIMEDOUT) the caller loads the word again.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -107,7 +107,7 @@ mod sys {
         };
     }
 
-    /// None, that is for ever, when the time is longer than the kernel can count.
+    /// None, which waits for ever, if the time is longer than the kernel can count.
     fn timespec(timeout: Duration) -> Option<libc::timespec> {
         Some(libc::timespec {
             tv_sec: timeout.as_secs().try_into().ok()?,
@@ -116,7 +116,7 @@ mod sys {
     }
 }
 
-/// On other systems no thread sleeps: a wait lets others run and returns, as a wait may at any time.
+/// On other systems no thread sleeps: a wait yields the CPU and returns, as a wait may at any time.
 #[cfg(not(target_os = "linux"))]
 mod sys {
     use core::sync::atomic::AtomicU32;

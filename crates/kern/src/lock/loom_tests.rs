@@ -1,8 +1,7 @@
-//! Models of the locks' protocols: loom walks through every interleaving of two or three threads,
-//! within a bound of preemptions, and every value that the orderings allow. What runs is
-//! `mutex_word.rs`, `rwlock_word.rs`, `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers
-//! are loom's. A lost wakeup ends in a deadlock, which loom reports. The planted bugs show that the
-//! models would see.
+//! Models of the locks' protocols: loom walks through every interleaving of two or three threads, within a bound of
+//! preemptions, and every value that the orderings allow. The code under test is `mutex_word.rs`, `rwlock_word.rs`,
+//! `rmlock_word.rs` and `condvar/sequence.rs` themselves, on a word whose sleepers are loom's. A lost wakeup ends in a
+//! deadlock, which loom reports. The planted bugs show that the models would see.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p kern --lib -- loom_tests`
 
@@ -26,17 +25,17 @@ use crate::condvar::Sequence;
 /// A mistake, made by the word.
 trait Bug: Send + Sync + 'static {
     const PATIENCE: u32 = u32::MAX;
-    /// The look at the word and going to sleep are two steps.
+    /// The comparison of the word and the queueing of the sleeper are two steps.
     const SLEEPS_BLINDLY: bool = false;
     /// A woken thread takes the lock without saying that others may sleep.
     const FORGETS_WAITERS: bool = false;
-    /// A release publishes nothing.
+    /// A release is relaxed: it does not publish earlier writes.
     const RELAXED: bool = false;
     /// A notification does not move the sequence.
     const STANDS_STILL: bool = false;
     /// The end of a write does not change the phase.
     const KEEPS_PHASE: bool = false;
-    /// Between an addition and a look nothing keeps the order.
+    /// No fence is between an addition and the load of the other word.
     const UNFENCED: bool = false;
     /// A reader that leaves does not wake the writer.
     const WAKES_NO_WRITER: bool = false;
@@ -232,8 +231,8 @@ fn check(scenario: impl Fn() + Send + Sync + 'static) {
     model.check(scenario);
 }
 
-/// A value under a mutex; loom complains of two threads in it at once, or of one that does not
-/// see what another did.
+/// A value under a mutex; loom reports two threads that access it at once, or a thread that does
+/// not see another's write.
 struct Guarded<B> {
     mutex: MutexWord<Model<B>>,
     changed: Sequence<Model<B>>,
@@ -311,7 +310,7 @@ fn a_mutex_that_hands_over_does_too() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn the_model_finds_a_sleep_that_does_not_look() {
+fn the_model_finds_a_sleep_that_does_not_compare() {
     three_threads::<SleepsBlindly>([1, 1, 1], Counting::default());
 }
 
@@ -323,7 +322,7 @@ fn the_model_finds_a_forgotten_mark() {
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_release_that_publishes_nothing() {
+fn the_model_finds_a_relaxed_release() {
     three_threads::<RelaxedRelease>([1, 1, 1], Counting::default());
 }
 
@@ -363,7 +362,7 @@ fn the_condition_variable_loses_no_notification() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn the_model_finds_a_notification_that_moves_nothing() {
+fn the_model_finds_a_notification_that_keeps_the_sequence() {
     sleeper_and_two::<StandsStill>();
 }
 
@@ -440,7 +439,7 @@ fn the_read_write_lock_excludes_and_loses_no_wakeup() {
 }
 
 #[test]
-fn tries_leave_nothing_behind() {
+fn failed_tries_leave_the_words_unchanged() {
     // Breaks if a try that fails keeps part of the lock, or lets a second one in.
     check(|| {
         let shared = Arc::new(Shared::<Right>::new());
@@ -478,7 +477,7 @@ fn the_model_finds_a_phase_that_does_not_change() {
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_write_that_publishes_nothing() {
+fn the_model_finds_a_relaxed_write_release() {
     readers_and_writers::<RelaxedRelease>(1, 1, 1);
 }
 
@@ -578,18 +577,18 @@ fn the_read_mostly_lock_excludes_and_loses_no_wakeup() {
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_look_that_comes_before_the_addition() {
+fn the_model_finds_a_load_before_the_addition() {
     mostly_readers::<Unfenced>(&[1], 1);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn the_model_finds_a_reader_that_leaves_quietly() {
+fn the_model_finds_a_leaving_reader_that_wakes_no_writer() {
     mostly_readers::<WakesNobody>(&[1], 1);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn the_model_finds_a_read_mostly_write_that_publishes_nothing() {
+fn the_model_finds_a_relaxed_read_mostly_write() {
     mostly_readers::<RelaxedRelease>(&[1], 1);
 }

@@ -1,7 +1,7 @@
 //! Mutual exclusion around a value.
 //!
 //! Invariant: the value is touched only by the guard's thread, or through `&mut`.
-//! Locks: it is one.
+//! Locks: this is a lock itself.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -26,9 +26,9 @@ pub struct Mutex<T: ?Sized> {
 
 const _: () = assert!(core::mem::offset_of!(Mutex<u64>, value) == 16);
 
-// SAFETY: the value goes where the mutex goes, and nothing else in it cares for threads.
+// SAFETY: a move of the mutex moves the value, which is `Send`; the other fields are `Send` themselves.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: one thread at a time reaches the value, so sharing the mutex only sends it around.
+// SAFETY: one thread at a time accesses the value, so a shared mutex only sends the value between threads.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 // A panic releases the lock and does not poison it: that is the promise of this module, not an
@@ -46,7 +46,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, when no one shares the mutex any more.
+    /// Returns the value; by taking `self` the caller shows that no thread shares the mutex.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -57,7 +57,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Panics
     ///
-    /// If that is out of order and WITNESS is built in.
+    /// If the lock is out of order and WITNESS is built in.
     #[doc(alias = "mtx_lock")]
     #[track_caller]
     #[inline]
@@ -82,15 +82,15 @@ impl<T: ?Sized> Mutex<T> {
         self.taken()
     }
 
-    /// As [`Mutex::lock`], unseen by WITNESS: for a handler that takes all locks of a library before a fork
-    /// ([`fork`](crate::fork)), whatever the thread that forks holds. The caller answers for the order.
+    /// As [`Mutex::lock`], without WITNESS: for a handler that takes all locks of a library before a fork
+    /// ([`fork`](crate::fork)), whichever locks the forking thread holds. The caller answers for the order.
     #[track_caller]
     pub fn lock_for_fork(&self) -> MutexGuard<'_, T> {
         self.raw.lock(self.class);
         self.taken()
     }
 
-    /// Takes the lock if it is free, in any order, since nothing waits.
+    /// Takes the lock if it is free. Any lock order is allowed, because the call does not wait.
     #[doc(alias = "mtx_trylock")]
     #[track_caller]
     #[inline]
@@ -141,7 +141,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
     _not_send: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared references to the value and nothing else.
+// SAFETY: a shared guard gives only shared references to the value.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {

@@ -17,14 +17,14 @@
 //! with WAITERS set, or sets WAITERS before it sleeps again. So while a thread sleeps, WAITERS is in
 //! the word, or a woken thread is about to set it.
 //!
-//! **No thread starves.** The first thread that tries takes a free lock. Usually it is a running
-//! thread, because waking a sleeper takes thousands of times longer than taking a lock. A sleeper that has been
-//! overtaken [`LockWord::PATIENCE`] times sets HANDOFF. From then on a release does not free the word,
-//! and newcomers go to the end of the kernel's queue, which is first in, first out: threads that
-//! slept before the overtaken sleeper get the lock before it, later threads do not. The sleeper
-//! clears HANDOFF when it has the lock.
+//! **No thread starves.** The first thread that tries takes a free lock. Usually it is a running thread, because
+//! waking a sleeper takes thousands of times longer than taking a lock. A sleeper that other threads have overtaken
+//! [`LockWord::PATIENCE`] times sets HANDOFF. From then on a release leaves WAITERS and HANDOFF in the word and wakes
+//! one sleeper; from that state only a thread that has slept may take the lock. Newcomers go to the end of the
+//! kernel's queue, which is first in, first out: threads that slept before the overtaken sleeper get the lock before
+//! it, later threads do not. The sleeper clears HANDOFF when it has the lock.
 //!
-//! Locks: it is one.
+//! Locks: this is a lock itself.
 //! Sources: Drepper, "Futexes are tricky", mutex 3; seed 002 on adaptive mutexes.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -52,20 +52,20 @@ impl<W: LockWord> MutexWord<W> {
         &self.0
     }
 
-    /// Takes it for `me` if it is free and no thread waits.
+    /// Takes the mutex for `me` if it is free and no thread waits.
     #[inline]
     pub(crate) fn try_lock(&self, me: u32) -> bool {
         self.0.compare_exchange(0, me, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes it for `me`, after [`MutexWord::try_lock`] has failed.
+    /// Takes the mutex for `me`, after [`MutexWord::try_lock`] has failed.
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, me: u32, waiter: &mut impl Waiter) {
         let mut sleeps = 0;
         let mut starves = false;
         loop {
-            // A thread that finds sleepers joins them: it would not be the next.
+            // A thread that finds sleepers does not spin: a sleeper would get the lock before it.
             let word = spin(&self.0, |word| word & OWNER == 0 || word & WAITERS != 0);
             if word & OWNER == 0 && (word & HANDOFF == 0 || sleeps > 0) {
                 let mut taken = me | word;
@@ -100,7 +100,7 @@ impl<W: LockWord> MutexWord<W> {
         }
     }
 
-    /// Releases it. The caller has it.
+    /// Releases the mutex. The caller must hold it.
     #[inline]
     pub(crate) fn unlock(&self) {
         let owner = self.0.load(Relaxed) & OWNER;
@@ -109,7 +109,7 @@ impl<W: LockWord> MutexWord<W> {
         }
     }
 
-    /// Forgets the threads that wait. The caller has it, and is the only thread of its process.
+    /// Forgets the threads that wait. The caller must hold the mutex and be the only thread of its process.
     pub(crate) fn forget_waiters(&self) {
         let word = self.0.load(Relaxed);
         let forgot = self

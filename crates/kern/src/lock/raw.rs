@@ -1,7 +1,6 @@
-//! A mutex around nothing: it excludes, counts and knows its owner, but has no data, no guard and
-//! no WITNESS.
+//! A mutex without data: it excludes, counts and names its owner, but has no guard and no WITNESS.
 //!
-//! Locks: it is one.
+//! Locks: this is a lock itself.
 
 use core::panic::Location;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -38,7 +37,7 @@ impl RawMutex {
         self.0.try_lock(thread::count(class))
     }
 
-    /// Releases the lock, which the calling thread has.
+    /// Releases the lock. The calling thread must hold it.
     #[inline]
     pub fn unlock(&self) {
         self.0.unlock();
@@ -49,8 +48,8 @@ impl RawMutex {
         self.0.forget_waiters();
     }
 
-    /// Whether the calling thread has it. No, if it has come to its last destructors: all such
-    /// threads have one token.
+    /// Whether the calling thread holds the lock. False in a thread that runs its last destructors:
+    /// all such threads share one token.
     pub(crate) fn is_mine(&self) -> bool {
         let owner = self.0.word().load(Relaxed) & OWNER;
         owner != 0 && owner == thread::token() && owner != thread::LATE

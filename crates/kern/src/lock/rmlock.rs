@@ -3,7 +3,7 @@
 //!
 //! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
 //! `&mut`.
-//! Locks: it is one. Its words do not name the readers: only WITNESS knows which threads read.
+//! Locks: this is a lock itself. Its words do not name the readers: only WITNESS records which threads read.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -29,7 +29,7 @@ pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
 }
 
 /// Many readers or one writer around a `T`, where readers on different CPUs write to no common cache
-/// line. A writer pays for that: it looks at a line of each CPU.
+/// line. A writer pays for that: it reads a line of each CPU.
 ///
 /// A reader that waits behind a writer gets in after it, before the next; no reader gets in before a
 /// writer that waits. So taking it twice for reading on one thread may hang behind a writer in
@@ -45,7 +45,7 @@ pub(crate) fn readers_held() -> FreeHeld<AtomicU32> {
 /// assert_eq!(*routes.read(), [1, 2, 3]);
 /// ```
 #[doc(alias = "rmlock")]
-#[repr(align(64))] // what changes for writers only, beside nothing that changes more often
+#[repr(align(64))] // only writers write these fields; no field that changes more often shares their line
 pub struct RmLock<T: ?Sized> {
     class: &'static LockClass,
     slots: Column<AtomicU32>,
@@ -53,9 +53,9 @@ pub struct RmLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes where the lock goes, and nothing else in it cares for threads.
+// SAFETY: a move of the lock moves the value, which is `Send`; the other fields are `Send` themselves.
 unsafe impl<T: ?Sized + Send> Send for RmLock<T> {}
-// SAFETY: writers send the value around, one at a time; readers share it.
+// SAFETY: one writer at a time accesses the value, which is `Send`; readers share it, and it is `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RmLock<T> {}
 
 // As for the mutex: a panic does not poison.
@@ -77,7 +77,7 @@ impl<T> RmLock<T> {
 
 impl<T: ?Sized> Drop for RmLock<T> {
     fn drop(&mut self) {
-        // A guard that was forgotten stays counted for ever: the next lock must not find it.
+        // A forgotten guard stays counted for ever: the next lock that uses this column must not find it.
         if self.slots.each().all(|slot| slot.load(Relaxed) == 0) {
             READERS.give(self.slots);
         }
@@ -85,7 +85,7 @@ impl<T: ?Sized> Drop for RmLock<T> {
 }
 
 impl<T: ?Sized> RmLock<T> {
-    /// Waits until no one writes, and reads until the guard is dropped.
+    /// Waits until no thread writes, and holds the lock for reading until the guard is dropped.
     ///
     /// # Panics
     ///
@@ -104,7 +104,8 @@ impl<T: ?Sized> RmLock<T> {
         self.reads(None)
     }
 
-    /// Reads if no one writes or waits to, in any order, since nothing waits.
+    /// Takes the lock for reading if no thread writes or waits to. Any lock order is allowed, because the call does
+    /// not wait.
     #[doc(alias = "rm_try_rlock")]
     #[track_caller]
     #[inline]
@@ -114,7 +115,7 @@ impl<T: ?Sized> RmLock<T> {
         self.raw.read(slot).then(|| self.reads(Some(slot)))
     }
 
-    /// Waits until no one else reads or writes, and holds the lock until the guard is dropped.
+    /// Waits until no other thread reads or writes, and holds the lock until the guard is dropped.
     ///
     /// # Panics
     ///
@@ -183,7 +184,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RmLock<T> {
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct RmLockReadGuard<'a, T: ?Sized> {
     lock: &'a RmLock<T>,
-    /// Where this reader is counted, wherever its thread is by now; none if it came upon a writer.
+    /// The slot that counts this reader, on whichever CPU its thread runs now; none if it met a writer.
     slot: Option<&'static AtomicU32>,
     _held: Held,
     /// WITNESS's list belongs to this thread.
@@ -208,7 +209,7 @@ impl<T: ?Sized> Deref for RmLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: no thread writes while this guard is out, which outlives what it lends.
+        // SAFETY: no thread writes while this guard exists, and the reference does not outlive the guard.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -243,7 +244,8 @@ impl<T: ?Sized> Deref for RmLockWriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: no other thread has the lock while this guard is out, which outlives what it lends.
+        // SAFETY: no other thread holds the lock while this guard exists, and the reference does not outlive the
+        // guard.
         unsafe { &*self.lock.value.get() }
     }
 }

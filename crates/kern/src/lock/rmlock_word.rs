@@ -6,19 +6,21 @@
 //!   behind   a read-write lock: its writer is the writer, its readers are those that met a writer
 //! ```
 //!
-//! A reader adds itself to its CPU's slot and checks whether the lock behind has a writer. If not, the reader
-//! is in: it has written to no line that another CPU writes, and has read one line, which only writers change.
-//! If there is a writer, the reader takes itself off the slot again and takes the lock behind for reading, which
-//! lets it in after this write and before the next.
+//! A reader adds itself to its CPU's slot and checks whether the lock behind has a writer. If not, the reader is in:
+//! it has written to no line that another CPU writes, and has read one line, which only writers change. If there is a
+//! writer, the reader subtracts itself from the slot and takes the lock behind for reading, which lets it in after
+//! this write and before the next.
 //!
-//! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns
-//! new readers away from the slots. Then the writer waits until it has seen each slot empty once: a reader
-//! that adds itself later sees the writer and leaves the slot. A reader that
-//! leaves its slot empty looks for a writer again, and wakes it.
+//! A writer takes the lock behind, which also excludes the readers in that lock; its announcement there turns new
+//! readers away from the slots. Then the writer waits until it has read 0 from each slot once: a reader that adds
+//! itself later sees the writer and leaves the slot. A reader that brings its slot to 0 loads the writer's word again,
+//! and wakes a writer that it finds there.
 //!
-//! **No thread is missed.** A reader adds, then looks at the writer; a writer announces itself, then looks at the
-//! slot; the additions and looks are sequentially consistent, so at least one of the two sees the other.
-//! The same holds for a reader that leaves and a writer that goes to sleep on the slot. A reader may leave on
+//! **No thread is missed.** A reader adds to its slot (SeqCst), then loads the writer's word (SeqCst). A writer
+//! announces itself, executes a SeqCst fence, then loads the slot (SeqCst). In the total order of these operations one
+//! side is first, so at least one of the two sees the other. The same holds for a reader that leaves (SeqCst
+//! subtraction, then a load of the writer's word) and a writer that sleeps on the slot: either the reader sees the
+//! writer and wakes it, or the slot no longer holds the value on which the writer would sleep. A reader may leave on
 //! another CPU than it came in on; it remembers its slot.
 //!
 //! **Bounded waits.** A writer waits for the readers that were in when it came: each thread enters a slot
@@ -29,7 +31,7 @@
 //! read a third of its four nanoseconds; it makes a write three hundred times as long as its ten, and interrupts every
 //! busy CPU. Connects and closes write. `cargo run --release -p kern --example locks` measures both.
 //!
-//! Locks: it is one.
+//! Locks: this is a lock itself.
 //! Sources: rmlock(9); Calciu et al., "NUMA-aware reader-writer locks", PPoPP 2013.
 
 use core::sync::atomic::Ordering::SeqCst;
@@ -58,8 +60,8 @@ impl<W: LockWord> RmLockWord<W> {
         self.behind.writer()
     }
 
-    /// Takes it for reading through `slot`, if no thread writes or waits to. Past a full slot the way is
-    /// [`RmLockWord::read_behind`], whose count has its own bound.
+    /// Takes the lock for reading through `slot`, if no thread writes or waits to. Returns false also if the slot is
+    /// full; [`RmLockWord::read_behind`], whose count has its own bound, must follow.
     #[inline]
     pub(crate) fn read(&self, slot: &W) -> bool {
         let before = slot.fetch_add(1, SeqCst);
@@ -81,7 +83,7 @@ impl<W: LockWord> RmLockWord<W> {
         }
     }
 
-    /// Takes it for reading once the write that the reader came upon, if it did, is over.
+    /// Takes the lock for reading after the end of the write that the reader met, if it met one.
     #[cold]
     pub(crate) fn read_behind(&self, waiter: &mut impl Waiter) {
         if let Err(counted) = self.behind.read() {
@@ -89,14 +91,14 @@ impl<W: LockWord> RmLockWord<W> {
         }
     }
 
-    /// Ends a read that had to wait.
+    /// Ends a read that [`RmLockWord::read_behind`] began.
     #[cold]
     pub(crate) fn unlock_read_behind(&self) {
         self.behind.unlock_read();
     }
 
-    /// Takes it for writing if no thread holds it or waits for it; on an error, [`RmLockWord::write_slow`] must
-    /// follow.
+    /// Takes the lock for writing if no thread holds it or waits for it; after an error, [`RmLockWord::write_slow`]
+    /// must follow.
     #[inline]
     pub(crate) fn write<'a>(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the value is written only by the one write guard's thread while no read guard is out, or through
 //! `&mut`.
-//! Locks: it is one. Its word does not name the readers: only WITNESS knows which threads read.
+//! Locks: this is a lock itself. Its word does not name the readers: only WITNESS records which threads read.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -27,9 +27,9 @@ pub struct RwLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value goes where the lock goes, and nothing else in it cares for threads.
+// SAFETY: a move of the lock moves the value, which is `Send`; the other fields are `Send` themselves.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: writers send the value around, one at a time; readers share it.
+// SAFETY: one writer at a time accesses the value, which is `Send`; readers share it, and it is `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 // As for the mutex: a panic does not poison.
@@ -46,14 +46,14 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value, when no one shares the lock any more.
+    /// Returns the value; by taking `self` the caller shows that no thread shares the lock.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no one writes, and reads until the guard is dropped.
+    /// Waits until no thread writes, and holds the lock for reading until the guard is dropped.
     ///
     /// # Panics
     ///
@@ -80,7 +80,8 @@ impl<T: ?Sized> RwLock<T> {
         self.reads()
     }
 
-    /// Reads if no one writes or waits to, in any order, since nothing waits.
+    /// Takes the lock for reading if no thread writes or waits to. Any lock order is allowed, because the call does
+    /// not wait.
     #[doc(alias = "rw_try_rlock")]
     #[track_caller]
     #[inline]
@@ -93,7 +94,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Waits until no one else reads or writes, and holds the lock until the guard is dropped.
+    /// Waits until no other thread reads or writes, and holds the lock until the guard is dropped.
     ///
     /// # Panics
     ///
@@ -120,7 +121,7 @@ impl<T: ?Sized> RwLock<T> {
         self.writes()
     }
 
-    /// Takes the lock for writing if it is free, in any order, since nothing waits.
+    /// Takes the lock for writing if it is free. Any lock order is allowed, because the call does not wait.
     #[doc(alias = "rw_try_wlock")]
     #[track_caller]
     #[inline]
@@ -232,7 +233,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: no thread writes while this guard is out, which outlives what it lends.
+        // SAFETY: no thread writes while this guard exists, and the reference does not outlive the guard.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -267,7 +268,8 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: no other thread has the lock while this guard is out, which outlives what it lends.
+        // SAFETY: no other thread holds the lock while this guard exists, and the reference does not outlive the
+        // guard.
         unsafe { &*self.lock.value.get() }
     }
 }

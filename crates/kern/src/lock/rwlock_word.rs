@@ -7,25 +7,27 @@
 //!   draining   readers that were in when WRITER was set and are still; wraps below 0
 //! ```
 //!
-//! A reader counts itself in. If WRITER is not set then, it has the lock: one atomic addition, no
-//! loop, whatever other readers do. If it is set, the reader waits until WRITER is clear or PHASE
-//! has changed. A writer takes the mutex, adds one at WRITER, and waits for those that were counted
-//! to leave: each, as it finds WRITER on its way out, takes one off `draining`, and the last wakes
-//! the writer. To release, the writer adds one at WRITER again, which clears it and carries into
-//! PHASE, wakes the readers that came meanwhile, and releases the mutex.
+//! A reader adds one to the count. If WRITER was not set, the reader has the lock: one atomic
+//! addition, no loop, whatever other readers do. If WRITER was set, the reader waits until WRITER
+//! is clear or PHASE has changed. A writer takes the mutex, adds one at WRITER, and waits until the
+//! readers that were counted then have left: each of them finds WRITER when it leaves and subtracts
+//! one from `draining`, and the last wakes the writer. To release, the writer adds one at WRITER
+//! again, which clears WRITER and carries into PHASE, wakes the readers that came meanwhile, and
+//! releases the mutex.
 //!
 //! **Bounded waits.** No reader gets in once a writer has announced itself, so readers do not
 //! starve writers. The readers that came during a write are all in when it ends, before the next
 //! writer, which finds them counted and waits for them; so writers do not starve readers. Writers
 //! wait for each other in the mutex, which starves no thread.
 //!
-//! **PHASE** tells a reader that is slow to wake that it is in, though WRITER is set again. It
-//! cannot change twice meanwhile: the next writer waits for that very reader to leave.
+//! **PHASE** tells a reader that is slow to wake that it has the lock, even if WRITER is set again.
+//! PHASE cannot change twice before the reader sees it: the next writer waits until that reader has
+//! left.
 //!
 //! Writing costs twice the atomic operations that a lock in one word would need. These locks are for data that each
 //! packet reads and that only configuration writes.
 //!
-//! Locks: it is one.
+//! Locks: this is a lock itself.
 //! Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
 //! 2010, on phase-fair locks.
 
@@ -49,7 +51,7 @@ pub(crate) struct RwLockWord<W> {
     draining: W,
 }
 
-/// A reader that has counted itself in, but while a writer had the lock or wanted it.
+/// A reader that added itself to the count while a writer had the lock or wanted it.
 #[must_use = "it must wait"]
 pub(crate) struct Counted(u32);
 
@@ -68,13 +70,13 @@ impl<W: LockWord> RwLockWord<W> {
         self.writers.word()
     }
 
-    /// Whether a writer has it or wants it. SeqCst, for `rmlock_word.rs`; an acquisition too.
+    /// Whether a writer has the lock or wants it. A SeqCst load, which `rmlock_word.rs` needs; it also acquires.
     #[inline]
     pub(crate) fn is_written(&self) -> bool {
         self.state.load(SeqCst) & WRITER != 0
     }
 
-    /// Takes it for reading; if that is an error, [`RwLockWord::read_slow`] must follow.
+    /// Takes the lock for reading; after an error, [`RwLockWord::read_slow`] must follow.
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Counted> {
         let before = self.state.fetch_add(1, Acquire);
@@ -84,7 +86,7 @@ impl<W: LockWord> RwLockWord<W> {
         }
     }
 
-    /// Takes it for reading if no writer has it or waits for it.
+    /// Takes the lock for reading if no writer has it or waits for it.
     #[inline]
     pub(crate) fn try_read(&self) -> bool {
         let mut state = self.state.load(Relaxed);
@@ -100,16 +102,17 @@ impl<W: LockWord> RwLockWord<W> {
         false
     }
 
-    /// Waits for the end of the write that the reader came upon.
+    /// Waits for the end of the write that the reader met.
     #[cold]
     pub(crate) fn read_slow(&self, Counted(before): Counted, waiter: &mut impl Waiter) {
-        // A refused reader waits as well. A writer that announced itself earlier does not wait for it: if the reader
-        // left during that write, it would be taken off `draining` in the place of another reader.
+        // A refused reader waits as well. A writer that announced itself earlier does not count this reader: if the
+        // reader left during that write, it would subtract itself from `draining` in the place of another reader.
         if before & WRITER != 0 {
             self.wait_for_end_of_write(before, waiter);
         }
         if before & TOO_MANY != 0 {
-            // Not counted any more, or a caller that catches the panics carries the count to WRITER.
+            // The reader subtracts itself before the panic: a caller that catches such panics would otherwise carry
+            // the count into WRITER.
             self.unlock_read();
             panic!("too many readers of one lock");
         }
@@ -135,7 +138,7 @@ impl<W: LockWord> RwLockWord<W> {
         }
     }
 
-    /// A writer waits for this reader: the lock cannot go away meanwhile.
+    /// A writer waits for this reader, so the lock still exists.
     #[cold]
     #[inline(never)]
     fn leave(&self) {
@@ -144,7 +147,7 @@ impl<W: LockWord> RwLockWord<W> {
         }
     }
 
-    /// Takes it for writing if no other writer has it or waits; [`RwLockWord::write_slow`] or
+    /// Takes the lock for writing if no other writer has it or waits; [`RwLockWord::write_slow`] or
     /// [`RwLockWord::drain`] must follow, as the result says.
     #[inline]
     pub(crate) fn write(&self, me: u32) -> Write {
@@ -154,7 +157,7 @@ impl<W: LockWord> RwLockWord<W> {
         self.announce()
     }
 
-    /// Takes it for writing if it is free.
+    /// Takes the lock for writing if it is free.
     #[inline]
     pub(crate) fn try_write(&self, me: u32) -> bool {
         if !self.writers.try_lock(me) {
@@ -184,7 +187,7 @@ impl<W: LockWord> RwLockWord<W> {
     /// Waits until `readers` have left.
     #[cold]
     pub(crate) fn drain(&self, readers: u32, waiter: &mut impl Waiter) {
-        // Some may have left already, and taken it below 0.
+        // Readers may have left already, and brought `draining` below 0.
         self.draining.fetch_add(readers, Relaxed);
         loop {
             let left = spin(&self.draining, |left| left == 0);
@@ -205,7 +208,7 @@ impl<W: LockWord> RwLockWord<W> {
         self.writers.unlock();
     }
 
-    /// Lets no more readers in, and says how many are.
+    /// Announces a writer, after which no reader gets in; returns the number of readers that hold the lock.
     #[inline]
     fn announce(&self) -> Write {
         match self.state.fetch_add(WRITER, Acquire) & READERS {
@@ -215,14 +218,14 @@ impl<W: LockWord> RwLockWord<W> {
     }
 }
 
-/// How far a writer came.
+/// The result of a writer's first step.
 #[must_use = "a writer may have to wait"]
 pub(crate) enum Write {
-    /// It has the lock.
+    /// The writer has the lock.
     Alone,
-    /// It comes after other writers.
+    /// The writer must wait for other writers.
     Behind,
-    /// It waits for so many readers to leave.
+    /// The writer must wait until this many readers have left.
     Readers(u32),
 }
 

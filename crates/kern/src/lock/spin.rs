@@ -1,9 +1,10 @@
-//! How long a thread looks again before it sleeps.
+//! How long a thread spins on a lock before it sleeps.
 //!
-//! To spin for as long as a sleep and a wakeup take costs at most twice what the better of the two
-//! would have. What a pause takes differs by a factor of ten between processors, so it is timed
-//! once. A kernel spins while the owner runs; a program cannot see that, so it spins for a bounded
-//! time, and not at all when there is no second CPU on which the owner could run.
+//! A thread that spins for as long as a sleep and a wakeup take spends at most twice the time of
+//! the better choice. The duration of a pause instruction differs by a factor of ten between
+//! processors, so it is timed once. A kernel spins while the owner runs; a program cannot see
+//! whether the owner runs, so it spins for a bounded time, and does not spin if the machine has one
+//! CPU, on which the owner would have to run.
 //!
 //! Locks: none.
 //! Source: Karlin et al., "Empirical studies of competitive spinning", SOSP 1991.
@@ -17,7 +18,7 @@ use crate::cpu;
 const SLEEP_NANOS: u64 = 4_000;
 /// How many pauses are timed.
 const SAMPLE: u64 = 64;
-/// However fast or slow the clock says a pause is.
+/// The bounds of the budget, if the clock shows a pause as very fast or very slow.
 const BOUNDS: core::ops::RangeInclusive<u64> = 20..=2_000;
 const UNKNOWN: u32 = u32::MAX;
 
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn slow_pauses_are_few() {
-        // Breaks if the budget is a number of pauses, whatever a pause takes.
+        // Breaks if the budget is a fixed number of pauses and not a time.
         assert_eq!(budget_for(64 * 40), 100);
         assert_eq!(budget_for(64 * 4), 1_000);
         assert_eq!((budget_for(0), budget_for(u64::MAX)), (2_000, 20));

@@ -214,7 +214,7 @@ impl Waiter for Told {
 }
 
 #[test]
-fn who_was_overtaken_often_enough_has_the_lock_handed_over() {
+fn an_overtaken_sleeper_gets_the_lock_handed_over() {
     // Breaks if a sleeper can find the lock taken each time it wakes up; or if a thread that comes
     // later can take a lock that is kept for the sleeper.
     let contested = Contested::default();
@@ -236,8 +236,8 @@ fn who_was_overtaken_often_enough_has_the_lock_handed_over() {
 
 #[test]
 fn acquisitions_are_estimated_and_the_order_of_locks_does_not_matter() {
-    // Breaks if what is counted is far off, or if the distance between two that are counted is
-    // fixed: of two locks taken in turn, one would get it all.
+    // Breaks if the estimate is far off, or if the distance between two counted acquisitions is
+    // fixed: of two locks taken in turn, one would get all counts.
     static FIRST: LockClass = LockClass::unranked("taken first");
     static SECOND: LockClass = LockClass::unranked("taken second");
     const TIMES: u64 = if cfg!(miri) { 2_000 } else { 200_000 };
@@ -289,7 +289,7 @@ fn writers_and_readers_take_turns() {
 }
 
 #[test]
-fn what_writers_do_is_seen_whole() {
+fn readers_see_whole_writes() {
     // Breaks if a reader is in beside a writer, or two writers are.
     static CLASS: LockClass = LockClass::unranked("pair");
     let (pair, rounds) = (
@@ -317,7 +317,7 @@ fn what_writers_do_is_seen_whole() {
 }
 
 #[test]
-fn statistics_read_well() {
+fn statistics_print_one_line_a_class() {
     // Breaks if the table or the JSON changes: both are read by programs and people.
     let class = ClassStats {
         name: "a \"b\"",
@@ -407,7 +407,7 @@ fn writers_and_read_mostly_readers_take_turns() {
 }
 
 #[test]
-fn what_writers_of_a_read_mostly_lock_do_is_seen_whole() {
+fn read_mostly_readers_see_whole_writes() {
     // Breaks if a reader is in beside a writer, or two writers are; or if either starves.
     static CLASS: LockClass = LockClass::unranked("mostly pair");
     let (pair, rounds) = (

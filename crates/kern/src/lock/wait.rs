@@ -1,10 +1,10 @@
 //! One wait for a lock: its time and sleeps go to the class, and while it sleeps `show_locks` shows
 //! which thread waits for which owner.
 //!
-//! Made only where a lock was not free, so it may cost something: two looks at the clock.
+//! Made only if the lock was not free, so it may read the clock twice.
 //!
-//! Invariant: a wait that the registry of threads shows is on a lock that exists: the waiter has a reference to the
-//! lock, and takes its wait back before it goes on.
+//! Invariant: the lock of a wait that the registry of threads shows exists: the waiter has a reference to it, and
+//! removes its wait from the registry before it continues.
 //! Locks: the thread's record, innermost.
 
 use core::fmt;
@@ -60,8 +60,8 @@ pub(crate) struct Waiting {
     owner: *const AtomicU32,
 }
 
-// SAFETY: the pointer is followed only under the lock of the record that shows it, while the lock
-// that it leads into exists; see the head of the file.
+// SAFETY: a thread follows the pointer only under the lock of the record that shows it; until then
+// the lock that it points into exists (see the head of the file).
 unsafe impl Send for Waiting {}
 
 impl Waiting {
@@ -70,7 +70,7 @@ impl Waiting {
         self.owner.addr()
     }
 
-    /// The token of the thread that has the lock; 0 if none has, or only readers.
+    /// The token of the thread that holds the lock; 0 if no thread or only readers hold it.
     ///
     /// # Safety
     ///
@@ -82,7 +82,7 @@ impl Waiting {
     }
 }
 
-/// A wait under way; it ends when this is dropped, with the lock taken.
+/// A wait in progress; it ends when this is dropped, after the lock was taken.
 pub(super) struct LockWait<'a> {
     class: &'static LockClass,
     how: How,

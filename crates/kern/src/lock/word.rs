@@ -10,7 +10,7 @@ use core::time::Duration;
 
 /// An atomic word with a queue of sleepers, first come, first woken.
 pub(crate) trait LockWord {
-    /// How often a waiter lets itself be overtaken before it has the lock handed to it.
+    /// How often other threads may overtake a waiter before it asks for a handoff.
     const PATIENCE: u32;
 
     /// The value.
@@ -28,22 +28,22 @@ pub(crate) trait LockWord {
     /// Subtracts, wrapping; returns the value before.
     fn fetch_sub(&self, value: u32, order: Ordering) -> u32;
 
-    /// What a SeqCst addition to a word needs between itself and a SeqCst load of another word, so that of
-    /// two threads that each add to one and load the other, one sees the other's addition. By the
-    /// language it needs nothing; loom takes SeqCst of anything but a fence for less.
+    /// The fence between a SeqCst addition to one word and a SeqCst load of another word. If two threads each add to
+    /// one word and then load the other, at least one must see the other's addition. The memory model guarantees that
+    /// without a fence; loom treats SeqCst operations other than fences as AcqRel, and needs one.
     fn fence_after_add();
-    /// The same after an operation that is not SeqCst itself.
+    /// The fence after an operation that is not SeqCst itself: always a real one.
     fn fence();
 
-    /// Sleeps if it holds `expected`, which is looked at in one step with going to sleep, until
-    /// woken or `timeout` is over. May return for no reason.
+    /// Sleeps until woken or until `timeout` is over, if the word holds `expected`. The comparison
+    /// and the queueing of the thread are one atomic step. May return spuriously.
     fn sleep(&self, expected: u32, timeout: Option<Duration>);
     /// Wakes one sleeper if there is one.
     fn wake_one(&self);
     /// Wakes all sleepers.
     fn wake_all(&self);
 
-    /// How many pauses to look again for before sleeping; 0 where it cannot help.
+    /// How many pauses to spin before sleeping; 0 on a single CPU.
     fn spins() -> u32;
     /// Lets `pauses` pass.
     fn pause(pauses: u32);
@@ -53,15 +53,15 @@ pub(crate) trait LockWord {
 pub(crate) trait Waiter {
     /// The thread is about to sleep; again, if it was overtaken since.
     fn sleeps(&mut self);
-    /// The lock was kept for this thread.
+    /// The releasing thread handed the lock to this thread.
     fn handed(&mut self);
 }
 
-/// The longest time between two looks while spinning, in pauses.
+/// The longest time between two loads while spinning, in pauses.
 const PAUSES_MAX: u32 = 16;
 
-/// Looks again and again, less and less often, until `done` with what the word holds or out of
-/// patience. The last look is the result.
+/// Loads the word at growing intervals until `done` accepts its value or the budget is spent.
+/// Returns the last value.
 pub(crate) fn spin<W: LockWord>(word: &W, done: impl Fn(u32) -> bool) -> u32 {
     let (mut left, mut pauses) = (W::spins(), 1);
     loop {

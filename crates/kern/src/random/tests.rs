@@ -42,7 +42,7 @@ fn the_system_gives_different_streams() {
 }
 
 #[test]
-fn below_reaches_everything_and_nothing_else() {
+fn below_gives_every_value_under_the_bound_only() {
     // Breaks if the range is off by one or the values lean to one side.
     let mut random = Random::from_seed(3);
     let mut seen = [0_u32; 6];
@@ -62,7 +62,7 @@ fn below_reaches_everything_and_nothing_else() {
 }
 
 #[test]
-fn chance_keeps_its_promise_at_the_ends() {
+fn chance_of_zero_never_and_of_one_always_happens() {
     // Breaks if "never" sometimes happens, or if the number of draws depends on the answer.
     let mut random = Random::from_seed(4);
     let hits = (0..20_000).filter(|_| random.chance(0.25)).count();
@@ -119,7 +119,7 @@ fn debug_tells_no_secrets() {
 
 /// Breaks if the hash of a whole differs from a hasher's: shards and their maps would differ.
 #[test]
-fn at_once_and_in_the_making_are_the_same_hash() {
+fn one_shot_and_incremental_hashes_are_equal() {
     let state = SeededState::new(&mut Random::from_seed(7));
     let bytes: Vec<u8> = (0..40).collect();
     for len in 0..=bytes.len() {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_wish_is_granted_only_where_it_works() {
+fn a_requested_method_is_used_only_if_it_works() {
     // Breaks if sections are used without an area or a fence (corruption), or a wish is ignored.
     let area = Some(-160);
     let rseq = PercpuMethod::Rseq { offset: -160 };
@@ -31,7 +31,7 @@ fn a_wish_is_granted_only_where_it_works() {
 }
 
 #[test]
-fn the_answers_stay_the_same() {
+fn the_method_does_not_change_in_a_process() {
     // Breaks if two zones of one process could disagree on how per-CPU data is worked on.
     assert_eq!(choose(), choose());
     assert_eq!(area_offset(), area_offset());
@@ -42,7 +42,7 @@ fn the_answers_stay_the_same() {
 }
 
 #[test]
-fn the_fence_works_with_other_threads_about() {
+fn the_fence_works_with_other_threads_running() {
     // Breaks if the command's number or its registration is wrong: every fence would then fail.
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -54,7 +54,7 @@ pub struct ClassStats {
     pub waited: Duration,
     /// The longest wait.
     pub waited_max: Duration,
-    /// How many are held right now; without WITNESS, of those that threads wait for.
+    /// Locks held now; without WITNESS, only the locks that threads wait for.
     pub holders: usize,
     /// How many threads sleep for one right now.
     pub waiters: usize,

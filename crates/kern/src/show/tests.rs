@@ -31,7 +31,7 @@ fn while_waiting(name: &str, act: impl FnOnce(&dyn Fn() -> Option<ThreadLocks>))
 }
 
 #[test]
-fn a_waiter_is_shown_with_whom_it_waits_for() {
+fn a_waiter_is_shown_with_the_owner_it_waits_for() {
     // Breaks if a hang can't be told from its owner: the one thing that one asks.
     let (sender, receiver) = mpsc::channel();
     let owner = move || {
@@ -58,8 +58,8 @@ fn a_waiter_is_shown_with_whom_it_waits_for() {
 }
 
 #[test]
-fn the_watchdog_tells_once() {
-    // Breaks if a wait is told of before its time, again and again, or never.
+fn the_watchdog_reports_a_wait_once() {
+    // Breaks if the watchdog reports a wait too early, more than once, or never.
     let bound = Duration::from_secs(3600);
     while_waiting("watched", |find| {
         let since = find().and_then(|thread| thread.waits).expect("waits").since;
@@ -77,7 +77,7 @@ fn the_watchdog_tells_once() {
 }
 
 #[test]
-fn show_locks_reads_well() {
+fn show_locks_prints_holders_and_waiters() {
     // Breaks if the text changes that people look for in a hang.
     static CONN: LockClass = LockClass::new("conn", order::CONN);
     static ROUTES: LockClass = LockClass::new("routes", order::ROUTE);

@@ -1,6 +1,6 @@
 //! The state of a task, and its three transitions. The protocol is in [`taskqueue`](super).
 //!
-//! Invariant: every transition is one read-modify-write with acquire and release, whatever it finds.
+//! Invariant: every transition is one read-modify-write with acquire and release, also where the state stays the same.
 //! Locks: none.
 
 use core::fmt;
@@ -18,16 +18,16 @@ pub(super) struct TaskState {
 pub(super) enum Enqueue {
     /// Put the task on the queue: it was idle, and is this caller's to push.
     Push,
-    /// Nothing: it is on the queue, or about to be put there.
+    /// No step: the task is on the queue, or another thread is about to push it.
     AlreadyQueued,
-    /// Nothing: its runner will put it on the queue.
+    /// No step: the runner will push it.
     RunsAgain,
 }
 
 /// The step that the runner must take when the task has returned.
 #[must_use]
 pub(super) enum Finish {
-    /// Nothing; the runner must not touch the task any more.
+    /// No step; the runner must not touch the task any more.
     Idle,
     /// Put the task on the queue: it was enqueued while it ran.
     Push,
@@ -72,8 +72,8 @@ impl TaskState {
         }
     }
 
-    /// One transition, from any state; returns the state before. The exchange happens even where
-    /// it changes nothing, because it also hands over what the caller wrote before.
+    /// One transition, from any state; returns the state before. The exchange is done even where
+    /// the state stays the same, because it also publishes the caller's earlier writes.
     fn step(&self, next: impl Fn(u8) -> u8) -> u8 {
         let mut now = self.now.load(Ordering::Relaxed);
         loop {
@@ -106,8 +106,8 @@ impl fmt::Debug for TaskState {
 const IDLE: u8 = 0;
 /// On the queue, or held by the thread that is about to push it.
 ///
-/// Operations: enqueue, which changes nothing; begin, by the thread that took it off. Caveats: no
-/// second push.
+/// Operations: enqueue, which keeps the state; begin, by the thread that took the task off the
+/// queue. Caveats: no second push.
 const QUEUED: u8 = 1;
 /// Its function is running.
 ///
@@ -116,6 +116,6 @@ const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 /// Its function is running, and there is work that it may not have seen.
 ///
-/// Operations: enqueue, which changes nothing; finish, by the runner. Caveats: no push but the
+/// Operations: enqueue, which keeps the state; finish, by the runner. Caveats: no push but the
 /// runner's.
 const RUNNING_AGAIN: u8 = 3;

@@ -1,15 +1,16 @@
 //! The orders learnt: which class was taken while which was held, and where that was first seen.
 //!
-//! Together with the declared ranks they must have no circle. An order that would close one is not
-//! learnt but reported, so the next thread that does the same is told the same.
+//! Together with the declared ranks they must have no circle. An order that would close a circle is
+//! reported and not learnt, so the next thread that takes these locks in that order gets the same
+//! report.
 //!
 //! ```text
 //!   seen: alpha, then beta        seen: beta, then gamma       now: gamma held, alpha wanted
 //!   alpha ----------> beta ----------> gamma - - - - - - - - - - > alpha      a circle: report
 //! ```
 //!
-//! Invariant: a bit in `KNOWN` stands for an order in `ORDERS`; there is one bit load for each held lock where
-//! nothing is new.
+//! Invariant: a bit in `KNOWN` stands for an order in `ORDERS`; if all orders are known, an acquisition costs one bit
+//! load for each held lock.
 //! Locks: `ORDERS`, innermost, when something is new.
 
 use core::panic::Location;
@@ -106,8 +107,7 @@ fn lock() -> MutexGuard<'static, BTreeMap<(usize, usize), Seen>> {
     ORDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The shortest way from `outer` to `inner`, over what was seen rather than over what is declared
-/// where both are as short.
+/// The shortest way from `outer` to `inner`; of two equal ways, the one through learnt orders.
 fn search(
     orders: &BTreeMap<(usize, usize), Seen>,
     outer: &'static LockClass,

@@ -1,7 +1,7 @@
 //! WITNESS where it is built in: the lists of held locks, and the checks against them.
 //!
-//! Invariant: a lock is on its thread's list from when it was taken until it is released; a thread in its last
-//! destructors has no list, and nothing of it is checked.
+//! Invariant: a lock is on its thread's list from its acquisition to its release; a thread in its last destructors has
+//! no list, and its locks are not checked.
 //! Locks: the thread's record.
 
 use core::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! WITNESS where it is not built in: nothing, at no size.
+//! The interface of WITNESS in builds without it: types without size, functions without instructions.
 
 use super::HeldLock;
 use crate::lock::{How, LockClass};

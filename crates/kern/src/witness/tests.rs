@@ -314,7 +314,7 @@ fn a_circle_may_go_through_the_declared_ranks() {
 }
 
 #[test]
-fn a_try_teaches_nothing() {
+fn a_try_is_not_learnt_as_an_order() {
     // Breaks if a try makes an order: it can't hang, and may go against one.
     static LEFT: LockClass = LockClass::unranked("left");
     static RIGHT: LockClass = LockClass::unranked("right");

@@ -432,7 +432,7 @@ fn interface_destroyed_against_input() {
 }
 
 #[test]
-fn a_receiver_that_rests() {
+fn take_and_rest_loses_no_wakeup() {
     // Breaks if a receiver that looks again at once, and does not come back, is not woken for what comes then.
     Model::new("epair queue, resting").check(traffic::<Resting, SLEEPS_AFTER_A_ROW>);
     Model::new("interface moved, resting").check(moving::<Resting, SLEEPS_AFTER_A_ROW>);
@@ -449,7 +449,7 @@ fn the_copy_is_right_without_a_mistake() {
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
-fn finds_a_receiver_that_sleeps_after_a_look() {
+fn finds_a_receiver_that_sleeps_after_an_unlocked_check() {
     // Breaks if the scenario is blind to a put between the look and the sleep.
     Model::new("sleeps after a look, not found")
         .check(traffic::<Planted<SLEEPS_AFTER_A_LOOK>, NONE>);
@@ -457,14 +457,14 @@ fn finds_a_receiver_that_sleeps_after_a_look() {
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
-fn finds_a_receiver_that_does_not_come_back() {
+fn finds_a_running_receiver_that_does_not_take_again() {
     // Breaks if the scenario is blind to what came while the receiver was busy.
     Model::new("sleeps after a row, not found").check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
 }
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
-fn finds_a_receiver_that_rests_later() {
+fn finds_a_rest_after_the_take() {
     // Breaks if the scenario is blind to a put between the row and the rest.
     Model::new("rests later, not found").check(traffic::<Planted<RESTS_LATER>, SLEEPS_AFTER_A_ROW>);
 }
@@ -480,14 +480,14 @@ fn finds_a_take_by_the_receiver_before() {
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
-fn finds_a_receiver_that_opens_silently() {
+fn finds_an_open_that_wakes_no_receiver() {
     // Breaks if the scenario is blind to what came between opening and the waker.
     Model::new("opens silently, not found").check(moving::<Planted<OPENS_SILENTLY>, NONE>);
 }
 
 #[test]
 #[should_panic(expected = "a packet waits for nobody")]
-fn finds_a_row_that_is_left_behind() {
+fn finds_items_left_behind_by_open() {
     // Breaks if the scenario is blind to packets of an interface that is gone.
     Model::new("leaves a row, not found").check(destroying::<Planted<LEAVES_A_ROW>, NONE>);
 }

@@ -224,7 +224,7 @@ fn the_protocol_alone_loses_no_work() {
 #[cfg(loom)]
 #[test]
 #[should_panic(expected = "work was lost")]
-fn model_finds_an_enqueue_that_only_looks() {
+fn model_finds_an_enqueue_that_only_loads() {
     // Breaks if the model is blind to a missing read-modify-write.
     every(
         "only a look, not found",

@@ -30,9 +30,9 @@ use core::time::Duration;
 use kern::prim::thread;
 use std::time::Instant;
 
-/// How often to look again for items that are in other threads' hands before giving up: a few
-/// turns of the scheduler, then about 0.1 s in all. They come long before that; the bound is for
-/// an `init` hook that allocates from its own, exhausted zone.
+/// How often to search again for items that other threads carry before giving up: a few turns of
+/// the scheduler, then about 0.1 s in all. They come long before that; the bound is for an `init`
+/// hook that allocates from its own, exhausted zone.
 const LOOKS_MAX: usize = 1000;
 const YIELDS_MAX: usize = 50;
 const NAP: Duration = Duration::from_micros(50);
@@ -177,7 +177,7 @@ impl ZoneInner {
             })
     }
 
-    /// Steps 0 and 1, as far as they need nothing in this thread's hands.
+    /// Steps 0 and 1, as far as this thread need not carry a bucket.
     fn sample_or_swap(&self, site: Option<Site>) -> Option<NonNull<u8>> {
         if let Some(item) = self.sample(site) {
             return Some(item);
@@ -274,9 +274,9 @@ impl ZoneInner {
         item
     }
 
-    /// Puts a bucket down: as this CPU's previous one, and what that was in the depot. A bucket
-    /// that may have outlived its size goes to the depot, which knows: two small ones could go
-    /// round here for ever.
+    /// Puts `bucket` into this CPU's slot as the previous bucket, and the former previous bucket
+    /// into the depot. A bucket that may have outlived its size goes to the depot, which knows: two
+    /// small ones could go round here for ever.
     pub(crate) fn shelve(&self, bucket: Owned, caught: &mut Caught) {
         let left = if bucket.room() < self.bucket_items_max {
             bucket
@@ -300,8 +300,8 @@ impl ZoneInner {
         }
     }
 
-    /// Step 4: what `init` is refused is perhaps in free items of this zone, on other CPUs; or was,
-    /// until they went through `fini` a moment ago.
+    /// Step 4: free items of this zone on other CPUs may hold the memory that `init` was refused,
+    /// or held it until their `fini` a moment ago.
     #[cold]
     fn take_built(&self, caught: &mut Caught) -> Result<NonNull<u8>, AllocError> {
         self.counts.shortages.inc();

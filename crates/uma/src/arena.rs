@@ -13,8 +13,8 @@
 //! An item's number is found from its address by a subtraction, a shift and a multiply ([`Geometry`]), so a count is
 //! reached without a load from any line that is written to.
 //!
-//! Nothing here is locked: the bases never change, and [`Arena::open`] is called under the keg's
-//! lock. [`Arena::open_samples`] may be called at any time: what is open already stays so.
+//! No lock here: the bases never change, and the keg's lock is held over [`Arena::open`].
+//! [`Arena::open_samples`] may be called at any time: it keeps ranges open that are open.
 
 use crate::ZoneError;
 use crate::geometry::{ArenaOptions, Geometry, ItemPlace};
@@ -27,8 +27,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 /// A reference count has a cache line to itself: two CPUs that share two clusters must not meet.
 pub(crate) const COUNT_BYTES: usize = 64;
-/// Of a limited address space a zone takes at most one part in this many of what is left, so that
-/// later zones, and the program, find some too.
+/// Of a limited address space a zone takes at most one part in this many of the rest, so that later
+/// zones, and the program, find some too.
 const ADDRESS_SPACE_SHARE: usize = 8;
 /// Slabs become accessible in steps of this many bytes: one system call for 64 small slabs.
 const STEP_BYTES: usize = 4 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Reserves what the options say, or half, or a quarter, ... whatever fits the address space.
+    /// Reserves the size that the options give, or half, or a quarter, and so on until it fits the address space.
     pub(crate) fn reserve(geo: Geometry, options: &ArenaOptions) -> Result<Self, ZoneError> {
         let share =
             region::address_space_left().map_or(usize::MAX, |left| left / ADDRESS_SPACE_SHARE);
@@ -254,8 +254,8 @@ impl Arena {
         // SAFETY: the item is ours, so its number is below the table's length in entries.
         let entry = unsafe { counts.base().add(number * COUNT_BYTES) };
         // SAFETY: the entry is 64-byte aligned and as long, opened with the item's slab, zero or values that
-        // AtomicU32s left there, touched by nothing but through this type, and mapped as long as
-        // the arena, which the result borrows, exists.
+        // AtomicU32s left there, accessed only through this type, and mapped as long as the arena, which the result
+        // borrows, exists.
         unsafe { entry.cast::<[AtomicU32; 2]>().as_ref() }
     }
 }
@@ -272,8 +272,8 @@ impl Arena {
         let number = self.geo.number_of(self.place_of(item));
         // SAFETY: `item` was checked to be ours, so its number is below the table's bits.
         let byte = unsafe { self.taken.base().add(number / 8) };
-        // SAFETY: the byte was opened with the item's slab, every value is an AtomicU8, and the
-        // table is reached by nothing else and mapped as long as the arena.
+        // SAFETY: the byte was opened with the item's slab, every value is an AtomicU8, and only
+        // this code accesses the table, which is mapped as long as the arena.
         (
             unsafe { byte.cast::<AtomicU8>().as_ref() },
             1 << (number % 8),

@@ -1,9 +1,9 @@
 //! Tells AddressSanitizer which items are free.
 //!
-//! AddressSanitizer knows the system's heap and not our slabs. Built with `--cfg uma_asan` (and
-//! the sanitizer itself, which stable Rust cannot ask the compiler about), a free item is poison,
-//! so that every later touch of it is reported at the touch. Otherwise nothing is left of this.
-//! New mappings, and unmapped ones, are clean by the sanitizer's own doing.
+//! AddressSanitizer knows the system's heap and not our slabs. Built with `--cfg uma_asan` (and the
+//! sanitizer itself, which stable Rust cannot ask the compiler about), a free item is poison, so
+//! that every later touch of it is reported at the touch. Otherwise these functions are empty. New
+//! mappings, and unmapped ones, are clean by the sanitizer's own doing.
 
 use core::ptr::NonNull;
 

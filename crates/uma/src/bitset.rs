@@ -78,7 +78,7 @@ impl Bitset {
         self.len
     }
 
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -12,8 +12,8 @@
 //! The word makes a bucket fit for a critical section that may be interrupted anywhere: a push writes an entry above
 //! the top, which is not read yet, and then adds 1 to the word; a pop reads the top entry and then adds 2^16 - 1 to
 //! the word. That one store commits the operation and also counts it, so the statistics of a zone (requests: the sum
-//! of the upper parts) cost nothing. The upper part wraps after 2^48 pops; only differences and sums modulo 2^48 are
-//! meaningful.
+//! of the upper parts) take no instruction of their own. The upper part wraps after 2^48 pops; only differences and
+//! sums modulo 2^48 are meaningful.
 //!
 //! `spare` is always null. It is the top entry of an empty bucket, one before the first: code that
 //! compares an item with the top entry needs no branch for the empty bucket. The first real entry is
@@ -52,8 +52,9 @@ pub(crate) const ROOM_MAX: usize = LEN_MASK as usize;
 /// The head of a bucket; the entries follow it in the same allocation.
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    /// Items inside, and pops so far. Written by the owner, read by statistics. Relaxed: it is
-    /// handed from owner to owner by locks, fences, or by being on the same CPU.
+    /// Items inside, and pops so far. Written by the owner, read by statistics. Relaxed: locks,
+    /// fences, or program order on one CPU order the accesses of one owner before those of the
+    /// next.
     word: AtomicU64,
     /// How many items it may hold now. Written by an [`Owned`] only.
     cap: AtomicU32,
@@ -104,13 +105,13 @@ impl Bucket {
         }
     }
 
-    /// The bucket that stands for none: empty and full at once, nothing to take, no room to put.
+    /// The bucket that stands for none. It is both empty and full: pops and pushes fail.
     pub(crate) fn sentinel() -> NonNull<Self> {
         NonNull::from(&SENTINEL.0)
     }
 
-    /// Where its memory comes from: never less than the head's size, so that a reference to a
-    /// head covers nothing that is not the bucket's.
+    /// The layout of its memory: never less than the head's size, so that a reference to a head
+    /// covers only memory of the bucket.
     fn layout(room: usize) -> Layout {
         Layout::from_size_align(ENTRIES + room * size_of::<*mut u8>(), align_of::<Self>())
             .expect("at most 65,535 entries")
@@ -214,8 +215,8 @@ impl Bucket {
         unsafe { Self::word(bucket) }.store(word, Relaxed);
     }
 
-    /// Takes the top item out and counts a pop. This and the next function do what the sections do, for an owner that
-    /// can't be interrupted.
+    /// Takes the top item out and counts a pop. This and the next function do the work of the sections, for an owner
+    /// that can't be interrupted.
     ///
     /// # Safety
     ///
@@ -229,7 +230,7 @@ impl Bucket {
         Some(item)
     }
 
-    /// Puts an item on top, if there is room and it is not the one that lies there already.
+    /// Puts an item on top, if there is room and the top is not this item already.
     ///
     /// # Safety
     ///
@@ -323,7 +324,7 @@ impl Bucket {
         fitting.len()
     }
 
-    /// Whether nothing more may be put in.
+    /// Whether the bucket is full.
     ///
     /// # Safety
     ///

@@ -72,8 +72,8 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Of what the limit allows, the last `items` are for
-    /// [`alloc_urgent`](RawZone::alloc_urgent) alone; and their memory is there from the start.
+    /// Keeps the last `items` of the limit for [`alloc_urgent`](RawZone::alloc_urgent); their
+    /// memory is allocated at the start.
     #[doc(alias = "uma_zone_reserve")]
     pub fn reserve(mut self, items: usize) -> Self {
         self.reserve = items;
@@ -97,8 +97,8 @@ impl<H: Hooks> ZoneBuilder<H> {
 
     /// Reserves this much address space, which bounds the memory of the zone for ever; default
     /// [`RESERVE_BYTES_DEFAULT`](crate::RESERVE_BYTES_DEFAULT). Reserving costs no memory. When the address space is
-    /// limited (`ulimit -v`) a zone takes at most an eighth of what is left of it; when there is no room,
-    /// half of what was asked is tried, and so on.
+    /// limited (`ulimit -v`) a zone takes at most an eighth of the rest; when there is no room, it tries half of the
+    /// requested size, and so on.
     pub fn reserve_bytes(mut self, bytes: usize) -> Self {
         self.arena.reserve_bytes = bytes;
         self
@@ -170,8 +170,8 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Puts this many bytes behind each item, where a write is noticed when the item is freed. By
-    /// default what costs little memory: nothing behind items aligned to their size.
+    /// Puts this many bytes behind each item, where a write is noticed when the item is freed. The
+    /// default costs little memory: no red zone behind items aligned to their size.
     #[cfg(feature = "invariants")]
     pub fn redzone(mut self, bytes: usize) -> Self {
         self.arena.redzone = Some(bytes);
@@ -222,9 +222,8 @@ impl<H: Hooks> ZoneBuilder<H> {
 
     /// Makes the zone. Unless told to, it takes memory only with the first allocation.
     ///
-    /// # Errors
-    /// [`ZoneError`] when the layout does not suit a slab allocator, or when there is no address
-    /// space, or no memory for what is to be there from the start.
+    /// # Errors [`ZoneError`] when the layout does not suit a slab allocator, when there is no
+    /// address space, or no memory for the reserve.
     #[doc(alias = "uma_zcreate")]
     pub fn build(mut self) -> Result<RawZone<H>, ZoneError> {
         if let Some(keg) = self.master.take() {

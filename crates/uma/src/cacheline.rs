@@ -15,11 +15,11 @@
 //!   CPU 0 prefetches                    the line        -            many at a time, ahead of their use
 //! ```
 //!
-//! So a CPU that frees an item which another CPU will allocate first [claims](claim_exclusive) its line, by a store
-//! of the value that is there already. Measured on a minimal pool (one writer, one reader, AMD EPYC; `ring-back-ctor`
-//! and `ring-back-own` of `mbuma-lab alloc --case prodcons --size 2048`): 7 ns an item and not 13 where the two CPUs
-//! share a cache, 20 and not 54 where they do not. Where one CPU both allocates and frees, it would gain nothing and
-//! cost up to a fifth of a bulk free; so the depot detects which is the case (`depot/cross_cpu.rs`).
+//! So a CPU that frees an item which another CPU will allocate first [claims](claim_exclusive) its line, by a store of
+//! the value that is there already. Measured on a minimal pool (one writer, one reader, AMD EPYC; `ring-back-ctor` and
+//! `ring-back-own` of `mbuma-lab alloc --case prodcons --size 2048`): 7 ns an item and not 13 where the two CPUs share
+//! a cache, 20 and not 54 where they do not. If one CPU both allocates and frees, a claim saves nothing and costs up
+//! to a fifth of a bulk free; so the depot detects the case (`depot/cross_cpu.rs`).
 //!
 //! Only the first line is claimed. Later lines are often not read by the freeing CPU, and claiming all 32 lines of a
 //! cluster costs TCP between two threads a tenth.
@@ -47,8 +47,8 @@ pub(crate) fn fetch_to_write(item: NonNull<u8>) {
 
 /// Takes an item's first line from every other CPU that has it. The item does not change.
 ///
-/// It writes a word, not a byte: a later load of the word could not be served from a byte's store. Does nothing with
-/// an item that is not aligned to a word.
+/// It writes a word, not a byte: a later load of the word could not be served from a byte's store. Skips an item that
+/// is not aligned to a word.
 ///
 /// # Safety
 /// The item is memory, of at least a word, and no other thread uses it.

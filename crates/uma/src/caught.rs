@@ -1,9 +1,9 @@
 //! Panics of foreign code, put off until the operation that they interrupted is complete.
 //!
-//! Hooks, imports and callbacks are called in the middle of an allocation or a free, with buckets and items
-//! in the thread's hands and counts half changed. So the slow paths call them through here, end what they
-//! had begun, and then let the first panic go on. A guard that cleans up while the panic unwinds would do for
-//! one; a second panic, as of the next item's `fini`, would end the process.
+//! Hooks, imports and callbacks are called in the middle of an allocation or a free, with buckets and items in the
+//! thread's hands and counts half changed. So the slow paths call them through here, complete their own work, and then
+//! resume the first panic. A guard that cleans up while the panic unwinds would do for one; a second panic, as of the
+//! next item's `fini`, would end the process.
 //!
 //! The fast paths, where such a call would cost, have guards: `raw_ref.rs`.
 //!

@@ -2,8 +2,8 @@
 //!
 //! It is made from the samples that are live (see `sample.rs`): each stands for the items that
 //! refills brought since the sample before it, so the estimate for a site is the sum of the weights
-//! of its samples. Where these sums exceed what is live (some of what they stood for has been freed
-//! meanwhile), all are scaled down alike; where they fall short, the rest is
+//! of its samples. If these sums exceed the live items (some of the items they stood for have been
+//! freed since), all are scaled down alike; if they fall short, the rest is
 //! [`unaccounted`](Census::unaccounted). With n samples of a site expect an error of about one part
 //! in the square root of n.
 //!
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub struct Census {
     /// The name of the zone.
     pub zone: &'static str,
-    /// The sites that live items came from, the one that holds most first.
+    /// The sites that live items came from, the largest first.
     pub holders: Vec<Holder>,
     /// Live items that a record was kept of.
     pub sampled_live: usize,

@@ -10,8 +10,8 @@
 //!
 //! Rejected: to keep more back for that, a second-level cache full of fresh items. A pipe of 512 items of 2 KiB, all
 //! of it written and read, then takes 50 ns an item and not 118; but TCP between two threads, whose socket buffers
-//! hold enough items anyway, loses a fifth. The remedy that holds nothing back is applied at the free
-//! (`cacheline.rs`), once the depot has found that items go from CPU to CPU (`depot/cross_cpu.rs`).
+//! hold enough items anyway, loses a fifth. Instead the freeing CPU claims the item's line (`cacheline.rs`), once the
+//! depot has found that items go from CPU to CPU (`depot/cross_cpu.rs`).
 //!
 //! ```text
 //!   a CPU that frees  --- full --->  [ filled ]  --- filled --->  a CPU that allocates
@@ -26,10 +26,10 @@
 //!
 //! # The cost of a visit
 //!
-//! Two CPUs that hand buckets to each other wait for every cache line that the other one has written: 33 ns
-//! each where they share a cache, 160 ns where they don't. So all that every visit writes is on one line with the
-//! lock, also the count of threads inside the zone; and buckets are on [lists](BucketList) that need only that line
-//! and the buckets themselves. The fields behind that line change rarely.
+//! Two CPUs that hand buckets to each other wait for every cache line that the other CPU has written: 33 ns each if
+//! they share a cache, 160 ns if they don't. So all fields that every visit writes are on one line with the lock, also
+//! the count of threads inside the zone; and buckets are on [lists](BucketList) that need only that line and the
+//! buckets themselves. The fields behind that line change rarely.
 //!
 //! Invariants ([`Depot::is_valid`]): `all` names every bucket of the zone, wherever it is, and each knows
 //! its place there. A closed depot takes no items.
@@ -177,8 +177,8 @@ pub(crate) struct Depot {
     pub(crate) bucket_point: crate::fail::Point,
 }
 
-// SAFETY: the lists own their buckets, in which nothing is tied to a thread; `all` only names some, and
-// is followed under the depot's lock alone, under which buckets are made and freed.
+// SAFETY: the lists own their buckets, which do not depend on a thread; `all` only names some, and is followed under
+// the depot's lock alone, under which buckets are made and freed.
 unsafe impl Send for Depot {}
 
 impl Depot {

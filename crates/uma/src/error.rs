@@ -71,8 +71,8 @@ impl fmt::Display for ZoneError {
 
 impl Error for ZoneError {}
 
-/// What an `init` or `ctor` hook returns when it cannot do its work; the allocation that asked
-/// for it then fails with [`AllocError::Hook`].
+/// The error of an `init` or `ctor` hook that cannot do its work; the allocation then fails with
+/// [`AllocError::Hook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HookFailed;
 

@@ -2,7 +2,7 @@
 //!
 //! Code that handles a failed allocation hardly ever runs, so it has to be made to: a test lets the
 //! n-th one fail, for every n that there is, and looks whether anything leaks. Only with the
-//! feature `invariants`; without it nothing is left of this.
+//! feature `invariants`; without it these functions are empty.
 //!
 //! ```
 //! # #[cfg(feature = "invariants")] {
@@ -45,7 +45,7 @@ pub enum FailPlan {
     Seeded {
         /// Where the chance begins.
         seed: u64,
-        /// How many calls there are for one that fails.
+        /// One call in this many fails.
         one_in: u64,
     },
 }
@@ -76,7 +76,7 @@ pub(crate) struct Point {
     from: AtomicU64,
     to: AtomicU64,
     seed: AtomicU64,
-    /// 0: nothing by chance.
+    /// 0: no call fails by chance.
     one_in: AtomicU64,
 }
 

@@ -5,7 +5,7 @@
 //! which makes their contents consistent, and releases them after it in both processes. The child forgets the threads
 //! that it lacks:
 //!
-//! | what another thread had begun | in the child |
+//! | state of another thread | in the child |
 //! |---|---|
 //! | a restartable section | never happened: it has not committed |
 //! | an operation on a locked slot | has ended: slots are locked too |
@@ -13,10 +13,10 @@
 //! | an import, a closing, a sleep | is not waited for |
 //! | a purge | its items stay held; another may begin |
 //!
-//! What those threads held is lost to the child: some buckets of items a thread. To take all locks costs
-//! a fork some 20 ns for each CPU, zone and keg, which is little beside the page tables that it copies;
-//! an allocation pays nothing. A gate that slow paths would pass through would cost each of them two
-//! locked instructions, and a hook that sleeps in it would hold up the fork.
+//! The child loses the items that those threads carried: some buckets for each thread. Taking all locks costs a fork
+//! some 20 ns for each CPU, zone and keg, which is little beside the page tables that it copies; allocations are not
+//! slower. A gate that slow paths would pass through would cost each of them two locked instructions, and a hook that
+//! sleeps in it would hold up the fork.
 //!
 //! A hook, an import or a callback must not fork and go on in the child: its own visit would be forgotten.
 //!

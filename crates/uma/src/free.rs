@@ -10,8 +10,9 @@
 //!                 4. the keg is closed, or no memory for a bucket: straight to the slab
 //! ```
 //!
-//! The item may be the last thing that keeps the zone. So the fast way touches nothing after the section that
-//! puts it down, and the slow way counts itself as inside first and leaves last: see `zone_inner.rs`.
+//! The item may be the last thing that keeps the zone. So on the fast path the thread accesses no field of the zone
+//! after the section that frees the item; on the slow path it counts itself as inside first and leaves last (see
+//! `zone_inner.rs`).
 
 use crate::caught::Caught;
 use crate::depot::Room;
@@ -95,13 +96,13 @@ impl ZoneInner {
         }
         inner.enter();
         inner.put_down(item, &mut caught);
-        // SAFETY: entered above; nothing is used after.
+        // SAFETY: entered above; and the zone is not used after.
         caught.call(|| unsafe { Self::leave(zone) });
         caught
     }
 
-    /// Takes an item back whose `ctor` or `dtor` panicked: nothing is known of what is in it, so it goes through
-    /// `fini` to its slab. Called while the panic unwinds.
+    /// Takes an item back whose `ctor` or `dtor` panicked: its content is unknown, so it goes through `fini` to its
+    /// slab. Called while the panic unwinds.
     ///
     /// # Safety
     /// As for [`put`](Self::put), but for the item's contents.
@@ -112,7 +113,7 @@ impl ZoneInner {
         inner.enter();
         let mut caught = Caught::default();
         inner.put_directly(item, &mut caught);
-        // SAFETY: entered above; nothing is used after.
+        // SAFETY: entered above; and the zone is not used after.
         caught.call(|| unsafe { Self::leave(zone) });
         caught.resume();
     }

@@ -10,18 +10,18 @@
 //!
 //! Invariants: a slab is a power of two of at least [`SLAB_BYTES_MIN`]; the stride and the colour
 //! are multiples of the alignment; slabs begin at multiples of their size; so every item is
-//! aligned. What comes before the first item and after the last is together the waste, so a byte
-//! there never has a slot below `per_slab`.
+//! aligned. The bytes before the first item and after the last are the waste, so a byte there never
+//! has a slot below `per_slab`.
 //!
-//! The *unit* is what can be given back to the system by itself: a page, or all of a slab of huge
-//! pages.
+//! The *unit* is the smallest memory that can go back to the system: a page, or all of a slab of
+//! huge pages.
 //!
 //! # Colour, and why it is off unless asked for
 //!
 //! Items of 2 KiB, each at a multiple of 2 KiB, have their first lines in 2 of the 64 sets of a
 //! first-level cache; a batch of them evicts itself. Measured (48 KiB, 12 ways; write and read
 //! 8 bytes of each item of a batch, `cost_of_aliasing`; 262,144 items of which a random 1 %
-//! survive, `pages_that_survivors_pin`):
+//! survive, `pages_without_live_items_go_back`):
 //!
 //! | layout | batch of 16 | 32 | 64 | 128 | pages that a survivor pins |
 //! |---|---|---|---|---|---|
@@ -39,10 +39,10 @@
 //! Ask for colour if batches are large, only the head of each item is touched, and few items survive or none for
 //! long. Slabs of huge pages lose no page by it.
 //!
-//! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns
-//! a pair where they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`mbuma lab alloc
-//! --case batch64,threads2 --size 2048`, Zen 5). Why was not measured, but that it goes away with
-//! colour: probably each misses its first-level cache, and what it then fetches ahead is the other's next item.
+//! Two CPUs, each with a batch of 64 from one zone, lose more without colour than one: 3.7 and 2.9 ns a pair where
+//! they share a cache, 7 and 2.8 where they do not, one alone 2.6 and 2.4 (`mbuma lab alloc --case batch64,threads2
+//! --size 2048`, Zen 5). Colour removes the effect; its cause was not measured. Probably each CPU misses its
+//! first-level cache, and its prefetcher then fetches the other CPU's next item.
 
 use crate::ZoneError;
 use crate::region;

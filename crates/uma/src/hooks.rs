@@ -6,7 +6,7 @@ use crate::HookFailed;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Called for items on their way out of and into a zone. All methods default to nothing.
+/// Called for items on their way out of and into a zone. All methods have empty defaults.
 ///
 /// ```text
 ///   slab --init--> [ CPU caches, depot ] --ctor--> the caller
@@ -17,18 +17,17 @@ use core::ptr::NonNull;
 /// between `init` and `fini`. `ctor` and `dtor` run each time; they are called directly, not
 /// through a table of functions, so that small ones dissolve into the caller.
 ///
-/// A hook may allocate from other zones (a lock of this crate is never held around it), and may fail
-/// where it returns a `Result`. A panic goes on to the caller of the zone, and nothing is lost by it: an item
-/// whose `init` panicked counts as refused; one whose `ctor` or `dtor` panicked goes through `fini` to its
-/// slab; one whose `fini` panicked is in its slab.
+/// A hook may allocate from other zones (a lock of this crate is never held around it), and may fail where it returns
+/// a `Result`. A panic passes to the caller of the zone, and no item is lost: an item whose `init` panicked counts as
+/// refused; an item whose `ctor` or `dtor` panicked goes through `fini` to its slab; an item whose `fini` panicked is
+/// in its slab.
 pub trait Hooks: Send + Sync + 'static {
     /// Sets an item up as it leaves its slab for the caches. The memory holds anything.
     ///
     /// # Errors
     /// [`HookFailed`] sends the item back to its slab, untouched by `fini`.
     ///
-    /// # Safety
-    /// `item` points to a free item of this zone that nothing else uses during the call.
+    /// # Safety `item` points to a free item of this zone that no other code uses during the call.
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         let _ = item;
         Ok(())
@@ -58,8 +57,8 @@ pub trait Hooks: Send + Sync + 'static {
 
     /// Undoes `ctor`; the state that `init` left must be there again afterwards.
     ///
-    /// # Safety
-    /// `item` went through `ctor`, its caller gave it up, nothing else uses it during the call.
+    /// # Safety `item` went through `ctor`, its caller gave it up, no other code uses it during the
+    /// call.
     #[inline]
     unsafe fn dtor(&self, item: NonNull<u8>) {
         let _ = item;
@@ -75,7 +74,7 @@ impl Hooks for NoHooks {}
 /// Hooks chosen at run time.
 impl<T: Hooks + ?Sized> Hooks for Box<T> {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises the same.
         unsafe { (**self).init(item) }
     }
 
@@ -108,13 +107,12 @@ pub trait Import: Send + Sync + 'static {
 
     /// Takes items back.
     ///
-    /// # Safety
-    /// [`import`](Self::import) pushed them, and nothing uses them any more.
+    /// # Safety [`import`](Self::import) pushed them, and no code uses them any more.
     unsafe fn release(&self, items: &[NonNull<u8>]);
 }
 
-/// The items that an [`Import`] brings, and room for more. It counts what was really written, so that
-/// the zone takes no number on trust.
+/// The items that an [`Import`] brings, and room for more. It counts the items that were written, so that the zone
+/// trusts no number of the import.
 #[derive(Debug)]
 pub struct Imported<'a> {
     out: &'a mut [MaybeUninit<NonNull<u8>>],
@@ -150,10 +148,9 @@ impl<'a> Imported<'a> {
     /// # Panics
     /// If there is no [room](Self::room), or the address is above `isize::MAX`.
     ///
-    /// # Safety
-    /// Until [`Import::release`] gets it back, `item` is what the zone's hooks and users take it for (memory
-    /// of the zone's layout, or a name for something else where they never touch it), it is theirs alone, and
-    /// it is not pushed again.
+    /// # Safety Until [`Import::release`] gets it back, `item` is valid for the zone's hooks and users (memory of the
+    /// zone's layout, or a name for a resource if they never access it as memory), it is theirs alone, and it is not
+    /// pushed again.
     pub unsafe fn push(&mut self, item: NonNull<u8>) {
         // A section returns an item as a number, of which those below 0 are not items.
         assert!(

@@ -284,8 +284,8 @@ fn place_in(arena: &Arena, item: NonNull<u8>) -> String {
     format!("; slab {}, slot {}", place.slab, place.slot)
 }
 
-/// Bytes behind an item of this layout that are worth having: what the alignment leaves anyway, or
-/// a few more where they cost little. Two bytes at least, or none.
+/// The red zone behind an item of this layout: the bytes that the alignment leaves, or a few more
+/// if they cost little. Two bytes at least, or none.
 pub(crate) fn redzone_for(layout: core::alloc::Layout) -> usize {
     const BYTES: usize = 16;
     let plain = layout.size().next_multiple_of(layout.align());

@@ -1,9 +1,9 @@
 //! The keg: where the items of its zones come from, and how many may be out.
 //!
-//! Its counts are in `keg/state.rs`; what happens when no item is left is in `keg/closed.rs`.
+//! Its counts are in `keg/state.rs`; `keg/closed.rs` handles a keg without items.
 //!
 //! A zone has a keg; secondary zones share their master's. The limit counts the items that are
-//! *out* of the keg, live or cached, so nothing is counted per allocation:
+//! *out* of the keg, live or cached, so no allocation from a cache is counted:
 //!
 //! ```text
 //!   live <= out <= limit          out - live = free items in the caches of the CPUs and depots
@@ -94,7 +94,7 @@ pub(crate) struct Members {
 unsafe impl Send for Members {}
 
 impl Keg {
-    /// A keg with nothing out.
+    /// A keg with no item out.
     pub(crate) fn new(
         store: Store,
         slabs: Option<Slabs>,
@@ -206,8 +206,8 @@ impl Keg {
         }
     }
 
-    /// Takes items out, into the front of `out`, as many as the limit and the store allow. The last one
-    /// has the lowest address: a bucket is emptied from its end.
+    /// Takes items out, into the front of `out`, as many as the limit and the store allow. The last item has the
+    /// lowest address: allocations empty a bucket from its end.
     pub(crate) fn take(
         &self,
         out: &mut [MaybeUninit<NonNull<u8>>],

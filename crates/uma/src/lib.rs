@@ -37,9 +37,10 @@
 //! 2. *Freed items are the best ones to hand out.* They are warm in this CPU's cache, and, if an
 //!    `init` hook made something of them, they still are that. So frees go onto a stack, and
 //!    allocations come from its top.
-//! 3. *A stack for each CPU needs no lock.* The kernel is told where the few instructions of a pop
-//!    begin and end (a restartable sequence); if it takes the CPU away in the middle, they begin
-//!    again. There is nothing to undo, since only the last instruction writes.
+//! 3. *A stack for each CPU needs no lock.* The thread tells the kernel where the few instructions
+//!    of a pop begin and end (a restartable sequence). If the kernel preempts the thread inside,
+//!    the thread begins them again. No step has to be undone, because only the last instruction
+//!    writes.
 //! 4. *Items move in buckets.* A program that allocates on one CPU and frees on another moves its
 //!    items by the hundred: a full bucket goes to the depot, the other CPU takes it. The cost is that of moving
 //!    cache lines, which depends on which CPUs have copies (`cacheline.rs` shows the states).
@@ -49,14 +50,14 @@
 //!
 //! # Promises
 //!
-//! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items
-//!   are live, and with [`AllocError::NoMemory`] only when no free item is to be had from any
-//!   CPU, any depot, a slab, or the system. Those that wait are woken by each free. Where `init` refuses,
-//!   it fails with [`AllocError::Hook`] only when the zone has no free item that has been through it.
+//! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items are live, and with
+//!   [`AllocError::NoMemory`] only when no free item is to be had from any CPU, any depot, a slab, or the system. Each
+//!   free wakes a waiting thread. Where `init` refuses, it fails with [`AllocError::Hook`] only when the zone has no
+//!   free item that has been through it.
 //! - An item that went through [`Hooks::init`] keeps its state through any number of frees,
 //!   until [`Hooks::fini`]. Hooks run with no lock of this crate held, and may fail.
-//! - A thread that dies, sleeps or is starved holds nothing back: caches belong to CPUs, and can
-//!   be taken back from them. 256 threads cache as much as 2 do.
+//! - A thread that dies, sleeps or is starved keeps no items: caches belong to CPUs, and other
+//!   threads can empty them. 256 threads cache as much as 2 do.
 //! - A zone lives as long as its handles and its items, whichever is longer.
 //!
 //! # Where to begin
@@ -103,11 +104,11 @@
 //! # The statistics
 //!
 //! One line a zone, as `vmstat -z` has it ([`ZoneStats`]; [`ZoneStats::to_json`] for programs):
-//! `USED` are live. `CPUS`, `DEPOT` and `SLABS` say where the free ones are. `REQ` are allocations
-//! that succeeded, `FAIL` those that did not, `SLEEP` those that waited. `MISS` counts visits to
-//! the depot: far below `REQ`, or the buckets are too small. `KBYTES` is the memory of the slabs.
-//! None of it is counted per allocation: the store that takes an item out of a bucket also counts
-//! it, and the rest is arithmetic (`stats.rs`).
+//! `USED` are live. `CPUS`, `DEPOT` and `SLABS` say where the free ones are. `REQ` counts
+//! allocations that succeeded, `FAIL` that failed, `SLEEP` that waited. `MISS` counts visits to the
+//! depot: far below `REQ`, or the buckets are too small. `KBYTES` is the memory of the slabs. None
+//! of it is counted per allocation: the store that takes an item out of a bucket also counts it,
+//! and the rest is arithmetic (`stats.rs`).
 //!
 //! # The modules, top to bottom
 //!

@@ -1,8 +1,8 @@
 //! A cache that one worker has for itself.
 //!
-//! Nothing is shared, so nothing is synchronised: an item comes from a list in a struct behind
-//! `&mut`. The zone sees only the batches. The items in the cache count as live: no other thread can take
-//! them back, so the cache is small, and only threads that ask for one have it.
+//! No data is shared, so no operation synchronises: an item comes from a list in a struct behind `&mut`. The zone sees
+//! only the batches. The items in the cache count as live: no other thread can take them back, so the cache is small,
+//! and only threads that ask for one have it.
 //!
 //! Source: DPDK's per-lcore mempool caches, Linux's prefilled sheaves.
 
@@ -40,7 +40,7 @@ pub struct LocalCache<H: Hooks = NoHooks> {
     batch: usize,
 }
 
-// SAFETY: the items are free and ours alone; nothing in them is tied to a thread.
+// SAFETY: the items are free and ours alone; they do not depend on a thread.
 unsafe impl<H: Hooks> Send for LocalCache<H> {}
 
 impl<H: Hooks> LocalCache<H> {
@@ -97,7 +97,7 @@ impl<H: Hooks> LocalCache<H> {
     #[track_caller]
     #[inline]
     pub unsafe fn free(&mut self, item: NonNull<u8>) {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises the same.
         if unsafe { self.zone.as_ref_ptr().destruct(item, Location::caller()) } == Destructed::Gone
         {
             return;

@@ -8,8 +8,8 @@
 //!
 //! A [`Zone`](crate::Zone) makes a new `T` with each allocation and drops it with each free. Here
 //! the `T` is made when its memory comes into the caches, and dropped when that goes back to its
-//! slab: what is expensive in it (memory of its own, a lock, a table) is paid for once and found
-//! ready by the next owner.
+//! slab: its expensive parts (memory of its own, a lock, a table) are made once, and the next owner
+//! finds them ready.
 //!
 //! Invariant: every item in the caches of an object zone, and in an [`ObjectBox`], holds a valid
 //! `T`.
@@ -33,15 +33,13 @@ use core::time::Duration;
 /// None of these is called with a lock of this crate held, and each may use other zones. An object whose
 /// `ctor` or `dtor` panicked is dropped; its memory, and that of one whose drop panicked, serves again.
 pub trait Object: Sized + Send + 'static {
-    /// What [`init`](Self::init) needs from outside: the zone its parts come from, a
-    /// configuration, or `()`.
+    /// The argument of [`init`](Self::init): the zone of its parts, a configuration, or `()`.
     type Context: Send + Sync + 'static;
 
     /// Builds an object. It will be given out, taken back and given out again, and be dropped
     /// when the zone gives its memory back.
     ///
-    /// # Errors
-    /// [`HookFailed`] when there is not what it takes; the allocation that led to it fails with
+    /// # Errors [`HookFailed`] when a resource is missing; the allocation then fails with
     /// [`AllocError::Hook`], unless a free object is there, on any CPU.
     fn init(context: &Self::Context) -> Result<Self, HookFailed>;
 
@@ -54,7 +52,7 @@ pub trait Object: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Takes an object back from its owner: what the next one must not see goes here.
+    /// Takes an object back from its owner, and removes data that the next owner must not see.
     #[inline]
     fn dtor(&mut self) {}
 }
@@ -260,7 +258,7 @@ pub struct ObjectBox<T: Object> {
 
 // SAFETY: it owns its T as a Box does, and the zone may be used from any thread.
 unsafe impl<T: Object> Send for ObjectBox<T> {}
-// SAFETY: `&ObjectBox<T>` gives `&T` and nothing else.
+// SAFETY: `&ObjectBox<T>` gives only `&T`.
 unsafe impl<T: Object + Sync> Sync for ObjectBox<T> {}
 
 impl<T: Object> Deref for ObjectBox<T> {

@@ -11,27 +11,29 @@
 //!   +--------------+        +--------------+
 //! ```
 //!
-//! Only the CPU that a slot belongs to works on it, in one of two ways. *Sections* (restartable
-//! sequences, see [`kern::rseq`]) end in a single store, and until that store has happened nothing
-//! has: a thread that is interrupted starts again, perhaps on another CPU. *Locked* takes a
-//! try-lock on a slot, any slot, and is the same to the caller in everything but speed.
+//! Threads access a slot in one of two ways. *Sections* (restartable sequences, see
+//! [`kern::rseq`]): only threads that run on the slot's CPU access it. A section changes the slot
+//! by a single store, its last instruction; a thread that the kernel interrupts before that store
+//! begins the section again, perhaps on another CPU. *Locked*: a thread takes the try-lock of a
+//! slot, of any CPU. The caller sees no difference but speed.
 //!
 //! # Why bulk goes on with the previous bucket
 //!
-//! A batch that lies across the two would have to exchange them at each turn, twice: out, and back.
-//! Exchanging them inside a section would be two stores, where only one can commit (a slot in one
-//! store of 16 bytes is not to be had on every processor). Two sections are one store each: a
-//! thread that is cut short between them has so many items, and goes on with the rest. And
-//! afterwards the batch lies in the loaded bucket: pops end there with nothing, and as many as
-//! fit are pushed there first. So the next batch needs one section again.
+//! A batch that does not fit into the loaded bucket would have to exchange the two buckets twice in
+//! each round: out, and back. An exchange inside a section would take two stores, but only one
+//! store can commit (not every processor has a store of 16 bytes). So bulk runs one section on each
+//! bucket, each with one store: a thread that is interrupted between the two has the items of the
+//! first, and continues with the rest. After that the loaded bucket has room for the opposite
+//! batch: bulk pops empty it first, and bulk pushes fill it first. So the next batch needs one
+//! section again.
 //!
-//! # Why the two change places in one store
+//! # Why the two buckets are exchanged in one store
 //!
-//! The alternative is to take the previous bucket out and put it back as the loaded one. Meanwhile the thread would
-//! carry a bucket, and a thread that closes the keg must know of all buckets. So the carrying thread would count
-//! itself in and out on a line that all CPUs share: four writes to it in a batch that lies across the two buckets,
-//! 160 ns each where the line comes from afar. With one store of the whole pair no thread ever carries a bucket, only
-//! the slot is written, and the caller tries again.
+//! The alternative is to take the previous bucket out and put it back as the loaded one. Between the two steps the
+//! thread would carry a bucket, and a thread that closes the keg must find all buckets. So the carrying thread would
+//! count itself in and out on a line that all CPUs share: four writes in a batch that spans both buckets, 160 ns each
+//! if another socket's CPU has the line. With one store of the whole pair no thread carries a bucket: the section
+//! writes only the slot, and the caller tries its operation again.
 //!
 //! The 16-byte store only has to be atomic against preemption on this CPU: remote readers use a fence first, or read
 //! statistics. x86-64 has such a store. aarch64 does not have one in all its versions (`stp` may be interrupted
@@ -39,15 +41,16 @@
 //!
 //! # The owner of a bucket
 //!
-//! A bucket belongs to the slot that points to it or to the thread that holds it as an [`Owned`].
-//! A slot gives a bucket up only against another one (the [sentinel](Bucket::sentinel) stands for
-//! none), by one store, so that a thread cut short between two exchanges has lost nothing: it
-//! holds what it holds, wherever it runs next.
+//! A bucket belongs to the slot that points to it or to the thread that holds it as an [`Owned`]. A
+//! section takes a bucket out of a slot only by putting another bucket in (the
+//! [sentinel](Bucket::sentinel) stands for none), in one store. So a thread that is interrupted
+//! between two exchanges loses no bucket: it owns the bucket that it took, on whichever CPU it
+//! continues.
 //!
 //! `percpu/loom_tests.rs` checks the sections and `schedules/exchange.rs` the ways between CPUs, in
 //! every order of two threads.
 //!
-//! How buckets are taken from a CPU that is busy is in `percpu/drain.rs`.
+//! `percpu/drain.rs` says how a thread takes the buckets of another CPU while that CPU uses them.
 //! Invariants: `loaded` and `previous` are never null and point to live buckets; a bucket is in one slot once.
 //! Locks: none that wait, but for a drain of the locked backend.
 //! Sources: Bonwick and Adams, *Magazines and Vmem* (2001), for loaded and previous; seed 004 sections 5.3 and 5.6
@@ -126,17 +129,17 @@ const ABORTED: isize = -1;
 const FULL: isize = -2;
 const TWICE: isize = -3;
 
-/// Pauses between the last load and the commit of every section, so that a test meets in seconds
-/// what happens by chance once in a million operations.
+/// Pauses between the last load and the commit of every section, so that a test aborts a section
+/// within seconds, and not once in a million operations.
 #[cfg(feature = "stretched")]
 pub static STRETCH: AtomicU32 = AtomicU32::new(0);
 
-/// All ones: sections are announced to the kernel. 0: they are not, and must corrupt the buckets
-/// under the same test: it could not have seen a mistake otherwise.
+/// All ones: threads announce sections to the kernel. 0: they do not; then the same test must find
+/// corrupt buckets, which shows that it can find a mistake.
 #[cfg(feature = "stretched")]
 pub static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// How the slots are worked on.
+/// How threads access the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// By restartable sequences.
@@ -146,7 +149,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The method that works here, or the one that the environment names ([`kern::rseq::choose`]).
+    /// The method that works here, or the method that the environment names ([`kern::rseq::choose`]).
     #[must_use]
     pub fn choose() -> Self {
         match kern::rseq::choose() {
@@ -178,7 +181,7 @@ pub(crate) struct Percpu {
 
 // SAFETY: it owns its slots, whose fields are atomics, and the buckets that they point to.
 unsafe impl Send for Percpu {}
-// SAFETY: the slots are worked on by the protocols of this module, from any thread.
+// SAFETY: any thread may access the slots, by the protocols of this module.
 unsafe impl Sync for Percpu {}
 
 impl Percpu {
@@ -200,7 +203,7 @@ impl Percpu {
         }
     }
 
-    /// How the slots are worked on.
+    /// How threads access the slots.
     pub(crate) fn backend(&self) -> Backend {
         if self.area == 0 {
             Backend::Locked
@@ -233,8 +236,8 @@ impl Percpu {
         self.pop_or(|| Err(())).ok()
     }
 
-    /// As [`pop`](Self::pop), or what `slow` gives. In one piece, so that the likely way has one
-    /// comparison and not one for each layer.
+    /// As [`pop`](Self::pop), or the result of `slow`. In one function, so that the likely path has
+    /// one comparison and not one in each layer.
     #[inline]
     pub(crate) fn pop_or<E>(
         &self,
@@ -273,9 +276,9 @@ impl Percpu {
         NonNull::new(item)
     }
 
-    /// Puts a free item on top of this CPU's loaded bucket, if that succeeds at the first attempt. What
-    /// else came of it is for [`push_again`](Self::push_again): in two pieces, so that the likely way,
-    /// which is part of every caller's code, calls nothing and saves no registers for that.
+    /// Puts a free item on top of this CPU's loaded bucket, if that succeeds at the first attempt. On another outcome
+    /// the caller calls [`push_again`](Self::push_again). The two functions are apart so that the likely path, which
+    /// is inlined into every caller, makes no call and saves no registers.
     #[inline]
     pub(crate) fn push(&self, item: NonNull<u8>) -> Result<(), isize> {
         if self.area == 0 {
@@ -304,7 +307,7 @@ impl Percpu {
         ))
     }
 
-    /// [`push`](Self::push) and what comes after it.
+    /// [`push`](Self::push), and [`push_again`](Self::push_again) if it gave up.
     pub(crate) fn push_whole(&self, item: NonNull<u8>) -> PushOutcome {
         match self.push(item) {
             Ok(()) => PushOutcome::Done,
@@ -349,7 +352,8 @@ impl Percpu {
     }
 
     /// Puts items of the beginning of `items` on this CPU's loaded bucket, and then on its previous
-    /// one; says how many found room. Once the last item is in, nothing is touched any more.
+    /// one; says how many found room. After the commit of the last item the function does not
+    /// access the slots.
     #[must_use]
     pub(crate) fn push_bulk(&self, items: &[NonNull<u8>]) -> usize {
         let pushed = self.push_to::<LOADED>(items);
@@ -379,15 +383,14 @@ impl Percpu {
         count.max(0).cast_unsigned()
     }
 
-    /// Exchanges this CPU's two buckets, if nothing is in the loaded one and something in the other; says
-    /// whether it did. In the hands of the caller is nothing at any time.
+    /// Exchanges this CPU's two buckets if the loaded bucket is empty and the previous one is not; says whether it
+    /// did. The caller carries no bucket at any time.
     pub(crate) fn swap_for_pop(&self) -> bool {
         // SAFETY: `section` is called where there is an area.
         unsafe { self.swap(section::swap_for_pop, locked::swap_for_pop) }
     }
 
-    /// Exchanges this CPU's two buckets, if nothing more fits into the loaded one and something into the
-    /// other; says whether it did.
+    /// Exchanges this CPU's two buckets if the loaded bucket is full and the previous one is not; says whether it did.
     pub(crate) fn swap_for_push(&self) -> bool {
         // SAFETY: as above.
         unsafe { self.swap(section::swap_for_push, locked::swap_for_push) }
@@ -395,7 +398,7 @@ impl Percpu {
 
     /// # Safety
     ///
-    /// `section` asks for nothing but that `area` is not 0.
+    /// `section` must require nothing but that `area` is not 0.
     unsafe fn swap(&self, section: unsafe fn(&Self) -> isize, locked: fn(&Self) -> bool) -> bool {
         if self.area == 0 {
             return locked(self);
@@ -425,8 +428,8 @@ impl Percpu {
         })
     }
 
-    /// Gives this CPU's loaded bucket against another one, if nothing is inside it and the CPU is
-    /// not stopped; else hands the argument back.
+    /// Exchanges this CPU's loaded bucket for `bucket` if the loaded one is empty and the slot is
+    /// not stopped; else returns the argument.
     pub(crate) fn replace_empty(&self, bucket: Owned) -> Result<Option<Owned>, Owned> {
         // SAFETY: the section exchanges only if it returns the old bucket.
         unsafe {
@@ -442,8 +445,8 @@ impl Percpu {
         })
     }
 
-    /// Gives this CPU's loaded bucket against another one, if nothing more fits into it and the
-    /// CPU is not stopped; else hands the argument back.
+    /// Exchanges this CPU's loaded bucket for `bucket` if the loaded one is full and the slot is
+    /// not stopped; else returns the argument.
     pub(crate) fn replace_full(&self, bucket: Owned) -> Result<Option<Owned>, Owned> {
         // SAFETY: the section exchanges only if it returns the old bucket.
         unsafe {
@@ -463,8 +466,9 @@ impl Percpu {
     ///
     /// # Safety
     ///
-    /// `bucket` must be the caller's to give away, or the sentinel. Both functions must put it
-    /// into a slot and return what was there, or return a value that is not positive (null).
+    /// `bucket` must be the caller's to give away, or the sentinel. Both functions must either put
+    /// it into a slot and return the bucket that was there, or return a value that is not positive
+    /// (null).
     unsafe fn exchange(
         &self,
         bucket: NonNull<Bucket>,

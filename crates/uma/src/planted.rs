@@ -1,8 +1,8 @@
 //! Mistakes that tests plant, and a check of the life of zones: they show that the schedule checkers find mistakes.
 //!
-//! A model that finds nothing proves little unless it is known to find mistakes. So the code at each critical point
-//! of a protocol asks [`planted`] whether to make the mistake. The tests in `schedules/` run every scenario once more
-//! with the mistake, and must fail. In every other build [`planted`] is a constant, and [`Life`] is empty.
+//! A model that passes proves little unless it is known to find mistakes. So the code at each critical point of a
+//! protocol asks [`planted`] whether to make the mistake. The tests in `schedules/` run every scenario once more with
+//! the mistake, and must fail. In every other build [`planted`] is a constant, and [`Life`] is empty.
 //!
 //! Invariant: a zone that has ended is never used again ([`Life`]).
 //! Locks: none.
@@ -89,7 +89,7 @@ pub(crate) unsafe fn dealloc(bucket: *mut u8, layout: Layout) {
     #[cfg(all(test, any(loom, shuttle)))]
     BUCKETS.with_borrow_mut(|buckets| buckets.push((bucket, layout)));
     #[cfg(not(all(test, any(loom, shuttle))))]
-    // SAFETY: the caller's promise is the one that is asked for.
+    // SAFETY: the caller promises the same.
     unsafe {
         std::alloc::dealloc(bucket, layout);
     }

@@ -21,9 +21,8 @@ use std::time::Instant;
 
 /// A zone: an allocator of items of one layout, with a cache on every CPU.
 ///
-/// A handle: clones are the same zone. After the last one is dropped the zone ends as soon as no item is
-/// live; until then the owners of items may use and free them, and
-/// [`leaked_zones`](crate::leaked_zones) counts the zone.
+/// A handle: clones are the same zone. After the drop of the last handle the zone ends as soon as no item is live;
+/// until then the owners of items may use and free them, and [`leaked_zones`](crate::leaked_zones) counts the zone.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -66,7 +65,7 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.inner().as_ref() }
     }
 
-    /// Gives an item out. What it holds is what `init` and `ctor` left, or anything.
+    /// Gives an item out. Its content is as `init` and `ctor` left it, or undefined.
     ///
     /// # Errors
     /// [`AllocError`]: the limit is reached, memory has run out, or a hook refused.
@@ -78,8 +77,8 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.alloc() }
     }
 
-    /// As [`alloc`](Self::alloc), and may take what [`ZoneBuilder::reserve`] set aside: for what
-    /// must go on so that others can free (an acknowledgement, a reset, a timer).
+    /// As [`alloc`](Self::alloc), and may take from the [reserve](ZoneBuilder::reserve): for work
+    /// that lets other code free memory (an acknowledgement, a reset, a timer).
     ///
     /// # Errors
     /// As there; the reserve is used up too.
@@ -93,9 +92,9 @@ impl<H: Hooks> RawZone<H> {
         self.zone.constructed(item, site)
     }
 
-    /// As [`alloc`](Self::alloc), but takes nothing back from other CPUs and waits for no other thread: may
-    /// fail while items are free. For an `init` that builds on another zone's items
-    /// ([`ZoneBuilder::holds_items_of`]), because other threads wait for the thread that runs it.
+    /// As [`alloc`](Self::alloc), but does not empty the caches of other CPUs and waits for no other thread: may fail
+    /// while items are free. For an `init` that builds on another zone's items ([`ZoneBuilder::holds_items_of`]),
+    /// because other threads wait for the thread that runs it.
     ///
     /// # Errors
     /// As there, and where the free items are with other threads.
@@ -137,10 +136,9 @@ impl<H: Hooks> RawZone<H> {
 
     /// Takes an item back.
     ///
-    /// # Panics
-    /// If the item is not of this zone; or if it is free already, which is noticed where it costs
-    /// nothing: when it is the last one freed on this CPU, and when it reaches its slab. Debug
-    /// builds, and the feature `invariants`, notice always.
+    /// # Panics If the item is not of this zone; or if it is free already. The checks that need no
+    /// extra access notice that: when it is the item last freed on this CPU, and when it reaches
+    /// its slab. Debug builds, and the feature `invariants`, notice always.
     ///
     /// # Safety
     /// `item` came from an allocation of this zone and was not freed since. No thread uses it or its reference count
@@ -149,7 +147,7 @@ impl<H: Hooks> RawZone<H> {
     #[track_caller]
     #[inline]
     pub unsafe fn free(&self, item: NonNull<u8>) {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises the same.
         unsafe { self.zone.free(item) }
     }
 
@@ -174,12 +172,12 @@ impl<H: Hooks> RawZone<H> {
     #[track_caller]
     #[inline]
     pub unsafe fn free_bulk(&self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises the same.
         unsafe { self.zone.free_bulk(items) }
     }
 
-    /// An item of this CPU's loaded bucket, and of nothing else: no lock, no system call, no `ctor`.
-    /// A door for tests: it shows what a signal handler may do.
+    /// An item of this CPU's loaded bucket only: no lock, no system call, no `ctor`. For tests of
+    /// the operations that a signal handler may use.
     #[doc(hidden)]
     #[track_caller]
     #[inline]
@@ -218,15 +216,14 @@ impl<H: Hooks> RawZone<H> {
         LocalCache::new(self.clone(), batch)
     }
 
-    /// The reference count beside an item, found by arithmetic on the address alone. Zero in an
-    /// item that never had one; from then on what its users stored, until the item is freed.
+    /// The reference count beside an item, found by arithmetic on the address alone. Zero until a
+    /// user stores a value; that value stays until the item is freed.
     ///
     /// # Panics
     /// If the zone was built without [`refcounts`](ZoneBuilder::refcounts).
     ///
-    /// # Safety
-    /// `item` is a live item of this zone. The count stays readable as long as the zone, but
-    /// means nothing after the item was freed.
+    /// # Safety `item` is a live item of this zone. The count stays readable as long as the zone,
+    /// but is void after the item was freed.
     #[doc(alias = "uma_find_refcnt")]
     #[inline]
     pub unsafe fn refcount(&self, item: NonNull<u8>) -> &AtomicU32 {
@@ -235,7 +232,7 @@ impl<H: Hooks> RawZone<H> {
         unsafe { self.zone.refcount(item) }
     }
 
-    /// The reference count beside an item, and a word in the same line for whatever its users note.
+    /// The reference count beside an item, and a word in the same line for its users' notes.
     ///
     /// # Panics
     /// As [`refcount`](Self::refcount).
@@ -315,17 +312,17 @@ impl<H: Hooks> RawZone<H> {
         self.inner().drain()
     }
 
-    /// Gives back what was not needed since the last trim: buckets that lay in the depot all the
-    /// time, the caches of CPUs that did nothing, pages that were free all the time. Cheap when
-    /// there is nothing to do; meant to be called some times a second
-    /// ([`Reclaimer`](crate::Reclaimer) does).
+    /// Gives back memory that was not needed since the last trim: buckets that lay in the depot all
+    /// the time, the caches of idle CPUs, pages that were free all the time. Cheap if there is no
+    /// such memory; meant to be called some times a second ([`Reclaimer`](crate::Reclaimer) does).
     #[doc(alias = "UMA_RECLAIM_TRIM")]
     pub fn trim(&self) -> Purged {
         self.inner().trim()
     }
 
     /// Lets allocations of this zone fail from now on as the plan says, with
-    /// [`AllocError::NoMemory`]. One that may sleep without a limit of time is not consulted.
+    /// [`AllocError::NoMemory`]. An allocation that may sleep without a limit of time does not
+    /// consult it.
     #[cfg(feature = "invariants")]
     pub fn fail(&self, plan: crate::FailPlan) {
         self.fail_at(crate::FailPoint::Alloc, plan);

@@ -1,8 +1,8 @@
-//! A zone in eight bytes, and what every item goes through on its way out and back: the check that
-//! it is ours, `ctor`, `dtor`, and the notes of builds that check more.
+//! A zone in eight bytes, and the steps of every allocation and free: the check that the item is of
+//! this zone, `ctor`, `dtor`, and the records of builds that check more.
 //!
-//! Invariant: a [`RawZoneRef<H>`](RawZoneRef) is of a zone with hooks of type `H`. It keeps
-//! nothing: its holder knows that a handle or a live item does. Locks: none.
+//! Invariant: a [`RawZoneRef<H>`](RawZoneRef) is of a zone with hooks of type `H`. It does not keep
+//! the zone: its holder must know that a handle or a live item does. Locks: none.
 
 use crate::AllocError;
 #[cfg(feature = "invariants")]
@@ -96,8 +96,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Panics
     /// As there.
     ///
-    /// # Safety
-    /// As there. The item itself keeps the zone until it is freed, so nothing else need.
+    /// # Safety As there. The item itself keeps the zone until it is freed.
     #[track_caller]
     #[inline]
     pub unsafe fn free(self, item: NonNull<u8>) {
@@ -131,7 +130,7 @@ impl<H: Hooks> RawZoneRef<H> {
             let item = unsafe { item.assume_init() };
             if self.constructed(item, site).is_err() {
                 let made = making.keep();
-                // The one that was refused has gone back by itself.
+                // `constructed` has freed the item that was refused.
                 self.put_back_bulk(&out[made + 1..taken]);
                 return made;
             }
@@ -156,7 +155,7 @@ impl<H: Hooks> RawZoneRef<H> {
         let site = Location::caller();
         // SAFETY: the items are live and ours: they keep the zone.
         if !unsafe { self.inner.as_ref() }.surely_owns(items) {
-            // SAFETY: the caller's promise is the one that is asked for.
+            // SAFETY: the caller promises the same.
             return unsafe { self.free_each(items, site) };
         }
         let mut freeing = Freeing {
@@ -207,9 +206,8 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Panics
     /// As there.
     ///
-    /// # Safety
-    /// As there; and the count is not used when nothing keeps the zone any more, which the
-    /// lifetime, chosen by the caller, does not say.
+    /// # Safety As there; and the caller must not use the count after the zone has ended, which the
+    /// lifetime, chosen by the caller, does not ensure.
     #[inline]
     #[must_use]
     pub unsafe fn refcount<'a>(self, item: NonNull<u8>) -> &'a AtomicU32 {
@@ -273,7 +271,7 @@ impl<H: Hooks> RawZoneRef<H> {
         items
     }
 
-    /// Runs `ctor` over an item just taken; one that it refuses goes back to the cache.
+    /// Runs `ctor` over an item just taken; an item that it refuses goes back to the cache.
     #[inline]
     pub(crate) fn constructed(
         self,
@@ -428,7 +426,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// As for [`free_bulk`](Self::free_bulk).
     pub(crate) unsafe fn put_bulk(self, items: &[NonNull<u8>]) {
-        // SAFETY: the caller's promise is the one that is asked for.
+        // SAFETY: the caller promises the same.
         unsafe { ZoneInner::put_bulk(self.inner, items) }
     }
 }
@@ -504,10 +502,10 @@ impl<H: Hooks> Drop for Making<'_, H> {
         for item in made {
             // SAFETY: an entry that was written.
             let item = unsafe { item.assume_init() };
-            // SAFETY: it went through `ctor`, and nothing uses it.
+            // SAFETY: it went through `ctor`, and no code uses it.
             caught.call(|| unsafe { self.zone.free_at(item, Location::caller()) });
         }
-        // The one whose `ctor` panicked has gone by itself.
+        // `constructed` has freed the item whose `ctor` panicked.
         caught.call(|| self.zone.put_back_bulk(&rest[1..]));
         caught.resume();
     }
@@ -529,7 +527,7 @@ impl<H: Hooks> Drop for Freeing<'_, H> {
         let mut caught = Caught::default();
         // SAFETY: given up by their owner, and through `dtor`, so as `init` left them.
         caught.call(|| unsafe { ZoneInner::put_bulk(self.zone.inner, done) });
-        // The one whose `dtor` panicked has gone by itself.
+        // `destruct` has freed the item whose `dtor` panicked.
         for &item in &rest[1..] {
             // SAFETY: live and ours.
             caught.call(|| unsafe { self.zone.free_at(item, self.site) });

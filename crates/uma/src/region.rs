@@ -6,8 +6,8 @@
 //! coming back costs no system call and the kernel keeps one mapping however often pages come
 //! and go.
 //!
-//! Under Miri, which knows no such mappings, a region is a zeroed allocation. Under a schedule checker what is
-//! reserved is kept from run to run (`spare.rs`).
+//! Under Miri, which knows no such mappings, a region is a zeroed allocation. Under a schedule checker reserved ranges
+//! are kept from run to run (`spare.rs`).
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(crate) struct Region {
     opened: core::sync::atomic::AtomicBool,
 }
 
-// SAFETY: a region is the right to an address range; nothing in it is tied to a thread.
+// SAFETY: a region is the right to an address range, which does not depend on a thread.
 unsafe impl Send for Region {}
 // SAFETY: the methods that take `&self` are system calls on the range, which the kernel orders; they give out only
 // raw pointers, whose users must say why they may touch the bytes.
@@ -95,8 +95,8 @@ fn address_space_taken() -> Option<usize> {
 
 #[cfg(not(miri))]
 impl Region {
-    /// Reserves `len` bytes at a multiple of `align`, a power of two; `None` when there is no
-    /// such hole. Nothing in it may be touched yet.
+    /// Reserves `len` bytes at a multiple of `align`, a power of two; `None` when there is no such
+    /// hole. Its memory must not be accessed yet.
     pub(crate) fn reserve(len: usize, align: usize, pages: PageSize) -> Option<Self> {
         let page = page_bytes();
         let len = len.checked_next_multiple_of(page)?;
@@ -118,7 +118,7 @@ impl Region {
             PageSize::Small => libc::MADV_NOHUGEPAGE,
             PageSize::Huge => libc::MADV_HUGEPAGE,
         };
-        // SAFETY: advice on our own mapping; where it is not known it fails and nothing changes.
+        // SAFETY: advice on our own mapping; a kernel that does not know it returns an error and changes nothing.
         unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, advice) };
         Some(region)
     }
@@ -263,8 +263,8 @@ const NO_PAGES: libc::iovec = libc::iovec {
     iov_len: 0,
 };
 
-/// This process, as a descriptor. Not kept for long: a child that was forked off would inherit
-/// one that means its parent.
+/// This process, as a descriptor. Not kept for long: a forked child would inherit a descriptor of
+/// its parent.
 #[cfg(not(miri))]
 #[derive(Debug)]
 pub(crate) struct Process(std::os::fd::OwnedFd);
@@ -278,7 +278,7 @@ impl Process {
     pub(crate) fn open() -> Option<Self> {
         // SAFETY: reads a number and has no preconditions.
         let pid = unsafe { libc::getpid() };
-        // SAFETY: makes a new descriptor (closed on exec) and touches nothing that exists.
+        // SAFETY: makes a new descriptor (closed on exec) and changes no existing state.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
         // SAFETY: a descriptor that was made just now and that no other value owns.
@@ -289,8 +289,8 @@ impl Process {
 /// Reserves `len` bytes anywhere.
 #[cfg(not(miri))]
 fn map(len: usize) -> Option<NonNull<u8>> {
-    // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches
-    // nothing that exists.
+    // SAFETY: a new private anonymous mapping at an address of the kernel's choice overlaps no
+    // other mapping.
     let address = unsafe {
         libc::mmap(
             core::ptr::null_mut(),

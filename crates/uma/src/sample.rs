@@ -1,30 +1,29 @@
 //! Samples: a few items whose allocation is recorded, so that a [census](crate::Census) can tell
 //! which call sites hold how many items, and how long, in a program that runs at full speed.
 //!
-//! An item that a bucket gives out leaves no trace: that is what makes it cheap. So some items are
-//! made of other stuff. The arena keeps a few slabs behind its normal range; an item from there
-//! fails the range check that every free makes anyway, and the cold branch behind that check, where
-//! otherwise a foreign pointer is reported, is where a sampled item comes back:
+//! An allocation from a bucket leaves no trace, which makes it cheap. So some items are made of
+//! other stuff. The arena keeps a few slabs behind its normal range; an item from there fails the
+//! range check that every free makes anyway, and the cold branch behind that check, where otherwise
+//! a foreign pointer is reported, is where a sampled item comes back:
 //!
 //! ```text
 //!   | slab 0 | slab 1 | ...            | sample slab | sample slab |
 //!   |<------- may_own: the fast way -->|<-- a record for each item: site, time, thread, weight
 //! ```
 //!
-//! An item is sampled only in the slow path, when a CPU's bucket is empty: once in a given number of
-//! refills ([`ZoneBuilder::sample_every`](crate::ZoneBuilder::sample_every)). A thread that
-//! frees what it takes never gets there, and neither pays nor is sampled; a thread that takes more than it
-//! frees is sampled in proportion. The *weight* of a sample is the number of items that
-//! refills have brought since the sample before it.
+//! An item is sampled only in the slow path, when a CPU's bucket is empty: once in a given number of refills
+//! ([`ZoneBuilder::sample_every`](crate::ZoneBuilder::sample_every)). A thread that frees its items at once never gets
+//! there: it pays nothing and is not sampled. A thread that takes more than it frees is sampled in proportion. The
+//! *weight* of a sample is the number of items that refills have brought since the sample before it.
 //!
-//! Two effects would distort the census. First, the allocation that empties a bucket is more often one that is freed
-//! at once than one that stays. So a sample that is freed before the next refill passes its turn, and its weight, to
-//! the next allocation, once. Bias remains for threads whose runs of allocations and frees are longer than the set
-//! that stays: the census reports their share as unaccounted for. Second, samples that stay use the slots up. So each
-//! time half of the remaining slots are taken, samples become half as frequent and weigh twice as much.
+//! Two effects would distort the census. First, the item that empties a bucket is more often freed at once than kept.
+//! So a sample that is freed before the next refill passes its turn, and its weight, to the next allocation, once.
+//! Bias remains for threads whose runs of allocations and frees are longer than the set that stays: the census reports
+//! their share as unaccounted for. Second, samples that stay use the slots up. So each time half of the remaining
+//! slots are taken, samples become half as frequent and weigh twice as much.
 //!
-//! A queue that one thread fills and empties lives on what its CPU has cached, and its old samples
-//! die while no refill brings new ones. So a sample that grew old ([`OLD`]) is followed by another:
+//! A queue that one thread fills and empties uses the items that its CPU has cached: its old samples
+//! die, and no refill brings new ones. So a sample that grew old ([`OLD`]) is followed by another:
 //! the CPU's bucket is put aside, and the next allocation there is the sample, with the same weight.
 //!
 //! Being few and exact, samples also find double frees and frees into the wrong zone at once, with

@@ -13,13 +13,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A sample that lived so long is followed by another. Thus a slot costs a CPU at most ten visits
-/// a second.
+/// When a sample that lived this long is freed, another one follows it. Thus a slot costs a CPU at
+/// most ten visits a second.
 const OLD: Duration = Duration::from_millis(100);
 
 impl ZoneInner {
-    /// An item of the sample range, if it is this zone's turn, one is free there, and the limit
-    /// allows it; been through `init` like any other.
+    /// An item of the sample range, if it is this zone's turn, an item is free there, and the limit
+    /// allows it; it went through `init` like any other.
     pub(crate) fn sample(&self, site: Option<Site>) -> Option<NonNull<u8>> {
         let samples = &self.keg.samples;
         let (site, arena) = (site?, self.keg.arena()?);
@@ -118,7 +118,7 @@ impl ZoneInner {
         if let Some((sample, may_hand_on)) = freed {
             inner.follow(&sample, may_hand_on, &mut caught);
         }
-        // SAFETY: entered above; nothing is used after.
+        // SAFETY: entered above, and the zone is not used after.
         caught.call(|| unsafe { Self::leave(zone) });
         caught.resume();
     }
@@ -138,7 +138,7 @@ impl ZoneInner {
         sample
     }
 
-    /// Lets another sample follow the one that was freed, if that tells more.
+    /// Lets another sample follow the freed one, if that improves the estimate.
     fn follow(&self, freed: &AllocSample, may_hand_on: bool, caught: &mut Caught) {
         let shift = self.keg.samples.shift.load(Relaxed);
         if freed.since.elapsed() >= OLD {
@@ -151,8 +151,8 @@ impl ZoneInner {
         }
     }
 
-    /// Lets the next allocation on this CPU find its bucket empty: what it holds is for the one
-    /// after that.
+    /// Lets the next allocation on this CPU find its bucket empty; the bucket's items serve the
+    /// allocations after that.
     fn put_bucket_aside(&self, caught: &mut Caught) {
         let Room::Bucket(mut bucket) = self.depot.lock().make_room(None) else {
             return;

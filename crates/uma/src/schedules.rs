@@ -217,7 +217,7 @@ impl World {
         warm.into_iter().for_each(|item| self.free(item));
     }
 
-    /// All that was allocated has come back, and nothing else is missing; then the zone ends.
+    /// All allocated items have come back, and no other item is missing; then the zone ends.
     fn finish(self) {
         let Self { zone, live, allocs } = self;
         assert!(live.0.lock().expect("no panic").is_empty());

@@ -1,8 +1,8 @@
 //! A slab: a run of pages cut into items, described out of line.
 //!
-//! The free items of slab n are the ones in the bitmap of [`Slabs`](crate::slabs::Slabs); here
-//! is only what decides which slab is taken from next. Nothing is ever written into a free item,
-//! so pages go back to the system, and come again, without this noticing.
+//! The bitmap of [`Slabs`](crate::slabs::Slabs) has the free items of slab n; this file only
+//! decides from which slab the next item comes. No code writes into a free item, so pages may go
+//! back to the system, and come again, without a change here.
 
 /// Classes of fullness. Within one the lowest address is preferred.
 pub(crate) const CLASSES: usize = 16;

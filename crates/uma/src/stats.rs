@@ -2,7 +2,7 @@
 //!
 //! The layers are locked one after the other, so numbers of a busy zone are of slightly different moments.
 //!
-//! Nothing here is counted per allocation. The store that takes an item out of a bucket also
+//! No allocation from a cache counts itself. The store that takes an item out of a bucket also
 //! counts it, in the upper part of the same word (`bucket.rs`); the rest is arithmetic:
 //!
 //! ```text
@@ -49,7 +49,7 @@ pub struct ZoneStats {
     pub misses: u64,
     /// Times that the depot had none either, and the slabs were asked.
     pub imports: u64,
-    /// Times that nothing was near and other CPUs' caches were to be asked.
+    /// Searches of other CPUs' caches, because this CPU's buckets, the depot and the keg had no item.
     pub shortages: u64,
     /// Times that caches were taken back from all CPUs.
     pub closings: u64,

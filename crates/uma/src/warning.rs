@@ -76,7 +76,8 @@ pub(crate) struct Warner {
     throttles: [Throttle; 4],
 }
 
-/// (a) All relaxed: the thread that moves `next_ms` on sends the warning, and nothing else depends on it.
+/// (a) All relaxed: the thread whose compare-exchange moves `next_ms` sends the warning, and no other data depends on
+/// it.
 #[derive(Default)]
 struct Throttle {
     /// Milliseconds from the making of the zone to when the next warning may be given.

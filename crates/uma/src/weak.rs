@@ -6,7 +6,7 @@
 //!
 //! `schedules/end.rs` checks a visit while the last handle is dropped.
 //!
-//! Locks: `uma weak zone`, held for a few instructions; nothing is called under it but `enter`.
+//! Locks: `uma weak zone`, held for a few instructions; its holder calls only `enter`.
 
 use crate::planted::{ZoneBug, planted};
 use crate::zone_inner::ZoneInner;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 static WEAK_CLASS: LockClass = LockClass::new("uma weak zone", order::STATS);
 
-/// Leads to a zone while the zone has handles, and then to nothing.
+/// A reference to a zone that is valid while the zone has handles.
 pub(crate) struct WeakZone(Mutex<Option<ZonePtr>>);
 
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ struct ZonePtr(NonNull<ZoneInner>);
 unsafe impl Send for ZonePtr {}
 
 impl WeakZone {
-    /// A reference to nothing yet.
+    /// A reference without a zone yet.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(&WEAK_CLASS, None)))
     }
@@ -42,8 +42,8 @@ impl WeakZone {
         *self.0.lock() = Some(ZonePtr(zone));
     }
 
-    /// Makes this lead to nothing, so that no thread can enter by it. The drop of the last handle calls it before it
-    /// gives up what the handles hold.
+    /// Removes the zone, so that no thread can enter by this reference. The drop of the last handle calls it before it
+    /// releases the handles' share of the count.
     pub(crate) fn detach(&self) {
         *self.0.lock() = None;
     }
@@ -58,8 +58,8 @@ impl WeakZone {
     fn enter(&self) -> Option<ZoneVisit> {
         let target = self.0.lock();
         let ZonePtr(zone) = (*target)?;
-        // SAFETY: the caller of `attach` has promised that the zone detaches itself first. It can't while this thread
-        // has the lock, so the zone still has what its handles hold.
+        // SAFETY: the caller of `attach` has promised that the zone detaches itself first. `detach` waits for the lock
+        // that this thread holds, so the handles' share of the count still keeps the zone.
         unsafe { zone.as_ref() }.enter();
         if planted(ZoneBug::Visit) {
             // SAFETY: entered just now.
@@ -88,7 +88,7 @@ impl WeakZone {
     }
 }
 
-/// A thread inside a zone. Nothing else may keep the zone.
+/// A thread inside a zone. No other reference need keep the zone.
 struct ZoneVisit(NonNull<ZoneInner>);
 
 impl Drop for ZoneVisit {

@@ -124,7 +124,7 @@ pub struct ZoneBox<T> {
 
 // SAFETY: it owns its T as a Box does, and the zone may be used from any thread.
 unsafe impl<T: Send> Send for ZoneBox<T> {}
-// SAFETY: `&ZoneBox<T>` gives `&T` and nothing else.
+// SAFETY: `&ZoneBox<T>` gives only `&T`.
 unsafe impl<T: Sync> Sync for ZoneBox<T> {}
 
 impl<T> Deref for ZoneBox<T> {

@@ -1,7 +1,6 @@
 //! The state of a zone, which all its handles share, and the count that keeps it.
 //!
-//! How items are allocated and freed is in `alloc.rs`, `free.rs` and `reclaim/trim.rs`; this file has what they
-//! share.
+//! `alloc.rs`, `free.rs` and `reclaim/trim.rs` allocate and free items; this file has the parts that they share.
 //!
 //! Locking key of [`ZoneInner`]: (c) constant, (s) a section of its CPU, (d) the depot's lock, (a) atomic. No lock is
 //! held while a hook runs or pages are given back.
@@ -18,9 +17,9 @@
 //!
 //! `schedules/end.rs` checks that a zone ends once, and after all its uses.
 //!
-//! When the last handle is dropped, the caches are closed for good ([`ZoneInner::retire`]): they are emptied, frees
-//! of live items go straight to the keg, and the last of them ends the zone. Until then the zone stays a member of
-//! its keg, so that a thread that looks for free items also counts those that threads of this zone carry.
+//! When the last handle is dropped, the caches are closed for good ([`ZoneInner::retire`]): they are emptied, frees of
+//! live items go straight to the keg, and the last of them ends the zone. Until then the zone stays a member of its
+//! keg, so that a thread that searches for free items also counts the items that threads of this zone carry.
 
 use crate::asan;
 use crate::bucket::Owned;
@@ -57,7 +56,7 @@ static LEAKED: Tally = Tally::new(0);
 /// and free them. The last free ends the zone and lowers this number.
 #[must_use]
 pub fn leaked_zones() -> usize {
-    // Relaxed: a statistic that orders nothing.
+    // Relaxed: a statistic; no data depends on it.
     LEAKED.load(Ordering::Relaxed)
 }
 
@@ -131,11 +130,11 @@ pub(crate) struct ZoneCounts {
     pub(crate) failures: Counter,
     /// Visits to the depot or the keg, because a CPU's buckets had no item or no room.
     pub(crate) misses: Counter,
-    /// Visits to the keg, because the depot had nothing either.
+    /// Visits to the keg, because the depot had no items either.
     pub(crate) imports: Counter,
     /// Items that went through `fini`: an allocation that `init` refused before tries again.
     pub(crate) finalised: Counter,
-    /// Searches of all CPUs' caches, because nothing else had an item.
+    /// Searches of all CPUs' caches, because no other layer had an item.
     pub(crate) shortages: Counter,
 }
 
@@ -342,7 +341,7 @@ impl ZoneInner {
         self.depot.holds.fetch_add(TRANSIT, Ordering::Relaxed);
     }
 
-    /// Counts this thread as outside, and ends the zone if nothing else keeps it.
+    /// Counts this thread as outside, and ends the zone if the count is then zero.
     ///
     /// # Safety
     /// Entered before, and not left since; `inner` is not used after.
@@ -359,7 +358,7 @@ impl ZoneInner {
             before = unsafe { &*holds }.load(Ordering::Relaxed) + TRANSIT;
         }
         if before == TRANSIT {
-            // SAFETY: nothing keeps the zone, and only this thread saw that happen.
+            // SAFETY: the count is zero, and only this thread brought it there.
             unsafe { Self::end(inner) };
         }
     }
@@ -489,11 +488,11 @@ impl ZoneInner {
     /// # Safety
     /// `inner` came from [`make`](Self::make), its last handle is gone, and this is called once.
     pub(crate) unsafe fn retire(inner: NonNull<Self>) {
-        // SAFETY: this thread gives up what the handles held only below.
+        // SAFETY: this thread releases the handles' share of the count only below.
         let zone = unsafe { inner.as_ref() };
         zone.weak.detach();
-        // The handles' part of `holds` becomes this thread's. So what the caches hold is in transit, and an
-        // allocation from another zone of the keg waits for it; and only `leave` decides about the end.
+        // The handles' part of `holds` becomes this thread's. So the items of the caches are in transit, and an
+        // allocation from another zone of the keg waits for them; and only `leave` decides about the end.
         if !planted(ZoneBug::Retire) {
             zone.depot
                 .holds
@@ -532,8 +531,7 @@ impl ZoneInner {
         }
     }
 
-    /// # Safety
-    /// Nothing keeps the zone, and the caller alone knows.
+    /// # Safety The count is zero, and the caller alone brought it there.
     #[cold]
     unsafe fn end(inner: NonNull<Self>) {
         // Acquire: everything that leaving threads did comes before.
@@ -563,7 +561,7 @@ impl ZoneInner {
     }
 }
 
-/// The value inside an `Arc<dyn Hooks>`, whatever it is.
+/// The value inside an `Arc<dyn Hooks>`, of any type.
 fn hooks_data(hooks: &Arc<dyn Hooks>) -> NonNull<()> {
     NonNull::from(&**hooks).cast()
 }

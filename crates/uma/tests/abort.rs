@@ -428,7 +428,7 @@ fn interrupt(target: &Section, at: usize, first: &[(Section, usize)], mode: Mode
 }
 
 #[test]
-fn an_abort_before_any_instruction_undoes_nothing_and_loses_nothing() {
+fn an_abort_before_any_instruction_has_no_effect() {
     // Breaks when anything that another could see is written before the commit, an input is
     // changed before a restart, or an abort leads to the wrong place.
     every_boundary(Mode::Once);

@@ -70,7 +70,7 @@ fn items_anywhere_in_the_range_are_known() {
 }
 
 #[test]
-fn an_empty_batch_is_nothing() {
+fn an_empty_batch_is_not_counted() {
     // Breaks when a batch of none is counted, or goes the slow way.
     let zone = common::zone(256, 64);
     free_bulk(&zone, &alloc_bulk(&zone, 0));

@@ -149,7 +149,7 @@ fn a_store_that_runs_short_gives_all_it_has() {
 }
 
 #[test]
-fn the_limit_is_felt_exactly() {
+fn an_import_store_fails_exactly_at_the_limit() {
     // Breaks when cached items, or the part of an import that did not come, count as live.
     let boxes = Boxes::new(100);
     let zone = boxes.zone(20);
@@ -167,7 +167,7 @@ fn the_limit_is_felt_exactly() {
 }
 
 #[test]
-fn nothing_is_denied_while_it_is_on_its_way() {
+fn an_allocation_waits_for_items_in_transit() {
     // Breaks when an allocation fails while another thread is importing or releasing.
     const THREADS: u64 = 4;
     let boxes = Boxes::new(8);

@@ -78,7 +78,7 @@ fn the_leaking_sites_are_named_in_proportion() {
 }
 
 #[test]
-fn a_queue_shows_what_is_in_it_now() {
+fn a_census_of_a_queue_follows_its_present_items() {
     // Breaks when samples of what has left the queue stay, or are followed by none of what came
     // since, because the CPU's cache had it.
     let zone = builder(256, 8).build().unwrap();
@@ -166,7 +166,7 @@ fn a_sample_freed_into_another_zone_is_caught() {
 }
 
 #[test]
-fn what_was_never_given_out_is_caught() {
+fn a_free_between_two_samples_is_caught() {
     // Breaks when an address between or behind the samples is taken for one.
     let zone = builder(256, 256).sample_every(1).build().unwrap();
     let mut others = Vec::new();

@@ -124,7 +124,7 @@ fn a_write_into_a_purged_page_is_found() {
 }
 
 #[test]
-fn what_is_purged_and_reused_is_no_bug() {
+fn a_purged_and_reused_item_is_not_reported() {
     // Breaks when a page that came back, or the trash of a neighbour's, is taken for a write.
     for (size, align) in [
         (1, 1),

@@ -109,7 +109,7 @@ fn an_object_is_built_once_and_dropped_once() {
 }
 
 #[test]
-fn refusals_leave_nothing_half_done() {
+fn a_refused_object_is_neither_kept_nor_dropped() {
     // Breaks when a refused object is dropped without having been built, or stays behind.
     for n in 1..=40 {
         for ctor in [false, true] {

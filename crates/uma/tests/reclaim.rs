@@ -196,7 +196,7 @@ fn the_reserve_is_for_the_urgent() {
 }
 
 #[test]
-fn what_the_urgent_free_goes_back_to_the_reserve() {
+fn items_of_the_reserve_go_back_to_it() {
     // Breaks when an item of the reserve gets into a CPU's cache, from where any allocation takes it:
     // acknowledgements that are sent and freed at once would then use the reserve up.
     let zone = builder(256, 64).limit(1000).reserve(100).build().unwrap();
@@ -214,7 +214,7 @@ fn what_the_urgent_free_goes_back_to_the_reserve() {
 }
 
 #[test]
-fn what_was_preallocated_stays() {
+fn a_drain_keeps_preallocated_memory() {
     // Breaks when a drain takes the memory that an allocation was promised.
     let zone = builder(2048, 2048).prealloc(1000).build().unwrap();
     let promised = 1000 * 2048;

@@ -103,7 +103,7 @@ fn pieces_are_small_and_end() {
 }
 
 #[test]
-fn what_each_window_needs_stays() {
+fn a_reclaim_keeps_the_need_of_each_window() {
     // Breaks when a burst in each window faults its pages in again, or when two zones on one keg
     // measure each other's needs away.
     // On one CPU: what another one keeps when this thread moves is some hundred pages more or less.

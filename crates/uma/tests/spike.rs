@@ -38,7 +38,7 @@ fn until(time: Duration, what: impl Fn() -> bool) -> Duration {
 }
 
 #[test]
-fn a_spike_leaves_nothing_behind() {
+fn memory_goes_back_after_a_spike() {
     // Breaks when pages stay after a drain, or content of survivors goes with them.
     let _turn = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     const ITEMS: usize = 32 << 10;

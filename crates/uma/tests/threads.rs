@@ -202,7 +202,7 @@ fn no_item_is_stranded_when_the_reservation_is_full() {
 }
 
 #[test]
-fn a_limit_is_never_felt_early() {
+fn no_allocation_fails_below_the_limit() {
     // Breaks when the count of live items lags behind the frees.
     let zone = builder(256, 256).limit(20).build().unwrap();
     never_refused(&zone, 20, 6);
@@ -210,7 +210,7 @@ fn a_limit_is_never_felt_early() {
 }
 
 #[test]
-fn a_limit_is_never_passed() {
+fn live_items_never_exceed_the_limit() {
     // Breaks when two threads take the last item that the limit allows; and when a change of the
     // limit miscounts what is live at that moment.
     let zone = zone(64, 64);

@@ -74,7 +74,7 @@ fn exhaustion_is_told_once_a_second_and_counted() {
 }
 
 #[test]
-fn who_goes_to_sleep_is_told_of() {
+fn a_warning_reports_a_sleeping_allocation() {
     // Breaks when only failures are told, and a stack that waits for buffers waits in silence.
     let (zone, heard) = listening(builder(256, 8).limit(1));
     let item = zone.alloc().unwrap();
@@ -98,7 +98,7 @@ fn want_of_memory_is_another_kind() {
 }
 
 #[test]
-fn what_is_left_behind_is_told() {
+fn a_zone_with_live_items_counts_as_leaked() {
     // Breaks when the last handle goes in silence, or when a zone that is empty is called leaked.
     let (zone, heard) = listening(builder(256, 8).sample_every(1));
     let back = zone.as_ref_ptr();

@@ -57,7 +57,7 @@ fn a_box_keeps_its_zone() {
 }
 
 #[test]
-fn types_of_any_shape_fit() {
+fn types_of_any_size_and_alignment_fit() {
     // Breaks when zero-sized or strictly aligned types get an item that does not suit them.
     #[derive(Debug)]
     #[repr(align(4096))]
@@ -81,7 +81,7 @@ fn types_of_any_shape_fit() {
 }
 
 #[test]
-fn zones_that_cannot_be_are_refused() {
+fn zones_of_impossible_layouts_are_refused() {
     // Breaks when a zone is made whose first allocation would have to fail or misalign.
     let build = |size, align| RawZone::builder("odd", common::layout(size, align)).build();
     assert_eq!(build(2 << 20, 8).unwrap_err(), ZoneError::TooBig);

@@ -9,12 +9,12 @@ unsafe extern "C" {
 
 fn is_poison(region: &Region, offset: usize) -> bool {
     let address = region.base().as_ptr().wrapping_add(offset);
-    // SAFETY: asks about an address; touches nothing there.
+    // SAFETY: asks about an address and does not access it.
     unsafe { __asan_address_is_poisoned(address.cast()) != 0 }
 }
 
 #[test]
-fn poison_is_where_it_was_put() {
+fn poison_covers_the_item_alone_and_ends_with_the_mapping() {
     // Breaks when a neighbour is poisoned too, or poison outlives the mapping.
     let len = 16 * page_bytes();
     let region = Region::reserve(len, len, PageSize::Small).expect("there is address space");

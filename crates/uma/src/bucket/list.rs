@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Locks: none; the depot's guards both.
-//! Invariants: a list owns its buckets, of which each is in one list. What lies beyond an end is not looked at: the
-//! names that a bucket had in another list may still be there.
+//! Invariants: a list owns its buckets, of which each is in one list. No code reads the links beyond an end: a
+//! bucket's links of a former list may still be there.
 
 use super::{Bucket, Owned};
 use core::ptr::NonNull;
@@ -64,14 +64,14 @@ impl BucketList {
 
     pub(crate) fn pop_front(&mut self) -> Option<Owned> {
         let bucket = self.without(self.first)?;
-        // SAFETY: it was the list's until now. What it names is only used where a bucket is left, which follows it.
+        // SAFETY: it was the list's until now. Its link is read only if another bucket follows it in the list.
         self.first = unsafe { (*bucket.name().as_ptr()).next };
         Some(bucket)
     }
 
     pub(crate) fn pop_back(&mut self) -> Option<Owned> {
         let bucket = self.without(self.last)?;
-        // SAFETY: it was the list's until now. What it names is only used where a bucket is left, which precedes it.
+        // SAFETY: it was the list's until now. Its link is read only if another bucket precedes it in the list.
         self.last = unsafe { (*bucket.name().as_ptr()).prev };
         Some(bucket)
     }

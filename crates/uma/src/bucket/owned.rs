@@ -13,19 +13,19 @@ use core::sync::atomic::Ordering::Relaxed;
 /// A bucket that the holder owns, with its items. Never the sentinel.
 ///
 /// It does not free itself: its items must first have a place to go, and only the holder knows
-/// which. Debug builds panic where one is dropped.
+/// which. In debug builds the drop of a bucket with items panics.
 #[derive(Debug)]
 #[must_use = "a bucket that is dropped is leaked, with its items"]
 #[repr(transparent)]
 pub(crate) struct Owned(NonNull<Bucket>);
 
-// SAFETY: the holder owns the bucket and the items whose pointers are in it; nothing in either is
-// tied to a thread.
+// SAFETY: the holder owns the bucket and the items whose pointers are in it; neither depends on its
+// thread.
 unsafe impl Send for Owned {}
 
 impl Owned {
-    /// An empty bucket with `room` entries that may hold `cap` items for now, or nothing when the
-    /// heap has no room for it.
+    /// An empty bucket with `room` entries that may hold `cap` items for now; `None` if the heap
+    /// has no memory.
     pub(crate) fn alloc(room: usize, cap: usize) -> Option<Self> {
         assert!(cap <= room && room <= ROOM_MAX);
         // SAFETY: the layout's size is not 0: it has the head in it.
@@ -111,7 +111,7 @@ impl Owned {
         unsafe { Bucket::cap(self.0) }.store(cap, Relaxed);
     }
 
-    /// Whether nothing is inside.
+    /// Whether the bucket is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -218,9 +218,10 @@ impl Owned {
         unsafe { core::slice::from_raw_parts(self.entries().as_ptr(), self.len()) }
     }
 
-    /// Fetches what another CPU may have written: the lines of the items' pointers, to be read,
-    /// and the first line of each item, to be written. All at once, where pops, and stores into
-    /// items, would wait for one after the other; a processor's row of stores to be done is short.
+    /// Prefetches lines that another CPU may have written: those of the items' pointers, to be
+    /// read, and the first line of each item, to be written. All at once, where pops, and stores
+    /// into items, would wait for one after the other; a processor's row of stores to be done is
+    /// short.
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         for line in self.items().chunks(64 / size_of::<NonNull<u8>>()) {
@@ -245,7 +246,7 @@ impl Owned {
 /// Operations for tests.
 #[cfg(test)]
 impl Owned {
-    /// Whether nothing more fits.
+    /// Whether the bucket is full.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= self.cap()

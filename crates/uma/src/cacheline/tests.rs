@@ -31,7 +31,7 @@ unsafe impl Send for Sent {}
 
 /// Fails if bytes change, or if an item is written to that does not begin with a word.
 #[test]
-fn owning_changes_nothing() {
+fn a_claim_keeps_the_bytes_of_the_item() {
     let mut words = [1u64, 2, 3];
     let first = NonNull::from(&mut words).cast::<u8>();
     for at in [0, 1, 4, 8, 9] {
@@ -78,10 +78,10 @@ fn allowed_cpus() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(allowed).collect()
 }
 
-/// Fails if a zone whose items go from one CPU to another does not notice, or never forgets it; or if what `init`
-/// wrote is lost on the way.
+/// Breaks if a zone does not notice that its items go from CPU to CPU, or never forgets it; or if a claim loses data
+/// that `init` wrote.
 #[test]
-fn a_zone_knows_whether_its_items_travel() {
+fn a_zone_detects_items_that_go_from_cpu_to_cpu() {
     let cpus = allowed_cpus();
     if cpus.len() < 2 {
         eprintln!("skipped: one CPU");

@@ -1,10 +1,10 @@
 //! Detects whether items are freed by one CPU and allocated by another.
 //!
-//! Such items are worth the price of [`claim_exclusive`](crate::cacheline::claim_exclusive) at each free; others pay
-//! it for nothing. So the detector answers yes only if nearly all items cross: a visit in which they do not undoes
-//! [`OWN`] in which they do. Threads that share two CPUs leave items behind when the scheduler moves them, and about
-//! half of the depot's items then come from another CPU. For 32 such threads a free would take a nanosecond longer, a
-//! fifth of it.
+//! For such items [`claim_exclusive`](crate::cacheline::claim_exclusive) at each free saves more than it costs; for
+//! others it saves nothing. So the detector answers yes only if nearly all items cross: a visit in which they do not
+//! undoes [`OWN`] in which they do. Threads that share two CPUs leave items behind when the scheduler moves them, and
+//! about half of the depot's items then come from another CPU. For 32 such threads a free would take a nanosecond
+//! longer, a fifth of it.
 //!
 //! Locks: none; the depot's lock guards it.
 

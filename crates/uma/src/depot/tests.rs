@@ -60,7 +60,7 @@ fn another_cpus_come_first_in_first_out() {
 
 /// Fails if a free does not say where it happens.
 #[test]
-fn who_brings_a_full_one_is_known() {
+fn a_full_bucket_records_the_cpu_that_brought_it() {
     let mut depot = depot_from(u32::MAX as usize);
     let full = bucket_of(4, &mut depot);
     let Room::Bucket(empty) = depot.make_room(Some(full)) else {

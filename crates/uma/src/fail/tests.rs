@@ -9,7 +9,7 @@ fn failing(plan: FailPlan, calls: u64) -> Vec<u64> {
 }
 
 #[test]
-fn plans_fail_what_they_say() {
+fn a_plan_fails_the_calls_that_it_names() {
     // Breaks when counting begins at 0, or "for ever" ends, or Off is not off.
     let nth = |n, forever| FailPlan::Nth { n, forever };
     assert_eq!(failing(nth(3, false), 6), [3]);

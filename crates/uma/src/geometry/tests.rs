@@ -70,8 +70,8 @@ fn reciprocal_is_exact() {
 
 #[test]
 fn addresses_and_places_agree() {
-    // Breaks when an item is misaligned, lies outside its slab or in another, or when a byte that
-    // begins no item passes for one that does.
+    // Breaks when an item is misaligned, lies outside its slab or in another, or when an address
+    // inside an item passes for an item.
     for (layout, geo) in all() {
         for slab in [0, 1, 3, 17, 1000] {
             let mut end = slab * geo.slab_bytes();

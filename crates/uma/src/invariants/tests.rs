@@ -9,7 +9,7 @@ fn trash(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn changes_are_seen_wherever_they_are() {
+fn a_changed_byte_is_found_at_any_offset() {
     // Breaks when the first, the last, or a byte at a page's border is not looked at.
     let page = page_bytes();
     for (address, len) in [(0, 64), (page - 24, 100), (page - 8, 3 * page + 5), (40, 3)] {

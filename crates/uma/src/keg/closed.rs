@@ -1,4 +1,4 @@
-//! A keg without items is closed: nothing is cached, so each item that is missing is live.
+//! A keg without items is closed: no cache holds an item, so each item that is out is live.
 //!
 //! An allocation that finds no item in its CPU's buckets, the depot or the slabs **closes** the keg
 //! ([`Keg::close`]): the buckets of every CPU and the depots of every zone on the keg go back into the slabs. While
@@ -8,17 +8,17 @@
 //!
 //! | state | `closed` | `in_transit` | caches | allocation without a cached item | free | next state |
 //! |---|---|---|---|---|---|---|
-//! | open | no | imports only | in use | takes a bucketful from the slabs | to the CPU's bucket | closing: an allocation finds nothing; a thread is about to sleep or registers a callback; the limit is set below `out` |
+//! | open | no | imports only | in use | takes a bucketful from the slabs | to the CPU's bucket | closing: an allocation finds no item; a thread is about to sleep or registers a callback; the limit is set below `out` |
 //! | closing | yes | the closing thread | the closing thread empties them | takes one item; finds none: [`Again`](LastAttempt::Again) | to its slab | closed: the caches are empty; `refill_generation` grows by one |
-//! | closed | yes | threads that purge or import | empty | takes one item; finds none and no item is in transit: [`Failed`](LastAttempt::Failed) | to its slab; wakes sleepers | open: no sleeper, no callback, nothing in transit, and enough free items ([`Keg::may_reopen`]) |
+//! | closed | yes | threads that purge or import | empty | takes one item; finds none and no item is in transit: [`Failed`](LastAttempt::Failed) | to its slab; wakes sleepers | open: no sleeper, no callback, no item in transit, and enough free items ([`Keg::may_reopen`]) |
 //!
 //! Three counters make the failure exact:
 //!
 //! 1. *In transit.* A thread that carries free items between two layers is counted: by its zone
 //!    ([`ZoneInner::in_transit`]) or by the keg (`in_transit`). An allocation must not fail while the count is not
 //!    zero. So it does no harm if the kernel preempts a thread that carries items.
-//! 2. *Refill generation.* It grows whenever items come back. An allocation or a sleeper that found nothing compares
-//!    it with the value from before its search; if it has grown, the thread searches again.
+//! 2. *Refill generation.* It grows whenever items come back. A thread that found no item, in an allocation or before
+//!    a sleep, compares it with the value from before its search; if it has grown, the thread searches again.
 //! 3. *Limit was overstated.* An import counts items as out before they arrive. If it brings fewer, and an allocation
 //!    was refused or a callback registered meanwhile, the importing thread raises the generation and wakes the
 //!    sleepers.
@@ -78,7 +78,7 @@ pub(super) struct Followup {
 }
 
 impl Members {
-    /// Weak references to the holder zones that still have a handle. The caches of one without a handle are closed
+    /// Weak references to the holder zones that still have a handle. The caches of a zone without a handle are closed
     /// for good.
     fn weak_holders(&self) -> Vec<Arc<WeakZone>> {
         let link = |zone: &NonNull<ZoneInner>| {
@@ -90,7 +90,7 @@ impl Members {
 }
 
 impl Keg {
-    /// Takes back the caches of all CPUs and the depots of all zones. Nothing is cached until the keg opens again.
+    /// Takes back the caches of all CPUs and the depots of all zones. No cache takes items until the keg opens again.
     /// Has no effect on a closed keg.
     pub(crate) fn close(&self) {
         let holders = {
@@ -185,7 +185,7 @@ impl Keg {
             && state.available() >= enough.max(1)
     }
 
-    /// Takes one item from a keg that the caller has just closed, or tells why there is none.
+    /// Takes one item from a keg that the caller has just closed; the error says why there is none.
     pub(crate) fn take_last(&self, urgency: Urgency) -> LastAttempt {
         let refill_generation = self.lock().refill_generation;
         let mut one = [MaybeUninit::uninit()];
@@ -203,9 +203,9 @@ impl Keg {
             // SAFETY: a zone leaves the list, whose lock we hold, before it ends.
             unsafe { zone.as_ref() }.in_transit() && !planted(ZoneBug::Holder)
         });
-        // While this thread has both locks, no thread moves items unseen: a thread that takes items from a cache is
-        // in transit before it does, and one that brings items back is in transit until it has counted them under the
-        // lock.
+        // While this thread holds both locks, it sees every thread that carries items: a thread counts itself in
+        // transit before it takes items from a cache, and a thread that brings items back stays in transit until it
+        // has counted them under the lock.
         let held = state.slabs.as_ref().map_or(0, Slabs::held);
         let in_hands = state.in_transit > 0
             || held_elsewhere

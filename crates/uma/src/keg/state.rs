@@ -50,7 +50,7 @@ pub(crate) enum Urgency {
 }
 
 impl KegState {
-    /// Nothing out yet.
+    /// No item is out yet.
     pub(super) fn new(
         slabs: Option<Slabs>,
         limit: usize,

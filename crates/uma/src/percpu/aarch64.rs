@@ -21,15 +21,15 @@
 //! 7 got = refused; b 5          the state did not allow it
 //! ```
 //!
-//! What follows an abort stands in a subsection of the function's own section and not in one for
-//! all, as on x86-64: a conditional branch reaches 1 MiB.
+//! The code after an abort stands in a subsection of the function's own section and not in one for
+//! all functions, as on x86-64: a conditional branch reaches 1 MiB.
 //!
 //! A word is committed by a plain store: its next reader is on this CPU, or behind a fence. A
 //! bucket's pointer is committed by a store with release, since statistics on other CPUs follow it.
 //!
 //! Locks: none.
-//! Invariants: inputs are never written (what follows an abort may use them again); between the label 4 and the
-//! commit nothing is written that another thread could look at.
+//! Invariants: a section never writes its inputs (the code after an abort uses them again); between the label 4 and
+//! the commit it writes no memory that another thread reads.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
@@ -49,11 +49,12 @@ const SIGNATURE: u32 = 0xd428_bc00;
 // How the sections add to a word, for want of immediates of 16 bits.
 const _: () = assert!(PUSHED == 1);
 const _: () = assert!(POPPED == (1 << LEN_BITS) - 1);
-// And where a store with release, which has no offset, finds what it is for.
+// And the address for a store with release, which has no offset.
 const _: () = assert!(LOADED == 0);
 
-/// One section. `$body` finds the slot at `{at}`, may use that and `{word}`, and leaves its
-/// result in `{got}`; from it, `7f` is where nothing was possible and the result is `$refused`.
+/// One section. `$body` finds the slot at `{at}`, may use that and `{word}`, and leaves its result
+/// in `{got}`; it jumps to `7f` if the operation is not possible, and the result is then
+/// `$refused`.
 #[cfg(not(feature = "stretched"))]
 macro_rules! section {
     ($($rest:tt)*) => {
@@ -398,7 +399,7 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
     old
 }
 
-/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+/// Exchanges the loaded bucket if it is empty; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -427,7 +428,7 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
     old
 }
 
-/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+/// Exchanges the loaded bucket if it is full; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -460,7 +461,7 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
     old
 }
 
-/// Never: there is no store of a pair that cannot be interrupted between its halves (see `percpu.rs`).
+/// Never exchanges: every store of a pair may be interrupted between its halves (see `percpu.rs`).
 ///
 /// # Safety
 ///

@@ -3,15 +3,16 @@
 //! [`drain`](Percpu::drain), in four steps:
 //!
 //! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
-//!    flag starts again and sees it. From now on only the drainer changes `loaded` and
-//!    `previous`. Pops and pushes go on; they do not read the flag, and pay nothing for it.
+//!    flag starts again and sees it. From now on only the drainer changes `loaded` and `previous`.
+//!    Pops and pushes continue: they do not read the flag.
 //! 2. Put the sentinel in their place.
 //! 3. Fence again: a pop or push that still works on an old bucket starts again, and finds
 //!    the sentinel, which has no item and no room.
 //! 4. The drainer owns the old buckets.
 //!
-//! One fence is not enough: an exchange could bring a bucket that the drainer has taken already,
-//! and a pop take what the drainer has given on (`schedules/exchange.rs` finds the missing fence).
+//! One fence is not enough: an exchange could put back a bucket that the drainer has taken already,
+//! and a pop could take an item that the drainer has passed on (`schedules/exchange.rs` finds the
+//! missing fence).
 //!
 //! Locks: the caller's, which makes it the only one to drain, stop or start.
 
@@ -89,8 +90,9 @@ impl Percpu {
         }
     }
 
-    /// Ends what is going on on the slots. After true, every operation that had begun has either
-    /// been finished, and is visible to the caller, or begins again and sees what the caller wrote.
+    /// Waits out the operations on the slots. After true, every operation that had begun has either
+    /// committed, and its store is visible to the caller, or it begins again and sees the caller's
+    /// earlier stores.
     #[must_use]
     pub(super) fn fence(&self) -> bool {
         if self.area == 0 {
@@ -108,8 +110,8 @@ impl Percpu {
         }
     }
 
-    /// Holds the slots, for a fork, where that means anything: a section that is not committed has changed
-    /// nothing.
+    /// Locks the slots for a fork, in the locked backend. With sections there is no lock to take: a section that has
+    /// not committed has not changed its slot.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn hold(&self) -> SlotsHeld<'_> {
         locked::hold(self)

@@ -27,7 +27,7 @@ impl<'a> SlotGuard<'a> {
         free.then(|| Self(slot))
     }
 
-    /// This CPU's slot, or the next one that is free.
+    /// This CPU's slot, or the next slot whose lock is free.
     #[inline]
     fn any_of(percpu: &'a Percpu) -> Option<Self> {
         let places = percpu.places();

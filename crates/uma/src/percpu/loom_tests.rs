@@ -382,7 +382,7 @@ both!(
     }
 );
 
-/// The loaded bucket holds nothing, the previous one does.
+/// The loaded bucket is empty, the previous one is not.
 fn loaded_is_used_up() -> Arc<World> {
     let world = World::with_two_full(2);
     let item = world.alloc(0).unwrap();
@@ -413,7 +413,8 @@ both!(
     }
 );
 
-// Breaks if a drain takes one of a pair that changes places, and the other one is put back for it.
+// Breaks if a drain takes one bucket of a pair that is being exchanged, and the exchange puts the other one in its
+// place.
 both!(
     a_drain_beside_a_pair_that_changes_places,
     a_drain_beside_a_pair_that_changes_places_blind,

@@ -6,8 +6,8 @@
 //! have sent it to its abort address. A thread that interrupts a section by one of its own on that CPU
 //! advances the epoch, and so does a fence, on one CPU after the other.
 //!
-//! What is checked is the order of events, which is what the protocol of `percpu.rs` is about. The
-//! model has no weak memory: on one CPU there is none, and the fence orders the rest.
+//! The model checks the order of events, on which the protocol of `percpu.rs` rests. It has no weak
+//! memory: threads on one CPU see stores in program order, and the fence orders the others.
 //!
 //! Locks: none.
 //! Invariant: all that happens between two [`point`]s is one step for the checker, as every point touches the same
@@ -155,7 +155,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Goes to the next step, if nothing came between. The commit is in the last one.
+    /// Goes to the next step, if no other thread ran on this CPU since. The commit is in the last one.
     fn step(&self) -> Result<(), Stop> {
         let here = self.machine.point() == self.cpu;
         let same = self.machine.epochs[self.cpu].load(Relaxed) == self.epoch;
@@ -318,7 +318,7 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
     pointer(exchange())
 }
 
-/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+/// Exchanges the loaded bucket if it is empty; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -331,7 +331,7 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
     })
 }
 
-/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+/// Exchanges the loaded bucket if it is full; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -361,8 +361,7 @@ fn replace(
     pointer(replace())
 }
 
-/// Exchanges the loaded bucket, which holds nothing, and the previous one, which does; 0: it is not so, or
-/// stopped.
+/// Exchanges the two buckets if the loaded one is empty and the previous one is not; 0: else, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -375,8 +374,7 @@ pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
     })
 }
 
-/// Exchanges the loaded bucket, into which nothing more fits, and the previous one, into which something
-/// does; 0: it is not so, or stopped.
+/// Exchanges the two buckets if the loaded one is full and the previous one is not; 0: else, or the slot is stopped.
 ///
 /// # Safety
 ///

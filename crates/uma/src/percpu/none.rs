@@ -1,5 +1,5 @@
-//! Where there are no sections for this system or processor: no area is found, so that slots are
-//! locked, and nothing here is ever asked to work.
+//! For systems and processors without sections: there is no rseq area, so slots are locked and
+//! these functions are never called.
 //!
 //! Locks: none.
 

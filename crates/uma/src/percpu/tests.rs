@@ -1,13 +1,13 @@
 //! Every operation on both backends, then all of them at once from many threads.
 //!
-//! An item here is a number that looks like an address: nothing in this module looks inside one.
+//! An item here is a number that looks like an address: this module does not access items.
 
 use super::*;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-/// Keeps the thread on the CPU where it is, so that what it put there is found again.
+/// Keeps the thread on its CPU, so that it finds the items that it put there.
 pub(super) fn pin() {
     #[cfg(all(target_os = "linux", not(miri)))]
     pin_to(kern::cpu::current());
@@ -88,7 +88,7 @@ fn percpu_loaded(percpu: &Percpu, to: &mut Vec<Owned>) {
 }
 
 #[test]
-fn nothing_loaded_is_empty_and_full() {
+fn the_sentinel_is_both_empty_and_full() {
     // Breaks if the sentinel can be popped from, pushed to, or given away as a bucket.
     on_each(|percpu| {
         assert_eq!(percpu.pop(), None);
@@ -226,8 +226,8 @@ fn bulk_goes_on_with_the_previous_bucket() {
 
 #[test]
 fn a_pop_of_the_loaded_bucket_leaves_the_previous_one() {
-    // Breaks if a bucket that is put aside, for the next allocation to find none, takes along what
-    // lies in the other one.
+    // Breaks if putting a bucket aside, so that the next allocation finds none, also takes the
+    // items of the other bucket.
     on_each(|percpu| {
         load(percpu, bucket(4, 0..2));
         let previous = Some(bucket(4, 2..5));
@@ -251,7 +251,7 @@ fn lens(percpu: &Percpu) -> (usize, usize) {
 
 #[test]
 fn loaded_is_replaced_only_when_it_is_used_up() {
-    // Breaks if items are lost by an exchange, or one that should happen does not.
+    // Breaks if an exchange loses items, or does not happen when it should.
     on_each(|percpu| {
         load(percpu, bucket(2, 0..1));
         let refused = percpu.replace_empty(bucket(2, 0..0)).unwrap_err();
@@ -270,9 +270,9 @@ fn loaded_is_replaced_only_when_it_is_used_up() {
 }
 
 #[test]
-fn the_two_change_places_only_where_that_helps() {
-    // Breaks if a bucket is lost or doubled where the two change places, or if they do so for nothing:
-    // two threads could go on with that for ever.
+fn the_buckets_are_exchanged_only_if_the_other_is_usable() {
+    // Breaks if an exchange of the two buckets loses or doubles one, or happens without need: two threads could then
+    // exchange for ever.
     on_each(|percpu| {
         // Where a section has no store of a pair the slow way does it, bucket by bucket.
         let can = percpu.backend() == Backend::Locked || cfg!(target_arch = "x86_64");
@@ -613,7 +613,7 @@ mod stretched {
 
     #[test]
     fn no_item_is_lost_or_doubled_when_most_sections_are_interrupted() {
-        // Breaks if what follows an abort is wrong: chance alone hardly ever goes there.
+        // Breaks if the code after an abort is wrong: aborts are rare without this test.
         STRETCH.store(PAUSES, Relaxed);
         let before = kern::rseq::aborts();
         storm(Backend::Rseq);
@@ -624,8 +624,8 @@ mod stretched {
 
     #[test]
     fn the_storm_notices_when_sections_are_not_announced() {
-        // Breaks if the storm could not have seen a mistake. It runs in a process of its own: what
-        // it corrupts may be anything.
+        // Breaks if the storm could not have seen a mistake. It runs in a process of its own,
+        // because it may corrupt any memory.
         if Backend::choose() != Backend::Rseq {
             return;
         }

@@ -19,17 +19,17 @@
 //! 7 got = refused; jmp 5        the state did not allow it
 //! ```
 //!
-//! A section returns to where it was entered, with what became of it in a register: assembly that
-//! jumps to labels of Rust's may not have results. It does not disarm: the kernel does that when
-//! it next looks and finds the thread outside.
+//! A section returns to its entry, with its result in a register: assembly that jumps to Rust
+//! labels must not have outputs. It does not disarm: the kernel does that when it next looks and
+//! finds the thread outside.
 //!
-//! The word of a bucket is read into a register once and written from it. `add [word], n` would
-//! be one store too, but two reads of what was stored a moment ago: a pair of pop and push then
+//! The word of a bucket is read into a register once and written from it. `add [word], n` would be
+//! one store too, but would read the word just after it was stored: a pair of pop and push then
 //! takes 5.5 ns instead of 2.
 //!
 //! Locks: none.
-//! Invariants: inputs are never written (what follows an abort may use them again); between the label 4 and the
-//! commit nothing is written that another thread could look at.
+//! Invariants: a section never writes its inputs (the code after an abort uses them again); between the label 4 and
+//! the commit it writes no memory that another thread reads.
 //! Sources: `rseq(2)`, and the kernel's `include/uapi/linux/rseq.h` for the layouts.
 
 use super::slot::{LOADED, PREVIOUS, SLOT_SHIFT, STOP};
@@ -46,8 +46,8 @@ const RSEQ_CS: usize = 8;
 /// Stands before an abort address, so that the kernel can't be made to jump elsewhere.
 const SIGNATURE: u32 = 0x5305_3053;
 
-/// One section. `$body` finds the slot at `{slots} + {at}`, may use `{at}`, and leaves its result in `{got}`;
-/// from it, `7f` is where nothing was possible and the result is `$refused`.
+/// One section. `$body` finds the slot at `{slots} + {at}`, may use `{at}`, and leaves its result in `{got}`; it jumps
+/// to `7f` if the operation is not possible, and the result is then `$refused`.
 #[cfg(not(feature = "stretched"))]
 macro_rules! section {
     ($($rest:tt)*) => {
@@ -380,7 +380,7 @@ pub(super) unsafe fn exchange_previous(percpu: &Percpu, bucket: NonNull<Bucket>)
     old
 }
 
-/// Exchanges the loaded bucket if it holds nothing; 0: it does, or stopped.
+/// Exchanges the loaded bucket if it is empty; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -409,7 +409,7 @@ pub(super) unsafe fn replace_empty(percpu: &Percpu, bucket: NonNull<Bucket>) -> 
     old
 }
 
-/// Exchanges the loaded bucket if nothing more fits into it; 0: something does, or stopped.
+/// Exchanges the loaded bucket if it is full; 0: it is not, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -441,8 +441,7 @@ pub(super) unsafe fn replace_full(percpu: &Percpu, bucket: NonNull<Bucket>) -> *
     old
 }
 
-/// Exchanges the loaded bucket, which holds nothing, and the previous one, which does; 0: it is not so, or
-/// stopped.
+/// Exchanges the two buckets if the loaded one is empty and the previous one is not; 0: else, or the slot is stopped.
 ///
 /// # Safety
 ///
@@ -477,8 +476,7 @@ pub(super) unsafe fn swap_for_pop(percpu: &Percpu) -> isize {
     got
 }
 
-/// Exchanges the loaded bucket, into which nothing more fits, and the previous one, into which something
-/// does; 0: it is not so, or stopped.
+/// Exchanges the two buckets if the loaded one is full and the previous one is not; 0: else, or the slot is stopped.
 ///
 /// # Safety
 ///

@@ -6,8 +6,8 @@
 //! While the zones are not used there is no deadline, so that an idle program is not woken. The program must then
 //! say when it uses them again ([`resume`](LoopReclaimer::resume)).
 //!
-//! It holds no lock and no thread, so a fork leaves nothing behind in the child but memory and a descriptor that is
-//! closed by exec; the child must not tick on.
+//! It holds no lock and no thread, so after a fork the child has only its memory and a descriptor that exec closes;
+//! the child must not tick.
 //!
 //! Locks: none of its own.
 
@@ -27,7 +27,7 @@ const PIECE_LEAST: usize = 128 << 10;
 const PIECE_MOST: usize = 4 << 20;
 /// With fewer pages than this, a tick's time says little about the time of a page.
 const PAGES_TO_JUDGE: usize = 32;
-/// Most systems' page: the clamp above bounds what follows from another size.
+/// The page size of most systems; the clamp above bounds the error with another size.
 const PAGE: usize = 4096;
 
 /// How a [`LoopReclaimer`] paces its work.
@@ -35,14 +35,14 @@ const PAGE: usize = 4096;
 pub struct Pace {
     /// Time between two ticks while memory is given back.
     pub interval: Duration,
-    /// Memory that is free for so long is not needed.
+    /// Memory that is free for this time is not needed.
     pub window: Duration,
-    /// What a tick should take at most. The pieces that ticks give back grow and shrink to suit.
+    /// The longest time that a tick should take. The pieces that ticks give back grow and shrink to suit.
     pub tick_max: Duration,
 }
 
 impl Default for Pace {
-    /// For a loop whose packets must not wait: 0.1 ms in each 4 ms, for what half a second did not need.
+    /// For a loop whose packets must not wait: 0.1 ms in each 4 ms, for memory that half a second did not need.
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(4),
@@ -121,8 +121,8 @@ impl LoopReclaimer {
     }
 
     /// Gives a piece back if it is time to. Returns whether the zones are not used any more: from then on the caller
-    /// must call [`resume`](Self::resume) when they are. There is one more tick after that, which sees what was used
-    /// before the caller got to know, and then no deadline.
+    /// must call [`resume`](Self::resume) when they are. One more tick follows, which counts the use until the caller
+    /// noticed; after it there is no deadline.
     pub fn tick(&mut self, now: Time) -> bool {
         if self.deadline.is_none_or(|at| now < at) {
             return self.was_idle;
@@ -144,8 +144,8 @@ impl LoopReclaimer {
         tick.idle
     }
 
-    /// Lets the next piece suit the time that a tick should take, by what this one took for `pages`: it shrinks at
-    /// once, and grows by half of the difference.
+    /// Fits the next piece to the time that a tick should take, by the time that this tick took for `pages`: the piece
+    /// shrinks at once, and grows by half of the difference.
     fn suit(&mut self, busy: Duration, pages: usize) {
         if pages < PAGES_TO_JUDGE {
             return;

@@ -9,8 +9,8 @@
 //! | [`CgroupLevel`](PressureSource::CgroupLevel) | `memory.current`, read at intervals | the group uses most of its limit |
 //! | [`Available`](PressureSource::Available) | `MemAvailable`, read at intervals | the system uses most of its memory |
 //!
-//! The triggers ask for what systemd asks for: stalls of 200 ms in 2 s, which needs no privilege. Nothing here fails:
-//! where the kernel has none of these sources, no pressure is reported.
+//! The triggers are systemd's: stalls of 200 ms in 2 s, which needs no privilege. No call fails: if the kernel has
+//! none of these sources, no pressure is reported.
 //!
 //! Source: the kernel's `Documentation/accounting/psi.rst` and `cgroup-v2.rst`.
 
@@ -67,7 +67,8 @@ pub(crate) struct Pressure {
     levels: Levels,
 }
 
-/// What can be read at intervals. It is open from the beginning: a process may give up the right to open files.
+/// The sources that can be read at intervals. It is open from the beginning: a process may give up the right to open
+/// files.
 #[derive(Debug)]
 struct Levels {
     /// The nearest cgroup, from ours upwards, that has a limit.
@@ -149,7 +150,7 @@ impl Pressure {
 }
 
 impl Levels {
-    /// Opens what there is; `own` is the cgroup of this process, below `cgroups`.
+    /// Opens the sources that exist; `own` is the cgroup of this process, below `cgroups`.
     fn open(proc: &Path, cgroups: &Path, own: Option<&Path>) -> Levels {
         let upwards = own.into_iter().flat_map(Path::ancestors);
         let mut upwards = upwards.take_while(|path| path.starts_with(cgroups));
@@ -221,7 +222,7 @@ fn arm(path: &Path) -> Option<File> {
     Some(file)
 }
 
-/// The least of these limits; "max", where there is none, is no number.
+/// The least of these limits; "max" (no limit) is not a number.
 fn limit_bytes(limits: &[File]) -> Option<u64> {
     limits.iter().filter_map(number).min()
 }
@@ -230,11 +231,11 @@ fn number(file: &File) -> Option<u64> {
     text(file)?.trim().parse().ok()
 }
 
-/// What an open file of the kernel's says now.
+/// The present content of an open file of the kernel's.
 fn text(file: &File) -> Option<String> {
     let mut bytes = vec![0; TEXT_MAX];
     let mut len = 0;
-    // The kernel gives such a file in pieces of its choice, and nothing at its end.
+    // The kernel returns such a file in pieces of its choice, and 0 bytes at its end.
     while let Some(rest @ [_, ..]) = bytes.get_mut(len..) {
         match file.read_at(rest, len as u64).ok()? {
             0 => break,

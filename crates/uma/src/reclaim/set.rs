@@ -7,13 +7,13 @@
 //!                  +----+----+----+ pieces of memory that the last window did not need
 //! ```
 //!
-//! What was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not needed:
-//! Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] sets another) was not
-//! needed. At the end of the window, cached items of that kind go into the slabs, and from then on free pages of the
-//! slabs go back to the system. Giving pages back takes one CPU's time and interrupts the others to flush their TLBs.
-//! So a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional
-//! After a window in which no zone was used and nothing was given back, the set is [idle](Tick::idle): its caller may
-//! stop ticking until a zone is used again.
+//! Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not
+//! needed: Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] sets another) was
+//! not needed. At the end of the window, cached items of that kind go into the slabs, and from then on free pages of
+//! the slabs go back to the system. Giving pages back takes one CPU's time and interrupts the others to flush their
+//! TLBs. So a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional After a
+//! window in which no zone was used and no memory was given back, the set is [idle](Tick::idle): its caller may stop
+//! ticking until a zone is used again.
 //!
 //! Zones on one keg share a measure: at the end of a window the first of them that is visited measures the keg, and
 //! holds the result ([`Watched::keep`]) until the slabs of all are given back.
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// Intervals in a window.
 const WINDOW_INTERVALS: u32 = 4;
-/// What one tick gives back at most, unless the caller says otherwise. At some 0.25 us a page this is 4 ms of one
+/// The most that one tick gives back, unless the caller says otherwise. At some 0.25 us a page this is 4 ms of one
 /// CPU.
 const PIECE_BYTES: usize = 64 << 20;
 /// Bytes of a piece for each cached item that a tick may move to the slabs: to move one costs as much as to give back
@@ -42,7 +42,7 @@ const PIECE_PER_ITEM: usize = 512;
 /// Zones to give memory back from, for programs with a loop of their own; with a thread that
 /// does it see [`Reclaimer`](crate::Reclaimer).
 ///
-/// It keeps no zone: one whose last handle goes is forgotten.
+/// It keeps no zone: it forgets a zone when the last handle is dropped.
 ///
 /// ```
 /// use core::{alloc::Layout, time::Duration};
@@ -73,7 +73,7 @@ pub struct ReclaimSet {
     piece_bytes: usize,
     window_ends: Time,
     next: Time,
-    /// No zone was used in the last window, or since, and nothing was given back.
+    /// No zone was used in the last window, or since, and no memory was given back.
     idle: bool,
     /// Kegs that gave pages back in this tick, by address.
     kegs: Vec<usize>,
@@ -91,12 +91,12 @@ struct Watched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Tick {
-    /// When the next one is due; [`Time::MAX`] while no zone is watched.
+    /// When the next tick is due; [`Time::MAX`] while no zone is watched.
     pub next: Time,
     /// The pages that the system took.
     pub purged: Purged,
-    /// In the last window no zone was used, and nothing is left to give back: the caller need not call again before a
-    /// zone is used.
+    /// In the last window no zone was used, and no memory is left to give back: the caller need not call again before
+    /// a zone is used.
     pub idle: bool,
 }
 
@@ -125,14 +125,14 @@ impl ReclaimSet {
         }
     }
 
-    /// Memory that is free for so long (at least one interval) is not needed. Default: four intervals.
+    /// Memory that is free for this time (at least one interval) is not needed. Default: four intervals.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window.max(self.interval);
         self
     }
 
-    /// What one tick gives back at most, which bounds the time of a tick: 0.25 to 1 us for each 4 KiB. Default: 64
+    /// The most that one tick gives back, which bounds the time of a tick: 0.25 to 1 us for each 4 KiB. Default: 64
     /// MiB.
     pub fn set_piece_bytes(&mut self, bytes: usize) {
         self.piece_bytes = bytes.max(1);
@@ -153,7 +153,7 @@ impl ReclaimSet {
         }
     }
 
-    /// How many zones are watched. One that is gone is counted until the next tick.
+    /// How many zones are watched. A zone that has ended is counted until the next tick.
     #[must_use]
     pub fn len(&self) -> usize {
         self.zones.len()
@@ -165,8 +165,8 @@ impl ReclaimSet {
         self.zones.is_empty()
     }
 
-    /// Gives back a piece of the memory that was not needed lately; nothing when called before the time
-    /// that the last call named. Takes a few microseconds when there is nothing to do.
+    /// Gives back a piece of the memory that was not needed lately; none when called before the time that the last
+    /// call named. Takes a few microseconds when there is no such memory.
     pub fn tick(&mut self, now: Time) -> Tick {
         if now < self.next {
             return self.ticked(Purged::default());
@@ -184,7 +184,7 @@ impl ReclaimSet {
         self.ticked(found.purged)
     }
 
-    /// Visits all zones, and forgets those that are gone.
+    /// Visits all zones, and forgets zones that have ended.
     fn visit_all(&mut self, measure: bool) -> Visited {
         let mut all = Visited::default();
         let mut budget = self.piece_bytes;
@@ -294,7 +294,8 @@ impl Watched {
             return given;
         };
         if *budget == 0 {
-            // A purge of nothing finds nothing, and would end this zone's turn: it keeps it for the next tick.
+            // A purge of 0 bytes finds no pages, and would end this zone's turn: the zone keeps its turn for the next
+            // tick.
             given.was_used = true;
             return given;
         }

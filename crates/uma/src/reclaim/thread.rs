@@ -1,8 +1,8 @@
 //! A thread that gives the memory back that zones have not needed lately.
 //!
-//! The thread sleeps most of the time: it wakes once in four intervals to see what each zone
-//! needed, once an interval while pages are on their way out, and at once when the system says
-//! that it is short of memory. It keeps no zone: see `weak.rs`.
+//! The thread sleeps most of the time: it wakes once in four intervals to measure the need of each
+//! zone, once an interval while pages go back, and at once when the system reports that it is short
+//! of memory. It keeps no zone: see `weak.rs`.
 //!
 //! Hooks (`fini`) run on it, and the memory of a zone whose last handle goes during a visit is
 //! freed by it.
@@ -32,8 +32,8 @@ pub const RECLAIM_INTERVAL: Duration = Duration::from_millis(50);
 /// After all was given back because memory was short, how long until that is tried again.
 const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// A thread that gives memory of zones back to the system: what was not needed lately, in small
-/// pieces that others hardly notice, and everything when the system runs short.
+/// A thread that gives free memory of zones back to the system: memory that was not needed lately,
+/// in small pieces, and all free memory when the system runs short.
 ///
 /// It ends when it is dropped. It keeps no zone.
 ///
@@ -84,9 +84,8 @@ struct ReclaimState {
 impl Reclaimer {
     /// Starts the thread, called `uma reclaim`. See [`RECLAIM_INTERVAL`].
     ///
-    /// # Errors
-    /// When the system has no thread or no descriptor left. That nothing tells about memory
-    /// pressure is no error: see [`pressure_source`](Self::pressure_source).
+    /// # Errors When the system has no thread or no descriptor left. A system that reports no
+    /// memory pressure is not an error: see [`pressure_source`](Self::pressure_source).
     pub fn start(interval: Duration) -> io::Result<Self> {
         Self::start_with(interval, Pressure::open())
     }

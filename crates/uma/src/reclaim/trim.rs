@@ -5,12 +5,12 @@
 //! | trim | buckets and pages that were not needed since the last trim; caches of CPUs that did not use them | at each tick |
 //! | drain | all free items of all CPUs, all free pages | on pressure, or when asked |
 //!
-//! Never part of a free: giving pages back costs a hundred times what a free does. Items on their
-//! way are counted as in transit, so that an allocation that finds nothing meanwhile waits for
-//! them instead of failing.
+//! Never part of a free: giving pages back costs a hundred times what a free does. Items that the
+//! trim carries are counted as in transit, so that an allocation that finds no item waits for them
+//! instead of failing.
 //!
-//! A visitor may come while the last handle goes. So whether caches may be opened again is asked
-//! of the zone's own depot, under the lock under which it was closed for good.
+//! A visitor may come while the last handle goes. So the thread asks the zone's own depot whether
+//! caches may open again, under the lock under which it was closed for good.
 //!
 //! Sources: seed 004 section 5.5; Bonwick and Adams 2001, section 3.3 (the working set is what
 //! was needed at some time since one last looked).
@@ -193,12 +193,12 @@ impl ZoneInner {
         }
     }
 
-    /// Stops the caches and puts what they held into the depot, which takes no more. The keg's
-    /// members are locked.
+    /// Stops the caches and puts their items into the depot, which takes no more. The keg's members
+    /// are locked.
     pub(crate) fn close_caches(&self) {
         self.depot.lock().close();
-        // Should the system refuse the fence, the buckets stay where they are, and the zone with
-        // them: memory is lost, and nothing else.
+        // If the system refuses the fence, the buckets stay in their slots, and the zone stays with
+        // them: only memory is lost.
         let _ = self.percpu.drain(|bucket| self.depot.lock().push(bucket));
     }
 

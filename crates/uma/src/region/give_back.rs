@@ -42,7 +42,7 @@ pub(crate) unsafe fn give_back_runs(region: &Region, ranges: &[Range<usize>]) ->
                 purged.pages += bytes.unwrap_or(0) / page_bytes();
                 continue;
             }
-            // Relaxed: a hint that spares calls, nothing rests on it.
+            // Relaxed: a hint that spares calls; no correctness depends on it.
             VECTORS_WORK.store(bytes.is_some(), Ordering::Relaxed);
         }
         for range in chunk {

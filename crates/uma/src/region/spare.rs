@@ -31,7 +31,7 @@ pub(super) fn take(len: usize, align: usize) -> Option<NonNull<u8>> {
     found
 }
 
-/// Keeps one whose user is gone, without its pages if it may have some; says whether there was room.
+/// Keeps a range whose user is gone, without pages if it may have some; says whether there was room.
 pub(super) fn keep(base: NonNull<u8>, len: usize, opened: bool) -> bool {
     let kept = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();

@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) struct Sampler {
     /// Refills between samples; 0: never.
     every: u32,
-    /// Since the last sample: refills in the low bits, the items that they brought above. Relaxed: the numbers
-    /// order nothing; the thread that sets it to 0 has the turn.
+    /// Since the last sample: refills in the low bits, the items that they brought above. Relaxed: no data depends on
+    /// the numbers; the thread that sets it to 0 has the turn.
     since: AtomicU64,
     /// 1: the turn was handed on by a sample that died young. It may not be handed on again.
     pub(crate) handed_on: AtomicU32,
@@ -43,7 +43,7 @@ impl Sampler {
         self.since.load(Relaxed) >> REFILL_BITS
     }
 
-    /// Takes the turn, if it is one: the weight of the sample, and whether it may hand it on.
+    /// Takes the turn, if there is one: the weight of the sample, and whether a later sample may follow it.
     pub(crate) fn claim(&self, shift: u32) -> Option<(u64, bool)> {
         let since = self.since.load(Relaxed);
         if self.every == 0 || since & REFILLS < self.threshold(shift) {

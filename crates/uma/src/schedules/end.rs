@@ -25,7 +25,7 @@ fn last_handle_and_items(backend: Backend, items: usize) {
 
 #[test]
 fn the_last_item_or_the_last_handle_ends_a_zone() {
-    // Breaks if both end it, neither does, or one is still at work when the other does.
+    // Breaks if both threads end the zone, neither does, or a thread still uses it when the other ends it.
     holds("end, locked", 2, || {
         last_handle_and_items(Backend::Locked, 1)
     });
@@ -48,7 +48,7 @@ fn finds_a_free_that_is_not_inside() {
 
 #[test]
 #[should_panic]
-fn finds_a_look_that_comes_late() {
+fn finds_two_threads_that_both_end_the_zone() {
     // Breaks if the scenario is blind to two threads that both think they are the last.
     finds(ZoneBug::LateCheck, 2, || {
         last_handle_and_items(Backend::Locked, 1)
@@ -83,7 +83,7 @@ fn the_last_batch_or_the_last_handle_ends_a_zone() {
 
 #[test]
 #[should_panic]
-fn finds_a_batch_that_looks_back() {
+fn finds_a_batch_that_uses_the_zone_after_its_last_item() {
     // Breaks if the scenario is blind to a use of the zone after the last item of a batch.
     finds(ZoneBug::LookBack, 1, || {
         last_handle_and_batch(Backend::Locked, 2)

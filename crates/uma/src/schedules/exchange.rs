@@ -1,5 +1,5 @@
-//! Items that are allocated on one CPU and freed on another, through previous bucket and depot,
-//! and a drain at the same time. Nothing is lost, doubled, or counted wrongly.
+//! Items that are allocated on one CPU and freed on another, through previous bucket and depot, and
+//! a drain at the same time. No item is lost, doubled, or counted wrongly.
 //!
 //! Locks: none.
 
@@ -42,7 +42,7 @@ fn two_threads_share_a_cpu() {
 
 #[test]
 #[should_panic]
-fn finds_sections_that_go_on() {
+fn finds_sections_that_are_never_interrupted() {
     // Breaks if the scenario does not find sections that are never interrupted.
     let case = Case {
         bug: None,
@@ -148,13 +148,13 @@ fn two_batches() {
 
 #[test]
 fn two_batches_share_a_cpu() {
-    // Breaks if two batches meet in a bucket, or one that was cut short loses its rest.
+    // Breaks if two batches mix in a bucket, or an interrupted batch loses its rest.
     holds("two batches", 2, two_batches);
 }
 
 #[test]
 #[should_panic]
-fn finds_batches_that_go_on() {
+fn finds_batches_that_are_never_interrupted() {
     // Breaks if the scenario does not find sections that are never interrupted.
     let case = Case {
         bug: None,

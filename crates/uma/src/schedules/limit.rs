@@ -1,5 +1,6 @@
-//! An allocation fails only if as many items are live as may be, wherever the free ones are: in
-//! another CPU's bucket, another zone's, a thread's hands, or an import that comes to nothing.
+//! An allocation fails only if as many items are live as the limit allows, wherever the free items
+//! are: in another CPU's bucket, in another zone, with a thread that carries them, or counted by an
+//! import that then brings none.
 //!
 //! Locks: none.
 
@@ -66,7 +67,7 @@ fn an_allocation_waits_for_a_drain() {
 
 #[test]
 #[should_panic(expected = "fewer are live than may be")]
-fn finds_hands_that_are_not_waited_for() {
+fn finds_a_failure_that_ignores_items_in_transit() {
     // Breaks if the scenario is blind to items in transit.
     finds(ZoneBug::Transit, 3, || one_in_a_drain(Backend::Rseq));
 }
@@ -89,7 +90,7 @@ fn a_zone_that_ends(backend: Backend) {
 }
 
 #[test]
-fn a_zone_that_ends_hands_its_items_on() {
+fn an_allocation_waits_for_the_items_of_a_retiring_zone() {
     // Breaks if items that a retiring zone carries home are not waited for.
     holds("limit, retiring", 3, || a_zone_that_ends(Backend::Rseq));
     holds("limit, retiring, locked", 2, || {
@@ -99,7 +100,7 @@ fn a_zone_that_ends_hands_its_items_on() {
 
 #[test]
 #[should_panic(expected = "fewer are live than may be")]
-fn finds_a_zone_that_ends_unseen() {
+fn finds_a_failure_that_ignores_a_retiring_zone() {
     // Breaks if the scenario does not find the items that a retiring zone carries.
     finds(ZoneBug::Retire, 2, || a_zone_that_ends(Backend::Locked));
 }
@@ -257,7 +258,7 @@ fn one_that_is_built(backend: Backend) {
 }
 
 #[test]
-fn a_refusal_waits_for_what_is_built() {
+fn an_init_failure_waits_for_free_initialised_items() {
     // Breaks if `init` has the last word while an item that went through it is free.
     holds("limit, built, sections", 2, || {
         one_that_is_built(Backend::Rseq)
@@ -269,12 +270,12 @@ fn a_refusal_waits_for_what_is_built() {
 
 #[test]
 #[should_panic(expected = "the only one that is built is free")]
-fn finds_a_refusal_that_does_not_wait() {
+fn finds_an_init_failure_that_does_not_wait() {
     // Breaks if the scenario does not find items that another thread carries.
     finds(ZoneBug::Refusal, 2, || one_that_is_built(Backend::Rseq));
 }
 
-/// A store that has nothing.
+/// A store without items.
 struct Nothing(kern::prim::AtomicUsize);
 
 impl Import for Nothing {
@@ -310,7 +311,7 @@ fn an_import_in_vain_is_no_limit() {
 
 #[test]
 #[should_panic]
-fn finds_an_import_that_tells_nobody() {
+fn finds_a_short_import_that_wakes_no_sleeper() {
     // Breaks if the scenario does not find an allocation that is refused while an import is under way.
     finds(ZoneBug::SilentImport, 2, a_store_without_items);
 }

@@ -36,7 +36,7 @@ fn a_free_wakes_a_sleeper() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn finds_a_sleeper_that_does_not_look_again() {
+fn finds_a_sleeper_that_does_not_search_again() {
     // Breaks if the scenario is blind to a free between the look and the sleep.
     finds(ZoneBug::StaleGeneration, 2, || a_free_wakes(Backend::Rseq));
 }
@@ -73,7 +73,7 @@ fn a_free_wakes_a_sleeper_of_another_zone() {
     });
 }
 
-/// Nothing may be live, until the limit is raised.
+/// The limit is 0 until it is raised.
 fn a_limit_wakes() {
     let world = World::new(Backend::Locked, 1, 0);
     let theirs = world.clone();
@@ -96,7 +96,7 @@ fn a_limit_that_is_raised_wakes_a_sleeper() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn finds_a_limit_that_is_raised_silently() {
+fn finds_a_raised_limit_that_wakes_no_sleeper() {
     // Breaks if the scenario does not find a new limit that wakes no sleeper.
     finds(ZoneBug::SilentLimit, 2, a_limit_wakes);
 }
@@ -124,7 +124,7 @@ fn a_free_calls() {
 }
 
 #[test]
-fn a_free_calls_who_asked() {
+fn a_free_calls_the_registered_callback() {
     // Breaks if a free falls between the look and the promise.
     holds("call back", 3, a_free_calls);
 }

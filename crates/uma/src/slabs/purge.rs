@@ -20,7 +20,7 @@
 //!
 //! Measured (`cost_of_a_page`, 16 MiB a purge, 4 KiB pages): 150 to 200 ns a page, of which 4 are
 //! under the lock when slabs are empty, and 220 with 7 to 30 when 1 to 6 % of the items live; the
-//! lock is held for 0.02 to 0.1 ms at a time, because what one purge may look at and note is
+//! lock is held for 0.02 to 0.1 ms at a time, because the slabs that one purge examines are
 //! bounded.
 //!
 //! One purge of a keg at a time.
@@ -52,12 +52,12 @@ pub(crate) struct Purge {
     units: usize,
     /// Whether it stopped before everything was looked at.
     more: bool,
-    /// Whether there was another, so that this one holds nothing.
+    /// Whether another purge was under way, so that this one has no pages.
     busy: bool,
 }
 
 impl Purge {
-    /// Whether there is nothing to give back; then nothing is held, and it may be dropped.
+    /// Whether there are no pages to give back; then the purge holds none, and may be dropped.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.counts.is_empty()
     }
@@ -99,9 +99,9 @@ impl Purge {
 }
 
 impl Slabs {
-    /// Chooses what to give back, at most `max_bytes` of it, and so that what stays resident is
-    /// at least what the items in use need and about `keep_bytes` more. Empty, and
-    /// [busy](Purge::is_busy), while another purge has not ended.
+    /// Chooses pages to give back, at most `max_bytes`. The memory of items in use and about
+    /// `keep_bytes` more stay resident. Empty, and [busy](Purge::is_busy), while another purge has
+    /// not ended.
     pub(crate) fn purge_begin(&mut self, keep_bytes: usize, max_bytes: usize) -> Purge {
         if self.purging {
             return Purge {

@@ -91,7 +91,7 @@ fn prepares_memory_and_keeps_it() {
 
 #[test]
 #[should_panic(expected = "of zone 'test' is in its slab already")]
-fn refuses_an_item_that_is_there() {
+fn a_second_put_of_an_item_is_refused() {
     // Breaks when one item would get two owners.
     let (mut slabs, arena) = slabs_of(2048, 4);
     let items = take(&mut slabs, &arena, 1);
@@ -101,7 +101,7 @@ fn refuses_an_item_that_is_there() {
 
 #[test]
 #[should_panic(expected = "double free")]
-fn refuses_an_item_that_is_held() {
+fn a_purge_does_not_hide_a_double_free() {
     // Breaks when a purge hides from a double free that the item is free.
     let (mut slabs, arena) = slabs_of(2048, 4);
     let items = take(&mut slabs, &arena, 4);
@@ -188,7 +188,7 @@ fn cost_of_aliasing() {
 #[test]
 #[ignore = "prints figures"]
 #[cfg(not(miri))]
-fn pages_that_survivors_pin() {
+fn pages_without_live_items_go_back() {
     for (what, mut slabs, arena) in cluster_layouts() {
         let items = take(&mut slabs, &arena, 262_144);
         let mut seed = 1u64;

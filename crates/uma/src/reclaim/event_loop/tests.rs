@@ -38,7 +38,7 @@ fn begin(zone: &RawZone, pressure: Pressure) -> LoopReclaimer {
     reclaimer
 }
 
-/// Ticks when they are due, so many times or until there is no deadline. Returns the pages of each.
+/// Ticks when they are due, at most `ticks_max` times or until there is no deadline. Returns the pages of each.
 fn run(reclaimer: &mut LoopReclaimer, ticks_max: usize) -> Vec<usize> {
     let mut pages = Vec::new();
     while pages.len() < ticks_max
@@ -78,8 +78,8 @@ fn pieces_are_bounded_and_come_to_an_end() {
 #[test]
 #[cfg_attr(miri, ignore = "looks at the clock")]
 fn a_slow_tick_makes_the_next_piece_fit() {
-    // Breaks when ticks stay too long for several ticks after pages have become dear, or a single fast one lets them
-    // grow to the most.
+    // Breaks when ticks stay too long for several ticks after pages have become slow, or a single fast tick lets the
+    // pieces grow to the maximum.
     let mut reclaimer = reclaimer(&zone());
     let max = Pace::default().tick_max;
     let piece = |reclaimer: &LoopReclaimer| reclaimer.piece_bytes;
@@ -91,7 +91,7 @@ fn a_slow_tick_makes_the_next_piece_fit() {
     // 1 us a page: 100 pages.
     reclaimer.suit(max, 100);
     assert_eq!(piece(&reclaimer), 100 * PAGE);
-    // The time for a few pages says nothing.
+    // The time for a few pages is not a measure.
     reclaimer.suit(max * 100, PAGES_TO_JUDGE - 1);
     assert_eq!(piece(&reclaimer), 100 * PAGE);
     reclaimer.suit(max * 100, 100);
@@ -132,8 +132,8 @@ fn ticks_resume_where_they_stopped() {
 
 #[test]
 #[cfg_attr(miri, ignore = "looks at the clock")]
-fn an_unused_pool_costs_nothing() {
-    // Breaks when a tick with nothing to do makes a system call, or ticks go on while no zone is used.
+fn an_unused_pool_takes_no_ticks() {
+    // Breaks when a tick without work makes a system call, or ticks go on while no zone is used.
     let zone = zone();
     let mut reclaimer = reclaimer(&zone);
     let pages = run(&mut reclaimer, usize::MAX);
@@ -178,7 +178,7 @@ fn pressure_gives_back_what_the_window_needed() {
 
 #[test]
 #[cfg_attr(miri, ignore = "looks at files")]
-fn ticks_look_for_pressure_where_no_event_tells() {
+fn ticks_poll_pressure_without_an_event_source() {
     // Breaks when a source that must be read is read at each tick, or never.
     let proc = std::env::temp_dir().join(format!("uma-loop-{}", std::process::id()));
     fs::create_dir_all(&proc).unwrap();

@@ -54,7 +54,7 @@ fn nested() -> Dir {
 }
 
 #[test]
-fn nothing_is_no_error() {
+fn a_system_without_pressure_files_reports_no_pressure() {
     // Breaks when a system without any of the files is taken for one under pressure, or panics.
     let pressure = Dir::new().open();
     assert_eq!(pressure.source(), PressureSource::Nothing);

@@ -1,4 +1,4 @@
-//! Drains whose pieces are smaller than what each zone has to give back.
+//! Drains whose pieces are smaller than the free memory of each zone.
 
 use super::*;
 use crate::ZoneBuilder;
@@ -14,7 +14,7 @@ fn zone(name: &'static str) -> RawZone {
     ZoneBuilder::new(name, layout).build().unwrap()
 }
 
-/// A set in the middle of a window so long that no measure comes to the help of a zone that lost its turn.
+/// A set in the middle of a long window, in which no measurement restores the turn of a zone that lost it.
 fn in_a_window(zones: &[&RawZone]) -> ReclaimSet {
     let mut set = ReclaimSet::new(Duration::from_millis(1)).window(Duration::from_secs(3600));
     set.set_piece_bytes(PIECE);
@@ -51,8 +51,8 @@ fn drain(set: &mut ReclaimSet) -> Vec<usize> {
 
 #[test]
 #[cfg_attr(miri, ignore = "gives pages back")]
-fn a_zone_whose_turn_does_not_come_keeps_it() {
-    // Breaks when a zone that finds the piece of a tick used up is taken for one with nothing left.
+fn a_zone_that_finds_the_piece_used_up_keeps_its_turn() {
+    // Breaks when a zone that finds the tick's piece used up counts as a zone without free memory.
     let zones = [zone("first"), zone("second"), zone("third")];
     let mut set = in_a_window(&[&zones[0], &zones[1], &zones[2]]);
     let pages = drain(&mut set);
@@ -66,7 +66,7 @@ fn a_zone_whose_turn_does_not_come_keeps_it() {
 #[test]
 #[cfg_attr(miri, ignore = "gives pages back")]
 fn a_keg_is_given_back_whichever_of_its_zones_is_visited_first() {
-    // Breaks when a zone with nothing to give back ends the turn of another zone on the same keg.
+    // Breaks when a zone without free memory ends the turn of another zone on the same keg.
     let master = zone("master");
     let second = master.secondary("second").build().unwrap();
     let mut set = in_a_window(&[&master, &second]);

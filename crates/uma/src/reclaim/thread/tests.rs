@@ -8,7 +8,7 @@ use std::time::Instant;
 
 #[test]
 #[cfg_attr(miri, ignore = "looks at files")]
-fn pressure_takes_back_what_is_in_use_by_nobody() {
+fn pressure_drains_all_free_memory() {
     // Breaks when the thread does not look, or trims where it should drain.
     let proc = std::env::temp_dir().join(format!("uma-reclaimer-{}", std::process::id()));
     fs::create_dir_all(&proc).unwrap();
@@ -25,7 +25,7 @@ fn pressure_takes_back_what_is_in_use_by_nobody() {
         .build()
         .unwrap();
     reclaimer.watch(&zone);
-    // A CPU in use, so that nothing but a drain takes from it.
+    // A CPU in use, so that only a drain takes items from it.
     let touch = || {
         let item = zone.alloc().unwrap();
         // SAFETY: from this zone, and not used any more.

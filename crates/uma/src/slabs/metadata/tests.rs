@@ -70,7 +70,7 @@ fn a_long_tail_is_forgotten() {
 
 #[test]
 #[cfg_attr(miri, ignore = "reserves much")]
-fn a_high_survivor_keeps_what_lies_below() {
+fn a_live_high_slab_keeps_the_metadata_below_it() {
     // Breaks when a slab is forgotten from the middle, or does not come back when needed.
     let (mut slabs, arena) = slabs(true);
     let items = take_all(&mut slabs, &arena);

@@ -246,7 +246,7 @@ fn neighbours_make_one_run() {
 }
 
 #[test]
-fn keeps_what_it_is_told_to_keep() {
+fn a_purge_keeps_the_lowest_empty_slabs() {
     // Breaks when a purge takes more than it may, or not the highest of the empty slabs.
     let mut rig = Rig::of_clusters(false, 8 * 65_536);
     let items = rig.take(256);
@@ -313,7 +313,7 @@ mod resident {
     use crate::region::VECTORS_WORK;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// Held by the test that changes [`VECTORS_WORK`] and by those that count system calls.
+    /// Held by the test that changes [`VECTORS_WORK`] and by the tests that count system calls.
     static COUNTS_CALLS: Mutex<()> = Mutex::new(());
 
     fn counts_calls() -> MutexGuard<'static, ()> {
@@ -398,7 +398,7 @@ mod resident {
 
     #[test]
     fn huge_slabs_go_whole_or_not_at_all() {
-        // Breaks when a part of a huge page is given back, which frees nothing.
+        // Breaks when a part of a huge page is given back, which frees no memory.
         let options = ArenaOptions {
             reserve_bytes: 8 << 20,
             huge: true,

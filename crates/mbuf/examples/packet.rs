@@ -1,4 +1,4 @@
-//! A packet's life: built, shared with a send buffer, split, freed; and what the pool says meanwhile.
+//! A packet's life: built, shared with a send buffer, split, freed; with the pool's figures after each step.
 //!
 //! `cargo run -p mbuf --example packet`
 
@@ -18,9 +18,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sends what a program wrote, twice, and cuts it into two segments the second time. Each step says what
-/// is in use by then: mbufs for headers and references, and no cluster but the first. Returns what was
-/// said, and the pool's figures when most was in use.
+/// Sends a program's bytes twice, the second time in two segments. Each step prints the buffers in use: mbufs for
+/// headers and references, and no cluster but the first. Returns the text, and the pool's figures when most buffers
+/// were in use.
 fn life(pool: &MbufPool) -> Result<(Vec<String>, PoolStats), NoBufs> {
     let mut said = Vec::new();
     let mut say = |what: &str| {
@@ -36,7 +36,7 @@ fn life(pool: &MbufPool) -> Result<(Vec<String>, PoolStats), NoBufs> {
     let mut packet = build(pool, &mut sndbuf)?;
     say("a packet shows the same bytes, behind its headers");
 
-    // Shared: what a capture would keep of it. The headers, which lie inside, are copied.
+    // Shared: the part that a capture would keep. The headers, which lie inside, are copied.
     let capture = packet.copy_packet()?;
     say("and so does a copy of the packet");
     assert_eq!(capture.to_vec(), packet.to_vec());
@@ -64,7 +64,7 @@ fn life(pool: &MbufPool) -> Result<(Vec<String>, PoolStats), NoBufs> {
     Ok((said, busiest))
 }
 
-/// Headers before the whole send buffer, and what is left to do for the device.
+/// Headers before the whole send buffer, and the work that is left to the device.
 fn build(pool: &MbufPool, sndbuf: &mut Chain) -> Result<Packet, NoBufs> {
     let mut packet = Packet::before_chain(pool, sndbuf.share_all()?)?;
     packet.prepend(HEADERS)?.fill(0);

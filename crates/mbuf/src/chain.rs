@@ -221,8 +221,8 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Shows bytes `off..off + len` in a new chain, sharing clusters. The range must be there.
-    // The usual range lies in one mbuf, and is on the way of each segment that is sent: inlined, so
-    // that the chain that comes of it is not written to memory and read back.
+    // The usual range lies in one mbuf, and each sent segment needs it: inlined, so that the
+    // resulting chain is not written to memory and read back.
     #[doc(alias = "m_copym")]
     #[inline(always)]
     #[track_caller]
@@ -234,7 +234,7 @@ impl<S: Storage> Chain<S> {
         {
             return Ok(Self::of_one(m.share(at, len)?));
         }
-        // As a bare list, for the same reason: what is returned from afar is returned in memory.
+        // As a bare list, for the same reason: a call that is not inlined returns it in memory.
         let list = self.share_walking(off, len)?;
         Ok(list.map_or_else(Self::default, Self::from_list))
     }
@@ -297,7 +297,7 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Puts a packet header before the chain: in place if its first mbuf has outside storage, in a
-    /// fresh mbuf otherwise. The chain is lost (freed) if there is no mbuf to be had.
+    /// fresh mbuf otherwise. The chain is freed if the pool has no mbuf.
     #[track_caller]
     pub fn into_packet(self, pool: &MbufPool) -> Result<Packet<S>, NoBufs> {
         Packet::from_chain(pool, self)

@@ -1,8 +1,8 @@
 //! Reading and writing across the boundaries of mbufs, as if the bytes were in one row.
 //!
 //! A [`Cursor`] is a place in a list that moves: parsers read fields at it with [`bytes::Buf`] or
-//! [`std::io::Read`], wherever mbufs end, and copy nothing else. A [`CursorMut`] writes over what is
-//! there. Neither starts from the front again, as offsets would.
+//! [`std::io::Read`], wherever mbufs end, and copy nothing else. A [`CursorMut`] overwrites bytes.
+//! Neither starts from the front again, as offsets would.
 //!
 //! Invariant: `pos` is the offset of byte `at` of `m`; at the end `m` is the last mbuf, if any.
 
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// Moves to `pos`; false (and nothing moved) if that is behind the end.
+    /// Moves to `pos`; false, without a move, if that is behind the end.
     pub fn set_position(&mut self, pos: usize) -> bool {
         if pos > self.len {
             return false;
@@ -239,7 +239,7 @@ impl<'a> CursorMut<'a> {
         self.pos += n;
     }
 
-    /// Writes `src` and moves behind it, if no other mbuf shares the bytes there; else nothing changes.
+    /// Writes `src` and moves behind it, if no other mbuf shares the bytes there; else changes nothing.
     pub fn put(&mut self, src: &[u8]) -> Result<(), WriteError> {
         if src.len() > self.remaining() {
             return Err(WriteError::OutOfRange);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A zone had nothing to give: the limit is reached or the system is out of memory.
+/// A zone has no free item: the limit is reached or the system is out of memory.
 ///
 /// The operation that returns it has changed nothing.
 #[doc(alias = "ENOBUFS")]

@@ -11,8 +11,8 @@
 //!   Ext -----> LentPages { head, source | owner } -> pages, by number (ext/pages.rs)
 //! ```
 //!
-//! Which thread may do what with a reference, and why, is in `refs.rs`. In addition, lent bytes are never
-//! written, since their owner may show them elsewhere.
+//! `refs.rs` says which operations the holder of a reference may do, and why. In addition, no holder writes lent
+//! bytes, since their owner may show them elsewhere.
 //!
 //! The tests in `refs/loom_tests.rs` check the counting, those in `schedules/` references to real
 //! clusters under random and under all orders of threads, `tests/threads.rs` real threads.
@@ -35,9 +35,9 @@ mod source;
 
 pub use source::{PageSource, Pages};
 
-/// A reference to outside storage; dropping it gives the reference back.
+/// A reference to outside storage; its drop releases the reference.
 ///
-/// Without padding: an mbuf's data may come to lie where one was.
+/// Without padding, because an mbuf's data may later take its place.
 #[doc(alias = "m_ext")]
 #[repr(C)]
 pub(crate) struct Ext {
@@ -94,10 +94,10 @@ impl Ext {
             shows: Shows::Bytes,
             free: Lent::<T>::free,
         };
-        // From here on the owner is reached through this pointer alone: moving a Box would say
-        // that what was derived from it before is not used any more.
+        // From here on only this pointer reaches the owner: a later move of a Box would invalidate
+        // pointers that were derived from it.
         let lent = NonNull::from(Box::leak(Box::new(Lent { head, owner })));
-        // Before the owner is asked anything, so that it is dropped if it panics.
+        // Before the first call of the owner, so that it is dropped if that call panics.
         let mut ext = Self {
             buf: NonNull::dangling().as_ptr(),
             refs: lent.cast(),
@@ -113,7 +113,7 @@ impl Ext {
         Ok(ext)
     }
 
-    /// Leaves word, where a reference was dropped, that there is none.
+    /// Marks the place of a dropped reference as empty.
     ///
     /// # Safety
     /// `place` is where a dropped reference was, unchanged, and is the caller's to write.
@@ -123,7 +123,7 @@ impl Ext {
         unsafe { buf.cast::<*mut u8>().write(ptr::null_mut()) };
     }
 
-    /// Whether [`Ext::set_gone`] left word.
+    /// Whether [`Ext::set_gone`] marked the place.
     ///
     /// # Safety
     /// A reference lies at `place`, or did until [`Ext::set_gone`].
@@ -134,7 +134,7 @@ impl Ext {
         unsafe { buf.cast::<*mut u8>().read() }.is_null()
     }
 
-    /// One more reference. Refused if there are absurdly many.
+    /// One more reference. Refused above [`REFS_MAX`](crate::refs::REFS_MAX) references.
     #[inline]
     pub(crate) fn share(&self) -> Result<Self, NoBufs> {
         self.refs().share()?;
@@ -142,7 +142,7 @@ impl Ext {
     }
 
     /// Makes one more reference, without an atomic read-modify-write if this is the only one: the
-    /// unique borrow proves that no other thread makes one from it meanwhile. Refused above
+    /// unique borrow proves that no other thread makes a reference from it meanwhile. Refused above
     /// [`REFS_MAX`](crate::refs::REFS_MAX) references.
     #[inline]
     pub(crate) fn share_mut(&mut self) -> Result<Self, NoBufs> {
@@ -150,15 +150,15 @@ impl Ext {
         Ok(self.twin())
     }
 
-    /// The same, written to where it is to be.
+    /// The same, written to `place`.
     ///
     /// # Safety
     /// `place` is the caller's to write. It holds a reference if this succeeds.
     #[inline(always)]
     pub(crate) unsafe fn share_to(&mut self, place: *mut Self) -> Result<(), NoBufs> {
         self.refs().share_sole()?;
-        // SAFETY: a second reference was counted; the fields say the same of both. One copy, because
-        // it is on the way of each share.
+        // SAFETY: a second reference was counted; both have the same fields. One copy of the whole,
+        // because each share executes it.
         unsafe { ptr::copy_nonoverlapping(self, place, 1) };
         Ok(())
     }
@@ -174,18 +174,18 @@ impl Ext {
         }
     }
 
-    /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
-    /// False if it is not ours to write, but its owner's.
+    /// Requests that the last release, by whichever holder, overwrites the storage with zeros.
+    /// False if the storage is lent: then only its owner may write it.
     #[doc(alias = "m_zero")]
     pub(crate) fn zeroize(&self) -> bool {
         if let Some(source) = self.source() {
             return source.zeroize();
         }
-        self.refs().wish_zeros();
+        self.refs().request_zeros();
         self.is_cluster()
     }
 
-    /// Whether zeros were ordered for the last free. A copy must order the same.
+    /// Whether zeros were requested for the last free. A copy must request the same.
     pub(crate) fn is_secret(&self) -> bool {
         self.refs().wants_zeros()
     }
@@ -201,8 +201,8 @@ impl Ext {
         self.size as usize
     }
 
-    /// Forgets which CPU had the storage before: a packet keeps its cluster for many lives, and only the first is
-    /// known.
+    /// Clears the CPU that used the storage: a packet keeps its cluster over many allocations, and the record is of
+    /// the first.
     #[inline]
     pub(crate) fn kept(mut self) -> Self {
         self.elsewhere = 0;
@@ -215,7 +215,7 @@ impl Ext {
         self.elsewhere != 0
     }
 
-    /// Notes that this CPU reads much of the storage. Says whether another has had it. A hint.
+    /// Records that this CPU reads much of the storage. Returns whether another CPU used it. A hint.
     #[inline]
     pub(crate) fn note_reader(&self) -> bool {
         self.refs().note_reader()
@@ -227,14 +227,14 @@ impl Ext {
         self.is_cluster() && (self.refs().is_unique() || planted(MbufBug::TwoWriters))
     }
 
-    /// True if this is the only reference and the last free has nothing to do: then a
-    /// packet goes back to its zone with its cluster.
+    /// True if this is the only reference and no zeros were requested: then a packet goes back to
+    /// its zone with its cluster.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.refs().is_plain()
     }
 
-    /// Ours, not lent.
+    /// Whether the storage is a cluster, not lent.
     #[inline]
     fn is_cluster(&self) -> bool {
         self.zone.is_some()
@@ -264,7 +264,7 @@ impl Drop for Ext {
 }
 
 impl Ext {
-    /// Gives back the storage, of which the last reference has gone.
+    /// Frees the storage after the release of the last reference.
     #[inline(never)]
     pub(crate) fn free_storage(&self, zero: bool) {
         let Some(zone) = self.zone else {
@@ -273,10 +273,10 @@ impl Ext {
         // SAFETY: a cluster that was allocated has an address.
         let buf = unsafe { NonNull::new_unchecked(self.buf) };
         if zero {
-            // SAFETY: the whole cluster, to which there is no other reference.
+            // SAFETY: the whole cluster, to which no other reference exists.
             unsafe { wipe(buf, self.size as usize) };
         }
-        // SAFETY: from this zone, and there is no reference to it.
+        // SAFETY: from this zone, and no reference to it exists.
         unsafe { zone.free(buf) };
     }
 
@@ -301,7 +301,7 @@ impl Ext {
 pub(crate) unsafe fn wipe(buf: NonNull<u8>, len: usize) {
     // SAFETY: as the caller says.
     unsafe { buf.write_bytes(0, len) };
-    // The bytes are visible to something the compiler can't see into.
+    // An opaque use of the bytes: the compiler must assume that it reads them.
     core::hint::black_box(buf);
     fence(Ordering::SeqCst);
 }

@@ -26,8 +26,8 @@
 //! [`segments`](Chain::segments), and which code that must look [maps](Chain::map) first. It never
 //! begins a packet.
 //!
-//! Here is how one is made; `ext/source.rs` says what has pages (`file.rs`, `memfd.rs`, `owned.rs` are such),
-//! `pieces.rs` walks them, `record.rs` looks at one as a record, `map.rs` makes bytes of them.
+//! Here is how one is made; `ext/source.rs` defines sources of pages (`file.rs`, `memfd.rs`, `owned.rs` are such),
+//! `pieces.rs` walks the pages, `record.rs` treats an mbuf of pages as a record, `map.rs` maps pages to bytes.
 //!
 //! Invariants: [`PgHdr::is_valid`]; the pages between the first and the last are used whole; the
 //! mbuf's reference is to the source that knows the page numbers. Locks: none.
@@ -234,7 +234,7 @@ fn pages_for(first_off: usize, len: usize) -> Result<usize, ExtPgsError> {
 
 impl Chain<Mixed> {
     /// Shows `len` bytes from byte `off` on of the pages of a source that numbers them from 0 in
-    /// order, in as few mbufs as can be: one for each 20 KiB. On failure nothing is kept.
+    /// order, in as few mbufs as can be: one for each 20 KiB. On failure the new mbufs are freed.
     #[doc(alias = "sendfile")]
     #[doc(alias = "vn_sendfile")]
     #[track_caller]

@@ -12,9 +12,8 @@
 //!                         refs = 2               refs = 2             of the connection
 //! ```
 //!
-//! Mbufs have one size and come fast; headers are prepended and trimmed without moving data; and data
-//! moves by reference: what TCP sends is shared with its send buffer, so that a retransmission copies
-//! nothing.
+//! Mbufs have one size and come fast; headers are prepended and trimmed without moving data; and data moves by
+//! reference: a TCP segment shares its data with the send buffer, so that a retransmission copies no data.
 //!
 //! | type | is | freed by |
 //! |---|---|---|
@@ -65,9 +64,9 @@
 //!             of the pool)
 //! ```
 //!
-//! One that shows what is elsewhere is one cache line, unless a packet begins with it: that is what a share
-//! costs, and what goes to another CPU with it. An mbuf that shows a cluster can get and lose a packet header in
-//! place, which is why a received frame becomes a socket buffer's data without a move. `raw.rs` has the layout, with
+//! An mbuf that refers to outside storage uses one cache line, unless a packet begins with it: a share writes one
+//! line, and one line goes to another CPU. An mbuf that shows a cluster can get and lose a packet header in place,
+//! which is why a received frame becomes a socket buffer's data without a move. `raw.rs` has the layout, with
 //! assertions.
 //!
 //! # A packet over clusters that a send buffer shares
@@ -102,9 +101,9 @@
 //!                           | TLS header | TLS trailer     |   trailer
 //! ```
 //!
-//! Nothing is mapped or read until the bytes are needed: such a chain has [`pieces`](Chain::pieces) where
-//! others have [`segments`](Chain::segments), and is another type ([`Mixed`]), so that a checksum loop
-//! that forgets to [`map`](Chain::map) it does not compile (seed 001).
+//! Pages are mapped or read only when their bytes are needed: such a chain has [`pieces`](Chain::pieces) where others
+//! have [`segments`](Chain::segments), and is another type ([`Mixed`]), so that a checksum loop that forgets to
+//! [`map`](Chain::map) it does not compile (seed 001).
 //!
 //! # Where it comes from
 //!
@@ -121,18 +120,18 @@
 //! [`MbufPool::stats`] counts what is in use, cached and free in each, calls, refusals, pullups that
 //! copied, bytes copied from mbuf to mbuf, pages mapped and read. Displayed, it is `netstat -m`.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - Dropping a handle frees everything, on every path, and nothing twice: there is no `m_freem` to
-//!   forget. A pool whose buffers were all dropped reports [`Live::NONE`].
+//! - Dropping a handle frees all its mbufs once, on every path: there is no `m_freem` to forget. A
+//!   pool whose buffers were all dropped reports [`Live::NONE`].
 //! - No byte of a cluster is copied by sharing, splitting, joining, prepending or trimming. Bytes inside
 //!   of an mbuf (216 at most) are copied when they are shared: that takes the mbuf that a reference
 //!   would. All copies from mbuf to mbuf are in [`PoolStats::bytes_copied`]; that the stack makes none
 //!   on the way from a socket buffer to a device is a test (`crates/sim/tests/zero_copy`).
 //! - Bytes that another reference can see are never written: a write to shared storage is refused or copies.
-//! - An allocation that fails is an error ([`NoBufs`]), and each operation documents what it leaves then:
-//!   most leave everything as it was. It fails under a limit only if that much is live: what other CPUs
-//!   and free packets hold is taken back first.
+//! - An allocation that fails is an error ([`NoBufs`]), and each operation documents what it leaves then: most leave
+//!   everything as it was. It fails under a limit only if the limit's items are live: the pool first takes back the
+//!   items that other CPUs and free packets hold.
 //! - After [`Chain::condense`] a chain pins at most [`PINNED_PER_BYTE_MAX`] bytes of storage a byte
 //!   shown, and an mbuf each.
 //! - Zeros, if ordered ([`Packet::zeroize`]), are written when the last reference is dropped.

@@ -2,7 +2,7 @@
 //!
 //! Offsets are counted from the first byte of the list. A boundary between two mbufs is a place in
 //! the right one for reading ([`seek`]), and in the left one for cutting ([`seek_left`]), so that a
-//! cut leaves no mbuf behind that shows nothing. Empty mbufs may be anywhere.
+//! cut leaves no empty mbuf behind. Empty mbufs may be anywhere.
 
 use core::iter;
 
@@ -155,8 +155,8 @@ pub(crate) fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
 
 /// Cuts the list behind the first `at` bytes of `m`, and returns the second part.
 ///
-/// Inside of `m`, the second part shares its cluster (or copies what is internal). On failure
-/// nothing has changed.
+/// Inside of `m`, the second part shares its cluster, or copies internal data. On failure nothing
+/// has changed.
 #[track_caller]
 pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
     if at == m.len() {
@@ -178,8 +178,8 @@ pub(crate) fn zeroize(list: Option<&mut Mbuf>) -> bool {
     all
 }
 
-/// Takes `n` bytes from the front (all if there are fewer), and returns the emptied mbufs, to be dropped
-/// when the caller's own bookkeeping is true again: the drop of what an owner has lent may panic.
+/// Takes `n` bytes from the front (all if there are fewer), and returns the emptied mbufs, to be dropped when the
+/// caller's own bookkeeping is true again: the drop of lent storage may panic.
 #[must_use = "what is dropped at once may panic too early"]
 pub(crate) fn cut_front(list: &mut Option<Mbuf>, n: usize) -> Option<Mbuf> {
     let (mut m, mut left) = (list.as_mut(), n);

@@ -2,10 +2,10 @@
 //! [`Chain`](crate::Chain) are made of.
 //!
 //! An [`Mbuf`] owns like a `Box` of a node that owns the next node; dropping it frees the list. Its
-//! methods are about the one mbuf (see `list.rs` for walks over many) and are safe: they check what
-//! keeps `data..data + len` inside of the storage. All that touches the bytes of an mbuf is in this
-//! module: making one in `make.rs`, what it shows in `bytes.rs`, how it goes in `free.rs`; here is
-//! what it consists of.
+//! methods concern one mbuf (see `list.rs` for walks over many) and are safe: they check that
+//! `data..data + len` stays inside of the storage. All code that accesses the bytes of an mbuf is
+//! in this module: `make.rs` makes mbufs, `bytes.rs` gives access to their data, `free.rs` frees
+//! them; this file has the parts of an mbuf.
 //!
 //! Invariants: the address is that of a live mbuf of its zone, reached through no other owner;
 //! `data..data + len` lies in the storage; with [`EXT`] `ext` holds a reference, with [`PKTHDR`]
@@ -63,7 +63,7 @@ impl Mbuf {
         if !self.is(EXT) {
             return None;
         }
-        // SAFETY: EXT says that the field is valid; data is outside, so nothing writes it.
+        // SAFETY: EXT says that the field is valid; the data is outside, so no code writes over it.
         Some(unsafe { &(*self.0.as_ptr()).ext })
     }
 
@@ -145,8 +145,8 @@ impl Mbuf {
     fn set_pkt(&mut self, pkt: Pkt) {
         assert!(self.is(PKTHDR));
         let place = self.at(offset_of!(RawMbuf, pkt)).cast::<Pkt>();
-        // SAFETY: the field is inside of our mbuf, and PKTHDR keeps data out of it. What was there
-        // was no header, or needs no drop.
+        // SAFETY: the field is inside of our mbuf, and PKTHDR keeps data out of it. The place held
+        // no header, or one that needs no drop.
         unsafe { place.write(pkt) };
     }
 

@@ -1,5 +1,5 @@
-//! A queue of packets, linked through the packets themselves: nothing is allocated to queue one,
-//! and the whole queue changes hands in O(1) (seed 003).
+//! A queue of packets, linked through the packets themselves: queueing a packet allocates no
+//! memory, and the whole queue moves in O(1) (seed 003).
 //!
 //! Invariants: `tail` is the last packet's first mbuf; `len` counts the packets.
 

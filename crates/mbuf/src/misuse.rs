@@ -1,5 +1,5 @@
-//! Mistakes that cost other stacks their nights, and that do not compile here. Each is followed by
-//! what was meant, so that a failure for another reason would show.
+//! Mistakes that cost other stacks their nights, and that do not compile here. The correct code
+//! follows each example, so that a failure for another reason would show.
 //!
 //! # A freed packet is used
 //! ```compile_fail,E0382
@@ -384,7 +384,7 @@
 //! }
 //! ```
 //!
-//! # Shared bytes are written: a segment that is sent changes what a retransmission sends
+//! # Shared bytes are written: a write into a sent segment would change its retransmission
 //! ```compile_fail,E0594
 //! fn encrypt(data: &mut mbuf::Chain) {
 //!     for piece in data.segments() {

@@ -1,10 +1,10 @@
 //! A packet: a chain whose first mbuf has a packet header.
 //!
-//! The handle owns the whole chain; dropping it frees every mbuf, so an early return can't leak
-//! one. A packet and a plain [`Chain`] are different types: neither can be freed, queued or split
-//! as if it were the other. Here is what it is and shows. What is done at its front is in `front.rs`,
-//! at its end in `back.rs`; bytes brought together where they are in `pulldown.rs`, in fewer mbufs
-//! in `collapse.rs` and `defrag.rs`; copies in `copy.rs`, and in place in `unshare.rs`.
+//! The handle owns the whole chain; dropping it frees every mbuf, so an early return can't leak one. A packet and a
+//! plain [`Chain`] are different types: neither can be freed, queued or split as if it were the other. This file has
+//! its parts and views. Operations at its front are in `front.rs`, at its end in `back.rs`; `pulldown.rs` makes bytes
+//! contiguous in place, `collapse.rs` and `defrag.rs` reduce the number of mbufs; `copy.rs` copies, `unshare.rs`
+//! copies in place.
 //!
 //! Invariants ([`Packet::is_valid`]): the first mbuf has a packet header and no other has; the
 //! header's length is the sum over the list, and below 4 GiB.
@@ -34,7 +34,7 @@ mod unshare;
 
 /// An owned packet.
 ///
-/// `S` says what its mbufs may be, as for a [`Chain`]. The first is never pages: headers are written
+/// `S` is the kind of its mbufs, as for a [`Chain`]. The first is never pages: headers are written
 /// and read there.
 #[doc(alias = "mbuf")]
 pub struct Packet<S: Storage = Mapped>(Mbuf, PhantomData<S>);
@@ -49,8 +49,8 @@ impl Packet {
         Ok(Self::of(Mbuf::alloc(pool.zones(), PKTHDR, MHLEN)?))
     }
 
-    /// As [`new`](Self::new), and may take what the pool has in reserve ([`MBUFS_RESERVED`](crate::MBUFS_RESERVED)):
-    /// for a packet that leaves at once and lets others free theirs (an acknowledgement, a reset).
+    /// As [`new`](Self::new), and may take from the pool's reserve ([`MBUFS_RESERVED`](crate::MBUFS_RESERVED)): for a
+    /// packet that leaves at once and lets peers free theirs (an acknowledgement, a reset).
     #[doc(alias = "M_USE_RESERVE")]
     #[inline]
     #[track_caller]
@@ -221,7 +221,7 @@ impl<S: Storage> Packet<S> {
         self.len() == 0
     }
 
-    /// The length after `n` bytes more, if a packet may be so long.
+    /// The length after `n` bytes more, if a packet may have that length.
     #[inline]
     fn grown(&self, n: usize) -> Option<u32> {
         u32::try_from(self.len().checked_add(n)?).ok()

@@ -61,7 +61,7 @@ pub struct PktHdr {
 
 impl PktHdr {
     /// Makes an outward packet an inward one, for devices that hand frames over in memory: a
-    /// checksum that was left for the device is one that nothing could have damaged.
+    /// checksum that was left for the device counts as verified, because the bytes crossed no wire.
     pub fn turn_round(&mut self) {
         if self.csum.intersects(Csum::TCP | Csum::UDP) {
             self.csum |= Csum::L4_VALID;

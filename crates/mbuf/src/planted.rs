@@ -1,10 +1,10 @@
 //! Mistakes to plant, and points at which other threads may run: they show that the schedule checkers
 //! find mistakes.
 //!
-//! A model that finds nothing shows little unless it is known to find something. So the places
-//! that a protocol stands on ask [`planted`] whether to get it wrong; the tests in `schedules/` run
+//! A model that passes shows little unless it is known to find mistakes. So the steps that a
+//! protocol depends on ask [`planted`] whether to do the wrong thing; the tests in `schedules/` run
 //! every scenario once more with the mistake, and must fail. In every other build the answer is a
-//! constant, and a [`point`] is nothing.
+//! constant, and a [`point`] is empty.
 //!
 //! Locks: none.
 
@@ -18,8 +18,8 @@ pub(crate) enum MbufBug {
     PlainShare,
     /// A reference is given back by a plain store: `refs/word.rs`.
     PlainRelease,
-    /// The wish for zeros is put beside the count by a plain store: `refs/word.rs`.
-    PlainWish,
+    /// The request for zeros is set in the count's word by a plain store: `refs/word.rs`.
+    PlainRequest,
     /// Storage that two see may be written: `ext.rs`, `is_writable`.
     TwoWriters,
     /// A packet keeps the cluster that others show: `mbuf/free.rs`.

@@ -189,7 +189,7 @@ fn begin(zone: &RawZone, buf: NonNull<u8>) -> Fresh {
 pub struct MbufPool(RawZone<Packets>);
 
 impl MbufPool {
-    /// Makes the zones. Nothing but address space and the reserve's pages is taken until the first allocation.
+    /// Makes the zones. Until the first allocation the pool takes only address space and the pages of its reserve.
     pub fn new(config: PoolConfig) -> Result<Self, ZoneError> {
         let mbufs = Self::make_mbufs(config, Self::make_zones(config)?)?;
         let packets = Self::make_packets(config, &mbufs)?;

@@ -1,4 +1,4 @@
-//! How many references there are to a piece of outside storage, and the wish that goes with it.
+//! The number of references to a piece of outside storage, and the request to wipe it.
 //!
 //! ```text
 //!   31     30 ............................ 0
@@ -9,18 +9,18 @@
 //!
 //! - The holder of a reference may make another ([`Refs::share`], Relaxed: its own reference keeps the
 //!   storage) and release its own ([`Refs::release`], Release: its reads are complete by then).
-//! - A count of 1, loaded with Acquire, says that no other reference exists; none can appear,
-//!   since only a holder makes one. So the holder may write ([`Refs::is_unique`]), end the storage, and (if
-//!   no other thread can use its reference meanwhile, [`Refs::share_sole`]) make the second one without an
-//!   atomic read-modify-write. Acquire pairs with the Release of those that gave theirs back.
-//! - The holder of a reference may ask for zeros on the last free ([`Refs::wish_zeros`]). The wish is
-//!   a bit of the count's own word and is never cleared: the release of the last reference reads
-//!   it in the operation that tells that it is the last, so no wish is missed (seed 000 kept it as a flag in
-//!   a neighbour's mbuf).
+//! - A holder that loads a count of 1 with Acquire has the only reference; no other can appear, since only a holder
+//!   makes one. The Acquire pairs with the Release of each former holder's `release`, so all accesses of former
+//!   holders happened before. So the holder may write ([`Refs::is_unique`]), end the storage, and (if no other thread
+//!   can use its reference meanwhile, [`Refs::share_sole`]) make the second reference without an atomic
+//!   read-modify-write.
+//! - The holder of a reference may request zeros on the last free ([`Refs::request_zeros`], Relaxed). The request is a
+//!   bit of the count's own word and is never cleared: the last release reads it in the same operation that shows that
+//!   it is the last, so it misses no request (seed 000 kept it as a flag in another mbuf).
 //!
 //! The tests in `refs/loom_tests.rs` check this code in every order of two and three threads and
-//! with every value that the orderings allow, and once more with each of the mistakes that could
-//! be made, which they must find. `schedules.rs` does the same to whole packets.
+//! with every value that the orderings allow, and then with each planted mistake, which they must
+//! find. `schedules.rs` does the same to whole packets.
 //!
 //! Invariant: the count is the number of references.
 //! Locks: none.
@@ -48,12 +48,12 @@ pub(crate) const REFS_MAX: u32 = COUNT / 2;
 
 /// The number of references to one piece of storage.
 ///
-/// Over std's atomic, which lies in a zone's side table; in the models over the checker's.
+/// `W` is std's atomic, which lies in a zone's side table; in the models it is loom's.
 #[repr(C)]
 pub(crate) struct Refs<W = AtomicU32> {
     count: W,
-    /// In which CPU's caches the storage is: none yet ([`NO_CPU`]), one CPU's (its number plus 1), or another CPU's
-    /// than that which took it ([`OTHERS`]). A hint (see `copy.rs`) on the count's own line, apart from the protocol.
+    /// The CPU whose caches have the storage: none yet ([`NO_CPU`]), a CPU's number plus 1, or a CPU other than the
+    /// first user ([`OTHERS`]). A hint (see `copy.rs`) on the count's own line, apart from the protocol.
     used_by: AtomicU32,
 }
 
@@ -77,9 +77,9 @@ fn here() -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the last one ends the storage"]
 pub(crate) enum Release {
-    /// Others have references: the storage is theirs.
+    /// Other references exist: their holders keep the storage.
     Shared,
-    /// That was the last one: the storage is the caller's to end, overwritten first if `zero`.
+    /// That was the last reference: the caller must end the storage, and overwrite it first if `zero`.
     Last { zero: bool },
 }
 
@@ -89,7 +89,7 @@ impl Refs {
     #[inline]
     pub(crate) fn begin(words: &[AtomicU32; 2]) -> First {
         let [count, used_by] = words;
-        // Relaxed, all three: a thread gets a reference through something that synchronises.
+        // All three Relaxed: no other thread has a reference yet, and the hand-over of one synchronises.
         count.store(1, Ordering::Relaxed);
         let (before, here) = (used_by.load(Ordering::Relaxed), here());
         used_by.store(here, Ordering::Relaxed);
@@ -99,10 +99,10 @@ impl Refs {
         }
     }
 
-    /// Notes that this CPU reads the storage. Says whether another has had it, or may have.
+    /// Records that this CPU reads the storage. Returns whether another CPU used it, or may have.
     #[inline]
     pub(crate) fn note_reader(&self) -> bool {
-        // Relaxed: a hint. Of two that write at once, both write the same.
+        // Relaxed: a hint. Two CPUs that write at once write the same value.
         let elsewhere = self.used_by.load(Ordering::Relaxed) != here();
         if elsewhere {
             self.used_by.store(OTHERS, Ordering::Relaxed);
@@ -120,32 +120,34 @@ impl<W: CountWord> Refs<W> {
         }
     }
 
-    /// Counts one more. Refused above [`REFS_MAX`].
+    /// Counts one more reference. Refused above [`REFS_MAX`].
     #[inline]
     pub(crate) fn share(&self) -> Result<(), NoBufs> {
-        // Relaxed: we have a reference, so the storage can't go away meanwhile.
+        // Relaxed: the caller's own reference keeps the storage meanwhile.
         if self.count.fetch_add(1, Ordering::Relaxed) & COUNT > REFS_MAX {
-            // Relaxed: the surplus is gone before any thread has acted on it, and it can't
-            // have been the last reference, since the caller has one.
+            // Relaxed: no thread acts on the surplus count, and this subtraction can't be the last
+            // release, since the caller has a reference.
             self.count.fetch_sub(1, Ordering::Relaxed);
             return Err(NoBufs);
         }
         Ok(())
     }
 
-    /// Counts one more, without an atomic read-modify-write if the caller's is the only one. No other thread
+    /// Counts one more reference, without an atomic read-modify-write if the caller's is the only one. No other thread
     /// may use the caller's reference meanwhile, not even to read.
     #[inline(always)]
     pub(crate) fn share_sole(&self) -> Result<(), NoBufs> {
         if !self.is_plain() {
             return self.share();
         }
-        // Relaxed: a thread gets the new reference through something that synchronises.
+        // Relaxed: the hand-over of the new reference to another thread synchronises.
         self.count.store(2, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Gives a reference back.
+    /// Releases a reference. A sole holder needs no read-modify-write: its Acquire load of 1 is also the last release.
+    /// Else the subtraction is Release, and the last one adds an Acquire fence, so that the accesses of all former
+    /// holders happen before the end of the storage.
     #[inline(always)]
     pub(crate) fn release(&self) -> Release {
         let word = self.count.load(Ordering::Acquire);
@@ -162,27 +164,28 @@ impl<W: CountWord> Refs<W> {
         Release::Last { zero }
     }
 
-    /// True if the caller's is the only reference: all accesses through the others have ended.
+    /// True if the caller's is the only reference: all accesses through former references happened before.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         self.count.load(Ordering::Acquire) & COUNT == 1
     }
 
-    /// True if the caller's is the only reference and nothing was wished for.
+    /// True if the caller's is the only reference and zeros were not requested.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.count.load(Ordering::Acquire) == 1
     }
 
-    /// Has the storage overwritten with zeros when its last reference goes, whosever that is.
-    pub(crate) fn wish_zeros(&self) {
-        // Relaxed: the release of the last reference reads this bit in the word that says so.
+    /// Requests that the last release, by whichever holder, overwrites the storage with zeros.
+    pub(crate) fn request_zeros(&self) {
+        // Relaxed: this change and the caller's later release are in the modification order of one word, so the last
+        // release reads the bit.
         self.count.fetch_or(ZERO_ON_FREE, Ordering::Relaxed);
     }
 
-    /// Whether a holder wished for zeros. A copy must ask for the same.
+    /// Whether a holder requested zeros. A copy must request the same.
     pub(crate) fn wants_zeros(&self) -> bool {
-        // Relaxed: a wish made during a copy comes too late for that copy.
+        // Relaxed: a request during a copy comes too late for that copy.
         self.count.load(Ordering::Relaxed) & ZERO_ON_FREE != 0
     }
 
@@ -203,15 +206,15 @@ impl<W: CountWord> Refs<W> {
 mod tests {
     use super::*;
 
-    /// Breaks if the CPU that filled or read storage is forgotten, or fresh storage passes for read.
+    /// Breaks if the word loses the CPU that filled or read the storage, or shows fresh storage as read.
     #[test]
-    fn a_reader_elsewhere_is_known_to_the_next_owner() {
+    fn the_next_owner_sees_that_another_cpu_read() {
         let words = [AtomicU32::new(0), AtomicU32::new(NO_CPU)];
         let First { refs, elsewhere } = Refs::begin(&words);
         assert!(!elsewhere, "nobody had it");
         // SAFETY: the words are there.
         let refs = unsafe { refs.as_ref() };
-        // As if it had been taken on a CPU that there is none of.
+        // As if it had been taken on a CPU that does not exist.
         words[1].store(OTHERS - 1, Ordering::Relaxed);
         assert!(refs.note_reader());
         assert_eq!(words[1].load(Ordering::Relaxed), OTHERS);

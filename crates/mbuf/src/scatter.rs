@@ -77,7 +77,7 @@ impl Scatter {
 
     /// The first `n` bytes that a read put into the row, as a chain.
     ///
-    /// `n` must not exceed what [`Scatter::io_slices`] offered.
+    /// `n` must not exceed the room that [`Scatter::io_slices`] offered.
     pub fn take(&mut self, mut n: usize) -> Chain {
         let mut out = Chain::new();
         while n > 0 {

@@ -7,11 +7,11 @@
 //! checked where the counts are (`refs/loom_tests.rs`). Each scenario is run again with each mistake
 //! of `planted.rs` that it is there to find, and must then fail.
 //!
-//! | file | what happens at once |
+//! | file | concurrent operations |
 //! |---|---|
-//! | `schedules/sharing.rs` | one shares, drops, writes, wishes for zeros; the other drops |
+//! | `schedules/sharing.rs` | one thread shares, drops, writes, requests zeros; the other drops |
 //! | `schedules/packets.rs` | the packet zone: frees beside sharers, drains, clusters at the limit |
-//! | `schedules/operations.rs` | three threads copym, split, pullup, append and free what they share |
+//! | `schedules/operations.rs` | three threads copym, split, pullup, append and free shared packets |
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p mbuf --lib schedules`
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuf --lib schedules`

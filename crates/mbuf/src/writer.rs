@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`std::io::Write`] takes clusters as it goes and says so when there are none. A
-//! [`bytes::BufMut`] may not fail, so it writes into what was [reserved](ChainWriter::reserve), and
+//! [`bytes::BufMut`] must not fail, so it writes into [reserved](ChainWriter::reserve) room, and
 //! panics beyond as it does for a slice.
 //!
 //! Invariant: the chains in `reserved` are one empty mbuf each, with room.
@@ -70,7 +70,7 @@ impl ChainWriter<'_> {
         Ok(())
     }
 
-    /// Goes on to the reserved room where there is none behind the last byte.
+    /// Goes on to the reserved room if there is none behind the last byte.
     fn next_room(&mut self) {
         while self.chain.room() == 0
             && let Some(empty) = self.reserved.pop_front()
@@ -116,8 +116,8 @@ fn out_of_memory(error: NoBufs) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, error)
 }
 
-// SAFETY: `chunk_mut` shows room that is the chain's own and initialised, the same one until
-// `advance_mut`, which panics if it is told of more than was shown.
+// SAFETY: `chunk_mut` returns initialised room of the chain's own, the same room until
+// `advance_mut`, which panics if `n` exceeds it.
 unsafe impl BufMut for ChainWriter<'_> {
     fn remaining_mut(&self) -> usize {
         self.room()

@@ -1,4 +1,4 @@
-//! What a chain pins stays in proportion to what it shows.
+//! The memory that a chain pins stays in proportion to its bytes.
 
 mod common;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const K2: ClusterSize = ClusterSize::K2;
 
-/// What a chain may pin after it was condensed.
+/// The most memory that a chain may pin after `condense`.
 fn bound(chain: &Chain) -> usize {
     PINNED_PER_BYTE_MAX * chain.len() + MSIZE * chain.mbufs()
 }
@@ -38,7 +38,7 @@ fn condense_keeps_the_bytes_and_the_bound() {
 
 #[test]
 fn condense_does_not_touch_the_sharers() {
-    // Breaks if what is copied out of shared storage goes back into it.
+    // Breaks if bytes copied out of shared storage go back into it.
     balanced(|pool| {
         for shape in shapes() {
             let mut built = build(pool, &shape);
@@ -49,7 +49,7 @@ fn condense_does_not_touch_the_sharers() {
 }
 
 #[test]
-fn what_is_used_well_is_not_copied() {
+fn well_filled_storage_is_not_copied() {
     // Breaks if bulk data is copied on its way through a socket buffer.
     balanced(|pool| {
         let mut chain = Chain::new();
@@ -92,8 +92,8 @@ fn a_flood_of_single_bytes_shares_mbufs() {
 
 #[test]
 fn condense_without_buffers_changes_nothing_else() {
-    // Breaks if bytes are lost where there is nothing to copy them to; what can be copied into room
-    // that is there still is.
+    // Breaks if bytes are lost when there is no storage for a copy, or bytes that fit into existing
+    // room are not copied.
     let pool = pool_of(2, 2 * K2.bytes());
     let mut chain = Chain::new();
     for n in 0..2 {
@@ -147,7 +147,7 @@ proptest! {
         trim in 0usize..5000,
     ) {
         // Breaks if some size of data finds no storage that it fills to a quarter; or if a copy
-        // pins more than what it was copied from.
+        // pins more memory than its source.
         balanced(|pool| {
             let mut built = pieces(pool, &parts, trim);
             let before = built.chain.pinned();

@@ -38,7 +38,7 @@ fn chain_trim_front_keeps_no_mbuf_that_shows_nothing() {
 
 #[test]
 fn chain_truncate_drops_exactly_the_end() {
-    // Breaks if the tail is not the last mbuf afterwards: what is appended would be lost.
+    // Breaks if the tail is not the last mbuf afterwards: appended bytes would be lost.
     chains(|pool, chain, bytes, n| {
         chain.truncate(n);
         bytes.truncate(n);
@@ -93,7 +93,7 @@ fn chain_take_front_parts_the_bytes() {
 
 #[test]
 fn chain_share_shows_any_range_after_any_other() {
-    // Breaks if the place that the last share remembers is not what it says.
+    // Breaks if the place that the last share recorded is wrong.
     chains(|_, chain, bytes, first| {
         for len in 0..=bytes.len().saturating_sub(first) {
             if first > bytes.len() {

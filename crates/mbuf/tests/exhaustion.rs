@@ -1,5 +1,5 @@
 //! Every operation, with every allocation that it makes refused in turn: the first, the second, ...
-//! A refused operation has changed nothing, or freed what it was given if it says so.
+//! A refused operation has changed nothing, or freed its argument if its documentation says so.
 
 // Makes hundreds of pools, which cost Miri a second each; the model covers small pools there.
 #![cfg(not(miri))]
@@ -13,7 +13,7 @@ use mbuf::{
 
 const K2: ClusterSize = ClusterSize::K2;
 
-/// What an operation did to the chain or packet that it was given.
+/// The effect of an operation on its chain or packet.
 type Outcome = Result<(), NoBufs>;
 
 /// A chain of 760 bytes: internal, cluster, shared, lent, internal.
@@ -48,7 +48,7 @@ fn until_it_succeeds(
         match outcome {
             Some(Ok(())) => return refused,
             Some(Err(NoBufs)) => refused += 1,
-            // There was not even room for what the operation is given.
+            // There was no memory even for the operation's argument.
             None => {}
         }
     }
@@ -250,7 +250,7 @@ fn packet_operations_change_nothing() {
 }
 
 #[test]
-fn what_takes_a_chain_frees_it_if_refused() {
+fn a_refused_operation_frees_the_chain_that_it_took() {
     // Breaks if the chain is forgotten (a leak) or given back twice.
     refuse_each(1, 0, |pool| {
         Some(Packet::from_chain(pool, chain(pool).ok()?.chain).map(drop))
@@ -339,7 +339,7 @@ fn reshaping_changes_nothing() {
         no_bufs(range)
     });
     on_shared(5, 2, |pool, packet, bytes| {
-        // Over what is shared and far past the end.
+        // Over shared storage and far past the end.
         packet.copy_back(pool, 300, &[8; 20_000])?;
         bytes.resize(20_300, 0);
         bytes[300..].fill(8);
@@ -353,7 +353,7 @@ fn reshaping_changes_nothing() {
 
 #[test]
 fn condensing_without_buffers_keeps_the_bytes() {
-    // Breaks if condensing, which can't fail, loses what it finds no storage for.
+    // Breaks if condensing, which can't fail, loses bytes for which it finds no storage.
     refuse_each(0, 0, |pool| {
         let mut built = chain(pool).ok()?;
         let mut sparse = Packet::with_cluster(pool, ClusterSize::K4, 0).ok()?;

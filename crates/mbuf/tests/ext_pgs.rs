@@ -68,8 +68,8 @@ fn edges(first_off: usize, len: usize, whole: usize) -> Vec<usize> {
 
 #[test]
 fn cuts_at_every_edge_are_true() {
-    // Breaks if a cut in the header, between two pages or in the trailer forgets what is before
-    // it, or if what is cut off is freed while the other part still shows the same pages.
+    // Breaks if a cut in the header, between two pages or in the trailer loses bytes before it, or
+    // frees pages that the other part still shows.
     let all = pattern(7, 3 * PAGE_SIZE);
     let (first_off, len) = (1000, 5000);
     balanced(|pool| {
@@ -152,7 +152,7 @@ fn pages_in_any_order_make_one_record() {
 }
 
 #[test]
-fn what_no_mbuf_can_list_is_refused() {
+fn more_pages_than_an_mbuf_can_list_are_refused() {
     // Breaks if a list is made that its fields can't hold, or if a refusal keeps the reference.
     balanced(|pool| {
         let (pages, drops) = VecPages::pages(vec![0; 6 * PAGE_SIZE], Shown::Never);
@@ -274,8 +274,8 @@ impl Holder {
 }
 
 #[test]
-fn what_is_shown_is_not_copied_and_not_written() {
-    // Breaks if mapping copies what is in memory, or hands out the source's bytes for writing.
+fn mapping_memory_neither_copies_nor_writes() {
+    // Breaks if mapping copies pages in memory, or gives the source's bytes for writing.
     balanced(|pool| {
         for (shown, mapped, read) in [
             (Shown::Whole, 5, 0),
@@ -328,7 +328,7 @@ fn owned_pages_go_back_one_by_one() {
         assert!(seen.write_at(0, &[1]).is_err());
         drop(seen);
         assert_eq!(pool.live(), Live::NONE);
-        // The same pages come out again: what is cached last is taken first. (The feature fills
+        // The same pages come out again: the page cached last is taken first. (The feature fills
         // free pages with a pattern of its own.)
         let mut again = OwnedPages::new(&pool, PAGES_MAX).expect("the pool is large");
         let wiped = again
@@ -353,7 +353,7 @@ fn owned_pages_go_back_one_by_one() {
 
 #[test]
 fn a_source_may_be_shared_by_other_means_too() {
-    // Breaks if an Arc's own methods are asked instead of those of what it holds.
+    // Breaks if an Arc's own methods are called instead of those of its value.
     balanced(|pool| {
         let (source, drops) = VecPages::new(pattern(1, PAGE_SIZE), Shown::Each);
         let source = std::sync::Arc::new(source);
@@ -445,7 +445,7 @@ fn a_packet_is_mapped_with_its_header() {
 
 #[test]
 fn a_failed_read_changes_nothing() {
-    // Breaks if what was mapped before the failure stays, or if the chain lost something.
+    // Breaks if pages mapped before the failure stay mapped, or the chain lost bytes.
     balanced(|pool| {
         let (pages, _) = VecPages::pages(pattern(4, 5000), Shown::Never);
         let mut chain = Chain::from_pages(pool, &pages, 4000, 1000).expect("it is large");

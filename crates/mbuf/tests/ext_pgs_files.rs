@@ -102,7 +102,7 @@ fn a_sealed_memfd_is_shown_where_it_is() {
 }
 
 #[test]
-fn only_what_is_sealed_is_mapped() {
+fn only_a_sealed_memfd_is_mapped() {
     // Breaks if bytes are shown as unchanging that another process can still write or cut off.
     let refused = |fd: OwnedFd| MemfdPages::new(fd).map(drop).map_err(|e| e.kind());
     for seals in [

@@ -232,7 +232,7 @@ fn pulldown(pool: &MbufPool) -> Outcome {
     outcome
 }
 
-/// What does not change what a packet shows: all or nothing of it is done.
+/// Operations that do not change a packet's bytes: they are done as a whole or not at all.
 fn reshape(pool: &MbufPool, op: impl Fn(&mut Packet) -> Outcome) -> Outcome {
     let mut built = mixed(pool)?;
     let mut packet = std::mem::take(&mut built.chain).into_packet(pool)?;
@@ -294,7 +294,7 @@ fn scatter(pool: &MbufPool) -> Outcome {
     first.and(again)
 }
 
-/// What TCP does: a stream of bytes, sent in segments that share it, acknowledged from the front.
+/// As TCP does: a stream of bytes, sent in segments that share it, acknowledged from the front.
 fn stream(pool: &MbufPool) -> Outcome {
     let mut sent = Chain::new();
     let mut bytes = Vec::new();

@@ -76,7 +76,7 @@ proptest! {
 
     #[test]
     fn a_chain_read_to_its_end_is_empty(each in prop::collection::vec(0usize..3000, 1..8), step in 1usize..4000) {
-        // Breaks if what is read does not leave the front, or is not what was there.
+        // Breaks if a read does not remove its bytes from the front, or returns others.
         balanced(|pool| {
             let mut built = built(pool, &each);
             let mut seen = Vec::new();
@@ -157,7 +157,7 @@ fn fields_are_written_across_boundaries() {
 }
 
 #[test]
-fn bytes_are_not_copied_unless_they_keep_too_much() {
+fn bytes_are_copied_only_if_they_pin_too_much() {
     // Breaks if a large piece is copied, or a small one keeps a cluster.
     balanced(|pool| {
         let large = Chain::from_slice(pool, &[5; 2000]).expect("the pool is large");

@@ -22,8 +22,8 @@ fn pool() -> MbufPool {
 fn packets_and_pools_go_in_any_order() {
     packets_may_outlive_their_pool();
     the_last_handle_may_go_with_the_last_packet();
-    the_pool_may_be_in_what_was_lent();
-    both_may_go_at_once();
+    lent_storage_may_own_the_pool();
+    pool_and_packet_may_be_dropped_at_once();
 }
 
 fn packets_may_outlive_their_pool() {
@@ -59,7 +59,7 @@ fn the_last_handle_may_go_with_the_last_packet() {
     assert_eq!(uma::leaked_zones(), leaked);
 }
 
-fn the_pool_may_be_in_what_was_lent() {
+fn lent_storage_may_own_the_pool() {
     // Breaks if an mbuf can't be freed whose storage ended the pool just before.
     struct Holds(Vec<u8>, #[allow(dead_code)] MbufPool);
     impl AsRef<[u8]> for Holds {
@@ -78,9 +78,9 @@ fn the_pool_may_be_in_what_was_lent() {
     assert_eq!(uma::leaked_zones(), leaked, "the last mbuf ended its zone");
 }
 
-fn both_may_go_at_once() {
-    // Breaks if the free of the last packet looks at what the end of the pool has freed; or if the
-    // end of the pool takes a moment between two packets for the end of all.
+fn pool_and_packet_may_be_dropped_at_once() {
+    // Breaks if the free of the last packet reads memory that the end of the pool has freed; or if
+    // the pool ends between two packets.
     for _ in 0..sized(100, 10) {
         let pool = pool();
         let mut packet = Packet::from_slice(&pool, &[1; 1000], 0).expect("the pool is large");

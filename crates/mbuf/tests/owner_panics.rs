@@ -44,7 +44,7 @@ fn panics(act: impl FnOnce()) {
 
 #[test]
 fn truncate_leaves_a_whole_chain() {
-    // Breaks when the tail is set after the drop of what is cut off: it names an mbuf that was freed.
+    // Breaks when the tail is set only after the drop of the cut mbufs: it names a freed mbuf.
     balanced(|pool| {
         for (len, want) in [(5, &b"first"[..]), (3, b"fir"), (0, b"")] {
             let mut chain = chain(pool);

@@ -17,7 +17,7 @@ fn packet(pool: &MbufPool, bytes: &[u8]) -> Packet {
     packet
 }
 
-/// What was asked of the mbuf zone, the packet zone and that of 2 KiB clusters.
+/// Allocations of the mbuf zone, the packet zone and the zone of 2 KiB clusters.
 fn requests(pool: &MbufPool) -> (u64, u64, u64) {
     let stats = pool.stats();
     (
@@ -28,7 +28,7 @@ fn requests(pool: &MbufPool) -> (u64, u64, u64) {
 }
 
 #[test]
-fn one_pop_gives_both() {
+fn one_pop_gives_mbuf_and_cluster() {
     // Breaks if a recycled packet takes an mbuf or a cluster of its own.
     balanced(|pool| {
         drop(packet(pool, &[1; 100]));
@@ -55,7 +55,7 @@ fn one_pop_gives_both() {
 }
 
 #[test]
-fn chains_and_packets_of_that_size_come_from_there_and_others_do_not() {
+fn only_chains_and_packets_of_2_kib_use_the_packet_zone() {
     // Breaks if a size that the zone does not have is taken from it, or one that it has is not.
     balanced(|pool| {
         let asked = |make: &dyn Fn()| {
@@ -119,9 +119,9 @@ fn a_bare_packet_that_finds_no_cluster_is_kept_for_later() {
 }
 
 #[test]
-fn free_packets_keep_no_cluster_from_anybody() {
-    // Breaks if what free packets hold counts as gone: all clusters lie in the packet
-    // zone's caches, and one is allocated without a packet.
+fn an_allocation_takes_clusters_back_from_free_packets() {
+    // Breaks if clusters of free packets count as live: all clusters lie in the packet zone's
+    // caches, and one is allocated without a packet.
     let pool = pool_of(100, 8 * K2.bytes());
     for _ in 0..3 {
         let packets: Vec<_> = (0..8).map(|n| packet(&pool, &[n; 10])).collect();
@@ -140,7 +140,7 @@ fn free_packets_keep_no_cluster_from_anybody() {
 }
 
 #[test]
-fn free_packets_keep_no_mbuf_from_anybody() {
+fn an_allocation_takes_mbufs_back_from_free_packets() {
     // Breaks likewise with mbufs: all that there are lie in the packet zone's caches.
     let pool = pool_of(8, 100 * K2.bytes());
     for _ in 0..3 {
@@ -157,7 +157,7 @@ fn free_packets_keep_no_mbuf_from_anybody() {
 }
 
 #[test]
-fn live_counts_what_is_in_use_and_nothing_else() {
+fn live_counts_only_items_in_use() {
     // Breaks if a cluster of a free packet counts as in use, or one that outlived its packet does
     // not.
     balanced(|pool| {
@@ -211,7 +211,7 @@ fn drain_gives_everything_back() {
 
 #[test]
 fn a_pool_may_go_before_its_packets() {
-    // Breaks if the packet zone's end frees what live packets still need: their way back, or the
+    // Breaks if the packet zone's end frees memory that live packets need: their zone, or the
     // cluster that the next reader shows.
     for last in 0..3 {
         let pool = pool_of(1000, 1 << 20);
@@ -238,7 +238,7 @@ fn a_pool_may_go_before_its_packets() {
 }
 
 #[test]
-fn packets_made_here_and_freed_there() {
+fn packets_may_be_freed_on_another_thread() {
     // Breaks if a packet that another thread frees, with or without its cluster, is given out twice
     // or never again.
     balanced(|pool| {

@@ -44,7 +44,7 @@ fn first_in_first_out() {
 
 #[test]
 fn a_queue_taken_whole_is_whole() {
-    // Breaks if what was taken stays linked to what comes after.
+    // Breaks if a taken packet stays linked to the packets behind it.
     balanced(|pool| {
         let mut queue = filled(pool, 0..5);
         let taken = queue.take_all();

@@ -1,5 +1,5 @@
-//! What moves a packet's bytes about without changing what it shows: made contiguous in the middle,
-//! made writable, in fewer mbufs. At every offset of packets and chains of every shape.
+//! Operations that move a packet's bytes without changing them: contiguous in the middle, writable,
+//! in fewer mbufs. At every offset of packets and chains of every shape.
 
 mod common;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const K2: ClusterSize = ClusterSize::K2;
 
-/// Whether all of a packet may be written; `bytes` is what it shows then.
+/// Whether all of a packet may be written; `bytes` are the packet's bytes then.
 fn overwrite(packet: &mut Packet, bytes: &mut [u8], with: u8) -> bool {
     let all = vec![with; bytes.len()];
     let may = packet.write_at(0, &all).is_ok();
@@ -22,8 +22,8 @@ fn overwrite(packet: &mut Packet, bytes: &mut [u8], with: u8) -> bool {
 
 #[test]
 fn pulldown_gathers_any_range_and_moves_nothing_before_it() {
-    // Breaks if the cut loses a byte at a boundary, an empty mbuf is taken for the end, or what is
-    // before the range is copied as well.
+    // Breaks if the cut loses a byte at a boundary, an empty mbuf is taken for the end, or bytes
+    // before the range are copied as well.
     packets(|_, packet, bytes, off| {
         for len in 0..=bytes.len() + 1 {
             let first = (packet.front().as_ptr(), packet.front().len());
@@ -80,8 +80,8 @@ fn pulldown_uses_the_room_that_is_there() {
 }
 
 #[test]
-fn pulldown_refuses_what_no_cluster_holds() {
-    // Breaks if a range is cut to what fits.
+fn pulldown_refuses_more_than_the_largest_cluster() {
+    // Breaks if a range that is too long is shortened.
     balanced(|pool| {
         let bytes = pattern(1, 40_000);
         let mut packet = Packet::from_slice(pool, &bytes, 0).expect("the pool is large");
@@ -97,9 +97,9 @@ fn pulldown_refuses_what_no_cluster_holds() {
 }
 
 #[test]
-fn unshare_copies_what_is_shared_and_nothing_else() {
-    // Breaks if something that may not be written is left, if a sharer sees the write, or if what
-    // was writable is copied.
+fn unshare_copies_only_shared_storage() {
+    // Breaks if storage that may not be written is left, if a sharer sees the write, or if writable
+    // storage is copied.
     packets(|pool, packet, bytes, _| {
         let own: Vec<_> = packet.segments().map(<[u8]>::as_ptr).collect();
         let mut copy = packet.copy_packet().expect("the pool is large");
@@ -122,7 +122,7 @@ fn unshare_copies_what_is_shared_and_nothing_else() {
 }
 
 #[test]
-fn make_writable_leaves_what_is_outside_of_the_range() {
+fn make_writable_leaves_bytes_outside_of_the_range() {
     // Breaks if the range is off by one at a boundary: too little can't be written, too much is
     // copied for nothing.
     packets(|pool, packet, bytes, off| {
@@ -276,8 +276,8 @@ fn collapse_joins_the_neighbours_that_cost_least() {
     });
 }
 
-/// What joining pieces without room copies, by the rule as it is written: look at all neighbours,
-/// join those that cost least. A piece is its bytes, and how many of them are not copied yet.
+/// The bytes that joining pieces without room copies, by the plain rule: of all neighbours, join
+/// the pair that costs least. A piece is its bytes, and how many of them are not copied yet.
 fn cost_by_the_rule(lens: &[usize], max: usize) -> usize {
     let mut pieces: Vec<(usize, usize)> = lens.iter().map(|&len| (len, len)).collect();
     let mut moved = 0;
@@ -305,7 +305,7 @@ proptest! {
         lens in prop::collection::vec(1usize..400, 2..sized(40, 8)),
         max in 1usize..20,
     ) {
-        // Breaks if what joining costs is not kept up to date on both sides of a joint.
+        // Breaks if the cost of a join is not updated on both sides of the last one.
         balanced(|pool| {
             let (mut packet, bytes) = lent(pool, &lens);
             assert_eq!(packet.collapse(pool, max), Ok(cost_by_the_rule(&lens, max)));
@@ -317,7 +317,7 @@ proptest! {
 
 #[test]
 fn collapse_uses_the_room_behind_a_segment() {
-    // Breaks if a header that has room for what follows is copied to a cluster.
+    // Breaks if a header with room for the next bytes is copied to a cluster.
     balanced(|pool| {
         let mut packet = Packet::from_slice(pool, &[1; 54], 0).expect("the pool is large");
         packet.append_chain(Chain::from_owner(pool, vec![2; 20]).expect("the pool is large"));
@@ -333,7 +333,7 @@ fn collapse_uses_the_room_behind_a_segment() {
 
 #[test]
 fn collapse_cuts_where_whole_segments_do_not_fit() {
-    // Breaks if joining whole neighbours is all it tries, or if it promises what can't be.
+    // Breaks if it joins only whole neighbours, or promises an impossible bound.
     balanced(|pool| {
         let (mut packet, bytes) = lent(pool, &[9000, 9000, 9000]);
         assert_eq!(packet.collapse(pool, 2), Ok(27_000));
@@ -363,8 +363,8 @@ fn collapse_of_very_many_mbufs_ends() {
 
 #[test]
 fn copy_back_writes_and_extends() {
-    // Breaks if the gap shows what the memory held before, if shared bytes are written where others
-    // see them, or if the end is wrong by the part that was there.
+    // Breaks if the gap shows old content of the memory, if shared bytes are written where others
+    // see them, or if the end is wrong by the existing part.
     packets(|pool, packet, bytes, off| {
         for len in 0..4 {
             let mut copy = packet.copy_packet().expect("the pool is large");
@@ -437,7 +437,7 @@ fn adjust_drops_both_ends() {
 
 #[test]
 fn pop_front_takes_one_mbuf_after_the_other() {
-    // Breaks if a chain is taken for its first mbuf, or the bookkeeping of what is left (length,
+    // Breaks if a chain is taken for its first mbuf, or the bookkeeping of the rest (length,
     // pinned, tail, the place of the last share) still counts it.
     chains(|pool, chain, bytes, n| {
         drop(chain.share(n.min(bytes.len()), 0));
@@ -465,7 +465,7 @@ fn pop_front_takes_one_mbuf_after_the_other() {
 }
 
 #[test]
-fn space_is_what_takes_no_mbuf() {
+fn space_is_the_room_that_needs_no_mbuf() {
     // Breaks if shared room is counted, or room that is there is not.
     packets(|pool, packet, bytes, n| {
         let (lead, trail) = (packet.leading_space(), packet.trailing_space());

@@ -95,13 +95,13 @@ fn a_limit_on_the_read_cuts_the_row() {
         for max in [0, 1, K2, K2 + 1, K2 + 4096, 10_000, scatter.capacity()] {
             assert_eq!(read(&mut scatter, max, &[1; 40_000]), max);
         }
-        // The buffers did not move: what was read last is what is there.
+        // The buffers did not move: the last read's bytes are there.
         check_chain(&scatter.take(10_000), &[1; 10_000]);
     });
 }
 
 #[test]
-fn taking_more_than_there_is_takes_what_there_is() {
+fn taking_too_many_bytes_takes_all_bytes() {
     // Breaks if a wrong count from outside makes bytes of nothing.
     balanced(|pool| {
         let mut scatter = Scatter::for_len(pool, 100);

@@ -95,7 +95,7 @@ fn tags_are_copied_with_the_packet_and_dropped_with_it() {
 }
 
 #[test]
-fn without_memory_nothing_has_changed() {
+fn an_operation_without_memory_changes_nothing() {
     // Breaks if a failure in the middle of a copy leaks, or loses the tags that were there.
     let pool = pool_of(3, 4096);
     let mut packet = Packet::new(&pool).expect("there is one");

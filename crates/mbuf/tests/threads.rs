@@ -144,7 +144,7 @@ fn lent_storage_goes_once() {
 }
 
 #[test]
-fn nobody_is_refused_a_cluster_that_is_free() {
+fn no_allocation_fails_while_a_cluster_is_free() {
     // Breaks if a free cluster is overlooked: in a free packet, another CPU's cache, a thread's hands.
     let pool = common::pool_of(1000, USERS * ClusterSize::K2.bytes());
     let users_left = AtomicUsize::new(USERS);

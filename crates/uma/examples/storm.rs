@@ -6,7 +6,7 @@
 //!
 //! It ends with 0 when every item was counted exactly once, else with 3: so does the negative
 //! control (`--unarmed`), in which sections are not announced to the kernel. If the control does
-//! not fail, the test has shown nothing.
+//! not fail, the test proves nothing.
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "../tests/storm/mod.rs"]
@@ -49,7 +49,7 @@ mod linux {
       [--backend rseq|lock] [--unarmed]
 --stretch and --unarmed need the feature `stretched`. Exit: 0 every item once, 3 corrupted, 2 usage";
 
-    /// What to do, and whether this is the child in which the control runs.
+    /// The settings, and whether this is the child in which the control runs.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<(Config, bool), String> {
         let mut config = Config::default();
         let mut child = false;

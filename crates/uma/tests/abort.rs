@@ -1,6 +1,6 @@
 //! Interruptions exactly where they hurt: before every instruction of every critical section, at
-//! the commit, and right after it. Breaks when a section that was cut short has done something, or
-//! one that was finished is done again: an item lost, or with two holders, or a wrong count.
+//! the commit, and right after it. Breaks when an aborted section has changed data, or a committed
+//! one runs again: an item lost, or with two holders, or a wrong count.
 //!
 //! A section cannot be stopped by chance at a chosen place, but it can by a breakpoint. The linker
 //! tells where the descriptors of all sections of this program are; a decoder, where in them an
@@ -55,7 +55,7 @@ impl Hooks for Moody {
     }
 }
 
-/// A zone and what of it is held. What the handler needs is in atomics.
+/// A zone and the items that the test holds. The handler's data is in atomics.
 struct Play {
     zone: RawZone,
     moody: RawZone<Moody>,
@@ -72,7 +72,7 @@ struct Play {
 static ZONE: AtomicPtr<RawZone> = AtomicPtr::new(core::ptr::null_mut());
 static LIVE_BEFORE: AtomicI64 = AtomicI64::new(0);
 static SINGLE: AtomicUsize = AtomicUsize::new(0);
-/// What the handler keeps, and what it did.
+/// The items that the handler keeps, and a record of its actions.
 static KEPT: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static HANDLER_ALLOCS: AtomicU64 = AtomicU64::new(0);
 /// Items that were not where their word said, and counts that were wrong at a breakpoint.
@@ -214,7 +214,7 @@ impl Play {
         self.take_kept();
     }
 
-    /// Frees what the handler kept.
+    /// Frees the items that the handler kept.
     fn take_kept(&mut self) {
         let kept = KEPT.swap(core::ptr::null_mut(), Relaxed);
         if let Some(item) = NonNull::new(kept) {
@@ -278,7 +278,7 @@ impl Play {
         }
     }
 
-    /// Nothing is live, everything was counted, and every item is there once.
+    /// No item is live, all operations were counted, and every item is there once.
     fn settle(&mut self) {
         self.breakpoints.disarm();
         self.take_kept();
@@ -311,8 +311,7 @@ fn free(zone: &RawZone, item: NonNull<u8>) {
     unsafe { zone.free(item) }
 }
 
-/// How often a breakpoint was met inside a section and right behind one, and what the counter of
-/// aborts says.
+/// How often a breakpoint was met inside a section and right behind one, and the counter of aborts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     inside: u64,
@@ -320,8 +319,8 @@ struct Met {
     aborts: u64,
 }
 
-/// What the handler does between: looks whether something has happened already, and has a life of
-/// its own. It runs at a known place, where no lock is held.
+/// The handler's work between: it checks whether the section has committed, and allocates and frees
+/// itself. It runs at a known place, where no lock is held.
 fn meanwhile(kind: Kind, inside: bool) {
     let zone = ZONE.load(Relaxed);
     if zone.is_null() {
@@ -375,7 +374,7 @@ fn sections() -> Option<(MutexGuard<'static, ()>, Vec<Section>)> {
     Some((guard, sections))
 }
 
-/// Counts what this machine cannot do, where the runner asks for it.
+/// Counts the cases that this machine cannot run, if the runner asks for it.
 fn skip(why: &str) {
     use std::io::Write as _;
     println!("skipped: aborts at every instruction: {why}");
@@ -457,7 +456,7 @@ fn every_boundary(mode: Mode) {
             .boundaries()
             .filter(|&at| interrupt(section, at, &[], mode) == 0)
             .collect();
-        // What follows a section may be reached by other ways too.
+        // Other paths also lead to the instruction behind a section.
         if !unmet.contains(&section.start()) {
             places += section.boundaries().count() - unmet.len();
             reached.push(section.clone());

@@ -10,7 +10,7 @@ use std::process::Command;
 
 const CHILD: &str = "UMA_ASAN_CHILD";
 
-/// Runs the test of that name again, as a child that is to touch what it may not.
+/// Runs the test of that name again, as a child that makes the forbidden access.
 fn child(case: &str) -> String {
     let this = std::env::current_exe().expect("a test has a file");
     let output = Command::new(this)
@@ -57,7 +57,7 @@ fn the_child() {
         "cached" | "drained" => read(other),
         "in a local cache" => read(item),
         // The items after a new one are free, so far.
-        // SAFETY: none: this is what must be noticed.
+        // SAFETY: none: the sanitizer must report this access.
         _ => read(unsafe { other.add(64 * 40) }),
     };
     println!("read {last}");

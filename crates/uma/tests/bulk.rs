@@ -78,7 +78,7 @@ fn an_empty_batch_is_not_counted() {
     assert_balance(&zone);
 }
 
-// What a panic in the midst of a free leaks is not worth a report of a sanitizer.
+// A panic inside a free leaks memory, which the sanitizer need not report.
 #[cfg(not(uma_asan))]
 #[test]
 #[should_panic(expected = "foreign free")]

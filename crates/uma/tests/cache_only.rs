@@ -76,7 +76,7 @@ impl Drop for Shelf {
 
 #[test]
 fn all_comes_back() {
-    // Breaks when the end of the zone forgets what its caches hold.
+    // Breaks when the end of the zone loses the items of its caches.
     let boxes = Boxes::new(500);
     let zone = boxes.zone(usize::MAX);
     for round in 1..=3 {
@@ -111,8 +111,8 @@ impl Import for Pushy {
 #[test]
 #[should_panic(expected = "out of bounds")]
 fn no_store_writes_past_its_room() {
-    // Breaks when what an import says is trusted: a number that is too great would make pointers of memory
-    // that was never written, and a push too many would write past the bucket.
+    // Breaks when the zone trusts an import: a number that is too great would make pointers of memory that was never
+    // written, and a push too many would write past the bucket.
     let zone = RawZone::builder("pushy", core::alloc::Layout::new::<u64>());
     let _ = zone
         .build_cache_only(Pushy)

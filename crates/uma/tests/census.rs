@@ -79,8 +79,8 @@ fn the_leaking_sites_are_named_in_proportion() {
 
 #[test]
 fn a_census_of_a_queue_follows_its_present_items() {
-    // Breaks when samples of what has left the queue stay, or are followed by none of what came
-    // since, because the CPU's cache had it.
+    // Breaks when samples of items that left the queue stay, or no sample follows of items that
+    // came since, because they came from the CPU's cache.
     let zone = builder(256, 8).build().unwrap();
     let len = if cfg!(miri) { 100 } else { 20_000 };
     let mut queue: VecDeque<_> = (0..len).map(|_| zone.alloc().unwrap()).collect();
@@ -198,7 +198,7 @@ fn samples_count_against_the_limit() {
         };
         assert_eq!((error, items.len()), (AllocError::Limit, limit));
         assert_eq!(zone.live(), limit);
-        // One that comes back may be had again, whichever it is.
+        // A sample that comes back may be allocated again, whichever it is.
         for item in &mut items {
             free(&zone, *item);
             *item = zone.alloc().expect("one is free");
@@ -267,7 +267,7 @@ impl Hooks for Fussy {
 
 #[test]
 fn samples_go_through_the_hooks() {
-    // Breaks when init or fini of a sampled item is left out, or when one that its constructor
+    // Breaks when init or fini of a sampled item is left out, or an item that its constructor
     // refused stays counted.
     let zone = builder(256, 8)
         .sample_every(1)
@@ -391,7 +391,7 @@ fn samples_keep_their_zone() {
 
 #[test]
 fn a_pair_is_not_sampled() {
-    // Breaks when a thread that frees what it takes pays for samples.
+    // Breaks when a thread that frees its items at once pays for samples.
     let zone = builder(256, 8).sample_every(1).build().unwrap();
     free(&zone, zone.alloc().unwrap());
     pin(0);

@@ -1,4 +1,4 @@
-//! A keg that closes and opens: what is free somewhere is found, by sleepers too, without spinning.
+//! A keg that closes and opens: allocations and sleepers find every free item, without spinning.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -28,7 +28,7 @@ fn a_sleeper_gets_what_another_zone_caches() {
     }
 }
 
-/// A store that has nothing, and counts how often it was asked.
+/// A store without items, which counts its calls.
 struct Nothing(Arc<AtomicUsize>);
 
 impl Import for Nothing {

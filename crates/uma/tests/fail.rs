@@ -35,7 +35,7 @@ fn run(name: &str, scenario: Scenario, plan: Option<Plan>) -> Vec<[u64; POINTS.l
     }
 }
 
-/// All plans for what was consulted `count` times.
+/// All plans for a fail point that was consulted `count` times.
 fn plans(count: u64) -> impl Iterator<Item = FailPlan> {
     let nth = (1..=count).flat_map(|n| [false, true].map(|forever| FailPlan::Nth { n, forever }));
     let seeded = (0..if count == 0 { 0 } else { 4 }).map(|seed| FailPlan::Seeded {

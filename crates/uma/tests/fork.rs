@@ -26,7 +26,7 @@ fn zones(backend: Backend) -> Vec<RawZone> {
     vec![plain, second, limited]
 }
 
-/// Takes and frees items of each zone, and does now and then what is rare.
+/// Takes and frees items of each zone, with rare operations now and then.
 fn work(zones: &[RawZone], round: usize) {
     for zone in zones {
         let items: Vec<_> = (0..25).filter_map(|_| zone.alloc().ok()).collect();
@@ -44,7 +44,7 @@ fn work(zones: &[RawZone], round: usize) {
     }
 }
 
-/// Forks; the child does what `child` does and must end well within the limit.
+/// Forks; the child calls `child` and must end with success within the limit.
 fn fork(child: impl FnOnce()) {
     // SAFETY: the child calls nothing but this library, the heap and _exit, all of which a fork leaves usable.
     let pid = unsafe { libc::fork() };
@@ -118,7 +118,7 @@ fn the_child_of_a_fork_allocates_where_slots_are_locked() {
     children_allocate(Backend::Locked);
 }
 
-/// Forks out of an exit handler, and ends with what became of that child.
+/// Forks out of an exit handler, and ends with the status of that child.
 extern "C" fn fork_at_exit() {
     let forked = catch_unwind(AssertUnwindSafe(|| fork(|| ())));
     // SAFETY: ends the process.
@@ -127,7 +127,7 @@ extern "C" fn fork_at_exit() {
 
 #[test]
 fn an_exit_handler_may_fork() {
-    // Breaks when what a thread holds during a fork is gone with the thread's other destructors.
+    // Breaks when the record of a fork's locks goes with the thread's other destructors.
     let zone = builder(64, 8).build().unwrap();
     free(&zone, zone.alloc().expect("there is no limit"));
     fork(|| {

@@ -1,5 +1,5 @@
-//! What the feature `invariants` must find: breaks when a planted bug goes unseen, or is seen
-//! without the site that did it.
+//! The feature `invariants` must find each planted bug: breaks when a bug goes unseen, or its
+//! report lacks the site that did it.
 
 #![cfg(feature = "invariants")]
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use uma::{HookFailed, Hooks, RawZone, Warning};
 
-/// What a planted bug is answered with.
+/// The report of a planted bug.
 fn message(bug: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(bug)).expect_err("the bug was not found");
     *panic.downcast::<String>().expect("a message with facts")
@@ -28,7 +28,7 @@ fn poke(item: NonNull<u8>, offset: usize, byte: u8) {
 
 const FREE_A: u32 = line!() + 3;
 fn free_a<H: Hooks>(zone: &RawZone<H>, item: NonNull<u8>) {
-    // SAFETY: the tests say what they do with it.
+    // SAFETY: each test argues for its use.
     unsafe { zone.free(item) }
 }
 
@@ -180,7 +180,7 @@ fn a_write_behind_an_item_is_found() {
 
 #[test]
 fn a_double_free_is_found_however_late() {
-    // Breaks when only the last item freed, or one that is still in a cache, is recognised.
+    // Breaks when only the last item freed, or an item still in a cache, is recognised.
     let zone = zone(64, 8);
     let item = take(&zone);
     free_a(&zone, item);
@@ -207,7 +207,7 @@ fn a_double_free_is_found_however_late() {
 
 #[test]
 fn a_double_free_names_both_sites() {
-    // Breaks when the site of the first free is not the one that is named.
+    // Breaks when the report does not name the site of the first free.
     let zone = zone(64, 8);
     let (item, between) = (take(&zone), take(&zone));
     free_a(&zone, item);

@@ -1,6 +1,6 @@
 //! Misuse that debug builds catch: breaks when a double or foreign free passes silently.
 
-// What a panic in the midst of a free leaks is not worth a report of a sanitizer.
+// A panic inside a free leaks memory, which the sanitizer need not report.
 #![cfg(all(debug_assertions, not(uma_asan)))]
 
 mod common;

@@ -50,7 +50,7 @@ struct Model {
     size: usize,
     align: usize,
     limit: Option<usize>,
-    /// Address of each live item, and what was written at its beginning, end and count.
+    /// Address of each live item, and the values written at its beginning, end and count.
     live: BTreeMap<NonNull<u8>, u64>,
     serial: u64,
 }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use uma::{AllocError, HookFailed, Hooks, Import, Imported, Object, ObjectZone, RawZone, Zone};
 
-/// What panics.
+/// The hook that panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Init,
@@ -26,7 +26,7 @@ enum Kind {
     Available,
 }
 
-/// Which call panics, and what was done.
+/// The number of the call that panics, and the counts of all calls.
 struct Fuse {
     kind: Kind,
     /// Calls until that one.
@@ -111,7 +111,7 @@ impl Import for Burning {
     }
 }
 
-/// Does something that may panic; what it gave, if it did not.
+/// Calls a function that may panic; returns its result if it did not.
 fn tried<T>(what: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(what)).ok()
 }
@@ -251,7 +251,8 @@ fn a_panic_in_a_hook_of_a_secondary_zone_loses_nothing() {
 
 #[test]
 fn a_panic_in_an_import_or_a_release_loses_nothing() {
-    // Breaks when what an import brought before it panicked is lost, or what it was to bring stays counted.
+    // Breaks when the items that an import brought before its panic are lost, or the items that it did not bring stay
+    // counted.
     let kinds = [
         Kind::Import,
         Kind::Release,

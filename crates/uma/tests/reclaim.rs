@@ -88,8 +88,8 @@ fn a_trim_takes_from_idle_cpus_alone() {
 
 #[test]
 fn a_trim_keeps_what_was_needed_since_the_last() {
-    // Breaks when pages that are used again and again go back each time. On one CPU: what another one
-    // keeps when this thread moves is some hundred pages more or less.
+    // Breaks when pages that are used again and again go back each time. On one CPU: if the thread migrates, the
+    // former CPU keeps some hundred pages more or less.
     pin(0);
     let zone = zone(2048, 2048);
     let burst = || {
@@ -99,7 +99,7 @@ fn a_trim_keeps_what_was_needed_since_the_last() {
     burst();
     for _ in 0..5 {
         burst();
-        // What is in its cache is not always as much.
+        // The amount in its cache varies.
         let pages = zone.trim().pages;
         assert!(
             pages < 100,
@@ -186,7 +186,7 @@ fn the_reserve_is_for_the_urgent() {
     held.extend(std::iter::from_fn(|| zone.alloc_urgent().ok()));
     assert_eq!(held.len(), 100);
     assert_eq!(zone.alloc_urgent(), Err(AllocError::Limit));
-    // What comes back fills the reserve first.
+    // Items that come back fill the reserve first.
     held.drain(..10).for_each(|item| free(&zone, item));
     assert_eq!(zone.alloc(), Err(AllocError::Limit));
     free(&zone, held.pop().unwrap());
@@ -234,7 +234,7 @@ fn a_drain_keeps_preallocated_memory() {
 
 #[test]
 fn a_local_cache_counts_as_live_until_it_is_flushed() {
-    // Breaks when what a worker holds for itself is lost, or denied when the worker gives it up.
+    // Breaks when the items in a worker's local cache are lost, or cannot be allocated after the worker gave them up.
     let zone = builder(256, 64).limit(64).build().unwrap();
     let mut cache = zone.local(16);
     assert_eq!(cache.prefill(32), 32);

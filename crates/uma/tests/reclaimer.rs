@@ -67,7 +67,7 @@ fn the_thread_ends_with_its_handle() {
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
-/// Ticks until nothing is to be done before `end`; the pages of each tick that took some.
+/// Ticks until no deadline is before `end`; returns the pages of each tick that took some.
 fn ticks(set: &mut ReclaimSet, now: &mut Time, end: Time) -> Vec<usize> {
     let mut pages = Vec::new();
     while *now < end {
@@ -105,8 +105,8 @@ fn pieces_are_small_and_end() {
 #[test]
 fn a_reclaim_keeps_the_need_of_each_window() {
     // Breaks when a burst in each window faults its pages in again, or when two zones on one keg
-    // measure each other's needs away.
-    // On one CPU: what another one keeps when this thread moves is some hundred pages more or less.
+    // measure each other's needs away. On one CPU: if the thread migrates, the former CPU keeps
+    // some hundred pages more or less.
     pin(0);
     let master = zone(2048, 2048);
     let second = master.secondary("second").build().unwrap();
@@ -119,7 +119,7 @@ fn a_reclaim_keeps_the_need_of_each_window() {
         items.into_iter().for_each(|item| free(&master, item));
         let end = now + RECLAIM_INTERVAL * 4;
         let pieces = ticks(&mut set, &mut now, end);
-        // What is in its cache is not always as much.
+        // The amount in its cache varies.
         let pages = pieces.iter().sum::<usize>();
         assert!(pages < 100, "round {round}: {pages} of 5000 pages went");
     }
@@ -128,7 +128,7 @@ fn a_reclaim_keeps_the_need_of_each_window() {
     assert_eq!(master.stats().bytes, 0);
 }
 
-/// Has something to undo, and undoes it wherever it is told to.
+/// Hooks whose `fini` yields the CPU, and checks that the thread holds no lock.
 struct Slow;
 
 impl Hooks for Slow {

@@ -90,7 +90,7 @@ fn a_packet_comes_with_its_cluster() {
 
 #[test]
 fn master_and_secondary_share_one_limit() {
-    // Breaks when what one zone caches is denied to the other, or the limit counts each alone.
+    // Breaks when one zone cannot allocate items that the other caches, or the limit counts each zone alone.
     let Stack { mbufs, packets, .. } = stack(64);
     let warm: Vec<_> = (0..64).map(|_| packets.alloc().unwrap()).collect();
     assert_eq!(mbufs.alloc(), Err(AllocError::Limit));

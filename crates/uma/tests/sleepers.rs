@@ -89,7 +89,7 @@ fn every_sleeper_of_every_zone_wakes() {
 
 #[test]
 fn one_item_wakes_all_one_after_the_other() {
-    // Breaks when the item of a woken thread does not wake the next: nothing else ever comes back.
+    // Breaks when the free of a woken thread does not wake the next sleeper: no other item comes back.
     on_each(|backend| {
         let (zone, held) = exhausted(backend, 1);
         thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn no_memory_is_slept_on_like_a_limit() {
 
 #[test]
 fn a_raised_limit_wakes() {
-    // Breaks when only frees wake: nothing is freed here.
+    // Breaks when only frees wake: this test frees no item.
     on_each(|backend| {
         let (zone, mut held) = exhausted(backend, 4);
         thread::scope(|scope| {
@@ -206,7 +206,7 @@ fn a_raised_limit_wakes() {
 
 #[test]
 fn the_reserve_is_for_the_urgent_and_wakes_nobody_else() {
-    // Breaks when a sleeper gets what was set aside, or the urgent are made to wait for it.
+    // Breaks when a sleeper gets an item of the reserve, or an urgent allocation must wait for one.
     on_each(|backend| {
         let zone = builder(256, 8)
             .backend(backend)
@@ -290,9 +290,9 @@ fn callbacks_among_sleepers_are_not_forgotten() {
 
 #[test]
 fn no_wakeup_is_lost() {
-    // Breaks when a free falls between a sleeper's last look and its sleep. Each round one thread
-    // waits for what the other frees at that very moment, and then the other for the one, from
-    // either zone of a keg.
+    // Breaks when a free falls between a sleeper's last look and its sleep. In each round one
+    // thread waits for the item that the other frees at that moment, and then the other way round,
+    // from either zone of a keg.
     const ROUNDS: usize = if cfg!(miri) { 30 } else { 10_000 };
     on_each(|backend| {
         let (zone, held) = exhausted(backend, 1);

@@ -80,7 +80,7 @@ fn memory_goes_back_after_a_spike() {
         "a survivor was purged"
     );
 
-    // What went comes back, zeroed or not, and is usable.
+    // Pages that went back are usable again, zeroed or not.
     let again: Vec<_> = (0..ITEMS).map(|_| zone.alloc().unwrap()).collect();
     again.iter().for_each(|&item| write(item, 5));
     assert!(
@@ -127,8 +127,7 @@ fn spike(zone: &RawZone, items: &mut Vec<Item>, survives: impl Fn(usize) -> bool
     });
 }
 
-/// What may stay, in bytes: a tenth of what was there, which is little in a program that does nothing
-/// else, and a thousandth of the spike, for what described it.
+/// The bytes that may stay: a tenth of the memory before the spike, and a thousandth of the spike for its metadata.
 fn slack(base: usize) -> usize {
     base / 10 + SPIKE_ITEMS * 2048 / 1024
 }
@@ -193,7 +192,7 @@ fn one_in_a_hundred_pins_a_page_each() {
     );
 }
 
-/// What a worker has done, and how long it was on its CPU for it.
+/// A worker's count of operations, and its CPU time.
 #[derive(Default)]
 struct Work {
     pairs: AtomicU64,
@@ -215,8 +214,8 @@ impl Work {
         }
     }
 
-    /// Pairs in a second of the worker's CPU, over the next `millis` ms. Time that other programs
-    /// had the CPU does not count; what makes the CPU slower does.
+    /// Pairs in a second of the worker's CPU, over the next `millis` ms. The time of other programs
+    /// on the CPU does not count; a slower CPU does.
     fn rate(&self, millis: u64) -> f64 {
         let now = || (self.pairs.load(Relaxed), self.cpu_ns.load(Relaxed));
         let (pairs, ns) = now();

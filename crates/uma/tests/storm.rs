@@ -3,7 +3,7 @@
 //! they hurt, and the negative control shows that this test can fail. `examples/storm.rs` runs it
 //! for longer.
 
-// What the storm writes into free items is what `invariants` would report.
+// `invariants` would report the storm's writes into free items.
 #![cfg(all(target_os = "linux", not(miri), not(feature = "invariants")))]
 
 #[path = "storm/mod.rs"]
@@ -115,7 +115,7 @@ fn control_child() {
     body::exit(if outcome.is_clean() { 0 } else { 3 });
 }
 
-/// Counts what this machine cannot do, where the runner asks for it.
+/// Counts the cases that this machine cannot run, if the runner asks for it.
 #[cfg(feature = "stretched")]
 fn skip(what: &str) {
     use std::io::Write as _;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use uma::{AllocError, Backend, HookFailed, Hooks, NoHooks, RawZone};
 
-/// How many items there may be, and what says so.
+/// The bound of items, and its source.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     Limit(usize),
@@ -45,7 +45,7 @@ impl Bound {
 
 const PER_SLAB: usize = 32;
 
-/// What a thread does, one after the other.
+/// The steps of a thread, in order.
 #[derive(Clone, Debug)]
 enum Step {
     /// From a zone, this many one by one.
@@ -141,7 +141,7 @@ impl Hooks for AtMost {
     }
 }
 
-/// The zones of a case, and what is live.
+/// The zones of a case, and the live items.
 struct World<H: Hooks = NoHooks> {
     zones: Vec<RawZone<H>>,
     bound: Bound,

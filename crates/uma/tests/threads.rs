@@ -106,7 +106,7 @@ fn items_change_hands_while_memory_is_given_back() {
     assert_balance(&zone);
 }
 
-/// Counts what is held, so that an allocation is tried only when one item must be left.
+/// Counts the items that threads hold, so that a thread allocates only if one item must be free.
 struct Tokens {
     held: AtomicUsize,
     max: usize,
@@ -212,7 +212,7 @@ fn no_allocation_fails_below_the_limit() {
 #[test]
 fn live_items_never_exceed_the_limit() {
     // Breaks when two threads take the last item that the limit allows; and when a change of the
-    // limit miscounts what is live at that moment.
+    // limit miscounts the items that are live at that moment.
     let zone = zone(64, 64);
     let held = AtomicUsize::new(0);
     let over = AtomicBool::new(false);
@@ -245,7 +245,7 @@ fn live_items_never_exceed_the_limit() {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 zone.set_limit(Some(30));
-                // From here on nothing new passes 30, and what was above comes down.
+                // From here on no allocation goes above 30, and the count above it falls.
                 thread::yield_now();
                 zone.set_limit(None);
                 thread::yield_now();

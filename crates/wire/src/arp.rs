@@ -1,7 +1,7 @@
 //! The ARP packet that binds an IPv4 address to an Ethernet address.
 //!
-//! Invariants: only Ethernet and IPv4; a parsed packet is a request or a reply and nothing else. Bytes behind the 28
-//! are Ethernet padding and are ignored.
+//! Invariants: only Ethernet and IPv4; a parsed packet is a request or a reply. Bytes behind the 28 are Ethernet
+//! padding and are ignored.
 //! Locks: none.
 //! Sources: RFC 826, RFC 5227 (announcements).
 //!

@@ -192,8 +192,8 @@ impl Ipv4Header {
         self.ttl = ttl;
     }
 
-    /// One hop less, and the checksum with it: RFC 1624 equation 3, for the word that the TTL and the
-    /// protocol are. A checksum that was wrong stays wrong. Returns what is left; 0 stays 0.
+    /// One hop less, and the checksum with it: RFC 1624 equation 3, for the word that the TTL and the protocol are. A
+    /// checksum that was wrong stays wrong. Returns the new value; 0 stays 0.
     pub fn decrement_ttl(&mut self) -> u8 {
         let word = |ttl: u8| u16::from_be_bytes([ttl, self.protocol.0]);
         let (old, left) = (self.ttl, self.ttl.saturating_sub(1));

@@ -1,7 +1,7 @@
 //! Questions about IPv4 addresses that the standard library does not answer.
 //!
-//! Invariants: a martian is an address that no honest packet can carry in that place, whatever the interface; what
-//! depends on the interface (its own broadcast, its own address) takes it as an argument.
+//! Invariants: a martian is an address that no honest packet can carry in that place, whatever the interface;
+//! functions that depend on the interface (its own broadcast, its own address) take it as an argument.
 //! Locks: none.
 //! Sources: RFC 1122 section 3.2.1.3, RFC 1812 sections 4.2.2.11 and 5.3.7, RFC 6890.
 

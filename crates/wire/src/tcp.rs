@@ -1,7 +1,7 @@
 //! The TCP header.
 //!
 //! Invariants of a [`TcpView`]: `20 <= header_len <= 60` and all header bytes present. The caller must verify the
-//! checksum, which covers the payload: it owns the chain and knows what the device has checked.
+//! checksum, which covers the payload: it owns the chain and knows whether the device has verified it.
 //! Locks: none.
 //! Sources: RFC 9293 section 3.1, RFC 3168 section 6.1 (ECE, CWR), RFC 6093 (urgent).
 //!
@@ -197,7 +197,7 @@ impl<'a> TcpView<'a> {
         self.option_bytes
     }
 
-    /// The options that the stack knows. Malformed ones end the list and what came before them stays.
+    /// The options that the stack knows. A malformed option ends the list; the options before it stay.
     #[inline]
     pub fn options(&self) -> TcpOptions {
         TcpOptions::parse(self.option_bytes)
@@ -213,7 +213,7 @@ impl Deref for TcpView<'_> {
     }
 }
 
-/// What goes into a TCP header; [`TcpFields::emit`] adds the data offset.
+/// The fields of a TCP header; [`TcpFields::emit`] adds the data offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpFields {
     /// Port of the sender.

@@ -48,7 +48,7 @@ impl UdpHeader {
         }
     }
 
-    /// The header at the front of `bytes`, and what follows it.
+    /// The header at the front of `bytes`, and the rest.
     ///
     /// # Errors
     /// [`ParseError::Truncated`] for fewer than 8 bytes, [`ParseError::BadLength`] for a length field

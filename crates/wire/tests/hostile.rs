@@ -1,7 +1,7 @@
 //! Breaks if any bytes of any length from a wire can make a parser or an accessor panic.
 //!
 //! Every length from 0 to 80 goes to every parser, with every value in the bytes that hold versions
-//! and lengths. What the parsers say is looked at too: views must lie inside what was given.
+//! and lengths. The tests also check the results of the parsers: views must lie inside the input.
 
 use proptest::prelude::*;
 use wire::{ArpPacket, EtherHeader, IcmpHeader, Ipv4Header, ParseError, TcpHeader, UdpHeader};

@@ -1,8 +1,7 @@
 //! Conversions between chains and the containers of other programs: `Bytes` and `Vec<u8>`.
 //!
-//! Inward, a vector or `Bytes` is lent to an mbuf, and outward an mbuf is lent to `Bytes`: nothing is
-//! copied. Except where a few bytes would keep much memory from being reused ([`PINNED_PER_BYTE_MAX`]):
-//! those are copied, which costs less than what waits for them.
+//! Inward, a vector or `Bytes` is lent to an mbuf, and outward an mbuf is lent to `Bytes`, without a copy. Only a few
+//! bytes that would pin much memory ([`PINNED_PER_BYTE_MAX`]) are copied, which costs less than the pinned memory.
 
 use bytes::Bytes;
 

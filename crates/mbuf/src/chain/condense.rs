@@ -1,14 +1,14 @@
-//! Small data copied out of large storage, so that what a chain pins stays in proportion to what it
-//! shows.
+//! Small data copied out of large storage, so that the memory that a chain pins stays in proportion
+//! to its bytes.
 //!
 //! ```text
 //!   before   | 1 of 2048 | 1 of 2048 | 1400 of 2048 | 90 of 16384 |     pinned 23,552, shown 1492
 //!   after    | 2 of 216 | 1400 and 90 of 2048 |                         pinned  2,560
 //! ```
 //!
-//! The rule is about one mbuf: its storage has at most [`PINNED_PER_BYTE_MAX`] bytes for each that it
-//! shows. What breaks it is copied, into the room behind the byte before it, or into fresh storage
-//! that keeps it: mbufs for less than a quarter of the smallest cluster, a cluster for more.
+//! The rule is about one mbuf: its storage has at most [`PINNED_PER_BYTE_MAX`] bytes for each that it shows. Data that
+//! breaks the rule is copied, into the room behind the byte before it, or into fresh storage: mbufs for less than a
+//! quarter of the smallest cluster, a cluster for more.
 //!
 //! Source: sbcompress and m_compress of the BSDs, which look at free room only.
 

@@ -34,9 +34,8 @@ impl<S: Storage> Chain<S> {
         self.trim_front(front);
     }
 
-    /// Takes the first mbuf off, as a chain of its own: none if there is no mbuf at all. What one
-    /// does with it, dropping it among others, is done to it alone; dropping a chain is done to all
-    /// of it.
+    /// Takes the first mbuf off, as a chain of its own; `None` if the chain has no mbuf. Operations
+    /// on it, a drop included, concern this mbuf alone; the drop of a chain frees all its mbufs.
     #[doc(alias = "m_free")]
     pub fn pop_front(&mut self) -> Option<Self> {
         let mut first = self.head.take()?;

@@ -1,4 +1,4 @@
-//! A chain made writable: shared or lent storage is copied, and nothing else.
+//! A chain made writable: only shared or lent storage is copied.
 
 use core::mem;
 
@@ -8,9 +8,9 @@ use crate::list::MbufCopies;
 use crate::pool::MbufPool;
 
 impl Chain {
-    /// Makes the whole chain writable: [`Chain::write_at`] finds nothing shared afterwards. Mbufs
-    /// whose storage is shared or [lent](Chain::from_owner) are replaced by copies; the others stay
-    /// as they are, and so does what others show.
+    /// Makes the whole chain writable: [`Chain::write_at`] finds no shared storage afterwards.
+    /// Mbufs whose storage is shared or [lent](Chain::from_owner) are replaced by copies; the other
+    /// mbufs stay as they are, and so does storage that other chains show.
     ///
     /// # Errors
     /// [`NoBufs`]; the chain is as it was.

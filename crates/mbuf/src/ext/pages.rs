@@ -3,7 +3,7 @@
 //! The source lies behind a header that begins as that of any lent storage does, so counting and
 //! dropping are the same. Code that needs its pages finds it through one pointer more.
 //!
-//! Invariant: [`Shows::Pages`] stands in the header of a [`LentPages`] and of nothing else.
+//! Invariant: Only the header of a [`LentPages`] has [`Shows::Pages`].
 
 use core::ptr::NonNull;
 
@@ -84,7 +84,7 @@ impl Ext {
             return None;
         }
         let head = lent.cast::<PagesHead>().as_ptr();
-        // SAFETY: that is what it begins then, and the field is never written.
+        // SAFETY: `head` then begins a `LentPages`, and no code writes the field.
         let find = unsafe { (*head).source };
         // SAFETY: the function that was made for it.
         let source = unsafe { find(lent) };

@@ -16,8 +16,8 @@ use crate::raw::PAGE_SIZE;
 pub struct FilePages(File);
 
 impl FilePages {
-    /// The pages of a [`File`], an [`OwnedFd`](std::os::fd::OwnedFd) or what else becomes a file.
-    /// It has to be one that can be read at any offset, opened for reading.
+    /// The pages of a [`File`], an [`OwnedFd`](std::os::fd::OwnedFd) or another type that becomes a
+    /// file. It has to be one that can be read at any offset, opened for reading.
     pub fn new(file: impl Into<File>) -> Self {
         Self(file.into())
     }
@@ -38,7 +38,7 @@ impl PageSource for FilePages {
     }
 }
 
-/// The error of a source that has fewer bytes than it is asked for.
+/// The error of a source that has fewer bytes than a caller requests.
 pub(super) fn ends_early(at: u64, len: usize) -> io::Error {
     let text = format!("the file ends before byte {at} + {len}: was it truncated?");
     io::Error::new(io::ErrorKind::UnexpectedEof, text)

@@ -63,8 +63,8 @@ impl Chain<Mixed> {
         Pieces::new(self.first(), 0, self.len())
     }
 
-    /// The same bytes in a chain of readable mbufs: bytes in memory are shared, the rest is
-    /// read into clusters. On failure there is none, and this one is in any case as it was.
+    /// The same bytes in a chain of readable mbufs: bytes in memory are shared, the rest is read
+    /// into clusters. On failure there is no new chain; this one is unchanged in any case.
     ///
     /// # Errors
     /// [`MapError`].
@@ -74,7 +74,7 @@ impl Chain<Mixed> {
         map_list(self.first_mut(), pool)
     }
 
-    /// The chain as one whose bytes can be looked at, if it holds no pages; else as it was.
+    /// The chain as a type that gives slices, if it holds no pages; else the unchanged chain.
     pub fn try_into_mapped(self) -> Result<Chain, Self> {
         let unmapped = has_pages(self.first());
         if unmapped { Err(self) } else { Ok(self.cast()) }
@@ -82,9 +82,8 @@ impl Chain<Mixed> {
 
     /// Copies bytes from `off` out to `dst`, reading pages that are not in memory.
     ///
-    /// # Errors
-    /// `InvalidInput` if there are too few bytes; those of the source. What `dst` holds then is
-    /// not said.
+    /// # Errors `InvalidInput` if there are too few bytes; those of the source. The content of
+    /// `dst` is then undefined.
     #[doc(alias = "m_unmapped_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> io::Result<()> {
         copy_out(self.first(), self.len(), off, dst)
@@ -117,7 +116,7 @@ impl Packet<Mixed> {
         Ok(packet)
     }
 
-    /// The packet as one whose bytes can be looked at, if it holds no pages; else as it was.
+    /// The packet as a type that gives slices, if it holds no pages; else the unchanged packet.
     pub fn try_into_mapped(self) -> Result<Packet, Self> {
         let unmapped = has_pages(Some(self.first()));
         if unmapped {

@@ -15,8 +15,8 @@ use crate::raw::PAGE_SIZE;
 
 /// The pages of a sealed memfd: page n is its bytes from `4096 * n` on.
 ///
-/// The seals guarantee what the type can't know of a mapped file: it never gets shorter
-/// (`F_SEAL_SHRINK`), so no access faults, and it is never written (`F_SEAL_WRITE`), so its bytes
+/// The seals give two guarantees that the type can't give for a mapped file: it never gets shorter
+/// (`F_SEAL_SHRINK`), so no access faults, and no process writes it (`F_SEAL_WRITE`), so its bytes
 /// can be shown as `&[u8]`.
 #[derive(Debug)]
 pub struct MemfdPages {
@@ -35,9 +35,8 @@ const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE;
 impl MemfdPages {
     /// Maps a memfd as it is now; bytes written behind its end later are not seen.
     ///
-    /// # Errors
-    /// `InvalidInput` if the descriptor is no memfd, or has not both seals; else what the system
-    /// says.
+    /// # Errors `InvalidInput` if the descriptor is no memfd, or has not both seals; else the
+    /// system's error.
     pub fn new(memfd: OwnedFd) -> io::Result<Self> {
         // SAFETY: takes a descriptor, which we own, and no memory.
         let seals = unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_GET_SEALS) };
@@ -81,7 +80,7 @@ impl MemfdPages {
 
 /// Maps `len` bytes for reading.
 fn map(file: &File, len: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new mapping at an address of the system's choice overlays nothing.
+    // SAFETY: a new mapping at an address of the system's choice overlaps no other mapping.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),

@@ -87,7 +87,7 @@ impl<'a> PageRun<'a> {
     pub(super) fn behind(self, n: usize) -> Self {
         let at = self.off + n;
         Self {
-            // Of nothing left there is no page, and perhaps no number either.
+            // If no byte is left, there is no page, and perhaps no page number either.
             page: self.page.saturating_add((at / PAGE_SIZE) as u64),
             off: at % PAGE_SIZE,
             len: self.len - n,
@@ -161,8 +161,8 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The piece that begins `at` bytes into what the mbuf shows, `max` bytes of it at most. There is at
-/// least one byte.
+/// The piece that begins `at` bytes into the mbuf's data, at most `max` bytes. There is at least one
+/// byte.
 #[inline]
 pub(super) fn piece_at(m: &Mbuf, at: usize, max: usize) -> Piece<'_> {
     let max = max.min(m.len() - at);

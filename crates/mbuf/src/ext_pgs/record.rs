@@ -56,7 +56,7 @@ impl<'a> Record<'a> {
         self.len() == 0
     }
 
-    /// Whether its mbuf shows all of it: nothing was cut off.
+    /// Whether its mbuf shows the whole record: no byte was cut off.
     pub fn is_whole(&self) -> bool {
         self.0.len() == self.len()
     }

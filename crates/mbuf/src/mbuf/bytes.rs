@@ -16,10 +16,10 @@ use crate::raw::{MSIZE, PACK, PGS, PKTHDR, ZERO};
 
 /// Bytes of storage for each byte shown, at most, after [`Chain::condense`](crate::Chain::condense).
 ///
-/// 4 is what the sizes of clusters need: any amount of data from a quarter of the smallest cluster
-/// on has a cluster that is at least a quarter full of it. A larger factor would pin more, a smaller
-/// one would copy what no copy can hold better. Socket buffers charge data by this: a quarter of
-/// what it pins.
+/// The sizes of clusters require 4: any amount of data from a quarter of the smallest cluster on
+/// fills a cluster to at least a quarter. A larger factor would pin more memory, a smaller one would
+/// copy data that no copy can pack better. Socket buffers charge data by this: a quarter of the
+/// memory that it pins.
 pub const PINNED_PER_BYTE_MAX: usize = 4;
 
 impl Mbuf {

@@ -84,7 +84,7 @@ impl Mbuf {
         }
     }
 
-    /// One that shows storage outside.
+    /// An mbuf with outside storage.
     #[inline(always)]
     fn free_ext(&mut self) {
         match self.release_ext() {
@@ -101,7 +101,7 @@ impl Mbuf {
         unsafe { (*this.0.0.as_ptr()).ext.free_storage(zero) };
     }
 
-    /// One that begins a packet, is of the packet zone, or was a secret.
+    /// An mbuf that begins a packet, is of the packet zone, or held a secret.
     #[inline(never)]
     fn free_odd(&mut self) {
         if self.is(PKTHDR) {
@@ -126,8 +126,8 @@ impl Mbuf {
     /// Back to the mbuf zone.
     #[inline(always)]
     fn free_mbuf(&mut self) {
-        // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because nothing
-        // keeps them from the moment that the last mbuf is free.
+        // SAFETY: a live mbuf keeps its zones. The zone's address is copied out, because the zones
+        // may end as soon as the last mbuf is free.
         let zone = unsafe { self.head().zones.as_ref() }.mbufs();
         // SAFETY: our mbuf came from this zone, and its owner goes here.
         unsafe { zone.free(self.0.cast()) };

@@ -236,8 +236,8 @@ impl Mbuf {
         unsafe { Self::over(zones, 0, ext, 0, len) }
     }
 
-    /// A plain mbuf that shows what `pg` says of the pages of `ext`, `pages` by number. It has
-    /// neither header nor trailer yet.
+    /// A plain mbuf that shows the range `pg` of the pages of `ext`; `pages` has their numbers. It
+    /// has neither header nor trailer yet.
     #[inline]
     #[track_caller]
     pub(crate) fn with_pages(
@@ -350,7 +350,7 @@ impl Mbuf {
     fn attach(&mut self, ext: Ext) {
         assert!(self.len() == 0 && !self.is(EXT));
         let data = ext.buf();
-        // SAFETY: the field is inside of our mbuf; without EXT nothing in it needs a drop.
+        // SAFETY: the field is inside of our mbuf; without EXT it has no value that needs a drop.
         unsafe { self.at(offset_of!(RawMbuf, ext)).cast::<Ext>().write(ext) };
         let head = self.head_mut();
         head.data = data;

@@ -23,8 +23,8 @@ impl Packet {
         let end = off.checked_add(bytes.len()).ok_or(NoBufs)?;
         let more = end.saturating_sub(self.len());
         let len = self.grown(more).ok_or(NoBufs)?;
-        // Operations that may fail come before those that change something; of two that may fail, first the one that
-        // is undone by a drop.
+        // Operations that may fail come before operations that change the packet; of two that may fail, the one that a
+        // drop undoes comes first.
         let room = list::last(&self.0).room().min(more);
         let behind = zeros(pool, more - room)?;
         self.make_writable(pool, off, bytes.len())?;

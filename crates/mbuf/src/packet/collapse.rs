@@ -21,10 +21,10 @@ use plan::{CollapsePlan, Group};
 impl Packet {
     /// Joins segments until there are `max` or fewer, and returns how many bytes it copied.
     ///
-    /// A segment is what [`Packet::segments`] shows: an mbuf that has bytes. It joins, again and again, the two
+    /// A segment is an mbuf that has bytes, as [`Packet::segments`] shows it. It joins, again and again, the two
     /// neighbours whose joining copies the fewest bytes: into the room behind the first of them if it suffices and is
-    /// not shared, else into a fresh cluster. No byte is copied twice. Where that does not suffice,
-    /// [`Packet::defrag`] copies all. Other references to the storage see no change.
+    /// not shared, else into a fresh cluster. No byte is copied twice. Where that does not suffice, [`Packet::defrag`]
+    /// copies all. Other references to the storage see no change.
     ///
     /// # Errors
     /// [`CollapseError::TooManyBytes`] if `max` of the largest clusters do not hold the packet;
@@ -56,7 +56,7 @@ impl Packet {
                 _ => None,
             });
         }
-        // Nothing fails from here on.
+        // No step fails from here on.
         let mut groups_at = groups.iter().zip(places);
         if first_is_in && let Some((group, place)) = groups_at.next() {
             if let Some(fresh) = place {

@@ -10,7 +10,7 @@ use crate::raw::{EXT, MHLEN, PKTHDR};
 use crate::storage::Storage;
 
 impl Packet {
-    /// A packet of its own with the same bytes, header and tags, sharing nothing.
+    /// A packet of its own with the same bytes, header and tags, and no shared storage.
     #[doc(alias = "m_dup")]
     #[track_caller]
     pub fn dup(&self, pool: &MbufPool) -> Result<Self, NoBufs> {

@@ -18,7 +18,7 @@ pub(super) fn fewest(len: usize) -> usize {
 impl Packet {
     /// Copies the packet into the fewest mbufs that hold it, and returns how many bytes it copied: 0
     /// if it is in so few already. The room that is left in the first is before its bytes, for
-    /// headers. What others show stays as it is.
+    /// headers. Storage that other mbufs show is not written.
     ///
     /// [`Packet::collapse`] copies less where a bound has to be kept.
     ///

@@ -1,6 +1,6 @@
 //! A packet's front: headers made contiguous, put before it, taken off.
 //!
-//! The common cases touch the first mbuf and nothing else.
+//! The common cases access only the first mbuf.
 
 use core::mem;
 

@@ -6,8 +6,8 @@ use crate::storage::Storage;
 use crate::tag::{self, Tag};
 
 impl<S: Storage> Packet<S> {
-    /// Notes `value`, and returns the one of its type that was noted before. It is dropped if there
-    /// is no memory for a note.
+    /// Notes `value`, and returns the one of its type that was noted before. It is dropped if the
+    /// zone has no memory for a tag.
     ///
     /// ```
     /// # use mbuf::{MbufPool, Packet, PoolConfig};

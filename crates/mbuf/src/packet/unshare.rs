@@ -1,4 +1,4 @@
-//! A packet made writable: shared or lent storage is copied, and nothing else.
+//! A packet made writable: only shared or lent storage is copied.
 
 use core::mem;
 
@@ -20,9 +20,9 @@ impl Packet {
         self.make_writable(pool, 0, self.len())
     }
 
-    /// Makes bytes `off..off + len` writable, as far as there are so many: [`Packet::write_at`] finds
-    /// nothing shared there afterwards. Mbufs whose storage is shared or [lent](Chain::from_owner)
-    /// are replaced by copies; the others stay as they are, and so does what others show.
+    /// Makes bytes `off..off + len` writable, as far as there are so many: [`Packet::write_at`] finds no shared
+    /// storage there afterwards. Mbufs whose storage is shared or [lent](Chain::from_owner) are replaced by copies;
+    /// the other mbufs stay as they are, and so does storage that other packets show.
     ///
     /// # Errors
     /// [`NoBufs`]; the packet is as it was.

@@ -27,8 +27,8 @@ pub struct Shortage {
     pub no_memory: u64,
 }
 
-/// The counts of the zones that have one limit. Relaxed: numbers that order nothing. `uma` reports what it suppressed
-/// with the next warning, so that a count may lag by a second's worth.
+/// The counts of the zones that have one limit. Relaxed: no data depends on these numbers. `uma` reports suppressed
+/// warnings with the next one, so a count may lag by a second.
 #[derive(Debug, Default)]
 struct ShortageCounts {
     near_limit: AtomicU64,

@@ -1,7 +1,7 @@
 //! A pool's figures: how much is in use, and how often buffer operations were called.
 //!
-//! Allocations are counted by the zones, which get them for nothing; the rest in [`Stats`], off the
-//! paths that every packet takes, or where it must be on one in a CPU's own counter.
+//! The zones count allocations without an instruction of their own; [`Stats`] counts the rest,
+//! outside of the paths that every packet takes, or there in a CPU's own counter.
 
 use core::fmt;
 
@@ -34,7 +34,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nothing is in use.
+    /// No item is in use.
     pub const NONE: Self = Self {
         mbufs: 0,
         clusters: 0,

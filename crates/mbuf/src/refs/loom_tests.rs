@@ -112,14 +112,14 @@ scenario!(
     ]
 );
 
-/// One makes a wish and gives back; the other gives back, and may be the last.
-fn wish_and_release<B: RefsBug>() {
+/// One thread requests zeros and releases; the other releases, and may be the last.
+fn request_and_release<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (other, end) = (one.share(), one.watch());
     beside(
         move || other.release(),
         move || {
-            one.wish_zeros();
+            one.request_zeros();
             one.release();
         },
     );
@@ -129,35 +129,35 @@ fn wish_and_release<B: RefsBug>() {
 // Breaks if the last thread misses the other's order for zeros, or an order undoes the other's
 // drop.
 scenario!(
-    a_wish_beside_the_last_release,
+    a_request_for_zeros_beside_the_last_release,
     None,
-    wish_and_release,
+    request_and_release,
     [
-        finds_a_wish_that_lies_apart: WishApart => "wiped",
-        finds_a_plain_wish: PlainWish => "wiped"
+        finds_a_request_in_a_word_of_its_own: RequestApart => "wiped",
+        finds_a_plain_request: PlainRequest => "wiped"
     ]
 );
 
-/// Two make the wish, of three.
-fn wishes<B: RefsBug>() {
+/// Two of three threads request zeros.
+fn requests<B: RefsBug>() {
     let one = Holder::<B>::first();
     let (second, third, end) = (one.share(), one.share(), one.watch());
-    let wish = |holder: Holder<B>| {
-        holder.wish_zeros();
+    let request = |holder: Holder<B>| {
+        holder.request_zeros();
         holder.release();
     };
-    let other = thread::spawn(move || wish(second));
-    beside(move || wish(third), move || one.release());
+    let other = thread::spawn(move || request(second));
+    beside(move || request(third), move || one.release());
     other.join().expect("no panic");
     end.assert_freed(true);
 }
 
-// Breaks if one wish undoes the other, or is taken for a number of references.
+// Breaks if one request undoes the other, or counts as references.
 scenario!(
-    two_wishes_of_three_holders,
+    two_requests_of_three_holders,
     Some(3),
-    wishes,
-    [finds_a_plain_wish_of_two: PlainWish => "freed once"]
+    requests,
+    [finds_a_plain_request_of_two: PlainRequest => "freed once"]
 );
 
 /// One writes if it is alone; the other reads and gives back.
@@ -215,7 +215,7 @@ fn hand_over<B: RefsBug>() {
     end.assert_freed(false);
 }
 
-// Breaks if the plain store of a two overwrites what another thread counts.
+// Breaks if the plain store of 2 overwrites another thread's count.
 scenario!(
     a_plain_store_before_a_hand_over,
     Some(3),
@@ -245,8 +245,8 @@ fn store_after_release<B: RefsBug>() {
     end.assert_freed(false);
 }
 
-// Breaks if the plain store hides from the last one what another did before it gave back: a store
-// ends the sequence that the last one's Acquire would see.
+// Breaks if the plain store hides a former holder's accesses from the last holder: a store ends the
+// release sequence that the last holder's Acquire would read.
 scenario!(
     a_plain_store_after_a_release,
     None,

@@ -19,21 +19,21 @@ use super::{Refs, Release};
 
 /// A mistake.
 pub(super) trait RefsBug: Send + Sync + 'static {
-    /// The look at a count of one acquires nothing.
+    /// The load of a count of 1 is Relaxed, not Acquire.
     const RELAXED_LOOK: bool = false;
-    /// Giving back releases nothing.
+    /// The release is Relaxed, not Release.
     const RELAXED_RELEASE: bool = false;
-    /// The last one acquires nothing.
+    /// The last release has no Acquire fence.
     const NO_FENCE: bool = false;
     /// A reference is made by a load and a store.
     const PLAIN_SHARE: bool = false;
     /// A reference is given back by a load and a store.
     const PLAIN_RELEASE: bool = false;
-    /// The wish is a word of its own, read before the count.
-    const WISH_APART: bool = false;
-    /// The wish is put beside the count by a load and a store.
-    const PLAIN_WISH: bool = false;
-    /// Others' references are not seen: the look says that there is one.
+    /// The request is a word of its own, read before the count.
+    const REQUEST_APART: bool = false;
+    /// The request is set in the count's word by a load and a store.
+    const PLAIN_REQUEST: bool = false;
+    /// The check ignores other references: it always finds one.
     const BLIND: bool = false;
 }
 
@@ -54,19 +54,17 @@ bugs! {
     NoFence: NO_FENCE;
     PlainShare: PLAIN_SHARE;
     PlainRelease: PLAIN_RELEASE;
-    WishApart: WISH_APART;
-    PlainWish: PLAIN_WISH;
+    RequestApart: REQUEST_APART;
+    PlainRequest: PLAIN_REQUEST;
     Blind: BLIND;
 }
 
 /// loom's atomic, with a mistake.
 pub(super) struct Modelled<B> {
     word: prim::AtomicU32,
-    /// What every operation touches first. loom exchanges an operation with the last one on the
-    /// same atomic only, where a thread's own load would hide another's; these it exchanges all.
-    /// Relaxed: they order nothing.
+    /// A word that every operation accesses first. loom reorders an operation only with the last one on the same atomic, so a thread's own load would hide another thread's; with this word it reorders all. Relaxed: the accesses must add no ordering.
     steps: prim::AtomicUsize,
-    wish: prim::AtomicU32,
+    request: prim::AtomicU32,
     bug: PhantomData<B>,
 }
 
@@ -83,10 +81,10 @@ impl<B: RefsBug> Modelled<B> {
         before
     }
 
-    /// The wish, where it is apart.
-    fn wish(&self) -> u32 {
-        match B::WISH_APART {
-            true => self.wish.load(Ordering::Relaxed),
+    /// The request, if it has a word of its own.
+    fn request(&self) -> u32 {
+        match B::REQUEST_APART {
+            true => self.request.load(Ordering::Relaxed),
             false => 0,
         }
     }
@@ -97,7 +95,7 @@ impl<B: RefsBug> CountWord for Modelled<B> {
         Self {
             word: prim::AtomicU32::new(value),
             steps: prim::AtomicUsize::new(0),
-            wish: prim::AtomicU32::new(0),
+            request: prim::AtomicU32::new(0),
             bug: PhantomData,
         }
     }
@@ -112,8 +110,8 @@ impl<B: RefsBug> CountWord for Modelled<B> {
         } else {
             order
         };
-        let wish = self.wish();
-        wish | self.word.load(order)
+        let request = self.request();
+        request | self.word.load(order)
     }
 
     fn store(&self, value: u32, order: Ordering) {
@@ -136,19 +134,19 @@ impl<B: RefsBug> CountWord for Modelled<B> {
         } else {
             order
         };
-        let wish = self.wish();
+        let request = self.request();
         let before = match B::PLAIN_RELEASE {
             true => self.in_two_steps(|word| word - n),
             false => self.word.fetch_sub(n, order),
         };
-        wish | before
+        request | before
     }
 
     fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
         self.point();
         match () {
-            () if B::WISH_APART => self.wish.fetch_or(bits, order),
-            () if B::PLAIN_WISH => self.in_two_steps(|word| word | bits),
+            () if B::REQUEST_APART => self.request.fetch_or(bits, order),
+            () if B::PLAIN_REQUEST => self.in_two_steps(|word| word | bits),
             () => self.word.fetch_or(bits, order),
         }
     }
@@ -210,7 +208,7 @@ impl<B: RefsBug> Holder<B> {
     pub(super) fn write_if_alone(&mut self, value: u32) -> bool {
         let alone = self.0.refs.is_unique();
         if alone {
-            // SAFETY: there is no other reference.
+            // SAFETY: no other reference exists.
             self.0.bytes.with_mut(|bytes| unsafe { *bytes = value });
         }
         alone
@@ -238,12 +236,12 @@ impl<B: RefsBug> Holder<B> {
         assert_eq!(
             left == 0,
             zero,
-            "wiped before it is used again, if that was wished"
+            "wiped before it is used again, if that was requested"
         );
     }
 
-    pub(super) fn wish_zeros(&self) {
-        self.0.refs.wish_zeros();
+    pub(super) fn request_zeros(&self) {
+        self.0.refs.request_zeros();
     }
 
     /// The storage, to be checked when all threads are done.

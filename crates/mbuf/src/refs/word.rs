@@ -1,4 +1,4 @@
-//! The atomic word of a count: std's, or one that a model puts in its place.
+//! The atomic word of a count: std's, or a model's in its place.
 //!
 //! The counts of clusters lie in a side table of `uma`, in memory that no schedule checker knows. So
 //! [`Refs`](super::Refs) is written over a trait: the models of `refs/loom_tests.rs` give it
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::planted::{MbufBug, planted, point};
 
-/// A number with the operations that [`Refs`](super::Refs) needs; they mean what std's do.
+/// A number with the operations that [`Refs`](super::Refs) needs; they have the meaning of std's.
 pub(crate) trait CountWord {
     fn new(value: u32) -> Self;
     fn load(&self, order: Ordering) -> u32;
@@ -60,7 +60,7 @@ impl CountWord for AtomicU32 {
     #[inline]
     fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
         point();
-        if planted(MbufBug::PlainWish) {
+        if planted(MbufBug::PlainRequest) {
             return in_two_steps(self, |word| word | bits);
         }
         self.fetch_or(bits, order)
@@ -72,7 +72,7 @@ impl CountWord for AtomicU32 {
     }
 }
 
-/// A load and a store where one operation is meant: the mistakes that are planted here.
+/// A load and a store in the place of one atomic operation: a planted mistake.
 fn in_two_steps(word: &AtomicU32, how: impl FnOnce(u32) -> u32) -> u32 {
     let before = word.load(Ordering::Relaxed);
     point();

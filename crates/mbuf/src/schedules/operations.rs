@@ -1,6 +1,6 @@
-//! Three threads do at random what protocols do to packets that share clusters: copym, split,
-//! pullup, append, prepend, trim, wish for zeros, hand over, free. Each knows the bytes that its
-//! packets must show, looks at all of them after each step, and writes where it is alone.
+//! Three threads do the operations of protocols at random, on packets that share clusters: copym,
+//! split, pullup, append, prepend, trim, request zeros, hand over, free. Each knows the bytes that
+//! its packets must show, looks at all of them after each step, and writes where it is alone.
 //!
 //! Locks: none.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 const THREADS: usize = 3;
 const STEPS: usize = 6;
-/// More clusters than the threads come to, so that nothing fails for want of one.
+/// More clusters than the threads can use, so that no operation fails for want of one.
 const CLUSTERS: usize = 64;
 /// The beginning of a packet: so many bytes in a cluster of 2 KiB, and as many in one of 4 KiB.
 const PIECE: usize = 24;
@@ -141,7 +141,7 @@ impl Hands {
         held.bytes.extend(bytes);
     }
 
-    /// Writes if no other reference shows any of the range; else nothing changes.
+    /// Writes if no other reference shows any of the range; else changes nothing.
     fn write(&mut self, at: usize) {
         self.mark = self.mark.wrapping_add(THREADS as u8);
         let held = &mut self.held[at];
@@ -223,9 +223,9 @@ fn finds_a_plain_release_in_the_crowd() {
 
 #[test]
 #[should_panic]
-fn finds_a_plain_wish_in_the_crowd() {
-    // Breaks if the crowd does not find a wish that undoes the count of another thread.
-    finds(MbufBug::PlainWish, 3, crowd);
+fn finds_a_plain_request_in_the_crowd() {
+    // Breaks if the scenario does not find a request for zeros that undoes another thread's count.
+    finds(MbufBug::PlainRequest, 3, crowd);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn finds_a_packet_that_keeps_a_shared_cluster() {
 
 #[test]
 #[should_panic]
-fn finds_a_packet_that_does_not_say_that_it_is_bare() {
+fn finds_a_bare_packet_without_its_mark() {
     // Breaks if the scenario is blind to a packet that comes back over a cluster of others.
     finds(MbufBug::Silent, SWITCHES, free_beside_a_sharer);
 }
@@ -136,7 +136,7 @@ fn drain_beside_one_user() {
 }
 
 #[test]
-fn a_drain_refuses_nobody() {
+fn no_allocation_fails_beside_a_drain() {
     // Breaks if an allocation fails for want of items that a drain carries.
     holds("drain beside one user", SWITCHES, drain_beside_one_user);
 }
@@ -173,7 +173,7 @@ fn one_each() {
 
 #[test]
 #[cfg(shuttle)]
-fn nobody_is_refused_what_is_free() {
+fn no_allocation_fails_while_an_item_is_free() {
     // Breaks if a free cluster is overlooked: in a free packet, or on its way into or out of one.
     holds("one cluster each", 3, one_each);
 }
@@ -181,7 +181,7 @@ fn nobody_is_refused_what_is_free() {
 #[test]
 #[should_panic]
 #[cfg(shuttle)]
-fn finds_packets_that_hold_clusters_unsaid() {
+fn finds_a_packet_zone_that_is_no_holder() {
     // Breaks if the scenario is blind to clusters that free packets hold.
     finds(MbufBug::Unheld, 3, one_each);
 }
@@ -204,14 +204,14 @@ fn a_cluster_at_the_limit() {
 }
 
 #[test]
-fn a_cluster_is_to_be_had_while_packets_hold_them_all() {
+fn a_cluster_is_taken_from_free_packets_at_the_limit() {
     // Breaks if an allocation fails for want of items that are free.
     holds("cluster at the limit", SWITCHES, a_cluster_at_the_limit);
 }
 
 #[test]
 #[should_panic]
-fn finds_a_cluster_that_is_not_asked_for() {
+fn finds_a_limit_that_does_not_drain_packets() {
     // Breaks if the scenario is blind to an allocation that gives up too early.
     finds(MbufBug::Unheld, SWITCHES, a_cluster_at_the_limit);
 }

@@ -90,7 +90,7 @@ fn finds_two_writers() {
 }
 
 /// One thread orders zeros and drops, the other drops; the next owner of the cluster checks it.
-fn wish_and_drop() {
+fn request_and_drop() {
     let world = World::new(1);
     let (mut one, other) = two(&world);
     beside(
@@ -114,14 +114,14 @@ fn wish_and_drop() {
 }
 
 #[test]
-fn a_wish_beside_a_drop() {
+fn a_request_for_zeros_beside_a_drop() {
     // Breaks if the last thread does not learn of the order.
-    holds("wish beside drop", 6, wish_and_drop);
+    holds("request beside drop", 6, request_and_drop);
 }
 
 #[test]
 #[should_panic]
-fn finds_a_plain_wish() {
-    // Breaks if the scenario is blind to a wish that undoes a drop.
-    finds(MbufBug::PlainWish, 6, wish_and_drop);
+fn finds_a_plain_request() {
+    // Breaks if the scenario is blind to a request for zeros that undoes a drop.
+    finds(MbufBug::PlainRequest, 6, request_and_drop);
 }

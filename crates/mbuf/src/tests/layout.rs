@@ -9,7 +9,7 @@ fn pool() -> MbufPool {
 }
 
 #[test]
-fn internal_data_may_be_anything() {
+fn internal_data_may_have_any_bytes() {
     // Breaks if a byte of internal data is taken for a field: a flag, a length, outside storage.
     let pool = pool();
     for fill in [0, 0xff, 0x5a] {
@@ -64,9 +64,9 @@ fn a_recycled_mbuf_has_a_fresh_header() {
 }
 
 #[test]
-fn the_header_is_no_place_for_the_length() {
-    // Breaks if overwriting a packet's header whole changes what its operations take for its
-    // length: they would run off the end of the list.
+fn a_header_write_does_not_change_the_length() {
+    // Breaks if overwriting a packet's whole header changes the length that its operations use:
+    // they would run off the end of the list.
     let pool = pool();
     let long = Packet::from_slice(&pool, &[1; 1000], 0).expect("the pool is large");
     let mut short = Packet::from_slice(&pool, &[2; 10], 0).expect("the pool is large");
@@ -78,7 +78,7 @@ fn the_header_is_no_place_for_the_length() {
 }
 
 #[test]
-fn room_is_where_it_was_asked_for() {
+fn a_lead_larger_than_the_storage_is_clamped() {
     // Breaks if a lead larger than the storage wraps round, or moves the data out of it.
     let pool = pool();
     for lead in [

@@ -1,5 +1,5 @@
-//! Zeros on the last free: read where the storage is taken next. What a CPU freed last it hands out
-//! first, so that is the same storage, but where the thread has changed its CPU meanwhile.
+//! Zeros on the last free: read where the storage is taken next. A CPU allocates the storage that
+//! it freed last, so that is the same storage, unless the thread migrated meanwhile.
 
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn pool(mbufs_max: usize) -> MbufPool {
 
 const SECRET: u8 = 0xa5;
 
-/// A packet over a cluster that is full of secrets, also where it shows nothing any more.
+/// A packet over a cluster that is full of secrets, also in bytes that it does not show.
 fn secret(pool: &MbufPool, size: ClusterSize) -> Packet {
     let mut packet = Packet::with_cluster(pool, size, 0).expect("the pool has one");
     packet
@@ -60,7 +60,7 @@ fn seen(test: impl Fn() -> Option<bool>) -> bool {
 
 #[test]
 fn a_cluster_is_overwritten_whole() {
-    // Breaks if only the shown bytes are overwritten, or nothing at all.
+    // Breaks if only the shown bytes are overwritten, or none.
     for size in ClusterSize::ALL {
         let pool = pool(64);
         let wiped = seen(|| {
@@ -76,8 +76,8 @@ fn a_cluster_is_overwritten_whole() {
 }
 
 #[test]
-#[cfg(not(feature = "invariants"))] // which overwrites what is free
-fn what_nobody_asked_for_is_left() {
+#[cfg(not(feature = "invariants"))] // which overwrites free items
+fn storage_without_a_request_is_not_overwritten() {
     // Breaks if these tests can't see a cluster's former bytes; or if every free pays for the few.
     for size in ClusterSize::ALL {
         let pool = pool(64);
@@ -92,7 +92,7 @@ fn what_nobody_asked_for_is_left() {
 }
 
 #[test]
-fn the_last_of_two_overwrites_whoever_asked() {
+fn the_last_release_overwrites_for_either_requester() {
     // Breaks if the order is lost with the reference that gave it; or if it is carried out while another reference
     // still reads.
     for size in ClusterSize::ALL {
@@ -121,9 +121,8 @@ fn the_last_of_two_overwrites_whoever_asked() {
 }
 
 #[test]
-fn two_that_go_at_once_overwrite_it_once_they_are_gone() {
-    // Breaks if, of two that both saw the other, the one that turns out to be the last has not
-    // looked for the wish.
+fn concurrent_releases_overwrite_after_the_last() {
+    // Breaks if two holders release at once and the last of them does not read the request.
     let pool = MbufPool::new(PoolConfig::default()).expect("there is address space");
     let ready = AtomicUsize::new(0);
     let drop_at_once = |packet: Packet, turn: usize| {
@@ -171,7 +170,7 @@ fn two_that_go_at_once_overwrite_it_once_they_are_gone() {
 
 #[test]
 #[cfg(not(feature = "invariants"))]
-fn the_wish_ends_with_the_storage() {
+fn a_request_for_zeros_ends_with_the_storage() {
     // Breaks if a cluster that was a secret once is overwritten for ever after.
     let (pool, size) = (pool(64), ClusterSize::K2);
     let wiped = seen(|| {
@@ -199,7 +198,7 @@ fn internal_data_is_overwritten() {
     chain.truncate(3);
     drop(chain);
     let mut m = Mbuf::alloc(pool.zones(), 0, 0).expect("the pool has one");
-    assert!(!m.is_secret(), "the wish ended with the data");
+    assert!(!m.is_secret(), "the request ended with the data");
     // The front of the area lies where the packet zone keeps its reference.
     assert!(!m.room_mut().contains(&SECRET));
     drop(m);
@@ -207,8 +206,8 @@ fn internal_data_is_overwritten() {
 }
 
 #[test]
-fn lent_bytes_are_their_owners() {
-    // Breaks if lent storage is written, or the caller is told that it will be.
+fn lent_bytes_are_never_overwritten() {
+    // Breaks if lent storage is overwritten, or the result says that it will be.
     let pool = pool(64);
     let owner: std::sync::Arc<[u8]> = [SECRET; 300].as_slice().into();
     let mut chain = Chain::from_owner(&pool, owner.clone()).expect("there are mbufs");
@@ -219,9 +218,9 @@ fn lent_bytes_are_their_owners() {
 }
 
 #[test]
-fn a_copy_of_a_secret_is_one() {
-    // Breaks if an operation that copies bytes forgets that they are to be overwritten: what it
-    // copied them to would keep them.
+fn a_copy_of_a_secret_is_a_secret() {
+    // Breaks if an operation that copies bytes does not copy the request to overwrite them: the
+    // copy would keep them.
     let pool = MbufPool::new(PoolConfig::default()).expect("there is address space");
     let make = |pool: &MbufPool| {
         let mut packet = Packet::from_slice(pool, &[SECRET; 50], 0).expect("the pool is large");

@@ -1,4 +1,4 @@
-//! What the tests share: chains of every shape with the bytes they must show, and zone balance.
+//! Helpers of the tests: chains of every shape with the bytes they must show, and zone balance.
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod shapes;
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Lent,
 }
 
-/// A chain with the bytes that it must show, and what must not change when it does.
+/// A chain with the bytes that it must show, and the sharers that must not change with it.
 pub(crate) struct Built {
     pub(crate) chain: Chain,
     pub(crate) bytes: Vec<u8>,
@@ -101,7 +101,7 @@ impl Built {
         Ok(piece.into_chain())
     }
 
-    /// The sharers see what they saw.
+    /// The sharers' bytes have not changed.
     pub(crate) fn check_keepers(&self) {
         for (chain, bytes) in &self.keepers {
             assert_eq!(&chain.to_vec(), bytes, "a write went into shared storage");

@@ -1,4 +1,4 @@
-//! A source of pages over a vector, and what a chain of such pages must be like.
+//! A source of pages over a vector, and the model of a chain of such pages.
 #![allow(dead_code)] // each test file uses a part
 
 use mbuf::{Chain, MbufPool, Mixed, PAGE_SIZE, PageSource, Pages, Piece};
@@ -37,7 +37,7 @@ impl VecPages {
         (this, drops)
     }
 
-    /// A reference to pages with these bytes, and what counts the source's end.
+    /// A reference to pages with these bytes, and the counter of the source's end.
     pub(crate) fn pages(bytes: Vec<u8>, shown: Shown) -> (Pages, Drops) {
         let (this, drops) = Self::new(bytes, shown);
         (Pages::new(this), drops)

@@ -1,4 +1,4 @@
-//! What changes one item where it is: its ends and its bytes. How the bytes of a packet lie is changed in
+//! Operations that change one item in place: its ends and its bytes. How the bytes of a packet lie is changed in
 //! `reshape.rs`.
 
 use std::io::{BufRead, Read, Write};
@@ -134,7 +134,7 @@ fn prepend<S: Storage>(packet: &mut Packet<S>, bytes: &mut Vec<u8>, args: Args) 
     Ok(())
 }
 
-/// What a refused write may be refused for, and what one that was not has changed.
+/// The causes for which a write may be refused, and the changes of a write that was not.
 fn check_write(written: Result<(), WriteError>, off: usize, src: &[u8], model: &mut Model) {
     let end = off + src.len();
     match written {
@@ -188,7 +188,7 @@ fn write(pool: &MbufPool, chain: &mut Chain, bytes: &mut Vec<u8>, args: Args) ->
     Ok(())
 }
 
-/// What is read leaves the front.
+/// Bytes that are read leave the front.
 fn consume(chain: &mut Chain, bytes: &mut Vec<u8>, args: Args) {
     let n = args.x.min(bytes.len());
     let used = match args.bits % 3 {

@@ -1,4 +1,4 @@
-//! One type to another: packet and chain, mapped and not, and what other programs keep bytes in.
+//! Conversions: packet and chain, mapped and not, and the byte types of other crates.
 
 use bytes::{Buf, Bytes};
 use mbuf::{Chain, Packet};
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// What takes an item and gives another, or loses it.
+    /// Operations that take an item and return another, or lose it.
     fn consume(&mut self, op: &Op) -> Done {
         let Some((item, mut model)) = self.take(op.which, |item| fits(op.what, item)) else {
             return Ok(());

@@ -29,12 +29,12 @@ pub(crate) fn tell_seed() {
     }
 }
 
-/// Returns to what raised the signal, which then ends the process.
+/// Returns to the code that raised the signal, which then ends the process.
 extern "C" fn last_word(signal: c_int) {
     let mut text = [0; 200];
     let mut rest = &mut text[..];
     let room = rest.len();
-    // No allocation: numbers are formatted on the stack. What does not fit is cut off.
+    // No allocation: numbers are formatted on the stack. Text that does not fit is cut off.
     let _ = match running() {
         Some(seed) => writeln!(
             rest,

@@ -1,4 +1,4 @@
-//! What is known of a packet beside its bytes.
+//! The header of a packet: all fields beside its bytes.
 
 use mbuf::{Packet, Storage};
 

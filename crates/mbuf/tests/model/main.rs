@@ -16,8 +16,9 @@
 //!   MBUF_MODEL_FIRST=n           begins with sequence n, and else anywhere
 //! ```
 //!
-//! `draw.rs` has the random numbers, `ops.rs` the operations, `model.rs` what an item must be like,
-//! `world.rs` and what it names the operations' meaning, `run.rs` and `crash.rs` the runner.
+//! `draw.rs` has the random numbers, `ops.rs` the operations, `model.rs` the model of an item,
+//! `world.rs` and the files that it names the operations' meaning, `run.rs` and `crash.rs` the
+//! runner.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -77,7 +78,7 @@ fn sequences_agree_with_vectors() {
 
 #[test]
 fn a_seed_has_one_sequence() {
-    // Breaks if a failure could not be replayed: if anything but the seed decides what happens.
+    // Breaks if a failure could not be replayed: if anything but the seed decides the sequence.
     for seed in 0..sized(200, 2) as u64 {
         let (mut once, mut again) = (String::new(), String::new());
         one(seed, &mut once);

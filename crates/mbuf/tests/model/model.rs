@@ -1,4 +1,4 @@
-//! One item, what it must be like, and whether it is.
+//! One item, its model, and the comparison of the two.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use mbuf::{Chain, Csum, Mixed, Packet, Piece, PktHdr, Storage};
 
 use crate::draw::Draw;
 
-/// What operations are done to.
+/// The kinds of items that operations take.
 #[derive(Debug)]
 pub(crate) enum Item {
     Packet(Packet),
@@ -67,7 +67,7 @@ pub(crate) struct Tags {
     pub(crate) counted: Option<u8>,
 }
 
-/// What an item must be like.
+/// The model of an item.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What takes several items or makes another: joined, shared, split, copied, queued, scattered into.
+//! Operations that take several items or make another: join, share, split, copy, queue, scatter into.
 
 use std::io::IoSliceMut;
 

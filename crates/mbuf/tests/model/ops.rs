@@ -1,12 +1,12 @@
 //! The operations, and how a seed draws them.
 //!
-//! An operation says where as [`At`], which is made a number only when it is known what it is done
-//! to: most places are then in the bytes, and many at the end of an mbuf, where things go wrong. So a
-//! sequence also means something without some of its operations, and can be made shorter.
+//! An operation says where as [`At`], which becomes a number only when its item is known: most places are then inside
+//! the bytes, and many at the end of an mbuf, where bugs are. So a sequence also means something without some of its
+//! operations, and can be made shorter.
 
 use crate::draw::Draw;
 
-/// What is done; `world.rs` says on what and with what.
+/// The operation; `world.rs` chooses its item and arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     MakePacket,
@@ -128,7 +128,7 @@ impl At {
     }
 }
 
-/// One operation. What it does not need it does not look at.
+/// One operation. It ignores arguments that it does not need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) what: What,

@@ -1,5 +1,4 @@
-//! What moves a packet's bytes about, or fills its room: brought together, copied where others see them,
-//! into fewer mbufs.
+//! Operations that move a packet's bytes, or fill its room: contiguous, copied if shared, into fewer mbufs.
 
 use mbuf::{CollapseError, MbufPool, Packet, PullupError};
 
@@ -7,7 +6,7 @@ use crate::model::Model;
 use crate::ops::What;
 use crate::world::{Args, Done, Failed, LARGEST};
 
-/// What moves a packet's bytes about; it does not change what is shown unless it says so.
+/// Operations that move a packet's bytes; they do not change the bytes unless they say so.
 pub(crate) fn reshape(
     pool: &MbufPool,
     what: What,

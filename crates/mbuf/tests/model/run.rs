@@ -1,11 +1,12 @@
 //! Runs sequences by their seeds: for some time, a number of them, or one again.
 //!
-//! Pools are used again, one a thread and limits: making one takes longer than a sequence. What was
-//! freed may never be missing, so this decides nothing; a test runs sequences twice to see that.
+//! Pools are used again, one a thread and limits: making one takes longer than a sequence. All
+//! items of a sequence are freed at its end, so the pool's history must not change a result; a test
+//! runs sequences twice to check that.
 //!
-//! What fails says its seed at once, before anything is dropped: a list that is broken may end the
-//! process when it is freed. So a failed sequence's items are never freed. Then it is run without
-//! some of its operations, as long as it fails without them, and what is left is shown.
+//! A failing sequence prints its seed at once, before any drop: the free of a broken list may end
+//! the process. So a failed sequence's items are never freed. Then the runner removes operations as
+//! long as the rest still fails, and prints the rest.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ pub(crate) enum Until {
     Count(u64),
 }
 
-/// What a run did.
+/// The counts of a run.
 #[derive(Debug, Default)]
 struct Totals {
     sequences: AtomicU64,
@@ -41,7 +42,7 @@ struct Totals {
     failed: AtomicU64,
 }
 
-/// What one thread is about, for the panic hook.
+/// The step that a thread is at, for the panic hook.
 #[derive(Clone, Copy)]
 struct Now {
     seed: Option<u64>,
@@ -97,7 +98,7 @@ fn hook() {
     });
 }
 
-/// Hears what a sequence does: each operation before it is done, then its outcome.
+/// Receives the steps of a sequence: each operation before it is done, then its outcome.
 pub(crate) trait Trace {
     fn line(&mut self, line: fmt::Arguments<'_>);
 }

@@ -1,11 +1,11 @@
-//! Items, a queue and what was handed out, each beside what it must be like, and the step that
+//! Items, a queue and the bytes that were handed out, each beside its model, and the step that
 //! changes both.
 //!
-//! What an operation does is in `make.rs` (new items), `change.rs` (one item), `header.rs` (what is
-//! known of a packet), `moves.rs` (several items), `convert.rs` (one type to another) and `look.rs`
-//! (nothing changes). Here is what holds for all: after every step every item is compared, so that
-//! a write into shared storage is found at once; what found no buffers has changed nothing, and took
-//! none; where there are enough it does not fail.
+//! The operations are in `make.rs` (new items), `change.rs` (one item), `header.rs` (a packet's
+//! header), `moves.rs` (several items), `convert.rs` (one type to another) and `look.rs` (reads).
+//! This file has the rules for all: after every step every item is compared, so that a write into
+//! shared storage is found at once; an operation that found no buffers has changed nothing and taken
+//! none; with enough buffers it does not fail.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,12 +24,12 @@ pub(crate) const LARGEST: usize = ClusterSize::K16.bytes();
 const ITEMS_MAX: usize = 10;
 const LEN_MAX: usize = 40_000;
 
-/// Why an operation did not do what it was asked for.
+/// The reason why an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// No buffers: nothing has changed.
     Unchanged,
-    /// No buffers: what it was done to is gone, or some of it was done, as the operation says.
+    /// No buffers: its item is freed, or a part of the operation was done, as its documentation says.
     Changed,
     /// No storage is as large as that, so that it fails in any pool.
     TooLarge,
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What is between the two places: offset and length.
+    /// The range between the two places: offset and length.
     pub(crate) fn range(&self) -> (usize, usize) {
         (self.x.min(self.y), self.x.abs_diff(self.y))
     }
@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) queue: Mbufq<Mixed>,
     pub(crate) queued: VecDeque<Model>,
     pub(crate) scatter: Scatter,
-    /// What left as `Bytes`.
+    /// Bytes that left as `Bytes`.
     pub(crate) held: Vec<(Bytes, Vec<u8>)>,
     /// The records that there were, by their numbers.
     pub(crate) records: Vec<Framed>,
@@ -199,7 +199,7 @@ impl World {
         assert!(self.sources.iter().all(|drops| drops.count() <= 1));
     }
 
-    /// Drops everything: nothing is left, and what was lent was given back once.
+    /// Drops everything: no buffer is left, and all lent storage was given back once.
     pub(crate) fn end(self) {
         let Self {
             pool,

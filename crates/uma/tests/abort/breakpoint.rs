@@ -1,4 +1,4 @@
-//! Breakpoints in this program's own code, and what happens at one.
+//! Breakpoints in this program's own code, and the actions at one.
 //!
 //! Only one thread may run sections meanwhile.
 
@@ -27,13 +27,13 @@ pub(crate) enum Mode {
 /// A breakpoint that is set, for the handler. Address 0: none.
 struct Slot {
     at: AtomicUsize,
-    /// What belongs there.
+    /// The original byte.
     byte: AtomicU8,
     /// Its section.
     end: AtomicUsize,
     abort: AtomicUsize,
     kind: AtomicU8,
-    /// Whether the handler does nothing there but put the instruction back.
+    /// Whether the handler only puts the instruction back.
     quiet: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ static MET_AT: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 /// A function of type [`Meanwhile`].
 static MEANWHILE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// What to do at a breakpoint: in which kind of section, and whether inside or behind it.
+/// The action at a breakpoint: in which kind of section, and whether inside or behind it.
 type Meanwhile = fn(Kind, bool);
 
 /// Breakpoints to be set together.
@@ -150,7 +150,7 @@ fn read(at: usize) -> u8 {
 fn write(at: usize, byte: u8) {
     let at = ptr::with_exposed_provenance_mut::<u8>(at);
     // SAFETY: the address is in this program's code, which was made writable, and no other thread
-    // runs what is there.
+    // runs the code there.
     unsafe { at.write_volatile(byte) };
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn area() -> Area {
 
 impl Area {
     const SIGNATURE: u32 = 0x5305_3053;
-    /// What libc registers: the size of the first version.
+    /// The size that libc registers: that of the first version.
     const LEN: u32 = 32;
     const UNREGISTER: i32 = 1;
 

@@ -1,8 +1,8 @@
-//! The critical sections of this program: where they are and what they are.
+//! The critical sections of this program: their addresses and kinds.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// What a section does; told by its instructions.
+/// The operation of a section, found from its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Pop,

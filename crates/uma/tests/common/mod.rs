@@ -1,4 +1,4 @@
-//! What several test files share: making zones, checking that one balances, small randomness.
+//! Helpers of several test files: making zones, checking that a zone balances, small randomness.
 
 #![allow(
     unreachable_pub,
@@ -24,7 +24,7 @@ pub fn zone(size: usize, align: usize) -> RawZone {
         .expect("there is address space")
 }
 
-/// Nothing is live, and after a drain nothing holds memory.
+/// No item is live, and after a drain the zone holds no memory.
 pub fn assert_balance<H: Hooks>(zone: &RawZone<H>) {
     assert_eq!(zone.live(), 0, "items are still live");
     zone.drain();

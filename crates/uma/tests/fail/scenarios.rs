@@ -1,5 +1,5 @@
-//! What programs do with zones, written as programs are: an error ends what was begun, and what
-//! was had until then goes back by itself.
+//! The operations of programs on zones, written as programs are: an error ends an operation, and
+//! the items that it had taken go back by drop.
 
 use super::common::{Dice, Item, builder, free, read, write};
 use super::world::{Attach, Held, Outcome, Scenario, World, bulk, many, one};
@@ -99,7 +99,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
 ];
 
 fn b() -> ZoneBuilder {
-    // Warnings make a census, and keep what is said of zones that are dropped first off the screen.
+    // Warnings make a census, and keep the report of zones dropped too early off the screen.
     builder(64, 8).bucket_items(8).warn(|_| {})
 }
 
@@ -244,8 +244,8 @@ fn secondary(w: &World) -> Outcome {
     Ok(())
 }
 
-/// An mbuf zone, its clusters, and packets: mbufs that keep a cluster. When there is none for
-/// one, what the mbuf zone's `init` did is undone.
+/// An mbuf zone, its clusters, and packets: mbufs that keep a cluster. When there is no item for
+/// one of them, the work of the mbuf zone's `init` is undone.
 fn packet_zones(w: &World, clusters_max: usize) -> (RawZone<super::world::Tally>, RawZone<Attach>) {
     let clusters = w.zone(builder(2048, 2048).bucket_items(4).limit(clusters_max));
     let mbufs = w.zone(b());
@@ -353,7 +353,7 @@ fn cache_only(w: &World, builder: ZoneBuilder, stock: usize) -> Outcome {
     let items = bulk(&zone, 5);
     assert!(zone.live() <= stock);
     if zone.live() == stock && zone.stats().limit.is_none_or(|limit| limit > stock) {
-        // It is the store that has no more: what was asked of it in vain does not count as out.
+        // The store is empty: items that it did not give do not count as out.
         assert_eq!(zone.alloc(), Err(AllocError::NoMemory));
     }
     // SAFETY: they are live, of this zone, and different.

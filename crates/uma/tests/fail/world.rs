@@ -1,5 +1,5 @@
-//! What scenarios are made of: zones that fail by plan and count their hooks, items that are freed
-//! when dropped, and the check that all is as before.
+//! The parts of scenarios: zones that fail by plan and count their hooks, items that are freed when
+//! dropped, and the check that all is as before.
 
 use super::common::assert_balance;
 use core::mem::MaybeUninit;
@@ -42,7 +42,7 @@ pub(crate) struct Counts {
 #[derive(Clone)]
 pub(crate) struct Tally(pub(crate) Arc<Counts>);
 
-/// What `init` writes into an item's first word, which users leave alone.
+/// The value that `init` writes into an item's first word, which users leave alone.
 const MARK: u64 = 0x1417_c70f_1417_c70f;
 
 impl Hooks for Tally {
@@ -270,7 +270,7 @@ pub(crate) fn many<H: Hooks>(zone: &RawZone<H>, n: usize) -> Result<Vec<Held<'_,
     (0..n).map(|_| one(zone)).collect()
 }
 
-/// What a bulk allocation gives.
+/// The result of a bulk allocation.
 pub(crate) fn bulk<H: Hooks>(zone: &RawZone<H>, n: usize) -> Vec<NonNull<u8>> {
     let mut out = vec![MaybeUninit::uninit(); n];
     let got = zone.alloc_bulk(&mut out);

@@ -25,7 +25,7 @@ const ITEM_BYTES: usize = 256;
 const RESERVE_BYTES: usize = 1 << 20;
 /// Small enough that buckets travel all the time.
 const BUCKET_ITEMS: usize = 32;
-/// What a thread holds at most, beyond one bulk.
+/// The most items that a thread holds, beyond one bulk.
 const HELD_MAX: usize = 48;
 const BULK_MAX: usize = 24;
 /// Items that wait for a thread that did not allocate them, for each zone.
@@ -39,7 +39,7 @@ const IN_MAILBOX: u64 = u64::MAX;
 /// Set beside a thread's number when it is its handler that holds the item.
 const HANDLER: u64 = 1 << 32;
 
-/// What to do.
+/// The settings of a storm.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub backend: Backend,
@@ -68,7 +68,7 @@ impl Default for Config {
     }
 }
 
-/// What was done and found.
+/// The counts of operations and findings.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub backend: String,
@@ -206,7 +206,7 @@ fn set_stretch(config: &Config) {
 /// For the handler, which has no argument for it.
 static SHARED: AtomicPtr<Storm> = AtomicPtr::new(ptr::null_mut());
 
-/// What all threads see.
+/// The state that all threads share.
 struct Storm {
     /// The master and a secondary zone.
     zones: [RawZone; 2],
@@ -259,8 +259,8 @@ impl Storm {
         }
     }
 
-    /// Moves an item from one holder to another. If it was not where it is said to be it is in
-    /// two places.
+    /// Moves an item from one holder to another. If the item was not in the place that the record
+    /// names, it is in two places.
     fn pass(&self, item: NonNull<u8>, from: u64, to: u64) {
         if owner(item).swap(to, AcqRel) != from {
             self.duplicated.fetch_add(1, Relaxed);
@@ -309,7 +309,7 @@ impl Storm {
         }
     }
 
-    /// Lowers the limit below what is live, which closes the keg, and takes it away again.
+    /// Lowers the limit below the number of live items, which closes the keg, and removes it again.
     fn move_limit(&self) {
         let mut dice = Dice::new(self.seed ^ 0x11);
         while !self.is_over() {
@@ -559,7 +559,7 @@ impl<'a> Worker<'a> {
         self.ops += items.len() as u64;
     }
 
-    /// Leaves an item for another thread to free, and frees what was left.
+    /// Leaves an item for another thread to free, and frees an item that another thread left.
     fn exchange_mail(&mut self, z: usize) {
         let mailbox = &self.storm.mail[z][self.dice.below(MAILBOXES)];
         let mine = self.held[z].pop();

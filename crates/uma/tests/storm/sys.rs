@@ -5,8 +5,7 @@ pub fn on_usr1(handler: extern "C" fn(i32)) {
     set_handler(libc::SIGUSR1, handler, libc::SA_RESTART);
 }
 
-/// Has `handler` called when the process is about to die of what it did to memory, on a stack
-/// that is still whole.
+/// Has `handler` called on a fatal memory fault, on a stack that is still whole.
 pub fn on_crash(handler: extern "C" fn(i32)) {
     for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGABRT] {
         set_handler(signal, handler, libc::SA_ONSTACK);

@@ -34,7 +34,7 @@ fn an_announcement_asks_for_its_own_address() {
 }
 
 #[test]
-fn every_check_has_its_error() {
+fn each_failed_check_has_its_own_error() {
     // Breaks if one of the constant fields is no longer looked at.
     let good = bytes_of(ArpPacket::reply(MAC, IP, MAC, PEER));
     let cases = [

@@ -106,7 +106,7 @@ fn a_ping_has_the_checksum_that_ping_sends() {
 }
 
 #[test]
-fn errors_are_known_as_such() {
+fn icmp_errors_are_classified_as_errors() {
     // Breaks if the stack could answer an error with an error, or not answer a ping.
     let of_type = |kind| IcmpMessage::from_parts(kind, 99, [0; 4]).is_error();
     let errors: [bool; 14] = array::from_fn(|kind| of_type(kind as u8));

@@ -83,7 +83,7 @@ fn a_known_header_is_read_and_written() {
 }
 
 #[test]
-fn each_check_has_its_error() {
+fn each_failed_header_check_has_its_own_error() {
     // Breaks if one of the checks of the parser is lost.
     let good = bytes_of(&Ipv4Fields {
         options: &OPTIONS[..4],

@@ -9,7 +9,7 @@ fn ip(text: &str) -> Ipv4Addr {
 }
 
 #[test]
-fn martian_sources() {
+fn sources_that_no_host_may_use_are_martian() {
     // Breaks if a spoofed loopback, group or broadcast source passes (RFC 1122 3.2.1.3).
     for bad in [
         "0.0.0.1",
@@ -36,7 +36,7 @@ fn martian_sources() {
 }
 
 #[test]
-fn martian_destinations() {
+fn destinations_that_no_host_may_use_are_martian() {
     // Breaks if groups or the limited broadcast are refused, or loopback comes in from a link.
     for bad in [
         "0.0.0.0",

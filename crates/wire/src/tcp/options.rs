@@ -1,8 +1,8 @@
 //! The TCP options that the stack knows, as a value.
 //!
-//! Invariants: what [`TcpOptions::emit`] writes is whole words and at most 40 bytes; every group of options is itself
-//! whole words, so that timestamps lie aligned (RFC 7323 appendix A). Unknown options are skipped; one with an
-//! impossible length ends the list.
+//! Invariants: [`TcpOptions::emit`] writes whole words and at most 40 bytes; every group of options is itself whole
+//! words, so that timestamps lie aligned (RFC 7323 appendix A). Unknown options are skipped; one with an impossible
+//! length ends the list.
 //! Locks: none.
 //! Sources: RFC 9293 section 3.2, RFC 7323, RFC 2018, RFC 6691.
 //!
@@ -25,7 +25,7 @@ pub struct TcpOptions {
     pub sack_permitted: bool,
     /// Timestamp value and echo reply.
     pub timestamps: Option<(u32, u32)>,
-    /// What arrived out of order.
+    /// The ranges that arrived out of order.
     pub sack: SackBlocks,
 }
 
@@ -36,11 +36,11 @@ impl TcpOptions {
     /// Bytes that all options of a segment may take.
     pub const LEN_MAX: usize = 40;
 
-    /// Reads the options of a header. Never fails: what is malformed ends the list, and what was
-    /// read before it stays. Of an option that comes twice the last one counts.
+    /// Reads the options of a header. Never fails: a malformed option ends the list, and the
+    /// options before it stay. Of an option that comes twice the last one counts.
     #[inline]
     pub fn parse(bytes: &[u8]) -> TcpOptions {
-        // Nearly every segment of an established connection: nothing, or timestamps alone in the
+        // Nearly every segment of an established connection: no options, or timestamps alone in the
         // layout that RFC 7323 appendix A recommends.
         match bytes {
             [] => TcpOptions::default(),
@@ -80,7 +80,7 @@ impl TcpOptions {
         }
     }
 
-    /// Takes one option, or says that its length is not one that its kind has.
+    /// Takes one option; an error if its length is invalid for its kind.
     fn take(&mut self, kind: u8, body: &[u8]) -> Result<(), Malformed> {
         match (kind, body) {
             (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
@@ -197,7 +197,7 @@ impl TcpOptions {
     }
 }
 
-/// An option whose length is not one that its kind has.
+/// An option whose length is invalid for its kind.
 pub(super) struct Malformed;
 
 /// Where the next option goes.

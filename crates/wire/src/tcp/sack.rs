@@ -22,14 +22,14 @@ pub struct SackBlock {
 }
 
 impl SackBlock {
-    /// Whether there is nothing in it.
+    /// Whether there are no blocks.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.left.0 == self.right.0
     }
 }
 
-/// Up to four SACK blocks, which is what fits into a header.
+/// Up to four SACK blocks: no more fit into a header.
 #[derive(Clone, Copy, Default)]
 pub struct SackBlocks {
     blocks: [SackBlock; SackBlocks::COUNT_MAX],

@@ -206,7 +206,7 @@ fn the_data_offset_is_checked() {
 }
 
 #[test]
-fn malformed_options_keep_what_was_good() {
+fn a_malformed_option_keeps_the_options_before_it() {
     // Breaks if a bad length loops, panics, or throws away the options before it.
     let good = TcpOptions {
         mss: Some(1460),
@@ -277,7 +277,7 @@ fn sack_blocks_that_do_not_fit_are_left_out() {
 }
 
 #[test]
-fn changes_in_place_land_in_their_fields() {
+fn a_write_in_place_changes_its_field_only() {
     // Breaks if a setter writes another field, as segmentation in software would notice late.
     let mut bytes = [0; 20];
     TcpFields::default().emit(&mut bytes);

@@ -35,7 +35,7 @@ fn an_empty_datagram_parses() {
 }
 
 #[test]
-fn changes_in_place_land_in_their_fields() {
+fn a_write_in_place_changes_its_field_only() {
     // Breaks if a setter writes another field.
     let mut bytes = [0; 8];
     UdpHeader::new(1, 2, 8).emit(&mut bytes);

@@ -1,8 +1,8 @@
 //! Which neighbours are joined, from lengths alone.
 //!
-//! Every joining changes what those on both sides of it cost. Groups are found by the place of their
-//! first mbuf, costs by their amount: each step is a few look-ups, so that a packet of thousands of
-//! tiny mbufs takes no quadratic time.
+//! Each join changes the cost of the joins on both sides of it. Groups are found by the place of
+//! their first mbuf, costs by their amount: each step is a few look-ups, so that a packet of
+//! thousands of tiny mbufs takes no quadratic time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -36,8 +36,8 @@ fn mbufs_and_packets_fill_one_limit() {
 }
 
 #[test]
-fn each_size_of_cluster_is_told_apart() {
-    // Breaks when the zone that is named is not the one that was short.
+fn a_shortage_names_its_cluster_size() {
+    // Breaks when the warning names another zone than the one that was short.
     let pool = pool();
     let size = ClusterSize::K16;
     let all = || Packet::with_cluster(&pool, size, 0).ok();

@@ -1,12 +1,12 @@
 //! The command line of the laboratory.
 //!
-//! Invariant: the experiments check the names and numbers, because they know what there is.
+//! Invariant: the experiments check the names and numbers, because they have the lists.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Reruns comparisons of designs: what a BSD does, what it did before, what others do.
+/// Reruns comparisons of designs: a BSD's, its former one, and those of others.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo lab",
@@ -27,22 +27,21 @@ pub(crate) struct Args {
 /// The experiment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
-    /// Every experiment, and one report of what the seeds claim and what was measured
+    /// Every experiment, and one report of the seeds' claims and the measurements
     #[command(
         long_about = "Run every experiment, each in a process of its own, and write one report: each claim of the \
-            seed \
-        documents beside what was measured here, with tables, pictures and the machine that it was on.\n\n\
+            seed documents beside the measurement, with tables, pictures and the machine.\n\n\
         Records are saved in DIR/results.jsonl as they come, and the page is made from that file. An experiment that \
         fails, or takes ten times as long as it should, is reported as such and does not end the others; the exit \
         status is then 1."
     )]
     All(AllArgs),
 
-    /// Network buffer allocators: those of the BSDs, ours, and what programs use today
+    /// Network buffer allocators: those of the BSDs, ours, and common programs today
     #[command(
         long_about = "Compare network buffer allocators, side by side in one run: those of the BSDs from \
-        1998 to 2004, ours, and what programs use today.\n\n\
-        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        1998 to 2004, ours, and common programs today.\n\n\
+        Every round goes over all designs, so that a disturbance of the machine affects all of them alike. A figure is \
         the median over the rounds, with the quartiles beside it; `x ours` says how many times slower than our first \
         row a design is. Where data crosses CPUs, the latency between the two is sampled before each reading, and \
         readings taken while it was near and while it was far are kept apart."
@@ -55,7 +54,7 @@ pub(crate) enum Experiment {
             two \
         rings with an index that flips, before and after their first fix, and ours, a queue with a mutex and a \
         state. \
-        A control that wakes the receiver for every packet shows what the scheduler does by itself.\n\n\
+        A control that wakes the receiver for every packet shows the scheduler's own delays.\n\n\
         Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets wait \
         while the thread that is to take them sleeps and nobody has told it.",
         // Waking threads is slow: it takes longer than the others until a figure means something.
@@ -81,17 +80,17 @@ pub(crate) enum Experiment {
         long_about = "Compare the stack under Giant, one lock over all of it, with the same stack without (seed 002), \
         on one CPU and on two: a load as of a database over UNIX-domain sockets, a TCP stream, and requests over TCP \
         and UDP on loopback. The same programs run over this system's own sockets, for scale.\n\n\
-        Every round goes over all designs and numbers of CPUs. Beside throughput and latency stands what an operation \
-        cost in context switches and in waiting for locks, and for which; below, the seed's ratios beside those seen \
-        here, round by round."
+        Every round goes over all designs and numbers of CPUs. Beside throughput and latency stand the context \
+        switches and the waiting for locks of an operation, by lock; below, the seed's ratios beside those of this \
+        machine, round by round."
     )]
     Giant(GiantArgs),
 
     /// When a stack handles its packets: at once, at once on the flow's CPU only, or later
     #[command(
-        long_about = "Compare when and where a stack handles its packets, side by side in one run: at once, by whoever \
-        brings them in (direct, our default); at once if that is the CPU of the packet's flow, else by that CPU \
-        (hybrid); always by the flow's CPU, later (deferred).\n\n\
+        long_about = "Compare when and where a stack handles its packets, side by side in one run: at once, by the \
+        thread that brings them in (direct, our default); at once if that thread is on the CPU of the packet's \
+        flow, else by that CPU (hybrid); always by the flow's CPU, later (deferred).\n\n\
         Two programs talk, in one stack or in two with an epair between, each a thread on a CPU of its own; each CPU \
         of a stack has a worker, pinned too. A figure is the median over the rounds, with the quartiles beside it. \
         The latency between the two CPUs is sampled before each reading, and readings taken while it was near and \
@@ -109,9 +108,9 @@ pub(crate) enum Experiment {
     /// Ways of sharing a cluster: a ring under a mutex, a proxy's count, a leader's, ours, Arc and Bytes
     #[command(
         long_about = "Compare ways of sharing the storage of network buffers, side by side in one run: a ring of \
-        mbufs under one mutex, a proxy's count that the first share allocates, a leader's count that it outlives, ours \
-        beside the cluster, and what Rust programs use today.\n\n\
-        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        mbufs under one mutex, a proxy's count that the first share allocates, a leader's count that it outlives, \
+        ours beside the cluster, and the types that Rust programs use today.\n\n\
+        Every round goes over all designs, so that a disturbance of the machine affects all of them alike. A figure is \
         the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. Where two \
         CPUs take part, the latency between them is sampled before each reading, and readings taken while it was near \
         and while it was far are kept apart."
@@ -120,11 +119,11 @@ pub(crate) enum Experiment {
 
     /// A guest's network: ours, pasta's, slirp4netns's, and a veth pair of the kernel's
     #[command(
-        long_about = "Compare what a guest of `mbuma attach` (and so of `mbuma run`) gets with what pasta and \
-        slirp4netns give theirs, side by side in one run: bulk TCP both ways, round trips alone and beside it, and \
+        long_about = "Compare a guest of `mbuma attach` (and so of `mbuma run`) with guests of pasta and \
+        slirp4netns, side by side in one run: bulk TCP both ways, round trips alone and beside it, and \
         short connections, between clients in one network namespace and servers on the loopback of another. A veth \
         pair between the two, which takes privileges, stands beside them for reference.\n\n\
-        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        Every round goes over all designs, so that a disturbance of the machine affects all of them alike. A figure is \
         the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. The latency \
         between two CPUs is sampled before each reading, and readings taken while it was near and while it was far \
         are kept apart. Tools that are not in PATH are skipped.",
@@ -149,9 +148,9 @@ pub(crate) enum Experiment {
     /// TCP from stack to stack in one process: ours, smoltcp, lwIP, gVisor's netstack, the kernel
     #[command(
         long_about = "Compare one TCP stream, and round trips of 64 bytes, between two stacks in one process (ours \
-        over an epair), on one thread and on two, with what smoltcp, lwIP, gVisor's netstack and the kernel make of \
-        the same.\n\n\
-        Every round goes over all designs, so that what disturbs the machine disturbs all of them alike. A figure is \
+        over an epair), on one thread and on two, with smoltcp, lwIP, gVisor's netstack and the kernel at the same \
+        work.\n\n\
+        Every round goes over all designs, so that a disturbance of the machine affects all of them alike. A figure is \
         the median over the rounds, with the quartiles beside it; `x ours` is its ratio to our first row. Where two \
         threads take part, the latency between two CPUs is sampled before each reading, and readings taken while it \
         was near and while it was far are kept apart."
@@ -174,16 +173,16 @@ pub(crate) enum Experiment {
     Wan(WanArgs),
 }
 
-/// What `cargo lab all` takes.
+/// The options of `cargo lab all`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   cargo lab all                                  about 20 minutes; then open report/index.html
   cargo lab all --effort quick --out try         seconds: does everything run here?
   cargo lab all --only refs,epair --out some
-  cargo lab all --from report/results.jsonl      the page again, from what was saved
+  cargo lab all --from report/results.jsonl the page again, from the saved results
 
-Let nothing else run meanwhile, and build with --release: figures of a busy machine are of that.")]
+Run no other program meanwhile, and build with --release: the figures of a busy machine are of its load.")]
 pub(crate) struct AllArgs {
     /// Write the report into this directory
     #[arg(long, value_name = "DIR", default_value = "report")]
@@ -201,7 +200,7 @@ pub(crate) struct AllArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) skip: Vec<String>,
 
-    /// Measure nothing; make the report from these saved results
+    /// Make the report from these saved results, without a measurement
     #[arg(long, value_name = "FILE", conflicts_with_all = ["effort", "only", "skip"])]
     pub(crate) from: Option<PathBuf>,
 
@@ -221,7 +220,7 @@ pub(crate) enum Effort {
     Thorough,
 }
 
-/// What every comparison takes.
+/// The options of every comparison.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     /// Only these cases
@@ -253,7 +252,7 @@ pub(crate) struct Common {
     pub(crate) list: bool,
 }
 
-/// What `cargo lab alloc` takes.
+/// The options of `cargo lab alloc`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -292,7 +291,7 @@ pub(crate) struct AllocArgs {
     pub(crate) child: Option<String>,
 }
 
-/// What `cargo lab sizes` takes.
+/// The options of `cargo lab sizes`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -301,7 +300,7 @@ Examples:
   cargo lab sizes --trace eth0.pcap --plot pictures
   cargo lab sizes --queue 4096 --json | jq .
 
-Nothing here is a time: the same packets give the same figures on every machine.")]
+No figure here is a time: the same packets give the same figures on every machine.")]
 pub(crate) struct SizesArgs {
     /// Take the packets from this capture (pcap or pcapng) instead of making them up
     #[arg(long, value_name = "FILE", conflicts_with_all = ["packets", "seed"])]
@@ -311,7 +310,7 @@ pub(crate) struct SizesArgs {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) packets: usize,
 
-    /// What to make them up from: a seed gives the same packets again
+    /// The seed of made-up packets: a seed gives the same packets again
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -328,7 +327,7 @@ pub(crate) struct SizesArgs {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// What `cargo lab refs` takes.
+/// The options of `cargo lab refs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -346,7 +345,7 @@ pub(crate) struct RefsArgs {
     pub(crate) common: Common,
 }
 
-/// What `cargo lab giant` takes.
+/// The options of `cargo lab giant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -368,7 +367,7 @@ pub(crate) struct GiantArgs {
     pub(crate) queries: usize,
 }
 
-/// What `cargo lab netisr` takes.
+/// The options of `cargo lab netisr`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -388,7 +387,7 @@ pub(crate) struct NetisrArgs {
     pub(crate) workers: Vec<usize>,
 }
 
-/// What `cargo lab extpgs` takes.
+/// The options of `cargo lab extpgs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -429,7 +428,7 @@ pub(crate) struct ExtpgsArgs {
     pub(crate) list: bool,
 }
 
-/// What `cargo lab epair` takes.
+/// The options of `cargo lab epair`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -450,12 +449,12 @@ pub(crate) struct EpairArgs {
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) pages: u64,
 
-    /// So many pages are to be got in the namespace that another mbuma has started this one in
+    /// Get this many pages, in the namespace that another mbuma has made for this one
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
 }
 
-/// What `cargo lab run` takes.
+/// The options of `cargo lab run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -484,7 +483,7 @@ pub(crate) struct RunArgs {
     pub(crate) child: Option<String>,
 }
 
-/// What `cargo lab splice` takes.
+/// The options of `cargo lab splice`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -502,7 +501,7 @@ pub(crate) struct SpliceArgs {
     pub(crate) bench: Vec<String>,
 }
 
-/// What `cargo lab stream` takes.
+/// The options of `cargo lab stream`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -526,7 +525,7 @@ pub(crate) struct StreamArgs {
     pub(crate) bench: Vec<String>,
 }
 
-/// What `cargo lab unix` takes.
+/// The options of `cargo lab unix`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -543,7 +542,7 @@ pub(crate) struct UnixArgs {
     pub(crate) bench: Vec<String>,
 }
 
-/// What `cargo lab wan` takes.
+/// The options of `cargo lab wan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -3,26 +3,26 @@
 use std::fmt;
 use std::io;
 
-/// Why an experiment did not run, said so that the reader knows what to type instead.
+/// Why an experiment did not run, and what to type instead.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that nothing has.
+    /// An unknown name.
     Unknown {
         /// "case" or "design".
         what: &'static str,
         /// As it was typed.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
-    /// A number or a file that nothing can be measured with.
+    /// A number or a file with which no measurement is possible.
     Bad(String),
     /// Writing a result failed.
     Io {
         /// In the form "writing the table".
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -52,7 +52,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What became of writing a result.
+/// The outcome of writing a result.
 pub(crate) fn written(result: io::Result<()>) -> Result<(), Error> {
     result.map_err(|source| Error::Io {
         doing: "writing the result".to_owned(),

@@ -1,4 +1,4 @@
-//! The laboratory: each system of the seed documents, honestly rebuilt, beside what this project has in its place.
+//! The laboratory: each system of the seed documents, rebuilt, beside this project's system in its place.
 //!
 //! ```text
 //!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
@@ -17,8 +17,9 @@
 //!   run        what a guest of `mbuma run` gets, beside pasta, slirp4netns and a veth pair
 //! ```
 //!
-//! Invariants: contestants of one case run interleaved in one process, so that what disturbs the machine disturbs
-//! all of them alike; a figure never comes without its spread and its count; nothing that was skipped goes unsaid.
+//! Invariants: contestants of one case run interleaved in one process, so that a disturbance of the machine affects
+//! all of them alike; a figure never comes without its spread and its count; the output names each skipped design and
+//! case.
 //! Locks: those of the designs.
 //!
 //! # A new experiment

@@ -118,7 +118,7 @@ fn tune_malloc() {
         return;
     }
     if let Ok(program) = env::current_exe() {
-        // The figures' note says what malloc was told: nothing, if this fails.
+        // The figures' note gives malloc's settings: the default, if this fails.
         let _ = Command::new(program)
             .args(env::args_os().skip(1))
             .env(name, value)
@@ -312,7 +312,7 @@ fn run_netisr(args: &NetisrArgs) -> Result<(), lab::Error> {
     netisr::run(&options, &mut out)
 }
 
-/// What every comparison takes.
+/// The options of every comparison.
 fn comparison(common: &Common) -> Comparison {
     Comparison {
         cases: common.case.clone(),
@@ -325,15 +325,14 @@ fn comparison(common: &Common) -> Comparison {
     }
 }
 
-/// How to start another process for a job; nothing if this program cannot be found, and then jobs are done here, or
-/// not at all.
+/// How to start another process for a job; none if this program cannot be found: then jobs run here, or not at all.
 fn this_program(experiment: &str) -> Vec<OsString> {
     let program = env::current_exe().map(OsString::from);
     let start = |program| [program, experiment.into(), "--child".into()].into();
     program.map(start).unwrap_or_default()
 }
 
-/// The tool to measure: the one that was named, or the one that was built beside this program.
+/// The tool to measure: the named one, or the tool that was built beside this program.
 fn tool(args: &RunArgs) -> Result<PathBuf, lab::Error> {
     let beside = || Some(env::current_exe().ok()?.with_file_name("mbuma"));
     let tool = args.tool.clone().or_else(beside).unwrap_or_default();

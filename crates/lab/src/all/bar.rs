@@ -1,7 +1,8 @@
 //! How far all experiments are: a bar on a terminal, two lines for each experiment in a pipe.
 //!
-//! The bar's length is in seconds: about so long each experiment takes on a machine of two cores
-//! ([`Experiment::seconds`]). What is left is put right by how long those that have ended really took.
+//! The bar's length is in seconds: about the time of each experiment on a machine of two cores
+//! ([`Experiment::seconds`]). The estimate of the rest is corrected by the real times of the experiments that have
+//! ended.
 
 use crate::report::{Experiment, Pace};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,7 +21,7 @@ pub(crate) struct Bar {
 struct Running {
     name: &'static str,
     since: Instant,
-    /// What it said last.
+    /// Its last text.
     text: String,
 }
 
@@ -59,7 +60,7 @@ impl Bar {
         self.show();
     }
 
-    /// It said how far it is, or nothing for a while.
+    /// A line of progress, or none for a while.
     pub(crate) fn hear(&mut self, text: Option<&str>) {
         if let (Some(running), Some(text)) = (&mut self.running, text) {
             running.text = text.to_owned();
@@ -116,7 +117,7 @@ impl Drop for Bar {
     }
 }
 
-/// What was planned and what became of it, in seconds.
+/// The plan and the real times, in seconds.
 struct Schedule {
     planned: Vec<f64>,
     /// How long those that have ended took.
@@ -149,7 +150,7 @@ impl Schedule {
         }
     }
 
-    /// How much of the running one is left, if it has run so long: never nothing.
+    /// How much of the running experiment is left, if it has run for this time: never 0.
     fn expected(&self, elapsed: Duration) -> Duration {
         let planned = self.planned.get(self.took.len()).copied().unwrap_or(0.0) * self.scale();
         Duration::from_secs_f64((planned - elapsed.as_secs_f64()).max(planned / 20.0))
@@ -161,7 +162,7 @@ impl Schedule {
         self.expected(elapsed) + Duration::from_secs_f64(later * self.scale())
     }
 
-    /// What part of all is done.
+    /// The part of all that is done.
     fn part(&self, elapsed: Duration) -> f64 {
         let done = self.took.iter().sum::<f64>() + elapsed.as_secs_f64();
         done / (done + self.left(elapsed).as_secs_f64())

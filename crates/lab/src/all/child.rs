@@ -1,8 +1,7 @@
-//! An experiment in a process of its own: what it crashes with, and the memory that it leaves behind, is not the
-//! next one's.
+//! An experiment in a process of its own: a crash, and memory that it leaves, do not affect the next one.
 //!
-//! The child is in our process group, so that Ctrl-C ends both. One that takes too long is killed; what it started
-//! itself ends when its pipes do, or with its work.
+//! The child is in our process group, so that Ctrl-C ends both. A process that takes too long is killed; its own
+//! children end when their pipes do, or with their work.
 
 use crate::harness::progress::{TELL, TOLD};
 use std::collections::VecDeque;
@@ -19,7 +18,7 @@ pub(crate) enum Said<'a> {
     Result(&'a str),
     /// How far it is.
     Progress(&'a str),
-    /// Nothing, for a while.
+    /// No line, for a while.
     Nothing,
 }
 
@@ -28,7 +27,7 @@ enum Line {
     Err(String),
 }
 
-/// Runs `command` until it ends, or for so long; `heard` is given all that it says, and its error ends it too.
+/// Runs `command` until it ends, or for this time; `heard` is given all that it says, and its error ends it too.
 ///
 /// # Errors
 /// Why it did not end well, for the report.
@@ -82,7 +81,7 @@ fn ended(
     complaints: VecDeque<String>,
 ) -> Result<(), String> {
     if heard.is_err() {
-        // One that is gone already is as well.
+        // A process that is gone already needs no signal.
         let _ = child.kill();
     }
     let status = child
@@ -112,7 +111,7 @@ fn listen(pipe: Option<impl Read + Send + 'static>, tell: Sender<Line>, line: fn
     });
 }
 
-/// How often the bar moves when nothing is said.
+/// How often the bar moves without a line of progress.
 const LOOK: Duration = Duration::from_millis(200);
 /// Lines of complaints that are kept: the first say why.
 const COMPLAINTS_MAX: usize = 8;

@@ -5,8 +5,8 @@
 //!   bar.rs      how far it is      mod.rs    results.jsonl, line by line, and the page from it
 //! ```
 //!
-//! Records are saved as they come, so a run that is interrupted is a report of what it did. The page is always made
-//! from the saved file: what `--from` makes of it later is the same page.
+//! Records are saved as they come, so an interrupted run gives a report of its finished part. The page is always made
+//! from the saved file, so `--from` makes the same page later.
 //!
 //! Invariants: an experiment that fails ends neither the run nor the report; the report says so, and so does the exit
 //! status.
@@ -33,7 +33,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Runs what was asked for and writes the report; the names of the experiments that failed.
+/// Runs the chosen experiments and writes the report; returns the names of those that failed.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, saved results that are none, or a file that cannot be written.
@@ -54,7 +54,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Vec<String>, Error>
     Ok(failed.map(|ended| ended.experiment.clone()).collect())
 }
 
-/// Runs the experiments and saves what they say; where.
+/// Runs the experiments and saves their records; returns the file.
 fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     let chosen = options.choose()?;
     plot::make(&options.out)?;
@@ -69,7 +69,7 @@ fn measure(options: &Options, out: &mut dyn Write) -> Result<PathBuf, Error> {
     Ok(saved.path)
 }
 
-/// Runs one and saves what it says. Only a file or a reader that is gone is an error here.
+/// Runs one and saves its records. Only a file or a reader that is gone is an error here.
 fn one(
     experiment: &dyn Experiment,
     options: &Options,
@@ -159,7 +159,7 @@ impl Saved {
 fn summary(results: &Results, index: &Path) -> String {
     let mut text = String::new();
     for section in &results.sections {
-        // An experiment that was not asked for has nothing to say.
+        // An experiment that was not chosen has no records.
         let claims = section
             .ended
             .iter()

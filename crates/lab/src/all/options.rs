@@ -1,4 +1,4 @@
-//! What the user asked for, and which experiments that are.
+//! The options of the command, and the experiments that they choose.
 
 use crate::Error;
 use crate::report::registry::experiments;
@@ -6,7 +6,7 @@ use crate::report::{Experiment, Pace};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What to run, how hard, and where the report goes. Empty lists mean all, and none.
+/// The experiments to run, the effort, and the directory of the report. Empty lists mean all, and none.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The directory of the report, which is made if need be.

@@ -1,5 +1,5 @@
-//! Tests of the run over all experiments, with a shell in the place of this program: that one that fails ends neither
-//! the run nor the report, and that the saved results make the same page again.
+//! Tests of the run over all experiments, with a shell in the place of this program: that a failed experiment ends
+//! neither the run nor the report, and that the saved results make the same page again.
 
 use super::*;
 use crate::report::experiments;
@@ -155,7 +155,7 @@ fn one_that_takes_too_long_is_ended() {
 
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
-    // Breaks when a typo runs nothing, or everything.
+    // Breaks when a wrong name is not refused.
     let typo = || vec!["aloc".to_owned()];
     for options in [
         Options {

@@ -1,4 +1,4 @@
-//! The list of designs: what there is, in which cases each takes part, and what to know about it.
+//! The list of designs, with the cases of each and a note on it.
 
 use super::cases::Case;
 use super::design::{Absent, Design};
@@ -15,10 +15,10 @@ use std::fmt;
 use std::str::FromStr;
 use uma::NoHooks;
 
-/// What makes a design give memory back.
+/// The trigger by which a design gives memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PurgedBy {
-    /// Its own mind, or nothing.
+    /// The design itself, or no trigger.
     Own,
     /// Being told every 50 ms ([`Design::reclaim`]).
     Told,
@@ -50,19 +50,19 @@ impl FromStr for PurgedBy {
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// One line for `--list`.
     pub(crate) about: &'static str,
-    /// What a reader of a figure should know.
+    /// A note for readers of the figure.
     pub(crate) note: &'static str,
-    /// What it was told, beyond what it does by itself.
+    /// Its settings that are not the default.
     pub(crate) settings: fn() -> &'static str,
     /// The cases that it takes part in.
     pub(crate) cases: &'static [Case],
-    /// What makes it give memory back after a spike.
+    /// The trigger by which it gives memory back after a spike.
     pub(crate) purge: PurgedBy,
     /// Makes one for items of a size.
     pub(crate) make: fn(usize) -> Result<Box<dyn Subject>, Absent>,
@@ -265,7 +265,7 @@ const TIMED: &[Case] = &[
     Case::Threads2,
     Case::Threads32,
 ];
-/// A worker's own cache is no use for what another worker frees.
+/// A worker's own cache does not help with items that another worker frees.
 const LOCAL: &[Case] = &[
     Case::Get,
     Case::Pair,
@@ -297,7 +297,7 @@ const POOL: &[Case] = &[
     Case::Threads32,
     Case::Held,
 ];
-/// No design counts what a general allocator took from its slabs, and it purges when it likes.
+/// A general allocator does not count the pages of its slabs, and purges when it likes.
 const PEER: &[Case] = &[
     Case::Get,
     Case::Pair,
@@ -383,7 +383,7 @@ fn malloc_trim(_: usize) -> Made {
     Err(Absent("this system's malloc has no malloc_trim".to_owned()))
 }
 
-/// What stands where a peer is not built in.
+/// The entry of a peer that is not built in.
 fn unbuilt(_: usize) -> Made {
     let how = "not built in: cargo lab-peers alloc";
     Err(Absent(how.to_owned()))

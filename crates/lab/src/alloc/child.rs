@@ -1,4 +1,4 @@
-//! Jobs that are run in a process of their own, so that what one design leaves behind is not another one's.
+//! Jobs that run in a process of their own, so that memory left by one design does not count for another.
 //!
 //! A job is one line of words, and its result one line of JSON on standard output. Invariant: a job that is written
 //! down and read again is the same job.
@@ -27,11 +27,11 @@ pub(crate) struct Job {
     pub(crate) megabytes: usize,
     /// How much of it stays.
     pub(crate) survivors_percent: f64,
-    /// The CPU that allocates, and the one that frees.
+    /// The CPU that allocates, and the CPU that frees.
     pub(crate) cpus: (usize, usize),
     /// How long memory is followed.
     pub(crate) seconds: f64,
-    /// What makes the design give memory back.
+    /// The trigger by which the design gives memory back.
     pub(crate) purge: PurgedBy,
 }
 

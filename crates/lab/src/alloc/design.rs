@@ -14,7 +14,7 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) const THREADS: usize = 32;
 /// As many items as those threads have live together: a batch of the control.
 pub(crate) const MANY: usize = THREADS * BATCH;
-/// The alignment that every design is asked for.
+/// The alignment of every design's items.
 pub(crate) const ALIGN: usize = 16;
 
 /// A way of handing out items of one size.
@@ -55,7 +55,7 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     /// Gives memory back that no live item needs, by the means that the design has for that.
     fn reclaim(&self) {}
 
-    /// Starts what gives memory back by itself; it goes on until what is returned is dropped.
+    /// Starts the design's own reclaim, which runs until the result is dropped.
     fn attend(&self) -> Option<Box<dyn Attendant>> {
         None
     }
@@ -100,13 +100,13 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
     }
 }
 
-/// What gives a design's memory back by itself.
+/// A running reclaim of a design.
 pub(crate) trait Attendant: Send {
     /// How long it has been busy with that.
     fn busy(&self) -> Duration;
 }
 
-/// What a user does to a fresh item, at the least: writes 8 bytes, behind the header that some constructors make.
+/// The least use of a fresh item: writes 8 bytes, behind the header that some constructors make.
 #[inline(always)]
 pub(crate) fn mark(item: NonNull<u8>, value: u64) {
     // SAFETY: every item has more than HEADER_BYTES + 8 bytes (checked when the sizes are parsed), is aligned to
@@ -114,7 +114,7 @@ pub(crate) fn mark(item: NonNull<u8>, value: u64) {
     unsafe { word(item).write_volatile(value) };
 }
 
-/// What [`mark`] wrote.
+/// The value that [`mark`] wrote.
 #[inline(always)]
 pub(crate) fn marked(item: NonNull<u8>) -> u64 {
     // SAFETY: as in `mark`; items that are read were marked.

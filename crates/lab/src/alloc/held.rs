@@ -15,7 +15,7 @@ use crate::harness::table::{self, Line};
 /// Threads, one number after the other.
 const HELD: [usize; 3] = [2, 32, 256];
 
-/// Each round makes new designs, since what is held never shrinks.
+/// Each round makes new designs, since the held memory never shrinks.
 pub(crate) fn measure(
     size: usize,
     entries: &[Entry],

@@ -44,7 +44,7 @@ use catalog::{CATALOG, Entry};
 use options::Choice;
 use std::io::Write;
 
-/// Runs the comparison and writes what it finds to `out`: a table for each block, or JSON lines.
+/// Runs the comparison and writes the results to `out`: a table for each block, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -82,7 +82,7 @@ fn measure(case: Case, size: usize, choice: &Choice, progress: &mut Progress) ->
     }
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

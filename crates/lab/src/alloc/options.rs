@@ -1,4 +1,4 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::cases::Case;
 use super::catalog::{CATALOG, Entry};
@@ -8,10 +8,10 @@ use crate::harness::effort;
 use crate::{Comparison, Error};
 use std::ffi::OsString;
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every comparison is asked. The time is that of each design in each case of each size.
+    /// The options of every comparison. The time is that of each design in each case of each size.
     pub common: Comparison,
     /// Bytes of an item.
     pub sizes: Vec<usize>,
@@ -20,7 +20,7 @@ pub struct Options {
     /// How long memory is followed after a spike, at most 5 s.
     pub spike_seconds: f64,
     /// A program and arguments that, with one more, come to [`child`](super::child); empty: no process is started, and
-    /// what one design leaves behind is seen in the next one's memory.
+    /// memory left by one design shows in the next one's figure.
     pub child: Vec<OsString>,
 }
 
@@ -36,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) struct Choice {
     /// In the order of [`Case::ALL`].
     pub(crate) cases: Vec<Case>,
@@ -51,7 +51,7 @@ pub(crate) struct Choice {
 /// How hard to measure, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
-    /// What every experiment asks.
+    /// The options of every experiment.
     pub(crate) timing: effort::Effort,
     /// Of a spike.
     pub(crate) megabytes: usize,

@@ -12,10 +12,10 @@ use crate::harness::xcore;
 
 /// Rounds, at most: each takes a spike of memory.
 const ROUNDS_MAX: usize = 5;
-/// How often a purge is tried until nothing disturbed it.
+/// How often a disturbed purge is repeated.
 const ATTEMPTS_MAX: usize = 3;
 
-/// What one design did: its dips, and what its pages cost.
+/// The results of one design: its dips, and the time of its pages.
 #[derive(Default)]
 struct Readings {
     dips: Vec<Reading>,

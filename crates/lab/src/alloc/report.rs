@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 004.
 
@@ -22,21 +22,21 @@ impl Experiment for Alloc {
         of every one of them. FreeBSD 4 had one list of free buffers under one lock: simple, and as fast as can \
         be with one CPU. With several, all of them wait for that lock, and memory that a burst of packets once \
         took never goes back.\n\n\
-        FreeBSD 5 went two steps. mballoc gave each CPU a bucket of free buffers, so that most allocations \
-        touch nothing that another CPU uses. Then UMA, the allocator for everything else, learned enough about \
+        FreeBSD 5 went two steps. mballoc gave each CPU a bucket of free buffers, so that most allocations touch no \
+        memory that another CPU uses. Then UMA, the allocator for everything else, learned enough about \
         network buffers to replace it: the same buckets, and free memory goes back to the system. That is \
         mbuma, whose name this project has.\n\n\
-        The paper ends with a hope: that the per-CPU mutex, taken on each allocation though nobody else wants \
-        it, can be replaced by something that costs nothing. Ours is that, in user space: a restartable \
+        The paper ends with a hope: that the per-CPU mutex, taken on each allocation though no other CPU wants it, \
+        can be replaced by a way without cost. Ours is that, in user space: a restartable \
         sequence, a few instructions that the kernel starts again if it takes the CPU away in their midst. \
         Beside it stand the allocators that programs use today."
     }
 
     fn reading(&self) -> &'static str {
         "`get`, `pair`, `batch64` and `batch2048` are one thread alone; in `prodcons` one CPU allocates and \
-        another frees, as in a real stack; `threads32` is many threads on two CPUs. `held` counts what the \
-        caches keep. `spike` follows memory after a burst was freed: a line that falls is memory given back. \
-        `purge-dip` is what giving it back costs others. The BSD designs are written down here from the paper \
+        another frees, as in a real stack; `threads32` is many threads on two CPUs. `held` counts the items that \
+        the caches keep. `spike` follows memory after a burst was freed: a line that falls is memory given back. \
+        `purge-dip` is the cost of giving it back, for other threads. The BSD designs are written down here from the paper \
         and the sources of their time, as a library in user space."
     }
 
@@ -44,7 +44,7 @@ impl Experiment for Alloc {
         "The allocators of others are in only if this was built with `--features peers`; DPDK only if it is \
         installed, with memory in huge pages where the machine has 512 MiB of them free. glibc and jemalloc run \
         with larger caches for each thread than by default, DPDK gets and puts batches 64 at once; the notes say \
-        which settings. Two CPUs are few: what a global lock costs grows with their number. glibc\u{2019}s malloc \
+        which settings. Two CPUs are few: the cost of a global lock grows with their number. glibc\u{2019}s malloc \
         differs by two or three times from one process to the next at 2048 bytes. `cgroup` counts \
         whatever else runs in the control group."
     }
@@ -71,7 +71,7 @@ impl Experiment for Alloc {
             .map_or_else(|()| String::new(), |case| case.about().to_owned())
     }
 
-    /// What the system has left is about other programs too; it is there for machines that say nothing better.
+    /// The system's free memory also counts other programs; it serves on machines without a better figure.
     fn shows(&self, row: &Row) -> bool {
         row.measure.as_deref() != Some("available")
     }

@@ -1,4 +1,4 @@
-//! Records of this experiment, from what was measured.
+//! Records of this experiment, from its readings.
 
 use super::cases::Case;
 use super::catalog::{Entry, Kind};
@@ -6,7 +6,7 @@ use crate::Record;
 pub(crate) use crate::harness::record::of_group;
 use crate::harness::summary::Summary;
 
-/// What readings of a design say.
+/// The summary of a design's readings.
 pub(crate) fn record(case: Case, size: usize, entry: &Entry, summary: Summary) -> Record {
     let parts = [entry.note, (entry.settings)()];
     let note = parts.into_iter().filter(|part| !part.is_empty());

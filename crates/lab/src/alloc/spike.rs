@@ -1,4 +1,4 @@
-//! The case `spike`: each design in a process of its own, with nothing and with 1 % left over.
+//! The case `spike`: each design in a process of its own, with 0 and with 1 % of the items left.
 
 use super::cases::Case;
 use super::cases::spike::{MOMENTS_S, Sample};
@@ -12,7 +12,7 @@ use crate::harness::table::{self, Line};
 
 /// How much stays, in per cent.
 const SURVIVORS: [f64; 2] = [0.0, 1.0];
-/// What is measured: its name, how it reads in a title, and where it is in a sample.
+/// A measure: its name, its text in a title, and its place in a sample.
 const MEASURES: [(&str, &str, Pick); 3] = [
     ("rss", "resident", |sample| Some(sample.rss)),
     ("cgroup", "of the control group", |sample| sample.cgroup),
@@ -99,8 +99,8 @@ fn note(entry: &Entry, rounds: &[Vec<Sample>]) -> String {
 
 const MEGABYTE: f64 = (1 << 20) as f64;
 
-/// The block as tables: a row for each design, a column for each moment. What the system has left is shown only where
-/// there is no control group to ask, since other programs are in it too.
+/// The block as tables: a row for each design, a column for each moment. The system's free memory is shown only
+/// without a control group, since it counts other programs too.
 pub(crate) fn table(size: usize, megabytes: usize, records: &[Record]) -> String {
     let mut out = String::new();
     for survivors in SURVIVORS {

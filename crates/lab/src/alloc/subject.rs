@@ -1,4 +1,4 @@
-//! A design behind a vtable: one call for a whole run, so that what is inside stays inlined.
+//! A design behind a vtable: one call for a whole run, so that its inside stays inlined.
 
 use super::cases::purge::{self, Purge};
 use super::cases::spike::{self, Sample};
@@ -7,7 +7,7 @@ use super::child::Job;
 use super::design::{BATCH, Design, MANY};
 use crate::harness::rounds::Took;
 
-/// What can be done with any design.
+/// The operations on any design.
 pub(crate) trait Subject: Send + Sync {
     /// `n` pairs on a CPU, of items that are not read or written.
     fn get(&self, cpu: usize, n: u64) -> Took;
@@ -23,7 +23,7 @@ pub(crate) trait Subject: Send + Sync {
     fn threads(&self, cpus: &[usize], threads: usize, n: u64) -> Took;
     /// Memory over time after a spike.
     fn spike(&self, job: &Job) -> Vec<Sample>;
-    /// What giving a spike's memory back does.
+    /// The effects of giving a spike's memory back.
     fn purge(&self, job: &Job) -> Purge;
     /// Items out of the slabs.
     fn taken(&self) -> Option<usize>;

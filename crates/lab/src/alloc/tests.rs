@@ -1,4 +1,4 @@
-//! Tests of the comparison: that every design is an allocator, and that what is shown can be read.
+//! Tests of the comparison: that every design is an allocator, and that the output can be parsed.
 
 use super::catalog::Kind;
 use super::design::Absent;
@@ -38,7 +38,7 @@ fn no_design_loses_or_doubles_an_item() {
 
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
-    // Breaks when a case panics on some design, or prints what a program cannot read.
+    // Breaks when a case panics on some design, or prints output that a program cannot parse.
     let mut out = Vec::new();
     let mut options = short();
     options.common.json = true;
@@ -94,7 +94,7 @@ fn pictures_are_well_formed() {
 
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
-    // Breaks when a typo measures nothing, or everything.
+    // Breaks when a wrong name is not refused.
     let mut options = short();
     options.common.designs = vec!["jmalloc".to_owned()];
     let error = run(&options, &mut Vec::new())

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// One direction.
 pub(crate) struct Way<S> {
     scheme: S,
-    /// The task that takes in what comes this way, once that is known.
+    /// The task that takes packets in from this side, once it exists.
     task: OnceLock<(Arc<Taskqueue>, Arc<Task>)>,
 }
 
@@ -25,7 +25,7 @@ impl<S: Scheme<Packet>> Way<S> {
         })
     }
 
-    /// Sets the task that takes packets in; nothing may have been sent before.
+    /// Sets the task that takes packets in; no packet may have been sent before.
     pub(crate) fn set_task(&self, queue: &Arc<Taskqueue>, task: Arc<Task>) {
         let _ = self.task.set((Arc::clone(queue), task));
     }

@@ -36,7 +36,7 @@ impl Histogram {
         self.worst_ns
     }
 
-    /// How many were at least so long, which is a power of two of nanoseconds.
+    /// How many waits had at least this length, a power of two of nanoseconds.
     pub(crate) fn at_least(&self, power: usize) -> u64 {
         self.counts.iter().skip(power).sum()
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was seen.
+/// The results.
 pub(crate) struct Loops {
     /// From connecting to the end of the answer.
     pub(crate) took: Histogram,
@@ -21,7 +21,7 @@ pub(crate) struct Loops {
     pub(crate) wakeups: u64,
 }
 
-/// Runs the loop for so long.
+/// Runs the loop for this time.
 pub(crate) fn run(design: Design, time: Duration) -> Loops {
     let joined = Joined::new(design, 1500);
     let listener = joined
@@ -72,7 +72,7 @@ fn get(stack: &Stack) -> bool {
     ended && page == PAGE.len()
 }
 
-/// Reads what is there; says whether that was the end.
+/// Reads the available bytes; returns whether the stream has ended.
 fn read(stream: &TcpStream, mut each: impl FnMut(&[u8])) -> bool {
     let mut buf = [0; 2048];
     loop {
@@ -113,7 +113,7 @@ fn serve(stack: &Stack, listener: &TcpListener, stop: &AtomicBool) {
 }
 
 const REQUEST: &[u8] = b"GET / HTTP/1.0\r\nHost: 192.0.2.2\r\n\r\n";
-/// About what a web server's first page is.
+/// About the size of a web server's first page.
 const PAGE: &[u8] = &[b'x'; 600];
 /// How long a loop may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Two stacks joined by a scheme, or by the product's epair, each with a thread that takes in what arrives.
+//! Two stacks joined by a scheme, or by the product's epair, each with a thread that takes packets in.
 //!
 //! Invariants: the stacks hold their devices, and the devices' tasks the other stack, until [`Joined`] is dropped.
 
@@ -37,7 +37,7 @@ pub(crate) struct Joined {
     ends: Ends,
 }
 
-/// What joins them.
+/// The joint: a scheme or the product's epair.
 enum Ends {
     Epair([EpairEnd; 2]),
     Devices([IfIndex; 2]),
@@ -127,7 +127,7 @@ fn devices<S: Scheme<Packet>>(stacks: &[Stack; 2], runners: &[Runner; 2], mtu: u
     Ends::Devices(indices)
 }
 
-/// What takes in at an interface, until it is gone.
+/// The thread that takes packets in at an interface, until it is gone.
 fn task(stack: &Stack, index: IfIndex, runner: &Runner) -> Arc<Task> {
     let (stack, queue) = (stack.clone(), Arc::downgrade(runner.queue()));
     Arc::new_cyclic(|me: &Weak<Task>| {

@@ -52,7 +52,7 @@ pub(crate) enum Design {
     TwoRings,
     /// The scheme after it.
     TwoRingsFlags,
-    /// What the scheduler alone does.
+    /// The control: the scheduler's delays alone.
     Control,
 }
 
@@ -80,7 +80,7 @@ impl Design {
             Self::TwoRings => "seed 003: two rings, the task is scheduled by who finds one empty",
             Self::TwoRingsFlags => "seed 003: the same after its first fix, scheduled by two flags",
             Self::Control => {
-                "the task is scheduled for every packet: what it shows is the scheduler's"
+                "the task is scheduled for every packet: its waits are the scheduler's"
             }
         }
     }
@@ -134,7 +134,7 @@ impl Case {
     }
 }
 
-/// Runs the comparison and writes what it finds to `out`: tables and histograms, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables and histograms, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -150,7 +150,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.
@@ -171,7 +171,7 @@ fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progre
     }
 }
 
-/// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all designs in each round, so that a disturbance of the machine affects all of them alike.
 fn rounds(
     case: Case,
     choice: &Choice,

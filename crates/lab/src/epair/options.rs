@@ -1,14 +1,14 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::{Case, Design};
 use crate::harness::compare;
 use crate::{Comparison, Error};
 use std::ffi::OsString;
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every comparison is asked. The time is for each case but `waits` and `programs`.
+    /// The options of every comparison. The time is for each case but `waits` and `programs`.
     pub common: Comparison,
     /// How often each design's task is woken in the case `waits`, all rounds together.
     pub wakeups: u64,
@@ -34,7 +34,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {

@@ -7,9 +7,9 @@
 //!                 ==== task   <--                               <-- thread ====
 //! ```
 //!
-//! curl says of each page how long connecting took, which is what seed 003 saw stall.
+//! curl reports for each page how long connecting took, which stalled in seed 003.
 //!
-//! Invariants: everything that was started is ended; a machine that can't do it is told so in a note.
+//! Invariants: every process that was started is ended; a note reports a machine that cannot run the case.
 
 use super::histogram::Histogram;
 use super::options::Options;
@@ -44,7 +44,7 @@ const TAP: TapOptions = TapOptions {
     tso4: false,
 };
 
-/// Starts the process, and counts what it says.
+/// Starts the process, and counts the lines of its output.
 pub(crate) fn measure(options: &Options, progress: &mut Progress) -> Shown {
     progress.say("programs: a server and a client, in namespaces");
     let mut shown = Shown::default();
@@ -59,7 +59,7 @@ pub(crate) fn measure(options: &Options, progress: &mut Progress) -> Shown {
     shown
 }
 
-/// Lines of the child: what served, then two numbers a page.
+/// Lines of the child: the server, then two numbers a page.
 fn fill(shown: &mut Shown, text: &str) {
     let mut lines = text.lines();
     let served = lines.next().unwrap_or_default();
@@ -106,8 +106,8 @@ fn run_child(options: &Options) -> Result<String, String> {
     }
 }
 
-/// What the process in the namespace does: makes the network, gets `pages` pages, writes what served them and how
-/// long each took.
+/// The work of the process in the namespace: makes the network, gets `pages` pages, writes the server and the time of
+/// each.
 ///
 /// # Errors
 /// [`Error`]: a program is missing or failed, or `out` cannot be written.
@@ -115,7 +115,7 @@ pub fn child(pages: &str, out: &mut dyn Write) -> Result<(), Error> {
     let pages: u64 = pages
         .parse()
         .map_err(|_| Error::Bad(format!("`{pages}` is no number of pages")))?;
-    // On its way out the process ends the threads that read from TAPs, which nothing else wakes.
+    // The end of the process ends the threads that read from TAPs, which no other event wakes.
     serve_and_get(pages, out).map_err(|source| Error::Io {
         doing: "running programs in namespaces".to_owned(),
         source,
@@ -188,7 +188,7 @@ impl Namespace {
         let theirs = format!("/proc/{}/ns/net", self.holder.id());
         while fs::read_link(&theirs)? == fs::read_link("/proc/self/ns/net")? {
             if begin.elapsed() > PATIENCE {
-                return Err(io::Error::other("unshare --net does nothing"));
+                return Err(io::Error::other("unshare --net has no effect"));
             }
             thread::sleep(Duration::from_millis(1));
         }
@@ -202,7 +202,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Moves what the guest sends to the cable, for ever.
+/// Moves frames from the guest to the cable, for ever.
 fn from_tap(tap: &Tap, plug: &Plug) {
     let one = Budget {
         frames: 1,
@@ -210,12 +210,12 @@ fn from_tap(tap: &Tap, plug: &Plug) {
     };
     let mut frames = Mbufq::new();
     while tap.receive(&mut frames, one).is_ok() && plug.transmit(&mut frames).is_ok() {
-        // What found no room is lost, as on a wire.
+        // A frame without room is lost, as on a wire.
         drop(frames.take_all());
     }
 }
 
-/// A task that moves what is on the cable to the guest, and what wakes it.
+/// A task that moves frames from the cable to the guest, and its waker.
 fn to_tap(plug: &Arc<Plug>, tap: &Arc<Tap>, queue: &Arc<Taskqueue>) -> Waker {
     struct OnTask(Arc<Taskqueue>, Arc<Task>);
     impl Wake for OnTask {
@@ -235,7 +235,7 @@ fn to_tap(plug: &Arc<Plug>, tap: &Arc<Tap>, queue: &Arc<Taskqueue>) -> Waker {
             let more = plug
                 .upgrade()
                 .is_some_and(|plug| plug.receive(&mut frames, all).unwrap_or(false));
-            // A TAP that is gone ends the thread that reads from it; here nothing is left to do.
+            // The removal of the TAP ends the thread that reads from it.
             let _ = tap.transmit(&mut frames);
             if let (true, Some(queue), Some(me)) = (more, comes_back.upgrade(), me.upgrade()) {
                 queue.enqueue(&me);
@@ -341,7 +341,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in a directory of temporary files does no harm.
+        // A file left in a directory of temporary files does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

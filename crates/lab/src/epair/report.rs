@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 003.
 
@@ -14,12 +14,12 @@ impl Experiment for Epair {
     }
 
     fn title(&self) -> &'static str {
-        "Packets that nobody is told of"
+        "Packets without a wakeup"
     }
 
     fn essay(&self) -> &'static str {
-        "An epair is a cable in memory: what one network stack sends into it, the other receives, on a thread \
-        of its own. The sender puts packets into a queue and wakes that thread, if it sleeps. To wake it for \
+        "An epair is a cable in memory: one network stack receives, on a thread of its own, the packets that the \
+        other sends into it. The sender puts packets into a queue and wakes that thread, if it sleeps. To wake it for \
         every packet is slow; not to wake it when it was just about to sleep leaves packets lying until the \
         next one comes: a lost wakeup.\n\n\
         FreeBSD used two rings, with senders filling one while the thread emptied the other, and an index that \
@@ -34,17 +34,16 @@ impl Experiment for Epair {
     }
 
     fn reading(&self) -> &'static str {
-        "Times are counted by powers of two, as in the seed. The bars of a histogram are logarithmic, because \
-        what matters is at its far end: one packet in a million that lies there for long. A wakeup counts as \
+        "Times are counted by powers of two, as in the seed. The bars of a histogram are logarithmic, because the \
+        important bars are at its far end: one packet in a million with a long wait. A wakeup counts as \
         lost when packets lie in the queue while the thread sleeps and nobody has told it."
     }
 
     fn caveats(&self) -> &'static str {
         "A wakeup is lost when two threads meet within a few instructions. A short run may see none in a scheme \
-        that has the fault, and this report does not run what looks for it: the project\u{2019}s schedule \
-        models, which try random orders of the threads, strand a packet in both ring schemes and have found no \
-        order in which ours does. On a busy machine the worst wait is what the scheduler makes of it; compare \
-        with `control`."
+        that has the fault. The project\u{2019}s schedule models, which this report does not run, try random orders \
+        of the threads: they strand a packet in both ring schemes and have found no order in which ours does. On a \
+        busy machine the scheduler decides the worst wait; compare with `control`."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -86,7 +85,7 @@ const CLAIMS: &[Claim] = &[
     },
     Claim {
         seed: "seed 003, Background",
-        says: "With the rings, packets wait \u{201c}for over 33ms\u{201d}; with the queue nothing waits longer \
+        says: "With the rings, packets wait \u{201c}for over 33ms\u{201d}; with the queue no packet waits longer \
             than 2 ms.",
         figure: "61 waits over 33 ms \u{2192} none",
         judge: stalls,
@@ -107,9 +106,9 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// What the seed's histogram calls long, in microseconds: its bin from 2^25 ns on.
+/// A long wait by the seed's histogram, in microseconds: its bin from 2^25 ns on.
 const LONG_US: f64 = 33_554.432;
-/// What the seed says nothing waits longer than with the queue.
+/// The longest wait with the queue, by the seed.
 const BRIEF_MS: f64 = 2.0;
 
 fn lost(rows: &Rows<'_>) -> Option<Finding> {
@@ -149,10 +148,9 @@ fn stalls(rows: &Rows<'_>) -> Option<Finding> {
         worst_ms("mbuma")?,
         worst_ms("control")?,
     );
-    // By the waits alone, as the seed has it: that none of our wakeups was lost would not tell what made packets
-    // wait.
+    // By the waits alone, as in the seed: a count of lost wakeups would not show why packets waited.
     let mut finding = Finding::is(here, long("mbuma")? <= long("control")?);
-    // The other half of the claim; what the scheduler alone does is not held against the queue.
+    // The other half of the claim, without the scheduler's own delays.
     let brief = worst_ms("mbuma")? <= BRIEF_MS.max(2.0 * worst_ms("control")?);
     if finding.verdict == Verdict::Holds && !brief {
         finding.verdict = Verdict::Partly;

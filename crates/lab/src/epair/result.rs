@@ -7,7 +7,7 @@ use crate::harness::compare::lines_of;
 use crate::harness::table::{cut, figure};
 use std::fmt::Write;
 
-/// What a case found.
+/// The results of a case.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) records: Vec<Record>,
@@ -37,7 +37,7 @@ pub(crate) fn times(case: Case, design: Design, all: &Histogram, note: &str) -> 
     ];
     figures.map(|(measure, ns)| Record {
         measure: Some(measure),
-        // Of nothing there is no time.
+        // Without packets there is no time.
         median: (all.total() > 0).then_some(ns / 1e3),
         n: all.total() as usize,
         note: note.to_owned(),

@@ -1,4 +1,4 @@
-//! A thread that runs a taskqueue, and sleeps when there is nothing to run.
+//! A thread that runs a taskqueue, and sleeps when the queue is empty.
 //!
 //! Invariants: it ends with its owner.
 //! Locks: none.
@@ -18,7 +18,7 @@ pub(crate) struct Runner {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// The thread found nothing to run and is about to sleep, or asleep.
+    /// The thread found the queue empty and is about to sleep, or asleep.
     idle: AtomicBool,
     /// Wakeups that the queue asked for.
     wakeups: AtomicU64,
@@ -53,7 +53,7 @@ impl Runner {
         self.shared.wakeups.load(Ordering::Relaxed)
     }
 
-    /// Whether it sleeps without a wakeup: what is not done now will not be done.
+    /// Whether it sleeps without a wakeup: then it will not handle the packets that wait.
     pub(crate) fn sleeps(&self) -> bool {
         self.shared.idle.load(Ordering::SeqCst) && self.queue.is_empty()
     }

@@ -1,7 +1,7 @@
 //! The interface of a hand-off from transmitters to one task; and the line that it makes
 //! with a taskqueue.
 //!
-//! Invariant: a caller that is told to schedule the task must do so; a run that asks to go again is queued again.
+//! Invariant: a caller must schedule the task if the result says so; a run that asks to go again is queued again.
 
 use kern::{Task, Taskqueue};
 use std::sync::{Arc, Weak};
@@ -17,11 +17,11 @@ pub(crate) trait Scheme<T>: Send + Sync + 'static {
     /// Queues an item.
     fn send(&self, item: T) -> Sent<T>;
 
-    /// The task's run: gives what is there to `input`. Says whether the task is to be queued again.
+    /// The task's run: passes the waiting items to `input`. Says whether the task is to be queued again.
     fn run(&self, input: &mut dyn FnMut(T)) -> bool;
 }
 
-/// What became of an item.
+/// The outcome of a put.
 #[must_use]
 pub(crate) enum Sent<T> {
     /// The task sees it by itself.

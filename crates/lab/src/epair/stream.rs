@@ -9,7 +9,7 @@ use mbuma::{State, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Gigabits a second of payload, over so long.
+/// Gigabits a second of payload, over this time.
 pub(crate) fn run(design: Design, mtu: u16, time: Duration) -> f64 {
     let joined = Joined::new(design, mtu);
     let listener = joined

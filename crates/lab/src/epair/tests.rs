@@ -1,4 +1,4 @@
-//! Tests of the comparison: that every hand-off is one, and that what is shown can be read.
+//! Tests of the comparison: that every hand-off is one, and that the output can be parsed.
 
 use super::*;
 use crate::Comparison;
@@ -25,7 +25,7 @@ fn text_of(options: &Options) -> String {
 
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
-    // Breaks when a case panics or loses packets with ours or the control, or prints what a program cannot read.
+    // Breaks when a case panics or loses packets with ours or the control, or prints output that a program cannot parse.
     let mut options = short();
     options.common.json = true;
     let text = text_of(&options);
@@ -58,7 +58,7 @@ fn tables_fit_and_show_histograms() {
     // Breaks when a table is wider than a terminal, or a histogram is missing.
     let mut options = short();
     options.common.cases = vec!["waits".to_owned(), "stream".to_owned()];
-    // What is shown has the same shape after fewer wakeups.
+    // The output has the same shape after fewer wakeups.
     options.wakeups = 60;
     options.common.seconds_per_case = 0.02;
     options.common.reps = 1;
@@ -75,7 +75,7 @@ fn tables_fit_and_show_histograms() {
 
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
-    // Breaks when a typo measures nothing, or everything.
+    // Breaks when a wrong name is not refused.
     let mut options = short();
     options.common.designs = vec!["two-ring".to_owned()];
     let error = run(&options, &mut Vec::new())

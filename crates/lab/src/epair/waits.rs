@@ -1,10 +1,9 @@
 //! How long packets wait in a hand-off when transmitters send a few and then wait for them to arrive, as in a request
 //! and its answer.
 //!
-//! Two transmitters send a burst at the same time and then nothing until all of it arrived. A packet that is stranded
-//! by a lost wakeup therefore stays so until the next burst, which begins after [`GIVE_UP`]. Whether a wakeup
-//! was lost, or the scheduler had no CPU for the task, is seen from the task's thread: if it sleeps
-//! and was not woken, the wakeup is lost.
+//! Two transmitters send a burst at the same time, then wait until all of it has arrived. So a packet stranded by a
+//! lost wakeup waits until the next burst, which begins after [`GIVE_UP`]. The state of the task's thread tells a lost
+//! wakeup from a busy scheduler: if the thread sleeps and was not woken, the wakeup is lost.
 //!
 //! Locks: the histogram (STATS).
 
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 
 static WAITED: LockClass = LockClass::new("lab waits", order::STATS);
 
-/// What was seen.
+/// The results.
 pub(crate) struct Waits {
     /// From sent to taken in.
     pub(crate) waited: Histogram,
@@ -30,7 +29,8 @@ pub(crate) struct Waits {
     pub(crate) lost: u64,
 }
 
-/// Sends bursts until the task's thread was woken so often, or so long; then once more, for what is stranded.
+/// Sends bursts until the task's thread was woken `wakeups` times, or the time is over; then once more, to free
+/// stranded packets.
 pub(crate) fn run<S: Scheme<u64>>(wakeups: u64, at_most: Duration, seed: u64) -> Waits {
     let runner = Runner::new();
     let begin = Instant::now();
@@ -74,8 +74,8 @@ struct Bursts<'a, S> {
     line: &'a Line<u64, S>,
     begin: Instant,
     sent: AtomicU64,
-    /// Odd while the second one is to send. Release and Acquire: the first one's wait counts what the second one
-    /// sent.
+    /// Odd while the second transmitter must send. Release and Acquire: the first one's wait counts the packets that
+    /// the second one sent.
     turn: AtomicUsize,
 }
 
@@ -83,7 +83,7 @@ impl<S: Scheme<u64>> Bursts<'_, S> {
     fn send(&self, count: u64) {
         for _ in 0..count {
             let now_ns = self.begin.elapsed().as_nanos() as u64;
-            // Full: nothing of what was sent is taken; this one is then not waited for.
+            // Full: the queue refused the packet, so the transmitter does not wait for it.
             if self.line.send(now_ns).is_ok() {
                 self.sent.fetch_add(1, Ordering::Release);
             }
@@ -118,7 +118,7 @@ impl<S: Scheme<u64>> Bursts<'_, S> {
     }
 }
 
-/// Waits until everything that was sent is taken. Gives up, and says no, where that will not happen by itself.
+/// Waits until the receiver has taken all packets. Gives up, and returns false, if it sleeps without a wakeup.
 fn arrived(sent: &AtomicU64, taken: &AtomicU64, runner: &Runner) -> bool {
     let sent = sent.load(Ordering::Acquire);
     let begin = Instant::now();
@@ -126,7 +126,7 @@ fn arrived(sent: &AtomicU64, taken: &AtomicU64, runner: &Runner) -> bool {
         if taken.load(Ordering::Acquire) >= sent {
             return true;
         }
-        // A thread that sleeps so long with nothing queued for it was not told.
+        // A thread that still sleeps after this time got no wakeup.
         if begin.elapsed() > GIVE_UP && runner.sleeps() {
             return taken.load(Ordering::Acquire) >= sent;
         }
@@ -142,7 +142,7 @@ fn relax() {
 
 /// Packets of one transmitter in a burst, at most.
 const BURST_MAX: u64 = 4;
-/// How long the silence after a burst is, if something is missing: about what seed 003 saw.
+/// The silence after a burst with a missing packet: about that of seed 003.
 const GIVE_UP: Duration = Duration::from_millis(40);
 /// No more turns.
 const STOP: usize = usize::MAX - 1;

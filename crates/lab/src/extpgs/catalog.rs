@@ -10,7 +10,7 @@ use super::phases::{Bench, Subject, Turn};
 pub(crate) struct Entry {
     /// Its name.
     pub(crate) name: &'static str,
-    /// What it is.
+    /// One line about it.
     pub(crate) about: &'static str,
     /// Whether it is the project's own.
     pub(crate) ours: bool,
@@ -40,13 +40,13 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
     Entry {
         name: "clusters",
-        about: "2 KiB clusters instead of pages, not counting what fills them",
+        about: "2 KiB clusters instead of pages, without the filling of them",
         ours: false,
         make: |records| Box::new(Bench::<Clusters>::new(records)),
     },
 ];
 
-/// What is measured.
+/// The measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     Build,
@@ -95,7 +95,7 @@ impl Case {
             Self::Free => "it is acknowledged",
             Self::Life => "all three",
             Self::Saved => {
-                "what a list in the mbuf saves of the time of one beside it, round by round"
+                "time that a list in the mbuf saves against one beside it, round by round"
             }
             Self::Mbufs => "mbufs of a MiB of payload",
         }

@@ -1,4 +1,4 @@
-//! What a way of describing a record in pages looks like here.
+//! The interface of a design that describes records in pages.
 
 /// Bytes of a record's payload: TLS's most.
 pub(crate) const RECORD: usize = 16 << 10;
@@ -15,7 +15,7 @@ pub(crate) const PAGE: usize = 4096;
 
 const _: () = assert!((FIRST_OFF + RECORD).div_ceil(PAGE) == PAGES);
 
-/// What is to be described: the n-th record. Its pages do not follow each other, as those of a page cache do not.
+/// The n-th record to describe. Its pages do not follow each other, as those of a page cache do not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     /// The number of the record.
@@ -24,9 +24,9 @@ pub(crate) struct Spec {
     pub(crate) pages: [u64; PAGES],
     /// Where in the first it begins.
     pub(crate) first_off: usize,
-    /// What comes before the pages.
+    /// The header before the pages.
     pub(crate) header: [u8; HEADER],
-    /// What comes behind them.
+    /// The trailer behind them.
     pub(crate) trailer: [u8; TRAILER],
 }
 
@@ -55,36 +55,36 @@ pub(crate) trait Design: Sized {
     /// With room for so many records; running out of it ends the experiment with a panic.
     fn new(records: usize) -> Self;
 
-    /// Describes a record: list, header, trailer, one more reference to what has the pages.
+    /// Describes a record: list, header, trailer, one more reference to the owner of the pages.
     fn build(&mut self, spec: &Spec) -> Self::Record;
 
     /// Queues a record.
     fn append(&self, to: &mut Self::Sndbuf, record: Self::Record);
 
-    /// Does what a driver does that gathers: adds up, over all pieces, address and length of each that is in pages,
-    /// and the bytes of each that is in memory.
+    /// Walks the pieces as a driver that gathers: adds up the address and length of each piece in pages, and the bytes
+    /// of each piece in memory.
     fn walk(&self, sndbuf: &Self::Sndbuf) -> u64;
 
-    /// Frees what was acknowledged: all.
+    /// Frees the acknowledged data: all.
     fn free(&self, sndbuf: Self::Sndbuf);
 
     /// Mbufs in a send buffer.
     fn mbufs(&self, sndbuf: &Self::Sndbuf) -> usize;
 
-    /// Bytes that describe one record: what is allocated for it but its payload's own storage.
+    /// Bytes that describe one record: all allocations for it except its payload's storage.
     fn overhead(&self) -> usize;
 
     /// Items that are out of the zones.
     fn live(&self) -> usize;
 }
 
-/// What a driver makes of a piece in pages.
+/// The sum of a piece in pages.
 #[inline]
 pub(crate) fn of_pages(page: u64, off: usize, len: usize) -> u64 {
     (page * PAGE as u64 + off as u64).wrapping_mul(3) + len as u64
 }
 
-/// What it makes of a piece in memory.
+/// The sum of a piece in memory.
 #[inline]
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     bytes.iter().map(|&byte| u64::from(byte)).sum()

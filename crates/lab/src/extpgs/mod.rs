@@ -10,12 +10,10 @@
 //! else filled before each phase, because that is how a server with thousands of connections finds them. Turns
 //! count from when two agree: memory that was never used costs page faults.
 //!
-//! What to see: `inline` against `separate` is what the place of the list does, and nothing else differs between
-//! them; `mbuma` against `inline` is what our checks and types cost, and what its walk gains by fetching the next
-//! mbuf early.
+//! Comparisons: `inline` against `separate` shows the effect of the list's place, their only difference; `mbuma`
+//! against `inline` shows the cost of our checks and types, and the gain of a walk that prefetches the next mbuf.
 //!
-//! Source: seed 001, which saw 2 per cent of all CPU time, 3 of what is scaled to load, on a server of encrypted
-//! video.
+//! Source: seed 001, which saved 2 per cent of all CPU time, 3 scaled to load, on a server of encrypted video.
 
 mod catalog;
 mod design;
@@ -38,7 +36,7 @@ use options::Choice;
 use phases::{Cold, Subject, Turn, Weight};
 use std::io::Write;
 
-/// Runs the comparison and writes what it finds to `out`: a table for each case, or JSON lines.
+/// Runs the comparison and writes the results to `out`: a table for each case, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
@@ -59,7 +57,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     }
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.
@@ -72,14 +70,14 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
     )
 }
 
-/// What one design did.
+/// The results of one design.
 struct Outcome {
     entry: Entry,
     turns: Vec<Turn>,
     weight: Weight,
 }
 
-/// What all designs did, in the order of the catalog.
+/// The results of all designs, in the order of the catalog.
 struct Found(Vec<Outcome>);
 
 fn measure(options: &Options, choice: &Choice) -> Found {
@@ -119,7 +117,7 @@ fn measure(options: &Options, choice: &Choice) -> Found {
 }
 
 impl Found {
-    /// What they say about a case.
+    /// Their figures in a case.
     fn records(&self, case: Case) -> Vec<Record> {
         let each = self.0.iter();
         match case {
@@ -129,7 +127,7 @@ impl Found {
         }
     }
 
-    /// What lists inside of mbufs save of the time of lists beside them, phase by phase.
+    /// The part of the time of separate lists that lists inside of mbufs save, phase by phase.
     fn saved(&self) -> Vec<Record> {
         let by_name = |name| self.0.iter().find(|outcome| outcome.entry.name == name);
         let Some(separate) = by_name("separate") else {

@@ -1,4 +1,4 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::catalog::{CATALOG, Case, Entry};
 use super::phases::ROW;
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::harness::choice::chosen;
 use std::path::PathBuf;
 
-/// What to compare, how often, and how to show it. Empty lists mean all.
+/// The designs and cases to compare, how often, and how to show them. Empty lists mean all.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Names of cases.
@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) struct Choice {
     /// In the order of [`Case::ALL`].
     pub(crate) cases: Vec<Case>,

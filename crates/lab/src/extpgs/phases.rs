@@ -20,11 +20,11 @@ use std::time::Duration;
 /// Records of a send buffer: 256 KiB.
 pub(crate) const ROW: usize = 16;
 
-/// What takes the caches.
+/// Memory that fills the caches.
 pub(crate) struct Cold(Vec<u64>);
 
 impl Cold {
-    /// Three times what the largest caches of one CPU hold.
+    /// Three times the largest caches of one CPU.
     const BYTES: usize = 96 << 20;
     /// Words of a line.
     const LINE: usize = 8;
@@ -57,7 +57,7 @@ impl Turn {
     }
 }
 
-/// What a design needs for a record.
+/// The data that a design needs for a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weight {
     /// Mbufs of a MiB of payload.
@@ -72,7 +72,7 @@ pub(crate) trait Subject {
     fn turn(&mut self, cold: &mut Cold) -> Turn;
     /// Looks at one row.
     fn weigh(&mut self) -> Weight;
-    /// What walks over all records add up to.
+    /// The sum of the walks over all records.
     #[cfg(test)]
     fn sum(&mut self) -> u64;
 }

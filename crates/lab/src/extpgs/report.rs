@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 001.
 
@@ -22,8 +22,8 @@ impl Experiment for Extpgs {
         the device, or the cipher, takes them from there. So a network buffer may say \u{201c}five pages from \
         there, from byte 1000 of the first\u{201d} instead of holding bytes, and the kernel never maps the \
         pages. A record of TLS has 16 KiB; if it does not begin at the beginning of a page, it lies in five.\n\n\
-        FreeBSD first kept such a list in a record of its own, beside the buffer. Whoever walked a send buffer \
-        then found the buffer in the cache, followed its pointer, and waited for memory: by the time of the \
+        FreeBSD first kept such a list in a record of its own, beside the buffer. A thread that walked a send \
+        buffer then found the buffer in the cache, followed its pointer, and waited for memory: by the time of the \
         walk, thousands of other connections have used the cache. In 2020 the list moved into the buffer \
         itself, into the place that small data or a packet's header would have. Ours is like that.\n\n\
         A turn builds many records, walks them as a driver does, and frees them; before each phase something \
@@ -31,15 +31,14 @@ impl Experiment for Extpgs {
     }
 
     fn reading(&self) -> &'static str {
-        "Compare `inline` with `separate`: nothing differs between these two but where the list lies. `mbuma` \
-        is ours through its public interface, `clusters` is what it takes to do without pages. `saved` compares \
+        "Compare `inline` with `separate`: they differ only in the place of the list. `mbuma` is ours through its \
+        public interface, `clusters` is the same without pages. `saved` compares \
         round by round: what part of the time of `separate` the list inside saves."
     }
 
     fn caveats(&self) -> &'static str {
-        "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they \
-        are of the time that the buffers themselves take, so they are larger; the direction is what can be \
-        compared."
+        "The seed's percentages are of all the CPU time of a server that also encrypts and runs TCP. Here they are \
+        of the buffers' own time, so they are larger; only the direction can be compared."
     }
 
     fn claims(&self) -> &'static [Claim] {

@@ -20,7 +20,7 @@ fn output(options: &Options) -> String {
     String::from_utf8(out).expect("it is text")
 }
 
-/// What walking the n-th record adds up to, worked out without any mbuf.
+/// The sum of a walk over the n-th record, computed without an mbuf.
 fn expected(number: u64) -> u64 {
     let spec = Spec::new(number);
     let last = spec.first_off + RECORD - 4 * 4096;
@@ -68,7 +68,7 @@ fn every_case_has_a_figure_of_every_design() {
             .filter(|line| line.starts_with(&begins))
             .count()
     };
-    // Five cases; and four phases of what is saved by the first two.
+    // Five cases; and four phases of the savings of the first two.
     assert_eq!([lines("mbuma"), lines("inline")], [9, 9], "{text}");
     assert_eq!([lines("separate"), lines("clusters")], [5, 5], "{text}");
 }

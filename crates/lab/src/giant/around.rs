@@ -1,7 +1,7 @@
-//! What locks and the scheduler did while a program ran.
+//! The counts of locks and the scheduler while a program ran.
 //!
-//! Locks are counted for the process, so nothing else of it may run meanwhile. Locks that were not waited for are not
-//! counted here: they cost next to nothing, and counting them would. Locks: none.
+//! Locks are counted for the process, so no other part of it may run meanwhile. Acquisitions without a wait are not
+//! counted here: the count would cost more than they do. Locks: none.
 
 use crate::harness::sys;
 use kern::lock_stats;
@@ -14,7 +14,7 @@ pub(crate) struct Around {
     switches: u64,
 }
 
-/// What was counted in between.
+/// The counts in between.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     /// Times that a thread lost its CPU, or gave it up.
@@ -43,7 +43,7 @@ impl Around {
         let switches = sys::switches() - self.switches;
         let now = lock_stats();
         let classes = now.classes.iter().map(|class| {
-            // A class that was first used meanwhile began at nothing.
+            // A class that was first used meanwhile began at 0.
             let before = self.locks.class(class.name);
             let (times, waited) = before.map_or_else(Default::default, |b| (b.contended, b.waited));
             Waits {
@@ -84,7 +84,7 @@ impl Cost {
         }
     }
 
-    /// What was waited for longest, with its part of all waiting: `giant 93 %, unix receive buffer 6 %`.
+    /// The lock with the longest waiting, with its part of all waiting: `giant 93 %, unix receive buffer 6 %`.
     pub(crate) fn longest(&self) -> String {
         let all = self.waited().as_secs_f64();
         let mut classes = self.classes.clone();

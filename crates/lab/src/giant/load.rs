@@ -1,4 +1,4 @@
-//! The programs: what clients and servers say to each other, whatever lies between.
+//! The programs: the traffic of clients and servers, over any joint.
 //!
 //! Invariants: a program ends, also if the other side does not answer: sockets wait for [`PATIENCE`] at most. A client's
 //! time is taken from when all its threads are there to when the last client has its last answer.
@@ -28,7 +28,7 @@ pub(crate) type Pair = (Box<dyn Talk>, Box<dyn Talk>);
 /// How long a socket waits for the other side before it gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a program did.
+/// The results of a program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     /// Bytes, requests or queries.
@@ -38,7 +38,7 @@ pub(crate) struct Done {
     pub(crate) latencies: Vec<u32>,
 }
 
-/// One side sends for so long, 64 KiB a call; the other takes it all.
+/// One side sends for this time, 64 KiB a call; the other receives.
 pub(crate) fn stream((mut client, mut server): Pair, time: Duration) -> io::Result<Done> {
     let begin = Instant::now();
     let count = thread::scope(|scope| -> io::Result<u64> {
@@ -66,7 +66,7 @@ pub(crate) fn stream((mut client, mut server): Pair, time: Duration) -> io::Resu
     })
 }
 
-/// A byte there and a byte back, for so long.
+/// A byte there and a byte back, for this time.
 pub(crate) fn requests((mut client, mut server): Pair, time: Duration) -> io::Result<Done> {
     thread::scope(|scope| {
         let answers = scope.spawn(move || {
@@ -140,7 +140,7 @@ fn ask(mut server: Box<dyn Talk>, times: usize) -> io::Result<(Instant, Instant,
         query[..8].copy_from_slice(&(n as u64).to_le_bytes());
         server.send(&query)?;
         fill(&mut *server, &mut answer)?;
-        // The client looks at what it got.
+        // The client checks the received bytes.
         black_box(work(&answer));
         let now = Instant::now();
         latencies.push(nanos(now - last));

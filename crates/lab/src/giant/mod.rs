@@ -28,7 +28,7 @@ use crate::Error;
 use crate::harness::compare;
 use std::io::Write;
 
-/// Where the sockets are, and what is over them.
+/// The stack of the sockets, and the lock over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Design {
     /// A stack that runs free.
@@ -126,7 +126,7 @@ impl Case {
         }
     }
 
-    /// What its throughput is in.
+    /// The unit of its throughput.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Mysql => "kquery/s",
@@ -136,7 +136,7 @@ impl Case {
     }
 }
 
-/// Runs the comparison and writes what it finds to `out`: tables for each case and number of CPUs, the seed's ratios, or
+/// Runs the comparison and writes the results to `out`: tables for each case and number of CPUs, the seed's ratios, or
 /// JSON lines.
 ///
 /// # Errors
@@ -150,7 +150,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

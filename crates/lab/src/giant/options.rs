@@ -1,13 +1,13 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::{Case, Design};
 use crate::harness::compare;
 use crate::{Comparison, Error};
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every comparison is asked. The time is that of each design in each case on each number of CPUs; the case
+    /// The options of every comparison. The time is that of each design in each case on each number of CPUs; the case
     /// `mysql` takes as long as its queries do.
     pub common: Comparison,
     /// Queries of each client in a round of the case `mysql`.
@@ -23,7 +23,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {

@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 002.
 
@@ -18,12 +18,12 @@ impl Experiment for Giant {
     }
 
     fn essay(&self) -> &'static str {
-        "The network stacks of the BSDs were written for one processor. When machines got two, the quickest way \
-        to stay right was one lock over all of the kernel, Giant: whoever is in the stack keeps everybody else \
-        out, so the second processor helps little. FreeBSD spent years giving each structure a lock of its own, \
+        "The network stacks of the BSDs were written for one processor. When machines got two, the quickest way to \
+        stay right was one lock over all of the kernel, Giant: a CPU in the stack keeps all others out, so the \
+        second processor helps little. FreeBSD spent years giving each structure a lock of its own, \
         and in 2004 made it the default to run the network stack without Giant.\n\n\
         Here the same stack runs under one lock (`giant`) and without (`mp`), on one CPU and on two, with packets \
-        handled directly by whoever sends them or, deferred, by a thread of their own, as the seed\u{2019}s \
+        handled directly by the sending thread or, deferred, by a thread of their own, as the seed\u{2019}s \
         loopback did."
     }
 

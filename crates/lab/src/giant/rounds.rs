@@ -15,7 +15,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// What one run showed.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     /// In the case's unit.
@@ -33,12 +33,12 @@ impl Reading {
     fn of_something(self) -> io::Result<Self> {
         match self.throughput > 0.0 {
             true => Ok(self),
-            false => Err(io::Error::other("no reading: nothing was moved")),
+            false => Err(io::Error::other("no reading: no data was moved")),
         }
     }
 }
 
-/// How much one run does: so many queries of each client, or for so long.
+/// The amount of one run: a number of queries of each client, or a time.
 #[derive(Clone, Copy)]
 struct Size {
     queries: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Measured {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Goes over all designs on one CPU and on two in each round, so that what disturbs the machine disturbs all of them
+/// Goes over all designs on one CPU and on two in each round, so that a disturbance of the machine affects all of them
 /// alike.
 pub(crate) fn measure(
     case: Case,
@@ -96,7 +96,7 @@ pub(crate) fn measure(
             let read = run(case, row.design, &cpus[..n], size.lengthened(time));
             read.map(|reading| reading.throughput)
         };
-        // One that fails says so in the rounds.
+        // A program that fails reports it in the rounds.
         let time = warmup::lengthen(size.time, throughput).unwrap_or(size.time);
         sizes.push(size.lengthened(time));
     }
@@ -168,7 +168,7 @@ fn quantile(sorted: &[u32], percent: usize) -> Option<f64> {
 }
 
 impl Row {
-    /// What `of` says of the rounds that went well.
+    /// The value of `of` in the rounds that went well.
     pub(crate) fn each(&self, of: impl Fn(&Reading) -> Option<f64>) -> Vec<f64> {
         let well = self.readings.iter().filter_map(|r| r.as_ref().ok());
         well.filter_map(of).collect()
@@ -184,7 +184,7 @@ impl Row {
         rounds.filter_map(ratio).collect()
     }
 
-    /// What locks and the scheduler did in all rounds, and how many operations that was for.
+    /// The counts of locks and the scheduler in all rounds, and the number of operations.
     pub(crate) fn cost(&self) -> (Cost, f64) {
         let (mut all, mut operations) = (Cost::default(), 0);
         for reading in self.readings.iter().flatten() {
@@ -216,7 +216,7 @@ impl Measured {
 /// How long a reading takes is in the choice; this is how many ask at once, as in the seed.
 pub(crate) const CLIENTS: usize = 11;
 
-/// What microseconds are per operation.
+/// The unit of microseconds per operation.
 pub(crate) fn micros(time: Duration, operations: f64) -> f64 {
     time.as_secs_f64() * 1e6 / operations
 }

@@ -39,7 +39,7 @@ fn filled(record: Record, figures: Vec<f64>) -> Option<Record> {
     Some(record.with(Summary::of(figures)?))
 }
 
-/// What a row says: throughput, latency, and what locks and the scheduler did for an operation.
+/// The figures of a row: throughput, latency, and the locks and context switches of an operation.
 fn of_row(case: Case, row: &Row) -> Vec<Record> {
     let of = |measure, unit| Record {
         threads: Some(row.cpus),
@@ -66,7 +66,7 @@ fn of_row(case: Case, row: &Row) -> Vec<Record> {
     records
 }
 
-/// What the seed compares: one CPU with two, and Giant with none; round by round.
+/// The seed's comparisons: one CPU with two, and Giant with none; round by round.
 fn ratios(measured: &Measured) -> Vec<Record> {
     let case = measured.case;
     let mut records = Vec::new();
@@ -96,7 +96,7 @@ fn ratios(measured: &Measured) -> Vec<Record> {
     records
 }
 
-/// What the seed saw.
+/// The seed's figure.
 fn seed(record: &Record) -> Option<&'static str> {
     match (record.case, record.measure?, record.design, record.threads) {
         // The seed's loopback was deferred to the netisr thread.

@@ -45,7 +45,7 @@ fn every_program_ends_in_every_design() {
 
 #[test]
 fn tables_have_the_seeds_ratios() {
-    // Breaks if a reader does not see what the seed saw beside what is here.
+    // Breaks if the seed's figures do not stand beside ours.
     let text = run_quickly(Comparison {
         cases: vec!["mysql".to_owned()],
         ..Comparison::default()
@@ -88,7 +88,7 @@ fn giant_is_waited_for_where_it_is() {
 
 #[test]
 fn unknown_names_are_told() {
-    // Breaks if a typing mistake measures nothing without a word.
+    // Breaks if a wrong name is not refused.
     let mut options = Options::default();
     options.common.designs = vec!["gaint".to_owned()];
     assert!(run(&options, &mut Vec::new()).is_err());

@@ -1,7 +1,8 @@
 //! Where the programs find their sockets: a stack with all that it needs, or the system.
 //!
-//! Packets to ourselves never come to a device, so the stack's interface has one that swallows. Each of its CPUs has
-//! a thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as netisr does.
+//! Packets to ourselves never come to a device, so the stack's interface has a device that drops all packets. Each of
+//! its CPUs has a thread that runs its timers, as softclock does, and, where packets are deferred, its packets, as
+//! netisr does.
 //!
 //! Invariants: these threads end with their world. Locks: none but the stack's.
 

@@ -1,4 +1,4 @@
-//! What an experiment has to choose from: whose a design is, why one does not take part, things by their names.
+//! The choices of an experiment: the origin of a design, the reason why one does not take part, look-up by name.
 
 use crate::Error;
 use std::fmt;
@@ -10,9 +10,9 @@ pub(crate) enum Kind {
     Ours,
     /// From the seed documents.
     Seed,
-    /// What programs use today.
+    /// Common programs today.
     Peer,
-    /// Nothing but the loop around: a floor.
+    /// Only the loop: a floor.
     Floor,
 }
 
@@ -41,8 +41,7 @@ impl fmt::Display for Absent {
 
 /// The ones of `all` whose names are in `names`, or all if there are no names.
 ///
-/// # Errors
-/// [`Error::Unknown`] for a name that nothing has.
+/// # Errors [`Error::Unknown`] for an unknown name.
 pub(crate) fn chosen<T: Copy>(
     what: &'static str,
     names: &[String],

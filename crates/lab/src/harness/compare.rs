@@ -1,4 +1,4 @@
-//! A comparison: what is asked of it, what that chooses, and case after case of it.
+//! A comparison: its options, the choice that they make, and a run of each case.
 
 use super::choice::chosen;
 use super::effort::Effort;
@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What to compare, how long, and how to show it. Empty lists mean all.
+/// The designs and cases to compare, for how long, and how to show them. Empty lists mean all.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// Names of cases.
@@ -43,7 +43,7 @@ impl Default for Comparison {
     }
 }
 
-/// What was chosen, and how hard to measure it.
+/// The chosen designs and cases, and the effort.
 pub(crate) struct Choice<C, D> {
     /// In the order in which there are.
     pub(crate) cases: Vec<C>,
@@ -71,7 +71,7 @@ impl Comparison {
         })
     }
 
-    /// Measures case after case, writes what each has to say, and draws all of it in the end.
+    /// Measures each case, writes its results, and draws all of them at the end.
     ///
     /// # Errors
     /// [`Error`]: `out` or the pictures cannot be written.
@@ -111,7 +111,7 @@ pub(crate) fn lines_of(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
-/// Writes what there is to choose from: names, and a line about each.
+/// Writes the list of choices: names, and a line about each.
 pub(crate) fn list<C: Display, D: Display>(
     out: &mut dyn Write,
     cases: impl IntoIterator<Item = (&'static str, C)>,

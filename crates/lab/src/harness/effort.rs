@@ -1,4 +1,4 @@
-//! How hard to measure, and where: what every experiment asks.
+//! How long to measure, and on which CPUs: the options of every experiment.
 
 use super::sys;
 use crate::Error;
@@ -16,7 +16,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// As many rounds, which together take so long for each design in each case.
+    /// This many rounds, which together take this time for each design in each case.
     ///
     /// # Errors
     /// [`Error::Bad`]: no round, or no time, or too much of it.
@@ -33,7 +33,7 @@ impl Effort {
         })
     }
 
-    /// The CPU of what one thread does.
+    /// The CPU of a measurement with one thread.
     pub(crate) fn one_cpu(&self) -> usize {
         self.cpus.first().copied().unwrap_or(0)
     }

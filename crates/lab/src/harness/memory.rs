@@ -3,8 +3,8 @@
 //! Sources: proc(5), the kernel's cgroup-v1 and -v2.
 //!
 //! Resident size alone can be wrong in both directions: pages given up with MADV_FREE count until the system takes
-//! them, and pieces of huge pages given up with MADV_DONTNEED do not count although no other process gets them. So
-//! what the system has left is read beside it; that counts other programs too.
+//! them, and pieces of huge pages given up with MADV_DONTNEED do not count although no other process gets them. So the
+//! free memory of the system is read too; it also counts other programs.
 
 use std::fs;
 
@@ -15,9 +15,9 @@ pub(crate) struct Memory {
     pub(crate) rss: u64,
     /// Resident, but given up: the system may take it any time (`LazyFree`).
     pub(crate) lazy: u64,
-    /// What the whole system could give to programs (`MemAvailable`).
+    /// The memory that the whole system could give to programs (`MemAvailable`).
     pub(crate) available: Option<u64>,
-    /// What the control group of this process uses, if it is in one that says.
+    /// The memory of this process's control group, if it has a memory controller.
     pub(crate) cgroup: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ fn cgroup() -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Where the group of a line of /proc/self/cgroup says what it uses, if that is one of memory.
+/// The file with the memory use of the group in a line of /proc/self/cgroup, if it has a memory controller.
 fn usage_file(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! How anything is measured here; the experiments bring only what is measured.
+//! The measuring of all experiments, which bring only their designs and cases.
 //!
 //! A measurement is a number of *rounds*; each round runs every contestant once ([`rounds`]), pinned
 //! ([`sys::pin`]), with the latency between the two CPUs sampled right before where data crosses them ([`xcore`]).

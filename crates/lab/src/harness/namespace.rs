@@ -1,14 +1,14 @@
-//! Network namespaces for programs: how one may be had, and what is said to the system to furnish it.
+//! Network namespaces for programs: how to make one, and the commands that set it up.
 //!
-//! Invariant: nothing here touches a namespace that the caller did not make, but for the probe, whose namespace ends
-//! with it.
+//! Invariant: these functions change only namespaces that the caller made, except the probe, whose namespace ends with
+//! it.
 
 use std::fs;
 use std::io;
 use std::process::Command;
 
-/// How to start a process in a network namespace of its own: what unshare is told, as root, else with a user
-/// namespace in which one is root. `needs` is a command that has to succeed in there; none: there is no way.
+/// How to start a process in a network namespace of its own: the arguments of unshare, as root, or else with a user
+/// namespace in which the process is root. `needs` is a command that has to succeed in there; none: there is no way.
 pub(crate) fn way(needs: &[&str]) -> Option<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
     let works = |way: &&&[&str]| {
@@ -18,10 +18,10 @@ pub(crate) fn way(needs: &[&str]) -> Option<&'static [&'static str]> {
     WAYS.iter().find(works).copied()
 }
 
-/// What has to succeed in a namespace whose programs make TAPs.
+/// The commands that must succeed in a namespace whose programs make TAPs.
 pub(crate) const MAY_MAKE_TAPS: &[&str] = &["test", "-w", "/dev/net/tun"];
 
-/// Runs a command to its end; what it complains of is the error.
+/// Runs a command to its end; its standard error is the error.
 pub(crate) fn check(command: &mut Command) -> io::Result<()> {
     let output = command.output()?;
     match output.status.success() {
@@ -47,7 +47,7 @@ pub(crate) fn stock_tcp() -> String {
         ("wmem", "4096 16384 4194304"),
     ];
     for (name, value) in settings {
-        // What cannot be set stays as it is.
+        // A value that cannot be set keeps its default.
         let _ = fs::write(path(name), value);
     }
     let chosen = fs::read_to_string(path("congestion_control"));

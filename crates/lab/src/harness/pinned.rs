@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Does `work` on a thread that is pinned to `cpu`. A thread of its own, so that what a design keeps for each thread is
-/// set up and taken down as in a program.
+/// Does `work` on a thread that is pinned to `cpu`. A thread of its own, so that a design's per-thread state is set up
+/// and taken down as in a program.
 pub(crate) fn run<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| joined(scope.spawn(|| pinned(cpu, work))))
 }
 
-/// Does each work on a thread of its own, pinned to its CPU, all at once. What they return is in their order.
+/// Does each work on a thread of its own, pinned to its CPU, all at once. The results are in the order of the threads.
 pub(crate) fn all<T: Send, W: FnOnce() -> T + Send>(
     works: impl IntoIterator<Item = (usize, W)>,
 ) -> Vec<T> {
@@ -50,7 +50,7 @@ impl Meeting {
     }
 
     fn wait(&self) {
-        // Relaxed: it says only when to start; spawning the threads has brought them what they need.
+        // Relaxed: it says only when to start; the spawn of the threads published their data.
         self.missing.fetch_sub(1, Ordering::Relaxed);
         let mut spins = 0u32;
         while self.missing.load(Ordering::Relaxed) > 0 {
@@ -63,7 +63,7 @@ impl Meeting {
     }
 }
 
-/// What one of several threads did: from when to when, and how long it waited for its CPU meanwhile.
+/// The run of one of several threads: its begin and end, and how long it waited for its CPU.
 pub(crate) struct Span {
     start: Instant,
     end: Instant,
@@ -84,7 +84,7 @@ impl Span {
     }
 
     /// From the first start to the last end. A thread that lost its CPU for long disturbs the run: the others waited
-    /// for nothing, or had for themselves what they were to share.
+    /// without need, or did not have to share.
     pub(crate) fn together(spans: &[Self]) -> Took {
         let start = spans.iter().map(|span| span.start).min();
         let end = spans.iter().map(|span| span.end).max();

@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a picture is drawn on.
+/// The surface of a picture.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Makes the directory of the pictures, if need be: said before minutes of measuring, not behind them.
@@ -47,7 +47,7 @@ pub(crate) fn draw(dir: &Path, records: &[Record]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a record's picture is called.
+/// The file name of a record's picture.
 fn picture(of: &Record) -> String {
     let threads = of.threads.map(|threads| format!("-{threads}-threads"));
     let survivors = of
@@ -63,7 +63,7 @@ fn picture(of: &Record) -> String {
     format!("{}-{}{size}{parts}", of.experiment, of.case)
 }
 
-/// What a picture says above.
+/// The title of a picture.
 fn title(of: &Record) -> String {
     let threads = of.threads.map(|threads| format!(", {threads} threads"));
     let survivors = of

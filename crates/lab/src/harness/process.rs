@@ -1,7 +1,7 @@
 //! Processes that end with their parent, and how much of the CPUs they took.
 //!
-//! Invariants: a [`Kept`] process is gone when its owner is dropped, and is told to end when the thread that started
-//! it ends without a word, as when it is killed. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
+//! Invariants: a [`Kept`] process is gone when its owner is dropped, and the kernel ends it when the thread that
+//! started it is killed. Sources: PR_SET_PDEATHSIG(2const), proc_pid_stat(5).
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 }
 
 fn on_parents_death(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: it takes a number, and changes what happens to this process only.
+    // SAFETY: it takes a number, and sets an attribute of this process only.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -38,17 +38,17 @@ impl Kept {
         self.0.id()
     }
 
-    /// What it reads from, if that is us.
+    /// Its standard input, if we write it.
     pub(crate) fn input(&mut self) -> Option<&mut ChildStdin> {
         self.0.stdin.as_mut()
     }
 
-    /// What it writes to, if that is us; once.
+    /// Its standard output, if we read it; once.
     pub(crate) fn output(&mut self) -> Option<ChildStdout> {
         self.0.stdout.take()
     }
 
-    /// The process itself, for what is not here.
+    /// The process itself, for other operations.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.0
     }
@@ -58,7 +58,7 @@ impl Kept {
         !matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// What it and its descendants have had of the CPUs, with threads that ended, to 20 ms. A tool may serve packets in
+    /// The CPU time of the process and its descendants, ended threads included, to 20 ms. A tool may serve packets in
     /// a child process.
     pub(crate) fn cpu_time(&self) -> Duration {
         family(self.id()).into_iter().map(cpu_time).sum()
@@ -84,7 +84,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // One that reads from us ends when there is no more to read; others are asked to.
+        // A process that reads from us ends at the end of its input; others get a signal.
         let asked = self.0.stdin.take().is_none();
         if asked && !self.has_ended() {
             let pid = self.0.id().cast_signed();
@@ -123,7 +123,7 @@ fn family(pid: u32) -> Vec<u32> {
     family
 }
 
-/// What all threads of one process have had of the CPUs.
+/// The CPU time of all threads of one process.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name, in brackets, may hold anything; the state is next, and the times are eleven and twelve behind it.
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_a_process_took_is_counted() {
-        // Breaks when the times are read from another column, a name with a blank or a bracket moves them, or what a
-        // child took is left out.
+        // Breaks when the times are read from another column, a name with a blank or a bracket moves them, or the time
+        // of a child is left out.
         let mut command = Command::new("sh");
         command.args(["-c", "timeout 60 sh -c 'while :; do :; done'; :"]);
         let kept = Kept::start(&mut command).expect("it is there");

@@ -1,14 +1,14 @@
-//! One line on a terminal that says what is being measured; nothing in a pipe, but where `cargo lab all` listens.
+//! One line on a terminal that names the running measurement; in a pipe, only under `cargo lab all`.
 //!
-//! `cargo lab all` starts an experiment with [`TELL`] in its environment. What would be shown is then a line on
-//! standard error that begins with [`TOLD`], and the bar over all experiments shows it.
+//! `cargo lab all` starts an experiment with [`TELL`] in its environment. The experiment then writes lines that begin
+//! with [`TOLD`] to standard error, and the bar over all experiments shows them.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-/// Set in the environment of an experiment that is to tell how far it is.
+/// Set in the environment of an experiment that must report its progress.
 pub(crate) const TELL: &str = "MBUMA_LAB_TELL";
-/// What a line begins with that tells so.
+/// The beginning of such a line.
 pub(crate) const TOLD: &str = "mbuma-lab: ";
 
 /// Says on standard error how far an experiment is.

@@ -1,10 +1,10 @@
-//! One result: what a line of JSON, a row of a table and a bar of a picture are made from.
+//! One result, from which a line of JSON, a row of a table and a bar of a picture are made.
 
 use super::rounds::{Grouped, Reading, by_mode};
 use super::summary::Summary;
 use serde::Serialize;
 
-/// What one contestant did in one case.
+/// The result of one contestant in one case.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Record {
@@ -14,9 +14,9 @@ pub struct Record {
     pub case: &'static str,
     /// The contestant.
     pub design: &'static str,
-    /// Bytes of an item; 0 in what is about no size.
+    /// Bytes of an item; 0 in a case without a size.
     pub size: usize,
-    /// What the figures are in.
+    /// The unit of the figures.
     pub unit: &'static str,
     /// The middle of the readings; none if the contestant was skipped, and the note says why.
     pub median: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Record {
     /// In histograms, where the bin begins; the note says it for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bin: Option<u64>,
-    /// What a reader should know about this row.
+    /// A note for readers of this row.
     pub note: String,
     /// Whether it is one of the project's own designs.
     pub ours: bool,
@@ -62,7 +62,7 @@ impl Record {
         serde_json::to_string(self).expect("a record is plain data")
     }
 
-    /// The same, with what its readings come to.
+    /// The same, with the summary of its readings.
     pub(crate) fn with(self, summary: Summary) -> Self {
         Self {
             median: Some(summary.median),
@@ -79,8 +79,8 @@ fn is_none(disturbed: &usize) -> bool {
     *disturbed == 0
 }
 
-/// Records of readings of a rate or a time, by the machine's mode. A reading of nothing is no reading; if there are no
-/// others, the one record says so and has no figures.
+/// Records of readings of a rate or a time, by the machine's mode. A reading without data does not count; if there are
+/// no others, the one record says so and has no figures.
 pub(crate) fn of_readings(record: &Record, readings: &[Reading]) -> Vec<Record> {
     let taken: Vec<Reading> = readings.iter().filter(|r| r.is_one()).copied().collect();
     let missing = readings.len() - taken.len();
@@ -88,7 +88,7 @@ pub(crate) fn of_readings(record: &Record, readings: &[Reading]) -> Vec<Record> 
     if missing > 0 {
         let comma = if record.note.is_empty() { "" } else { ", " };
         record.note += &match taken.is_empty() {
-            true => format!("{comma}no reading: nothing was moved"),
+            true => format!("{comma}no reading: no data was moved"),
             false => format!("{comma}no reading in {missing} of {}", readings.len()),
         };
     }
@@ -99,7 +99,7 @@ pub(crate) fn of_readings(record: &Record, readings: &[Reading]) -> Vec<Record> 
     groups.iter().map(|g| of_group(record.clone(), g)).collect()
 }
 
-/// With what readings say that were grouped by the machine's mode.
+/// With the summary of readings that were grouped by the machine's mode.
 pub(crate) fn of_group(record: Record, group: &Grouped) -> Record {
     let mut record = record.with(group.summary);
     record.disturbed = group.disturbed;

@@ -76,8 +76,8 @@ pub(crate) struct Producer<'a, T, const BATCH: usize> {
 }
 
 impl<T, const BATCH: usize> Producer<'_, T, BATCH> {
-    /// Waits until a batch has room, puts in what `make` makes, and publishes it. The first item is made when its
-    /// slot, and with it whatever was there a turn of the ring ago, is the producer's.
+    /// Waits until a batch has room, fills it by `make`, and publishes it. The first item is made when its slot, and
+    /// with it whatever was there a turn of the ring ago, is the producer's.
     pub(crate) fn put_batch(&mut self, mut make: impl FnMut() -> T) {
         wait_until(|| self.tail - self.ring.head.0.load(Ordering::Acquire) <= RING_ITEMS - BATCH);
         for slot in &self.ring.slots[self.tail % RING_ITEMS..][..BATCH] {
@@ -107,7 +107,7 @@ impl<T, const BATCH: usize> Consumer<'_, T, BATCH> {
         let tail = self.ring.tail.0.load(Ordering::Acquire);
         while self.head != tail {
             let slots = &self.ring.slots[self.head % RING_ITEMS..][..BATCH];
-            // Now: what a panic of `take` leaves of the batch is lost, and not taken twice.
+            // Before `take` runs: if it panics, the rest of the batch is lost, and no item is taken twice.
             self.head += BATCH;
             for slot in slots {
                 // SAFETY: the producer published the slot, so it is ours until `head` is published.

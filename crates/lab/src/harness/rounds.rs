@@ -1,8 +1,8 @@
-//! Rounds over all contestants of a case, so that what disturbs the machine disturbs all of them alike.
+//! Rounds over all contestants of a case, so that a disturbance of the machine affects all of them alike.
 //!
-//! Each contestant is first *calibrated*: it runs longer and longer until one run takes what a reading shall take. Then it
-//! is *warmed up*: it runs until two runs agree ([`warmup`]). Then each round gives each contestant a short run, which brings its data back into the
-//! caches that the others used meanwhile, and a run that counts.
+//! Each contestant is first *calibrated*: it runs longer and longer until one run takes the time of a reading. Then it
+//! is *warmed up*: it runs until two runs agree ([`warmup`]). Then each round gives each contestant a short run, which
+//! brings its data back into the caches that the others used meanwhile, and a run that counts.
 
 use super::progress::Progress;
 use super::summary::Summary;
@@ -18,12 +18,12 @@ pub(crate) type Run<'a> = Box<dyn FnMut(u64) -> Took + 'a>;
 pub(crate) struct Took {
     /// By the clock that the case goes by.
     pub(crate) time: Duration,
-    /// What part of that other programs had a CPU that the run needed all the time.
+    /// The part of the run in which other programs used a CPU that the run needed.
     pub(crate) lost: f64,
 }
 
 impl Took {
-    /// A run of so long, in which a thread that should have run throughout waited for its CPU so long.
+    /// A run of this length, in which a thread that should have run throughout waited this long for its CPU.
     pub(crate) fn with_wait(time: Duration, waited: Duration) -> Self {
         let lost = waited.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE);
         Self { time, lost }
@@ -37,7 +37,7 @@ impl Took {
 
 /// One of those that are compared.
 pub(crate) struct Contestant<'a> {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: &'static str,
     /// Runs it.
     pub(crate) run: Run<'a>,
@@ -46,7 +46,7 @@ pub(crate) struct Contestant<'a> {
 /// How a case is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// What progress lines begin with.
+    /// The beginning of progress lines.
     pub(crate) title: String,
     /// Rounds.
     pub(crate) reps: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Whether anything was read: a rate or a time of nothing is no reading.
+    /// Whether data was moved: a rate or a time without data is not a reading.
     pub(crate) fn is_one(&self) -> bool {
         self.ns.is_finite() && self.ns > 0.0
     }
@@ -124,8 +124,8 @@ fn reading(run: &mut Run<'_>, ops: u64, plan: &Plan) -> Reading {
     }
 }
 
-/// How many operations take about so long. A first run does not count: threads start in it, and pages are touched for the
-/// first time. After that a number is believed when a run of at least half as many has shown it.
+/// How many operations take about this time. A first run does not count: threads start in it, and pages are touched
+/// for the first time. After that a number is believed when a run of at least half as many has shown it.
 fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
     let mut ops = OPS_MIN;
     run(ops);
@@ -143,7 +143,7 @@ fn calibrate(run: &mut Run<'_>, reading: Duration) -> u64 {
 pub(crate) struct Grouped {
     /// The mode, where data crossed CPUs.
     pub(crate) mode: Option<Mode>,
-    /// What the readings say.
+    /// The summary of the readings.
     pub(crate) summary: Summary,
     /// The median latency between the CPUs.
     pub(crate) xcore_ns: Option<f64>,
@@ -173,7 +173,7 @@ pub(crate) fn by_mode(readings: &[Reading]) -> Vec<Grouped> {
 
 /// The part of a run's time that others may have had.
 const LOST_MAX: f64 = 0.02;
-/// How often a reading is taken until nothing disturbed it.
+/// How often a disturbed reading is repeated.
 const ATTEMPTS_MAX: usize = 4;
 /// The fewest operations of a run.
 const OPS_MIN: u64 = 4096;

@@ -1,6 +1,6 @@
 //! The median and the quartiles of some readings.
 
-/// What is said about readings: where their middle is and how far they spread.
+/// The summary of readings: their median and spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     /// Half of the readings are below.

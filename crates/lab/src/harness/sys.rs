@@ -1,4 +1,4 @@
-//! What only the system can do: keep a thread on a CPU, and say how long it had one.
+//! System calls: keep a thread on a CPU, and read its CPU time.
 //!
 //! Invariants: no function here changes anything but the calling thread.
 //! Sources: proc(5), sched_setaffinity(2), gettid(2), getrusage(2), unshare(2).
@@ -60,9 +60,9 @@ fn clock(which: libc::clockid_t) -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Moves this thread, and no other, into a network namespace of its own, which has nothing in it.
+/// Moves this thread, and no other, into an empty network namespace of its own.
 pub(crate) fn new_network() -> io::Result<()> {
-    // SAFETY: it takes no memory, and what it changes is the calling thread's.
+    // SAFETY: it takes no memory, and changes only the calling thread.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -93,7 +93,7 @@ pub(crate) fn switches() -> u64 {
     u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap_or(0)
 }
 
-/// How long these CPUs together had nothing to do since the system started, to 10 ms.
+/// The idle time of these CPUs together since the system started, to 10 ms.
 pub(crate) fn idle_time(cpus: &[usize]) -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = |line: &str| -> Option<u64> {

@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 /// Columns of a terminal that a table fits.
 const WIDE: usize = 100;
-/// Units of what is a ratio already.
+/// Units that are ratios already.
 const RELATIVE: [&str; 2] = ["%", "x one thread"];
 
-/// A block: what is compared, and a row for each record; ratios are to the first of our own rows of the same mode.
+/// A block: a title, and a row for each record; ratios are to the first of our own rows of the same mode.
 pub(crate) fn table(title: &str, records: &[Record]) -> String {
     let mut out = format!("{title}\n");
     let crosses = records.iter().any(|r| r.mode.is_some());
@@ -58,7 +58,7 @@ pub(crate) struct Line<'a> {
     pub(crate) design: &'a str,
     /// A figure for each column.
     pub(crate) figures: Vec<Option<f64>>,
-    /// What to know about it.
+    /// A note on it.
     pub(crate) note: &'a str,
 }
 

@@ -1,12 +1,12 @@
 //! Warming up: no reading counts before readings agree.
 //!
-//! A first reading measures what happens once as well: pages touched for the first time, threads that start, windows that
-//! grow. Two kinds of contestant need two ways out:
+//! A first reading also measures effects that happen once: pages touched for the first time, threads that start,
+//! windows that grow. Two kinds of contestant need two ways out:
 //!
-//! | what a contestant keeps between readings | way |
+//! | state that a contestant keeps between readings | warm-up |
 //! |---|---|
 //! | its memory and threads | [`settle`]: it is read again until two readings in a row agree |
-//! | nothing: each reading makes it anew, or starts its process | [`lengthen`]: readings get longer until two lengths agree |
+//! | none: each reading makes it anew, or starts its process | [`lengthen`]: readings get longer until two lengths agree |
 //!
 //! Both are bounded, because some contestants never agree with themselves: those are as warm as they get.
 //!
@@ -22,7 +22,7 @@ const OF_EACH_LENGTH: usize = 3;
 const READINGS_MAX: usize = 12;
 /// A reading of this length is not lengthened.
 const LENGTH_ENOUGH: Duration = Duration::from_millis(500);
-/// A shorter reading is asked for to see that something runs, and not how fast: it stays as it is.
+/// A user who asks for a shorter reading wants to see that a case runs, not how fast: it keeps its length.
 const LENGTH_LEAST: Duration = Duration::from_millis(25);
 /// A reading gets at most so many times as long as was asked for: a quick run stays one.
 const LONGER_MAX: u32 = 16;
@@ -85,7 +85,7 @@ pub(crate) fn length_for(least: Duration, mut read: impl FnMut(Duration) -> f64)
     }
 }
 
-/// Two readings of nothing do not agree: the contestant has not begun.
+/// Two readings without data do not agree: the contestant has not begun.
 fn agree(one: f64, other: f64) -> bool {
     (one - other).abs() <= AGREE * one.min(other) && one.min(other) > 0.0
 }

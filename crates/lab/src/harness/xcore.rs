@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The mode in which a line takes so long.
+    /// The mode in which a line takes this time.
     pub(crate) fn of(one_way_ns: f64) -> Self {
         if one_way_ns < NEAR_NS_MAX {
             Self::Near
@@ -51,7 +51,7 @@ pub(crate) fn one_way_ns((near, far): (usize, usize), reading: Duration) -> f64 
     let sample = SAMPLE.min(reading * 2);
     #[repr(align(128))]
     struct Line(AtomicU64);
-    // Even: the near thread's turn. Relaxed would do for the count; AcqRel is what real hand-overs use.
+    // Even: the near thread's turn. Relaxed would do for the count; AcqRel, as real hand-overs use.
     let line = &Line(AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -79,7 +79,8 @@ pub(crate) fn one_way_ns((near, far): (usize, usize), reading: Duration) -> f64 
     })
 }
 
-/// Plays the near side for so long or a little longer, from an even turn to an even turn; nanoseconds of a turn.
+/// Plays the near side for this time or a little longer, from an even turn to an even turn; returns the nanoseconds of
+/// a turn.
 fn slice(line: &AtomicU64, turn: &mut u64, at_least: Duration) -> f64 {
     let begin = *turn;
     let start = Instant::now();

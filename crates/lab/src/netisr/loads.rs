@@ -1,4 +1,4 @@
-//! What two programs, each a thread on a CPU of its own, do with each other.
+//! The traffic of two programs, each a thread on a CPU of its own.
 //!
 //! Locks: none.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What there is to do.
+/// The work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// A datagram there and back, one after the other.
@@ -23,7 +23,7 @@ pub(crate) enum Load {
     TcpStream,
 }
 
-/// What was seen of it.
+/// The results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Round trips or datagrams a second, or Gbit/s.
@@ -40,11 +40,11 @@ const DATAGRAM: usize = 512;
 const FLOWS: usize = 8;
 /// Datagrams of a flow before it is the next one's turn.
 const BURST: usize = 32;
-/// How long nothing may happen before a load is given up.
+/// The time without progress after which a load is given up.
 const STUCK: Duration = Duration::from_secs(1);
 
 impl Load {
-    /// Does it for so long; the client on the first of these CPUs, the server on the last.
+    /// Does it for this time; the client on the first of these CPUs, the server on the last.
     pub(crate) fn run(self, world: &World, time: Duration, cpus: &[usize]) -> Seen {
         match self {
             Self::UdpRr => udp_rr(world, time, cpus),
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// Runs both sides, each on its CPU; what they return. The server is told when the client is done.
+/// Runs both sides, each on its CPU; returns their results. The server learns when the client is done.
 fn with_server<C: Send, S: Send>(
     cpus: &[usize],
     server: impl FnOnce(&AtomicBool) -> S + Send,
@@ -101,7 +101,7 @@ fn datagram(world: &World) -> Chain {
     Chain::from_slice(world.client.pool(), &[0x5a; DATAGRAM]).expect("buffers for one datagram")
 }
 
-/// Goes on for so long, or until one fails. The first does not count.
+/// Goes on for this time, or until a side fails. The first does not count.
 fn round_trips(time: Duration, mut one: impl FnMut() -> bool) -> Seen {
     one();
     let (begin, mut took) = (Instant::now(), Vec::new());
@@ -174,7 +174,7 @@ fn udp_stream(world: &World, time: Duration, cpus: &[usize]) -> Seen {
     }
 }
 
-/// Sends for so long; says how many datagrams.
+/// Sends for this time; returns the number of datagrams.
 fn flood(world: &World, time: Duration) -> u64 {
     let sockets = [(); FLOWS].map(|()| world.client.udp_bind(ANY).expect("a port is free"));
     let (until, mut sent) = (Instant::now() + time, 0);
@@ -191,8 +191,8 @@ fn flood(world: &World, time: Duration) -> u64 {
     sent
 }
 
-/// Receives until the sender is done and nothing comes any more; how many, and in how many seconds. On a machine that
-/// is full, the first may be late.
+/// Receives until the sender is done and no datagram comes any more; returns their number, and the seconds. On a
+/// machine that is full, the first may be late.
 fn count(socket: &UdpSocket, done: &AtomicBool) -> (u64, f64) {
     let (mut received, patience) = (0, Instant::now() + STUCK * 5);
     let (mut first, mut last) = (None, Instant::now());

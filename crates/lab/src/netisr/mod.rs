@@ -4,10 +4,11 @@
 //!   world.rs   stacks with workers, joined          loads.rs   what programs do with them
 //! ```
 //!
-//! Two programs talk, each a thread on a CPU of its own, by blocking calls. Under `direct` the thread that sends also
-//! takes in what it sent, up to the other's socket; under `deferred` the worker of the flow's CPU does, which has to be
-//! woken for it; under `hybrid` the sender does if it is on the flow's CPU. So latency is mostly the number of threads
-//! that a packet has to wake, and throughput what several of them do at once, less what crosses their caches.
+//! Two programs talk, each a thread on a CPU of its own, by blocking calls. Under `direct` the thread that sends a
+//! packet also does its input, up to the other's socket; under `deferred` the worker of the flow's CPU does, which has
+//! to be woken for it; under `hybrid` the sender does if it is on the flow's CPU. So latency is mostly the number of
+//! threads that a packet must wake, and throughput the work that they do at once, less the transfers between their
+//! caches.
 //!
 //! Source: seed 002, which made direct dispatch a switch, "to increase parallelism, especially for inbound packet paths on
 //! multiple interfaces"; deferred was its default still, and it asked for environments in which direct costs.
@@ -56,7 +57,7 @@ impl Design {
 
     fn about(self) -> &'static str {
         match self {
-            Self::Direct => "at once, by whoever brings the packet in (our default)",
+            Self::Direct => "at once, by the thread that brings the packet in (our default)",
             Self::Hybrid => "at once on the CPU of the packet's flow, else by that CPU's worker",
             Self::Deferred => "by the worker of the flow's CPU (seed 002: the netisr thread)",
         }
@@ -98,7 +99,7 @@ pub(crate) const CASES: [Case; 8] = {
     ]
 };
 
-/// What is said of a run, in which unit.
+/// A measure of a run, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
     P50,
@@ -141,7 +142,7 @@ impl Measure {
         }
     }
 
-    /// What a run says of it, if anything.
+    /// Its value in a run, if there is one.
     fn of(self, run: &Run) -> Option<f64> {
         let took = |part: f64| {
             let last = run.seen.took.len().checked_sub(1)?;
@@ -172,7 +173,7 @@ struct Contestant {
 }
 
 impl Contestant {
-    /// Runs it once, in a world of its own: what was seen, and how many packets changed their CPU.
+    /// Runs it once, in a world of its own; returns the results, and how many packets changed their CPU.
     fn run(&self, case: Case, time: Duration, cpus: &[usize]) -> (Seen, f64) {
         let world = World::new(case.place, self.design, self.workers, cpus);
         let seen = case.load.run(&world, time, cpus);
@@ -180,7 +181,7 @@ impl Contestant {
     }
 }
 
-/// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, a number that will not do, or `out` or the pictures cannot be written.
@@ -194,7 +195,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.
@@ -206,7 +207,7 @@ pub fn list(out: &mut dyn Write) -> Result<(), Error> {
     )
 }
 
-/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let effort = &choice.effort;
     let with = |&workers: &usize| {
@@ -252,7 +253,7 @@ fn measure(case: Case, options: &Options, choice: &Choice, progress: &mut Progre
     records
 }
 
-/// What is said of a contestant by one measure: a record for each mode in which the machine was.
+/// A contestant's records of one measure: one for each mode in which the machine was.
 fn said(case: Case, measure: Measure, contestant: &Contestant) -> Vec<Record> {
     let reading = |run: &Run| {
         Some(Reading {

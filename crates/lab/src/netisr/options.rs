@@ -1,13 +1,13 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::{CASES, Case, Design};
 use crate::harness::compare;
 use crate::{Comparison, Error};
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every comparison is asked.
+    /// The options of every comparison.
     pub common: Comparison,
     /// How many workers a stack has.
     pub workers: Vec<usize>,
@@ -26,7 +26,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {

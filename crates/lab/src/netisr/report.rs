@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 002.
 
@@ -22,7 +22,7 @@ impl Experiment for Netisr {
         once, nobody has to be woken and the packet is still in its cache: direct dispatch. If it only puts the \
         packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs can \
         share the work of one device, and a connection\u{2019}s data stays in one cache; but that thread must be \
-        woken, and what it reads comes from another CPU: deferred dispatch. Hybrid does the first where the two \
+        woken, and its data comes from another CPU: deferred dispatch. Hybrid does the first where the two \
         CPUs are one.\n\n\
         FreeBSD\u{2019}s stack without Giant (seed 002) deferred by default, to one thread, and had direct dispatch \
         as a switch. Here two programs talk over loopback or an epair, with one worker for the stack or two."
@@ -36,8 +36,9 @@ impl Experiment for Netisr {
 
     fn caveats(&self) -> &'static str {
         "Two CPUs run two programs and up to two workers, so a worker takes time from a program: with CPUs to spare, \
-        deferred streams gain. What waking a thread costs is the system\u{2019}s, and dear on a virtual machine. No \
-        device interrupts here: what the seed wanted direct dispatch for, several interfaces at once, is not shown."
+        deferred streams gain. The system decides the cost of waking a thread, which is high on a virtual machine. \
+        No device interrupts here: several interfaces at once, for which the seed wanted direct dispatch, are not \
+        shown."
     }
 
     fn claims(&self) -> &'static [Claim] {

@@ -1,4 +1,4 @@
-//! Tests of the comparison: that every case runs under every policy, and that what is shown can be read.
+//! Tests of the comparison: that every case runs under every policy, and that the output can be parsed.
 
 use super::*;
 use crate::Comparison;

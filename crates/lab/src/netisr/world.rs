@@ -1,7 +1,7 @@
 //! Stacks with workers: one stack that talks to itself, or two with an epair between.
 //!
-//! A worker is a thread, pinned, which looks after one CPU of each stack: what waits for it and its timers. The
-//! programs that talk are other threads.
+//! A worker is a thread, pinned, which serves one CPU of each stack: its queues and its timers. The programs that talk
+//! are other threads.
 //!
 //! Invariants: workers end with their world, before its stacks. Locks: none.
 
@@ -32,7 +32,7 @@ pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 
 /// Any of our own.
 pub(crate) const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
-/// What a worker handles before it looks at other things.
+/// Packets that a worker handles before it checks other work.
 const BUDGET: Budget = Budget {
     frames: 64,
     bytes: usize::MAX,
@@ -59,7 +59,7 @@ impl World {
         let (client, server, ends) = match place {
             Place::Loopback => {
                 let one = make(1);
-                // Somewhere for the address to be; nothing ever comes or goes there.
+                // An interface for the address; no packet ever enters or leaves by it.
                 let (device, _) = Pipe::pair(Capabilities::whole(1500));
                 one.attach(Arc::new(device), config(2));
                 (one.clone(), one, None)
@@ -127,7 +127,7 @@ fn config(host: u8) -> IfConfig {
     IfConfig::new("lab0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24)
 }
 
-/// What worker `cpu` does, on the machine's CPU `on`.
+/// The work of worker `cpu`, on the machine's CPU `on`.
 fn work(stacks: &[Stack], workers: &Workers, cpu: usize, on: usize, stop: &AtomicBool) {
     // Without the right to, it works wherever it runs.
     let _ = sys::pin(&[on]);

@@ -1,4 +1,4 @@
-//! The list of designs: what there is, and what to know about it.
+//! The list of designs, with a note on each.
 
 use super::design::{Absent, Design, Shape};
 use super::designs::{
@@ -12,13 +12,13 @@ use mbuf::{Chain, Packet};
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// One line for `--list`.
     pub(crate) about: &'static str,
-    /// What a reader of a figure should know.
+    /// A note for readers of the figure.
     pub(crate) note: &'static str,
     /// Makes one for views of a shape.
     pub(crate) make: fn(Shape) -> Made,

@@ -20,7 +20,7 @@ impl Shape {
         cluster: 2 << 10,
         clusters: 1,
     };
-    /// What TCP sends at most at once.
+    /// The most that TCP sends at once.
     pub(crate) const SEGMENT: Self = Self {
         cluster: 16 << 10,
         clusters: 4,
@@ -71,16 +71,16 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
         unsafe { self.release(view) };
     }
 
-    /// What a view shows, a piece for each cluster.
+    /// The bytes of a view, a piece for each cluster.
     fn pieces(view: &Self::View) -> impl Iterator<Item = &[u8]>;
 
-    /// What is out of the design's zones. Exact when no other thread uses the design.
+    /// The items that are out of the design's zones. Exact when no other thread uses the design.
     fn live(&self) -> Live {
         Live::default()
     }
 }
 
-/// What is out of a design's zones.
+/// The items that are out of a design's zones.
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
@@ -88,12 +88,12 @@ pub(crate) struct Live {
     pub(crate) mbufs: Option<usize>,
     /// Clusters; none where they are not counted.
     pub(crate) clusters: Option<usize>,
-    /// What is allocated to count with.
+    /// The items allocated for counts.
     pub(crate) records: usize,
 }
 
 impl Live {
-    /// Whether nothing is.
+    /// Whether no item is out.
     pub(crate) fn is_none(self) -> bool {
         (
             self.mbufs.unwrap_or(0),
@@ -103,7 +103,7 @@ impl Live {
     }
 }
 
-/// The first word of what a view shows.
+/// The first word of a view's bytes.
 #[inline]
 pub(crate) fn first_word<D: Design>(view: &D::View) -> u64 {
     let piece = D::pieces(view).next().unwrap_or_default();

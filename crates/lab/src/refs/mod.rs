@@ -30,7 +30,7 @@ use cases::Case;
 use catalog::{CATALOG, Entry};
 use std::io::Write;
 
-/// Runs the comparison and writes what it finds to `out`: tables for each case, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables for each case, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -64,7 +64,7 @@ fn measure(case: Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> 
 fn show(case: Case, records: &[Record]) -> String {
     let title = |first: &Record| {
         let about = match (first.measure, first.threads) {
-            (Some("ratio"), _) => "what a share takes by two CPUs, to one alone (1: it scales)",
+            (Some("ratio"), _) => "time of a share by two CPUs, to one alone (1: it scales)",
             (_, Some(1)) => "one CPU shares and releases, alone",
             _ => case.about(),
         };
@@ -73,7 +73,7 @@ fn show(case: Case, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

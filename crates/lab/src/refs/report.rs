@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 000.
 
@@ -26,16 +26,16 @@ impl Experiment for Refs {
         system: two CPUs that share different clusters waited for each other. In 2026 two replacements were \
         measured on its list: a leader, which is the first of the buffers and holds a count for the others (and \
         must outlive them), and a proxy, a small counted record that the first share allocates. Ours counts \
-        beside the cluster, in a side table of its zone: there is nothing to allocate and no leader to keep. \
-        Arc and Bytes are what Rust programs use.\n\n\
+        beside the cluster, in a side table of its zone: a share allocates no count and keeps no leader. \
+        Arc and Bytes are the types of Rust programs.\n\n\
         All designs take their buffers from the same allocator, so only the way of counting differs."
     }
 
     fn reading(&self) -> &'static str {
         "In splice one CPU fills clusters, shares them and keeps its own share for a while, and the other CPU \
-        reads and releases: the whole that the seed's figure is about. The other cases take it apart. `ratio` \
-        under two-different is what a share takes by two CPUs to what it takes by one: 1 means that CPUs do not \
-        disturb each other."
+        reads and releases: the whole that the seed's figure is about. The other cases take it apart. `ratio` under \
+        two-different is the time of a share by two CPUs to that by one: 1 means that CPUs do not disturb each \
+        other."
     }
 
     fn caveats(&self) -> &'static str {

@@ -1,10 +1,10 @@
-//! A design behind a vtable: one call for a whole run, so that what is inside stays inlined.
+//! A design behind a vtable: one call for a whole run, so that its inside stays inlined.
 
 use super::cases::{one, splice, two};
 use super::design::{Design, Live, Shape};
 use crate::harness::rounds::Took;
 
-/// What can be done with any design.
+/// The operations on any design.
 pub(crate) trait Subject: Send + Sync {
     /// `n` first shares, each released before the next.
     fn first(&self, cpu: usize, n: u64) -> Took;
@@ -18,14 +18,14 @@ pub(crate) trait Subject: Send + Sync {
     fn same(&self, cpus: &[usize], n: u64) -> Took;
     /// `n` clusters from one CPU to the other.
     fn splice(&self, cpus: (usize, usize), n: u64) -> Took;
-    /// What is out of the design's zones: nothing, between runs.
+    /// The items that are out of the design's zones: none, between runs.
     fn live(&self) -> Live;
     /// Fails the test if the design frees early, twice, or never.
     #[cfg(test)]
     fn check(&self, threads: u64, seed: u64, steps: u64);
 }
 
-/// A design, and what it was made for.
+/// A design, and the case that it was made for.
 pub(crate) struct Of<D> {
     pub(crate) design: D,
     pub(crate) shape: Shape,

@@ -1,4 +1,4 @@
-//! Tests of the comparison: that every design shares as it says, and that what is shown can be read.
+//! Tests of the comparison: that every design shares as it says, and that the output can be parsed.
 
 use super::design::{Absent, Design, Live, Shape};
 use super::designs::{Mbufs, counted::Counted, leader::Leader, proxy::Proxy, ring::Ring};
@@ -55,7 +55,7 @@ fn live(mbufs: usize, records: usize) -> Live {
     }
 }
 
-/// What is out after: a fresh view, a share, the release of the first, the release of the share.
+/// The items that are out after: a fresh view, a share, the release of the first, the release of the share.
 #[allow(unsafe_code)] // as the cases: a view goes back to the design that it came from
 fn first_goes_first<D: Design>() -> [Live; 4] {
     let design = new::<D>();
@@ -90,7 +90,7 @@ fn each_protocol_pays_what_the_seed_says() {
 
 #[test]
 fn every_case_runs_and_its_lines_are_json() {
-    // Breaks when a case panics on some design, leaves one out, or prints what a program cannot read.
+    // Breaks when a case panics on some design, leaves one out, or prints output that a program cannot parse.
     let mut out = Vec::new();
     let options = Comparison {
         json: true,
@@ -143,7 +143,7 @@ fn what_has_two_figures_shows_both() {
 
 #[test]
 fn where_nothing_can_be_drawn_nothing_is_measured() {
-    // Breaks when a mistake in --plot is told behind minutes of measuring.
+    // Breaks when a wrong --plot is refused only after minutes of measuring.
     let options = Comparison {
         plot: Some("/dev/null/pictures".into()),
         ..short()
@@ -190,7 +190,7 @@ fn pictures_are_well_formed() {
 
 #[test]
 fn a_wrong_name_is_answered_with_the_right_ones() {
-    // Breaks when a typo measures nothing, or everything.
+    // Breaks when a wrong name is not refused.
     let options = Comparison {
         designs: vec!["rings".to_owned()],
         ..short()

@@ -1,8 +1,7 @@
-//! What an experiment tells the report about itself.
+//! The text, cases and claims of an experiment, for the report.
 //!
 //! An experiment is run as `cargo lab NAME --json ARGUMENTS` in a process of its own, and judged by the records that
-//! this prints: so whatever the report says can be said again from the saved records, and the command that repeats a
-//! section is the one that made it.
+//! it prints: so the report can be made again from the saved records, and the command that made a section repeats it.
 
 use super::rows::{Row, Rows};
 
@@ -11,7 +10,7 @@ use super::rows::{Row, Rows};
 pub enum Pace {
     /// Seconds: shows that everything runs; its figures must not be quoted.
     Quick,
-    /// Minutes: what an experiment does when asked for nothing else, or near it.
+    /// Minutes: an experiment's default, or near it.
     #[default]
     Normal,
     /// As long as figures get better by it.
@@ -44,28 +43,28 @@ pub trait Experiment: Sync {
     /// As in `cargo lab NAME`.
     fn name(&self) -> &'static str;
 
-    /// What is compared, in a few words.
+    /// The subject of the comparison, in a few words.
     fn title(&self) -> &'static str;
 
-    /// What is compared and why, for a reader without prior knowledge; an empty line begins a paragraph.
+    /// The comparison and its reason, for a reader without prior knowledge; an empty line begins a paragraph.
     fn essay(&self) -> &'static str;
 
-    /// How to read its tables, beyond what every table has.
+    /// How to read its tables, beyond the columns of every table.
     fn reading(&self) -> &'static str;
 
-    /// What its figures do not show.
+    /// The limits of its figures.
     fn caveats(&self) -> &'static str;
 
     /// The seed's claims, or our targets where no seed has any, and how to judge each.
     fn claims(&self) -> &'static [Claim];
 
-    /// What is said to `cargo lab NAME --json`, words with a blank between.
+    /// The further arguments of `cargo lab NAME --json`, with a blank between.
     fn arguments(&self, pace: Pace) -> &'static str;
 
     /// About how long that takes on a machine of two cores, for the bar; after ten times as long it is ended.
     fn seconds(&self, pace: Pace) -> u64;
 
-    /// What a case is about, below its name.
+    /// The description of a case, below its name.
     fn about(&self, case: &str) -> String;
 
     /// Whether the page shows a record; the saved results have all of them.
@@ -90,31 +89,31 @@ pub enum Shape {
     Grid,
 }
 
-/// What a seed document says, so that it can be held against what was measured. It is judged by the designs that it
-/// is about, and by a rule that was there before the figures; ours may be named beside them, and does not decide.
-/// Where no seed has a figure, it is a target that we set ourselves, and ours is what it is about.
+/// A claim of a seed document, to compare with the measurement. Its own designs and a rule that was fixed before the
+/// figures decide the verdict; ours may stand beside them, and does not decide. Where no seed has a figure, it is a
+/// target that we set for our own design.
 pub struct Claim {
     /// The seed's number and the place in it: "seed 004, section 4"; or [`OUR_TARGET`].
     pub seed: &'static str,
-    /// What it says, in a sentence; its own words in quotation marks.
+    /// The claim, in a sentence; the seed's own words in quotation marks.
     pub says: &'static str,
     /// The seed's figure, in a few characters.
     pub figure: &'static str,
-    /// What was measured of it; none if the records are not there.
+    /// The measurement for it; none if the records are missing.
     pub judge: fn(&Rows<'_>) -> Option<Finding>,
 }
 
 /// Whose claim it is where no seed has one.
 pub const OUR_TARGET: &str = "our own target";
 
-/// What was measured of a claim.
+/// The measurement for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// In a few words, with units.
     pub here: String,
     /// How the two sides of the claim relate here, where that is one number.
     pub ratio: Option<f64>,
-    /// What that says about the claim.
+    /// The verdict on the claim.
     pub verdict: Verdict,
 }
 
@@ -180,7 +179,7 @@ impl Finding {
     }
 }
 
-/// What was measured says about a claim.
+/// The verdict of a measurement on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is so here too.
@@ -189,7 +188,7 @@ pub enum Verdict {
     Partly,
     /// It is not so here.
     Fails,
-    /// It could not have come out otherwise: what was measured was made so. That is no evidence.
+    /// True by construction: the measurement could not have a different result. That is no evidence.
     Given,
 }
 

@@ -1,4 +1,4 @@
-//! Where and when it was measured: what a reader needs to know before a figure means anything.
+//! The machine and the time of the measurement, without which a figure has no meaning.
 //!
 //! Sources: proc(5).
 
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A run, and the machine that it was on.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Machine {
-    /// What the processor calls itself.
+    /// The processor's name.
     pub(crate) cpu: String,
     /// Processors that are online, and those that this process may use.
     pub(crate) cpus: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Machine {
     pub(crate) percpu: String,
     /// One-way latency of a cache line between two CPUs before the run, if there are two.
     pub(crate) xcore_ns: Option<f64>,
-    /// What wanted to run in the minute before.
+    /// The load average of the minute before.
     pub(crate) load: Option<f64>,
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn processors_of_both_kinds_are_named() {
-        // Breaks when the report of an ARM machine says nothing about it, or a flag is found inside of another.
+        // Breaks when the report of an ARM machine does not describe it, or a flag is found inside of another.
         let x86 = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz\nflags\t\t: fpu hypervisors\n";
         let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
         assert_eq!(model(x86), "A CPU @ 3 GHz");

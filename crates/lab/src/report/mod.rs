@@ -1,5 +1,5 @@
-//! What every experiment of the laboratory tells the report, and the report: one page that holds what each seed claims
-//! beside what was measured here.
+//! The report: one page with each seed's claims beside the measurements; and the interface by which every experiment
+//! contributes to it.
 //!
 //! ```text
 //!   experiment.rs  what an experiment says about itself     registry.rs  which there are

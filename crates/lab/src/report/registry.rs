@@ -1,4 +1,4 @@
-//! The list of experiments: what `cargo lab all` runs, and what the report has a section for.
+//! The list of experiments, which `cargo lab all` runs and the report describes.
 //!
 //! Invariant: every experiment of `cargo lab` is in it, each name once (tests).
 

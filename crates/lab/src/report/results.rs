@@ -6,7 +6,7 @@
 //!   {"ended": Ended}               behind those of an experiment
 //! ```
 //!
-//! Invariants: a file that ends early is a report of what there is; one that is something else is refused with the
+//! Invariants: a file that ends early gives a report of its complete lines; a file of another kind is refused with the
 //! line's number.
 
 use super::experiment::Experiment;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// What a run says about itself.
+/// The description of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Head {
     /// Of this format: [`FORMAT`].
@@ -42,14 +42,14 @@ pub(crate) struct Head {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Ended {
     pub(crate) experiment: String,
-    /// What was typed, or could have been.
+    /// The command line, or an equal one.
     pub(crate) command: String,
     pub(crate) seconds: f64,
     /// Why it did not end well.
     pub(crate) failed: Option<String>,
 }
 
-/// What there is of an experiment.
+/// The saved records of an experiment.
 pub(crate) struct Section {
     pub(crate) experiment: &'static dyn Experiment,
     pub(crate) rows: Vec<Row>,
@@ -68,7 +68,7 @@ impl Section {
     pub(crate) fn trouble(&self) -> Option<String> {
         match (&self.ended, self.rows.is_empty()) {
             (Some(ended), _) if ended.failed.is_some() => ended.failed.clone(),
-            (Some(_), true) => Some("it measured nothing".to_owned()),
+            (Some(_), true) => Some("it has no measurement".to_owned()),
             (None, true) => Some("it was not run".to_owned()),
             (None, false) => Some("it was interrupted".to_owned()),
             (Some(_), false) if self.rows.iter().all(|row| row.median.is_none()) => {

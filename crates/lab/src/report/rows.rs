@@ -1,10 +1,10 @@
 //! Records as they come back from a line of JSON, and questions to them.
 //!
-//! Invariant: a row is what [`Record::to_json`](crate::Record::to_json) wrote.
+//! Invariant: [`Record::to_json`](crate::Record::to_json) wrote the row.
 
 use serde::{Deserialize, Serialize};
 
-/// What one contestant did in one case: a [`Record`](crate::Record) that was written and read.
+/// The result of one contestant in one case: a [`Record`](crate::Record) that was written and read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Row {
@@ -14,10 +14,10 @@ pub struct Row {
     pub case: String,
     /// The contestant.
     pub design: String,
-    /// Bytes of an item; 0 in what is about no size.
+    /// Bytes of an item; 0 in a case without a size.
     #[serde(default)]
     pub size: u64,
-    /// What the figures are in.
+    /// The unit of the figures.
     pub unit: String,
     /// The middle of the readings; none if the contestant was skipped, and the note says why.
     pub median: Option<f64>,
@@ -45,7 +45,7 @@ pub struct Row {
     pub measure: Option<String>,
     /// In histograms, where the bin begins; the note says it for people.
     pub bin: Option<u64>,
-    /// What a reader should know.
+    /// A note for readers.
     #[serde(default)]
     pub note: String,
     /// Whether it is one of the project's own designs.
@@ -116,8 +116,8 @@ impl<'a> Rows<'a> {
         self.most_readings()?.median
     }
 
-    /// The medians of two designs, from rows of one mode of the machine: the mode that both have the most readings in. They
-    /// are compared with each other, so none where either is of nothing: 0 against 0 is no finding.
+    /// The medians of two designs, from rows of one mode of the machine: the mode that both have the most readings in.
+    /// They are compared with each other, so there is none where either has no data: 0 against 0 is not a result.
     #[must_use]
     pub fn pair(&self, one: &str, other: &str) -> Option<(f64, f64)> {
         let (ones, others) = (self.design(one), self.design(other));

@@ -5,9 +5,9 @@
 //!              |  what the receiver reads is counted |        |- what is on its way -| end of the stream
 //! ```
 //!
-//! Windows and buffers grow while nothing is counted, and the sender goes on a little longer than is counted, so both
-//! ends are busy throughout. Invariant: a stream that stands still is given up after [`PATIENCE`], and what has come
-//! by then counts: a stall is slow, not a failure.
+//! Windows and buffers grow before the count begins, and the sender goes on a little after its end, so both ends are
+//! busy throughout. Invariant: a stream that stands still is given up after [`PATIENCE`], and the bytes until then
+//! count: a stall is slow, not a failure.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -25,14 +25,14 @@ pub(crate) enum Way {
 /// When is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// From the beginning on nothing is.
+    /// The warm-up, whose bytes do not count.
     pub(crate) warm: Duration,
-    /// Then for so long.
+    /// The time that counts, after it.
     pub(crate) counted: Duration,
 }
 
 impl Span {
-    /// Of a reading that takes so long.
+    /// Of a reading of this length.
     pub(crate) fn of(reading: Duration) -> Self {
         let warm = reading / 5;
         Self {
@@ -45,13 +45,13 @@ impl Span {
         self.warm + self.counted
     }
 
-    /// Whether what happens so long after the beginning counts.
+    /// Whether bytes at this time after the beginning count.
     pub(crate) fn counts(self, after: Duration) -> bool {
         after >= self.warm && after < self.whole()
     }
 }
 
-/// What a receiver got, in bytes.
+/// The bytes that a receiver got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Got {
     /// While it was counted.
@@ -94,7 +94,7 @@ pub(crate) fn receive(mut from: &TcpStream, span: Span) -> io::Result<Got> {
     }
 }
 
-/// What is set on both ends of every connection: nothing waits for more to send, or for ever.
+/// The settings of both ends of every connection: no Nagle, and a timeout.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -110,5 +110,5 @@ fn is_a_stall(error: &io::Error) -> bool {
 
 /// Bytes of a write and of a read.
 const CHUNK: usize = 128 << 10;
-/// How long nothing may move.
+/// The longest time without a byte.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,16 +1,16 @@
-//! What the guest's programs do.
+//! The work of the guest's programs.
 
 use super::bulk::Way;
 use std::fmt;
 
-/// What is done, between the guest's programs and servers on the host's loopback.
+/// The traffic between the guest's programs and servers on the host's loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// As much as goes, one way.
     Bulk { way: Way, streams: usize },
     /// 64 bytes there, the same back, and again; beside a stream or alone.
     RoundTrips { beside: Option<Way> },
-    /// From the host to the guest as much as goes on so many streams, and what each of them gets.
+    /// From the host to the guest at full speed on this many streams, and the share of each.
     Downloads { streams: usize },
     /// Connect, ask, read to the end, close; so many clients.
     Connects { clients: usize },

@@ -19,7 +19,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Does a job for so long.
+    /// Does a job for this time.
     pub(crate) fn ask(self, job: Job, reading: Duration) -> io::Result<Found> {
         let span = Span::of(reading);
         match job {
@@ -145,7 +145,7 @@ fn measure(stream: &TcpStream, span: Span) -> io::Result<Vec<u32>> {
     while last - begin < span.whole() {
         round_trip(stream, &mut bytes)?;
         let now = Instant::now();
-        // By when it ended: one that stalls beyond the end is not lost.
+        // By its end: a connection that stalls beyond the end is not lost.
         if now - begin >= span.warm {
             times.push(u32::try_from((now - last).as_nanos()).unwrap_or(u32::MAX));
         }

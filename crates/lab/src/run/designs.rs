@@ -1,7 +1,7 @@
-//! The list of contestants, and how each is started: what an engine of containers tells it.
+//! The list of contestants, and how each is started: as a container engine does it.
 //!
-//! Each is told to give the guest's namespace an interface tap0 and to let 10.0.2.2 lead to the host's loopback. The
-//! tools' options are those under which podman starts them.
+//! Each gets the options to make an interface tap0 in the guest's namespace and to map 10.0.2.2 to the host's
+//! loopback. The tools' options are those under which podman starts them.
 
 use super::host::{Place, Tool};
 use crate::harness::choice::Kind;
@@ -13,17 +13,17 @@ use std::process::Command;
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// One line for `--list`.
     pub(crate) about: &'static str,
     /// Starts it.
     pub(crate) start: fn(&Place<'_>) -> io::Result<Link>,
 }
 
-/// What joins the two namespaces.
+/// The joint of the two namespaces.
 pub(crate) struct Link {
     /// The tool that does, if it is one.
     pub(crate) tool: Option<Tool>,
@@ -129,5 +129,5 @@ fn says(program: &str, told: &str, word: &str) -> bool {
 
 /// The interface in the guest.
 const IFNAME: &str = "tap0";
-/// What leads to the host.
+/// The way to the host.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);

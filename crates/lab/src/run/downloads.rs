@@ -1,4 +1,4 @@
-//! Many downloads at once: what all of them move, and whether each moves its share.
+//! Many downloads at once: their sum, and whether each gets its share.
 //!
 //! ```text
 //!   |- connecting -|-- warm --|-- period --|-- period --|     one thread on either side serves all streams
@@ -16,11 +16,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What each stream brought.
+/// The bytes of each stream.
 pub(crate) struct Shares {
     /// Bytes of each, period by period.
     by_period: Vec<Vec<u64>>,
-    /// Bytes of all of them while nothing was counted.
+    /// Bytes of all of them during the warm-up.
     warm: u64,
     counted: Duration,
 }
@@ -131,7 +131,7 @@ pub(crate) fn read(addr: SocketAddr, streams: usize, reading: Duration) -> io::R
     })
 }
 
-/// Reads for so long: the bytes of each stream, and how long it was.
+/// Reads for this time: the bytes of each stream, and the real time.
 fn read_for(
     time: Duration,
     ready: &mut ReadySet,
@@ -185,7 +185,7 @@ impl ReadySet {
         Ok(epoll::add(&self.set, socket, data, flags)?)
     }
 
-    /// Waits for so long: the indices of those that are ready.
+    /// Waits for this time: the indices of the streams that are ready.
     fn wait(&mut self, at_most: Option<Duration>) -> io::Result<Vec<u64>> {
         let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
         self.events.clear();

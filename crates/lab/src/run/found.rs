@@ -1,15 +1,15 @@
-//! What a reading found.
+//! The results of a reading.
 
 use super::bulk::{Got, Span};
 use super::downloads::Shares;
 use serde::{Deserialize, Serialize};
 
-/// What a reading found; what a case is not about is not there.
+/// The results of a reading; measures that a case does not have are absent.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Found {
     /// Payload of bulk streams.
     pub(crate) gbps: Option<f64>,
-    /// All of it in bytes, also that before and after what the speed is of.
+    /// All bytes, also before and after the time over which the speed is taken.
     pub(crate) bytes: u64,
     /// Round trips, 50 and 99 of a hundred.
     pub(crate) p50_us: Option<f64>,
@@ -23,7 +23,7 @@ pub(crate) struct Found {
     pub(crate) moving_percent: Option<f64>,
     /// The most memory that the tool ever had, in MB.
     pub(crate) peak_mb: Option<f64>,
-    /// What the tool had of the CPUs during all of it, for 10^9 bytes.
+    /// The tool's CPU time during all of it, for 10^9 bytes.
     pub(crate) cpu_s_per_gb: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The process in the guest's namespace, whose only way out is what is measured: it does what it is told.
+//! The process in the guest's namespace, whose only way out is the contestant: it executes the host process's orders.
 
 use super::case::Case;
 use super::client::Servers;
@@ -15,7 +15,7 @@ pub(crate) fn be(out: &mut dyn Write) -> io::Result<()> {
     peer::be(out, set_up, |(), question| answer(question))
 }
 
-/// A job, or none, which asks whether the servers answer; for so long; and where they are.
+/// A job, or none, which checks that the servers answer; its length; and their addresses.
 pub(crate) fn question(case: Option<&Case>, reading: Duration, servers: Servers) -> String {
     let Servers { addr, ports } = servers;
     let case = case.map_or(REACHED, |case| case.name);

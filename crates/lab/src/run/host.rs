@@ -1,5 +1,5 @@
-//! The process in the host's namespace: it has the servers, starts the guest and the tool between, and has the guest do
-//! what is asked.
+//! The process in the host's namespace: it has the servers, starts the guest and the tool between, and sends the guest
+//! its orders.
 //!
 //! ```text
 //!   cargo lab run                   namespace of the host                    namespace of the guest
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: tool and guest end with this process, however it ends; namespaces end with their last process, and
-//! interfaces with their namespace. Nothing is done in any other namespace.
+//! interfaces with their namespace. The process changes no other namespace.
 
 use super::case::Case;
 use super::client::Servers;
@@ -27,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a contestant is started for.
+/// The purpose of a contestant's start.
 pub(crate) struct Place<'a> {
     /// This program.
     pub(crate) program: &'a OsStr,
@@ -74,7 +74,7 @@ struct Host {
 }
 
 impl Host {
-    /// Sets it up; what to know about it.
+    /// Sets it up; returns a note on it.
     fn new(
         design: &Entry,
         mtu: u16,
@@ -149,7 +149,7 @@ impl Host {
 /// A tool between the namespaces.
 pub(crate) struct Tool {
     process: Kept,
-    /// Reads what it complains of, so that it never waits for a reader; the beginning of that.
+    /// Reads its standard error, so that it never waits for a reader; keeps the beginning.
     complaints: Option<JoinHandle<String>>,
 }
 
@@ -167,7 +167,7 @@ impl Tool {
         let complaints = stderr.map(|mut stderr| {
             thread::spawn(move || {
                 let mut begin = Vec::new();
-                // A pipe that cannot be read ends as one whose writer is gone.
+                // A pipe that cannot be read counts as a pipe whose writer is gone.
                 let _ = stderr.by_ref().take(COMPLAINTS_MAX).read_to_end(&mut begin);
                 let _ = io::copy(&mut stderr, &mut io::sink());
                 String::from_utf8_lossy(&begin).into_owned()
@@ -179,7 +179,7 @@ impl Tool {
         })
     }
 
-    /// Why it ended, if it did; the last line of what it said.
+    /// Why it ended, if it did; the last line of its output.
     fn gave_up(&mut self) -> Option<String> {
         if !self.process.has_ended() {
             return None;
@@ -191,7 +191,7 @@ impl Tool {
     }
 }
 
-/// What the process in the guest's namespace is told to be.
+/// The arguments of the process in the guest's namespace.
 pub(crate) const GUEST: &str = "guest";
 /// In a namespace of our own, all are free.
 const PORTS: Ports = Ports {

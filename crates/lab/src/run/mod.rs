@@ -1,5 +1,5 @@
-//! `cargo lab run`: what the guest of `mbuma run` and `mbuma attach` gets, beside what pasta and slirp4netns give
-//! theirs, and what the kernel does between the same namespaces.
+//! `cargo lab run`: the guest of `mbuma run` and `mbuma attach` beside guests of pasta and slirp4netns, and the kernel
+//! between the same namespaces.
 //!
 //! ```text
 //!   case.rs    what is done             designs.rs   what lies between      found.rs   what a reading says
@@ -8,8 +8,8 @@
 //!   result.rs  what is shown            downloads.rs many streams at once
 //! ```
 //!
-//! All contestants of a case are set up side by side, each between two namespaces of its own, and idle but for the
-//! one that is read. No traffic touches an interface of the machine's.
+//! All contestants of a case are set up side by side, each between two namespaces of its own; only the measured one is
+//! busy. No traffic touches an interface of the machine's.
 //!
 //! Sources: issue 2's targets; slirp4netns(1), passt(1), as engines of containers start them.
 
@@ -46,7 +46,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -61,7 +61,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     })
 }
 
-/// What a process does that was started for a part: `guest`, or the name of a design and an MTU. `child` and `tool`
+/// The work of a process that was started for a part: `guest`, or the name of a design and an MTU. `child` and `tool`
 /// are those of [`Options`].
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub fn child(job: &str, child: &[OsString], tool: &Path, out: &mut dyn Write) ->
     })
 }
 
-/// A contestant that is set up, what was found with it, and what to know about it.
+/// A contestant that is set up, its results, and a note on it.
 struct Running {
     peer: Peer,
     note: String,
@@ -94,7 +94,7 @@ struct Running {
     found: Vec<(Found, Option<f64>)>,
 }
 
-/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(
     case: &Case,
     options: &Options,
@@ -122,7 +122,7 @@ fn measure(
                 "{}: round {round} of {reps}, {}",
                 case.name, entry.name
             ));
-            // One that fails takes no further part.
+            // A contestant that fails takes no further part.
             let read = running.as_mut().map(|it| it.read(case, &choice.effort));
             if let Ok(Err(absent)) = read {
                 *running = Err(absent);
@@ -166,7 +166,7 @@ impl Running {
         Ok(())
     }
 
-    /// Finds how long a reading must be. It goes by what the case is about: its first measure.
+    /// Finds how long a reading must be. It goes by the case's first measure.
     fn warm_up(&mut self, case: &Case, least: Duration) -> Result<(), Absent> {
         // Downloads warm up in each reading, for a second.
         if matches!(case.job, Job::Downloads { .. }) {
@@ -186,7 +186,7 @@ impl Running {
     }
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

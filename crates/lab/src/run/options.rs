@@ -1,4 +1,4 @@
-//! What the user asked for, and what of it can be done.
+//! The options of the command, checked.
 
 use super::case::{CASES, Case};
 use super::designs::{CATALOG, Entry};
@@ -7,10 +7,10 @@ use crate::{Comparison, Error};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every comparison is asked.
+    /// The options of every comparison.
     pub common: Comparison,
     /// The guest's interface's MTU.
     pub mtu: u16,
@@ -36,7 +36,7 @@ impl Default for Options {
     }
 }
 
-/// What was chosen.
+/// The chosen designs and cases.
 pub(crate) type Choice = compare::Choice<Case, Entry>;
 
 impl Options {

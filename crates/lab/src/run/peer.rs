@@ -1,6 +1,6 @@
 //! This program, started again for a part of the experiment: a line for each question, a line for each answer.
 //!
-//! Invariants: the first line is said before anything is asked. A part whose peer is gone ends.
+//! Invariants: the part writes its first line before it reads an order. A part whose peer is gone ends.
 
 use super::found::Found;
 use crate::harness::process::{self, Kept};
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdout, Command, Stdio};
 
-/// What a part says.
+/// The messages of a part.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Said {
-    /// It is set up; and what a reader should know about it.
+    /// It is set up; with a note for readers.
     Ready(String),
-    /// It could not do what it should, and why.
+    /// It failed, and why.
     Failed(String),
-    /// What a reading found.
+    /// The results of a reading.
     Found(Found),
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts it; what it says of itself once it is set up.
+    /// Starts it; returns its note once it is set up.
     pub(crate) fn start(command: &mut Command) -> io::Result<(Self, String)> {
         let mut process = Kept::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let from = process.output().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -42,7 +42,7 @@ impl Peer {
         self.process.id()
     }
 
-    /// Asks it, and waits for what it finds.
+    /// Sends it an order, and waits for the results.
     pub(crate) fn ask(&mut self, question: &str) -> io::Result<Found> {
         let to = self.process.input().ok_or(io::ErrorKind::BrokenPipe)?;
         writeln!(to, "{question}")?;
@@ -68,7 +68,7 @@ fn strange(said: Said) -> io::Error {
     })
 }
 
-/// The part itself: sets up, then answers for as long as it is asked.
+/// The part itself: sets up, then answers orders until its input ends.
 pub(crate) fn be<W>(
     out: &mut dyn Write,
     set_up: impl FnOnce() -> io::Result<(W, String)>,

@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: issue 2, its targets.
 
@@ -18,10 +18,10 @@ impl Experiment for Run {
     }
 
     fn essay(&self) -> &'static str {
-        "A container that an ordinary user starts has a network namespace of its own, and nothing in it: to put an \
-        interface there that leads to the outside takes privileges. So a program stands between. It reads the \
+        "A container that an ordinary user starts has a network namespace of its own, without an interface: a user \
+        without privileges cannot put one there that leads to the outside. So a program stands between. It reads the \
         packets that the guest\u{2019}s kernel writes to a TAP, is the other end of every connection in them, and \
-        carries what they say on by ordinary sockets. slirp4netns does that with a TCP stack that was written for \
+        passes their data on by ordinary sockets. slirp4netns does that with a TCP stack that was written for \
         modems and virtual machines; pasta has none, and translates between the guest\u{2019}s packets and the \
         state of the host\u{2019}s sockets; `mbuma run` and `mbuma attach` do it with the stack of this project.\n\n\
         Here each of them joins the same two namespaces: in one are servers on the loopback, in the other their \
@@ -40,11 +40,11 @@ impl Experiment for Run {
     fn caveats(&self) -> &'static str {
         "The servers, the clients and both kernels share the CPUs with the tool: on a machine of two cores a stream \
         is bound by all of them together. The MTU is the largest that all take, which suits slirp4netns and pasta; \
-        `--mtu 1500` shows what is left of them where it must be small. pasta\u{2019}s single stream from the guest \
-        nearly stands still on some machines, for a reason that we do not know: believe that cell only where others \
-        see the same. pasta can also join loopback to loopback without its TAP, which is another thing and not \
+        `--mtu 1500` shows the speeds with a small MTU. pasta\u{2019}s single stream from the guest \
+        nearly stands still on some machines, for a reason that we do not know: trust that cell only if other \
+        machines show the same. pasta can also join loopback to loopback without its TAP, which is another thing and not \
         measured here. TCP is set in the namespaces as Linux has it by default, with CUBIC where the machine lets \
-        them choose. Nothing is lost, and nothing is far: no word on real networks."
+        them choose. No packet is lost, and no host is far: real networks are not shown."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_better_of_those_that_ran_decides() {
-        // Breaks when ours is compared with the worse one, or is said to be best where no other ran.
+        // Breaks when ours is compared with the worse peer, or called best where no other ran.
         let of = |pasta, slirp| {
             let rows = ["up1", "up8"].map(|case| {
                 [

@@ -1,4 +1,4 @@
-//! What is shown of readings: records, and tables of them.
+//! The output of readings: records, and tables of them.
 
 use super::case::{Case, Job};
 use super::designs::Entry;
@@ -10,7 +10,7 @@ use crate::harness::record::of_readings;
 use crate::harness::rounds::Reading;
 use crate::harness::table;
 
-/// What is said of one contestant in one case.
+/// The figures of one contestant in one case.
 pub(super) fn records(
     case: &Case,
     entry: &Entry,
@@ -48,7 +48,7 @@ pub(super) fn records(
     measures.iter().flat_map(of_measure).collect()
 }
 
-/// What a reader of the figures should know.
+/// A note for readers of the figures.
 fn note(running: &Running, options: &Options) -> String {
     let failed: u64 = running.found.iter().map(|(found, _)| found.failed).sum();
     let mtu = (options.mtu != Options::default().mtu).then(|| format!("MTU {}", options.mtu));
@@ -65,7 +65,7 @@ pub(super) struct Measure {
     pub(super) of: fn(&Found) -> Option<f64>,
 }
 
-/// What a job finds; the first is what it is about.
+/// The measures of a job; the first is its main one.
 pub(super) fn measures(job: Job) -> Vec<Measure> {
     let measure = |name, unit, of| Measure { name, unit, of };
     match job {

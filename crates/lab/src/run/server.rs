@@ -1,9 +1,9 @@
-//! The servers on the host's loopback: one that sends, receives or echoes, as its client says, one that gives pages,
-//! and one that sends to many clients at once.
+//! The servers on the host's loopback: the first sends, receives or echoes, as its client orders, the second gives
+//! pages, the third sends to many clients at once.
 //!
 //! They are threads that wait in calls, and end with their process.
 //!
-//! What a client of the first says is [`Order`]: one byte for what, and when is counted. A stream that came up is
+//! A client of the first sends an [`Order`]: one byte for the kind, and the counted time. A stream that came up is
 //! answered with how many bytes came.
 
 use super::bulk::{self, Got, Span};
@@ -24,14 +24,14 @@ pub(crate) struct Ports {
     pub(crate) downloads: u16,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Receive, and say how much came.
     Receive(Span),
     /// Send.
     Send(Span),
-    /// Send back what comes.
+    /// Send back the received bytes.
     Echo,
 }
 
@@ -42,7 +42,8 @@ pub(crate) fn start(ports: Ports) -> io::Result<(Ports, String)> {
     let pages = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.pages))?;
     let downloads = TcpListener::bind((Ipv4Addr::UNSPECIFIED, ports.downloads))?;
     for listener in [&orders, &pages, &downloads] {
-        // A namespace may not choose it for all its sockets on every machine. One that is not there stays unchosen.
+        // A namespace may not choose it for all its sockets on every machine. An algorithm that the kernel lacks is
+        // not set.
         let _ = rustix::net::sockopt::set_tcp_congestion(listener, "cubic");
     }
     let ports = Ports {
@@ -142,9 +143,9 @@ impl Order {
     }
 }
 
-/// What is asked of the server of pages.
+/// The request to the server of pages.
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-/// What it says: 128 bytes.
+/// Its answer: 128 bytes.
 pub(crate) const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\nConnection: close\r\n\r\n\
     xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n";

@@ -1,5 +1,5 @@
-//! The programs of both sides find each other, whatever lies between; what does not run is said not to. With tools
-//! between: the tool's end-to-end tests.
+//! The programs of both sides find each other over any joint; the output names a contestant that does not run. With
+//! tools between: the tool's end-to-end tests.
 
 use super::bulk::{Span, Way};
 use super::case::Job;
@@ -35,7 +35,7 @@ const READINGS: [Duration; 3] = [
 
 #[test]
 fn every_case_finds_what_it_is_about() {
-    // Breaks when a case hangs, counts nothing, or leaves out one of its figures.
+    // Breaks when a case hangs, counts no bytes, or leaves out one of its figures.
     let servers = on_loopback();
     servers.answer().expect("they answer");
     for case in CASES {
@@ -58,7 +58,7 @@ fn every_case_finds_what_it_is_about() {
 
 #[test]
 fn what_comes_too_early_or_too_late_does_not_count() {
-    // Breaks when a stream's start, or what was on its way at its end, makes it faster than it is.
+    // Breaks when a stream's start, or bytes in flight at its end, make it faster than it is.
     let span = Span::of(Duration::from_secs(10));
     let at = |seconds| span.counts(Duration::from_secs_f64(seconds));
     assert!(!at(0.0) && !at(1.9) && at(2.1) && at(9.9) && !at(10.1));
@@ -134,7 +134,7 @@ fn what_cannot_run_is_said_to_be_skipped() {
 
 #[test]
 fn a_process_that_fails_is_quoted() {
-    // Breaks when a reader is not told what a tool complained of.
+    // Breaks when the output lacks a tool's error message.
     let said = r#"echo '{"Failed":"not installed"}'"#;
     let words = ["sh", "-c", said].map(OsString::from);
     let mut command = Command::new(&words[0]);
@@ -145,7 +145,7 @@ fn a_process_that_fails_is_quoted() {
 
 #[test]
 fn wrong_words_are_answered_with_the_right_ones() {
-    // Breaks when a typing mistake measures nothing without a word.
+    // Breaks when a wrong name is not refused.
     let mut wrong = options(Comparison::default());
     wrong.common.designs = vec!["slirp".to_owned()];
     let error = run(&wrong, &mut Vec::new()).expect_err("a typo");

@@ -21,7 +21,7 @@ const TCP_HEADER: usize = 20;
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) name: &'static str,
-    /// What happens on it, in a line.
+    /// Its path, in a line.
     pub(super) about: &'static str,
     go: fn(&mut Api<'_>, Frame, &[u8]) -> Result<(), NoBufs>,
 }
@@ -140,14 +140,14 @@ struct Api<'a> {
 }
 
 impl Api<'_> {
-    /// What a device does that got clusters beforehand.
+    /// A device that got clusters beforehand.
     fn getcl(&self, bytes: &[u8]) -> Result<Packet, NoBufs> {
         let mut packet = Packet::with_cluster(self.pool, ClusterSize::K2, 0)?;
         packet.append(self.pool, bytes)?;
         Ok(packet)
     }
 
-    /// What a device does that copies: into an mbuf alone, if the frame fits.
+    /// A device that copies: into an mbuf alone, if the frame fits.
     fn copied_in(&mut self, bytes: &[u8]) -> Result<Packet, NoBufs> {
         self.calls.gethdr += u64::from(bytes.len() <= MHLEN);
         Packet::from_slice(self.pool, bytes, 0)
@@ -159,7 +159,7 @@ impl Api<'_> {
         self.calls.copied += u64::from(packet.front().len() < n);
         match packet.pullup(n) {
             Err(PullupError::NoBufs) => Err(NoBufs),
-            // A runt has what it has.
+            // A runt is shorter.
             Ok(_) | Err(PullupError::TooShort) => Ok(()),
         }
     }
@@ -170,7 +170,7 @@ impl Api<'_> {
         Ok(())
     }
 
-    /// As what keeps a packet for a capture or for another way does.
+    /// As code that keeps a packet for a capture or another path.
     fn share_packet(&mut self, packet: &mut Packet) -> Result<Chain, NoBufs> {
         self.calls.share += 1;
         let len = packet.len();
@@ -189,7 +189,7 @@ impl Api<'_> {
         self.prepend(&mut segment, TCP_HEADER)?;
         self.prepend(&mut segment, IP_HEADER)?;
         self.prepend(&mut segment, ETHER_HEADER.into())?;
-        // Sent; what it showed stays in the send buffer until that is acknowledged.
+        // Sent; its bytes stay in the send buffer until they are acknowledged.
         drop(segment);
         drop(send_buffer);
         Ok(())

@@ -84,7 +84,7 @@ impl From<PcapError> for Broken {
     }
 }
 
-/// What it found before an error is in `frames`.
+/// Frames read before an error are in `frames`.
 fn read_frames(mut file: impl Read, frames: &mut Vec<Frame>) -> Result<(), Broken> {
     let mut magic = [0; 4];
     file.read_exact(&mut magic)
@@ -139,7 +139,7 @@ struct Body {
 /// Bytes before the data of the block types that have most.
 const START: usize = 20;
 
-/// What a packet's block says.
+/// The fields of a packet's block.
 struct Record {
     interface: u32,
     captured: u32,
@@ -172,7 +172,7 @@ impl Body {
             ));
         }
         Ok(Some(match self.kind {
-            // It says neither: it is of the first interface, and what fits the block was captured.
+            // The block has neither field: it is of the first interface, and the captured bytes fill the block.
             SIMPLE_PACKET_BLOCK => Record {
                 interface: 0,
                 captured: 0,
@@ -209,8 +209,8 @@ impl Body {
     }
 }
 
-/// As long as the packet was on the wire. Some programs that cut or make packets up write a length there that is
-/// less than what they captured; what is there is there.
+/// As long as the packet was on the wire. Some programs that cut or make up packets write a length there that is less
+/// than the captured bytes; the captured bytes count.
 fn frame(captured: u32, original: u32, link: u8) -> Result<Frame, Broken> {
     let len = original.max(captured);
     match len <= PACKET_MAX {
@@ -226,7 +226,7 @@ fn link_header(of: DataLink) -> Result<u8, Broken> {
     match of {
         DataLink::ETHERNET => Ok(ETHER_HEADER),
         DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => Ok(0),
-        // What `tcpdump -i any` writes.
+        // The link type of `tcpdump -i any`.
         DataLink::LINUX_SLL => Ok(16),
         DataLink::LINUX_SLL2 => Ok(20),
         other => Err(Broken::Text(format!(

@@ -1,4 +1,4 @@
-//! The list of designs: what each is called, and how it keeps a packet.
+//! The list of designs: the name of each, and how it keeps a packet.
 
 use super::models::{self, Footprint};
 use super::ours;
@@ -16,11 +16,11 @@ pub(super) enum Keep {
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(super) struct Design {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(super) name: &'static str,
-    /// What a reader should know, in a line's rest.
+    /// A note for readers, in a line's rest.
     pub(super) note: &'static str,
-    /// Whether it is what this project does.
+    /// Whether it is this project's design.
     pub(super) ours: bool,
     pub(super) keep: Keep,
 }

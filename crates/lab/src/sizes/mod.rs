@@ -1,4 +1,4 @@
-//! `cargo lab sizes`: what packets of real sizes take in mbufs and clusters, and in the buffers of others.
+//! `cargo lab sizes`: the memory of packets of real sizes in mbufs and clusters, and in the buffers of others.
 //!
 //! ```text
 //!   trace.rs    generated, or read by capture.rs       histogram.rs  which sizes there are (figure 2)
@@ -7,7 +7,7 @@
 //!   show.rs     tables, with what the seed said        records.rs, picture.rs  JSON and pictures
 //! ```
 //!
-//! Nothing here is a time: the figures of a trace are the same on every machine, at every run.
+//! No figure here is a time: the figures of a trace are the same on every machine, in every run.
 //!
 //! Sources: seed 004 section 4, figures 2 and 3, and section 5.6.
 
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use tally::Tally;
 use trace::Trace;
 
-/// Which packets, and how to show what they take.
+/// Which packets, and how to show their memory.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A pcap or pcapng file; none: packets are made up.
@@ -69,7 +69,7 @@ impl Default for Options {
     }
 }
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: a number out of its range, a trace that cannot be read, or `out` or the pictures cannot be written.

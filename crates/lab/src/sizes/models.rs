@@ -1,4 +1,4 @@
-//! What a packet takes in buffers of others, worked out from how they are laid out.
+//! The memory of a packet in buffers of others, computed from their layout.
 //!
 //! ```text
 //!   skb        sk_buff 256 | kmalloc( headroom 64 | data, to 64 | skb_shared_info 320 )
@@ -7,12 +7,12 @@
 //!   mini       header 64 | storage of 256, 512, 1024, ... 16384                chained
 //! ```
 //!
-//! What an allocator needs for itself (slab headers, side tables of counts, the 64 bytes that DPDK puts before each
-//! item of a mempool) is left out here, as it is where ours is measured.
+//! The allocator's own memory (slab headers, side tables of counts, the 64 bytes that DPDK puts before each item of a
+//! mempool) is left out here, as in the measurement of ours.
 //! Sources: Linux include/linux/skbuff.h and net/core/skbuff.c, with 64-byte lines on x86-64, where NET_IP_ALIGN
 //! is 0; DPDK rte_mbuf_core.h and its RTE_MBUF_DEFAULT_BUF_SIZE; seed 004 section 5.6 (the mini-mbuf).
 
-/// What a packet takes.
+/// The memory of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footprint {
     /// Bytes of memory.
@@ -30,7 +30,7 @@ const SHARED_INFO: usize = 320;
 /// SMP_CACHE_BYTES, to which SKB_DATA_ALIGN rounds.
 const LINE: usize = 64;
 const PAGE: usize = 4 << 10;
-/// SKB_MAX_ALLOC: four pages are the most that is asked for in one piece.
+/// SKB_MAX_ALLOC: the largest allocation in one piece is four pages.
 const LINEAR_MAX: usize = 4 * PAGE;
 /// Where a packet is longer than that, the headers are in the linear part and the data in pages.
 const LINEAR_HEADERS: usize = 256;
@@ -80,7 +80,7 @@ pub(super) fn pktmbuf(len: usize) -> Footprint {
     )
 }
 
-/// What an mbuf with a packet header has before its data, but the place for a reference to storage outside.
+/// The bytes of an mbuf with a packet header before its data, without the reference to outside storage.
 const HEADER: usize = mbuf::MSIZE - mbuf::MHLEN - REFERENCE;
 
 /// Bytes of such a reference, which a header that is followed by its data has no need of.

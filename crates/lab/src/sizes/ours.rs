@@ -1,6 +1,6 @@
 //! Packets in this project's mbufs, really allocated: the seed's way, the way before clusters, and clusters for all.
 //!
-//! What a packet takes is what [`Packet::pinned`] says: whole mbufs and whole clusters.
+//! The memory of a packet is [`Packet::pinned`]: whole mbufs and whole clusters.
 
 use mbuf::{Chain, ClusterSize, MHLEN, MLEN, MbufPool, NoBufs, Packet};
 
@@ -20,8 +20,7 @@ pub(super) fn mbufs_only(pool: &MbufPool, bytes: &[u8]) -> Result<Packet, NoBufs
     Ok(packet)
 }
 
-/// In clusters of 2 KiB, whatever its length: what a driver does that gives its device clusters before it knows what
-/// comes.
+/// In clusters of 2 KiB, whatever its length, as by a driver that gives its device clusters before packets arrive.
 pub(super) fn clusters_only(pool: &MbufPool, bytes: &[u8]) -> Result<Packet, NoBufs> {
     let (first, rest) = bytes.split_at(bytes.len().min(K2.bytes()));
     let mut packet = cluster(pool, first)?;

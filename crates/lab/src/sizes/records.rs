@@ -33,7 +33,7 @@ fn histogram(case: &'static str, bin: &Bin) -> Record {
     }
 }
 
-/// What a design takes.
+/// The memory that a design takes.
 fn memory(tally: &Tally) -> Vec<Record> {
     let (all, name) = (&tally.all, tally.design.name);
     let each = |bytes| all.each(bytes).unwrap_or(0.0);
@@ -50,7 +50,7 @@ fn memory(tally: &Tally) -> Vec<Record> {
             ..one("memory", name, unit, value)
         })
         .into();
-    // The only one that is spread: over the packets.
+    // The only figure with a spread: over the packets.
     records.push(Record {
         measure: Some("wasted-each"),
         ..spread("memory", name, "B/packet", tally.wasted)
@@ -62,7 +62,7 @@ fn memory(tally: &Tally) -> Vec<Record> {
     records
 }
 
-/// What a design wastes by the packets' sizes.
+/// The memory that a design wastes, by the packets' sizes.
 fn classes(tally: &Tally) -> Vec<Record> {
     let of_class = |(sum, (name, most)): (&super::tally::Sum, &(&'static str, u32))| {
         Some(Record {

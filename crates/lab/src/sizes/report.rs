@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: seed 004 sections 4 and 5.6.
 
@@ -37,9 +37,9 @@ impl Experiment for Sizes {
 
     fn caveats(&self) -> &'static str {
         "The packets are made up, in the shape that the seed's figure 2 shows, unless a capture is given with \
-        --trace: waste and pullups are those of that mix, and that it has two modes is no finding. The buffers \
-        of others are worked out from their sources, not run. Nothing here is a time, so the figures are the \
-        same on every machine."
+        --trace: waste and pullups are those of that mix, whose two modes are an assumption. The buffers \
+        of others are worked out from their sources, not run. No figure here is a time, so the figures are the same \
+        on every machine."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -59,7 +59,7 @@ impl Experiment for Sizes {
             "histogram" => "packets by their size in bytes (figure 2)".to_owned(),
             "histogram-log2" => "the same by powers of two".to_owned(),
             "memory" => {
-                "what a packet takes, on average; the peak of the packets held at once".to_owned()
+                "memory of a packet, on average; the peak of the packets held at once".to_owned()
             }
             "wasted-by-size" => "wasted bytes a packet, by its size in bytes".to_owned(),
             "calls" => PATHS.iter().fold(
@@ -73,7 +73,7 @@ impl Experiment for Sizes {
         }
     }
 
-    /// How waste is spread over the packets says nothing that `wasted-by-size` does not say better.
+    /// `wasted-by-size` shows the spread of waste over the packets better.
     fn shows(&self, row: &Row) -> bool {
         row.measure.as_deref() != Some("wasted-each")
     }
@@ -158,7 +158,7 @@ fn idle(rows: &Rows<'_>) -> Option<Finding> {
 fn skbs(rows: &Rows<'_>) -> Option<Finding> {
     let wasted = rows.case("memory").measure("wasted-percent");
     let (mbufs, skb) = wasted.pair("mbufs", "skb")?;
-    let here = format!("mbufs {mbufs:.0} %, skbs {skb:.0} % of what is allocated");
+    let here = format!("mbufs {mbufs:.0} %, skbs {skb:.0} % of the allocated memory");
     Some(Finding {
         ratio: Some(skb / mbufs),
         ..Finding::is(here, mbufs <= skb)

@@ -1,4 +1,4 @@
-//! What was found as tables for people, and beside each what the seed said.
+//! The results as tables for people, each beside the seed's figure.
 
 use super::Findings;
 use super::calls::PATHS;
@@ -79,7 +79,7 @@ fn memory(found: &Findings) -> String {
     table::grid(&title, &columns, &lines) + &judged(found)
 }
 
-/// The seed's claims about memory, and what became of them.
+/// The seed's claims about memory, with their verdicts.
 fn judged(found: &Findings) -> String {
     let waste = |name: &str| found.tally(name).map_or(0.0, |t| t.all.wasted_percent());
     let idle = mbuf::MHLEN as f64 * 100.0 / (mbuf::MSIZE + (2 << 10)) as f64;

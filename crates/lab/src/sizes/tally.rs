@@ -44,7 +44,7 @@ impl Sum {
         self.allocated += allocated;
     }
 
-    /// Bytes that were allocated and show nothing.
+    /// Bytes that were allocated and are unused.
     pub(super) fn wasted(&self) -> u64 {
         self.allocated - self.shown
     }
@@ -60,7 +60,7 @@ impl Sum {
     }
 }
 
-/// What a design took for a trace.
+/// The memory that a design took for a trace.
 pub(super) struct Tally {
     pub(super) design: Design,
     pub(super) all: Sum,
@@ -214,7 +214,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What a pool gave out, in pops.
+/// The allocations of a pool, in pops.
 pub(super) struct Popped {
     /// Mbufs alone.
     pub(super) mbufs: u64,

@@ -53,7 +53,7 @@ fn the_generated_trace_is_bimodal() {
 
 #[test]
 fn bins_have_every_packet_once() {
-    // Breaks when a size falls between two bins, into both, or into one whose label excludes it.
+    // Breaks when a size falls between two bins, into both, or into a bin whose label excludes it.
     let lens = [
         0,
         1,
@@ -135,7 +135,7 @@ fn figures_of_three_packets_are_those_worked_out_by_hand() {
 
 #[test]
 fn long_packets_are_chained() {
-    // Breaks when a design loses what does not fit its largest piece.
+    // Breaks when a design loses bytes that do not fit its largest piece.
     let footprint = |bytes, items| Footprint { bytes, items };
     assert_eq!(models::mini(0), footprint(64 + 256, 2));
     assert_eq!(models::mini(16_384), footprint(64 + 16_384, 2));

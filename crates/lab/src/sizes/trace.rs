@@ -2,7 +2,7 @@
 //!
 //! The generated one is made up, in the shape that the seed describes and draws in figure 2: most frames are either
 //! small (acknowledgements, requests) or full segments, and few are between. It is no measurement of any network;
-//! `--trace` takes one that is.
+//! `--trace` takes a real one.
 //!
 //! Invariant: a seed and a number of packets give the same trace on every machine.
 //! Sources: seed 004 section 4.1; IEEE 802.3 (60 bytes at least, 1514 at most, without the checksum).
@@ -11,7 +11,7 @@ use kern::Random;
 
 /// Bytes of an Ethernet header.
 pub(super) const ETHER_HEADER: u8 = 14;
-/// The shortest frame, without its checksum: what is shorter is padded.
+/// The shortest frame, without its checksum: a shorter one is padded.
 const FRAME_MIN: u64 = 60;
 /// The longest frame of Ethernet's usual size.
 const FRAME_MAX: u64 = 1514;

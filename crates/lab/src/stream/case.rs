@@ -1,8 +1,8 @@
-//! What is done with a design: how much of what, in which frames, by how many threads.
+//! The work of a design: the traffic, its amount, the frames, the number of threads.
 
 use std::fmt;
 
-/// What passes between the two ends.
+/// The traffic between the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// As much as goes, one way.

@@ -1,4 +1,4 @@
-//! The list of contestants: what there is, and what to know about it.
+//! The list of contestants, with a note on each.
 
 use super::case::{Job, Mode};
 use super::figures::Figures;
@@ -14,21 +14,21 @@ use std::time::Duration;
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// One line for `--list`.
     pub(crate) about: &'static str,
-    /// What a reader of a figure should know.
+    /// A note for readers of the figure.
     pub(crate) note: &'static str,
     run: Run,
 }
 
-/// Runs one for so long.
+/// Runs one for this time.
 type Run = fn(&Entry, Job, Duration, &Outside) -> Result<Figures, Absent>;
 
-/// What contestants need that are programs.
+/// The settings of contestants that are programs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     /// Where the peers are.
@@ -38,11 +38,11 @@ pub(crate) struct Outside {
 }
 
 impl Entry {
-    /// What a reader of a figure should know, with the settings that a peer runs with.
+    /// A note for readers of the figure, with the settings of a peer.
     pub(crate) fn note(&self, job: Job) -> String {
         match self.name {
             SMOLTCP => programs::SmoltcpSettings::best(job).to_string(),
-            // What all leave out needs no word.
+            // A feature that all leave out needs no note.
             _ if self.kind == Kind::Ours && !job.sums => String::new(),
             _ => self.note.to_owned(),
         }
@@ -128,14 +128,14 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
 ];
 
-/// Ours that does for a byte what stacks for a wire do: claims against them are made from it.
+/// Our design that does a wire stack's work for a byte; claims against such stacks use it.
 pub(crate) const ALIKE: &str = "mbuma-frames";
 /// Its note is its settings.
 const SMOLTCP: &str = "smoltcp";
 /// Runs in a process of its own.
 const VETH: &str = "kernel-veth";
 
-/// What a process does that was started for one figure: the same, but the namespace is its own already.
+/// The work of a process that was started for one figure: the same, but it has its namespace already.
 pub(crate) fn alone(entry: &Entry, job: Job, time: Duration) -> Result<Figures, Absent> {
     match entry.name {
         VETH => of(job, time, kernel::veth(job).map_err(failed)?),
@@ -169,7 +169,7 @@ fn ours(
     of(job, time, ours::connected(setup))
 }
 
-/// What is best with so many threads.
+/// The best settings with this many threads.
 fn drive(_: Job) -> Drive {
     Drive::Polled
 }

@@ -1,16 +1,16 @@
-//! What a run says: as the programs of `peers` print it, and as they are read.
+//! The figures of a run: as the programs of `peers` print them, and as this program reads them.
 
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a run says.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Figures {
     /// Of a stream.
     Stream {
         /// Payload that was received, in Gbit/s.
         gbps: f64,
-        /// What of all CPUs that took, in seconds for 10^9 bytes.
+        /// The time of all CPUs, in seconds for 10^9 bytes.
         cpu_s_per_gb: f64,
     },
     /// Of requests and responses.
@@ -23,7 +23,7 @@ pub(crate) enum Figures {
 }
 
 impl Figures {
-    /// Of so many bytes in so long, with so much of the CPUs.
+    /// From bytes, time and CPU time.
     pub(crate) fn of_stream(bytes: u64, took: Duration, cpu: Duration) -> Self {
         Self::Stream {
             gbps: bytes as f64 * 8.0 / took.as_nanos().max(1) as f64,
@@ -31,7 +31,7 @@ impl Figures {
         }
     }
 
-    /// Of round trips in nanoseconds, in so long.
+    /// From round trips in nanoseconds, and the time.
     pub(crate) fn of_rr(mut ns: Vec<u32>, took: Duration) -> Self {
         ns.sort_unstable();
         let quantile = |part: f64| {
@@ -45,7 +45,7 @@ impl Figures {
         }
     }
 
-    /// The one that contestants are compared by, and what it is in.
+    /// The figure by which contestants are compared, and its unit.
     pub(crate) fn main(&self) -> f64 {
         match self {
             Self::Stream { gbps, .. } => *gbps,

@@ -16,9 +16,9 @@ pub(crate) trait End: Send {
     fn send(&mut self, bytes: &[u8]) -> usize;
     /// Fetches bytes that came; says how many.
     fn recv(&mut self, buf: &mut [u8]) -> usize;
-    /// Lets the stack behind it take in what arrived, if no other thread does that.
+    /// Lets the stack behind it handle arrived packets, if no other thread does.
     fn turn(&mut self) {}
-    /// Gets a thread out of a call that waits for the other end; what is under way is lost.
+    /// Ends a call of a thread that waits for the other end; data under way is lost.
     fn hang_up(&mut self) {}
 }
 
@@ -29,7 +29,7 @@ const MESSAGE: usize = 64;
 /// Round trips between two looks whether it is time to stop, and turns of a stream.
 const BURST: u32 = 16;
 
-/// A stream from one end to the other, for so long.
+/// A stream from one end to the other, for this time.
 pub(crate) fn stream<E: End>([mut from, mut to]: [E; 2], two: bool, time: Duration) -> Figures {
     let (source, mut sink) = (vec![7; CHUNK], vec![0; CHUNK]);
     let (cpu, begin, mut bytes) = (sys::process_time(), Instant::now(), 0);
@@ -78,14 +78,14 @@ fn pull<E: End>(to: &mut E, sink: &mut [u8]) -> u64 {
     loop {
         let n = to.recv(sink);
         bytes += n as u64;
-        // Nothing, or the last of it: another call would only say so.
+        // No bytes, or the last ones: another call would find none.
         if n < sink.len() {
             return bytes;
         }
     }
 }
 
-/// Round trips between the ends, for so long.
+/// Round trips between the ends, for this time.
 pub(crate) fn rr<E: End>([mut client, mut server]: [E; 2], two: bool, time: Duration) -> Figures {
     let mut ns = Vec::with_capacity(1 << 20);
     let begin = Instant::now();

@@ -49,7 +49,7 @@ pub(crate) fn veth(job: Job) -> io::Result<[KernelEnd; 2]> {
         interface("veth0", CLIENT)?;
         let _ = begin.send(());
     }
-    // Nothing more is said by a thread that failed, and it says itself why.
+    // A thread that failed has reported its error itself.
     let client = match told.recv() {
         Ok(_) => Some(TcpStream::connect((SERVER, PORT))?),
         Err(_) => None,
@@ -81,7 +81,7 @@ fn ends(client: TcpStream, server: TcpStream, job: Job) -> io::Result<[KernelEnd
 }
 
 impl End for KernelEnd {
-    // What fails, an interrupted or a full call, takes nothing.
+    // A call that fails, interrupted or full, takes no bytes.
     fn send(&mut self, bytes: &[u8]) -> usize {
         (&*self.mine).write(bytes).unwrap_or(0)
     }
@@ -93,7 +93,7 @@ impl End for KernelEnd {
 
     fn hang_up(&mut self) {
         for stream in [&self.mine, &self.other] {
-            // One that is gone already needs none.
+            // A closed socket needs no shutdown.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

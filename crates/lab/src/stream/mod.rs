@@ -37,7 +37,7 @@ use figures::Figures;
 use std::io::Write;
 use std::time::Duration;
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -52,7 +52,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Runs one design for one figure, in this process: `MODE MTU THREADS SECS CSUM`, as the programs of `peers` take
-/// them. Without a name, the design is the one whose work is the same as theirs.
+/// them. Without a name, the design is ours with the same work as theirs.
 ///
 /// # Errors
 /// [`Error`]: it can't be done, or `out` cannot be written.
@@ -72,7 +72,7 @@ pub fn bench(design: &[String], words: &[String], out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// Goes over all contestants in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all contestants in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(
     case: &Case,
     choice: &Choice<Case, Entry>,
@@ -94,7 +94,7 @@ fn measure(
                 "{}: round {round} of {reps}, {}",
                 case.name, entry.name
             ));
-            // A design that is not there is asked once.
+            // A design that is missing is tried once.
             let Ok(readings) = found else { continue };
             let read = |&time| reading(case, entry, &choice.effort, time, outside);
             match time.as_ref().map_err(Absent::clone).and_then(read) {
@@ -114,7 +114,7 @@ fn measure(
     all
 }
 
-/// What one contestant did in one round, and the latency between the CPUs before it.
+/// One contestant's figures in one round, and the latency between the CPUs before it.
 type Round = (Figures, Option<f64>);
 
 fn reading(
@@ -175,7 +175,7 @@ fn show(case: &Case, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

@@ -1,4 +1,4 @@
-//! What the user asked for.
+//! The options of the command.
 
 use super::designs::Outside;
 use super::programs;
@@ -6,10 +6,10 @@ use crate::Comparison;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What to compare.
+/// The designs and cases to compare.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What every comparison is asked.
+    /// The options of every comparison.
     pub common: Comparison,
     /// Where the peers' programs are.
     pub peers: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What contestants need that are programs.
+    /// The settings of contestants that are programs.
     pub(crate) fn outside(&self) -> Outside {
         Outside {
             peers: programs::directory(self.peers.as_deref()),

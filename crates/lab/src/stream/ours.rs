@@ -17,7 +17,7 @@ use mbuma::{Config, IfConfig, Stack, State, TcpStream};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-/// Which thread takes in what arrives.
+/// The thread that handles arrived packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
     Direct,
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
 /// One end: a stack and its side of the connection.
 pub(crate) struct OurEnd {
     stream: TcpStream,
-    /// What is sent by reference, over and over.
+    /// The bytes that are sent by reference, over and over.
     lent: Option<Chain>,
     inlet: Option<Inlet>,
     turns: u32,
@@ -165,5 +165,5 @@ const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
 const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 /// Packets that wait in one direction at most.
 const QUEUE: usize = 4096;
-/// Timers are for what goes wrong: they may be late by so many turns.
+/// Timers serve only errors: they may be late by this many turns.
 const TURNS_A_TICK: u32 = 256;

@@ -1,7 +1,7 @@
 //! Contestants that are programs: those of `peers`, and this one in a namespace of its own.
 //!
 //! A program is run anew for each reading, with its start and its handshake before the clock starts. Invariants: a
-//! program that can't take part is told from one that failed.
+//! program that can't take part and a program that failed have different errors.
 
 use super::case::{Job, Mode};
 use super::figures::Figures;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Where `peers/setup.sh` and `peers/bench_inproc.sh` leave the peers: what was said, `PEERS_DIR`, `PB` as those
-/// scripts have it, or their default.
+/// The directory in which `peers/setup.sh` and `peers/bench_inproc.sh` leave the peers: the option, `PEERS_DIR`, `PB`
+/// as in those scripts, or their default.
 pub(crate) fn directory(said: Option<&Path>) -> PathBuf {
     let variable = |name| env::var_os(name).map(PathBuf::from);
     said.map(PathBuf::from)
@@ -24,7 +24,7 @@ pub(crate) fn directory(said: Option<&Path>) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp/peers"))
 }
 
-/// What smoltcp's program is told beside the job.
+/// The arguments of smoltcp's program beside the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SmoltcpSettings {
     /// Packets that wait in one direction at most.
@@ -152,7 +152,7 @@ fn figures(command: &mut Command) -> Result<Figures, Absent> {
     })
 }
 
-/// What a program may be asked for, for the command line of this one.
+/// The jobs of a program, for the command line of this one.
 pub(crate) fn parse(words: &[String]) -> Option<(Job, Duration)> {
     let [mode, mtu, threads, secs, csum] = words else {
         return None;

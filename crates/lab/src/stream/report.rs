@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: issue 5, its targets.
 
@@ -18,12 +18,12 @@ impl Experiment for Stream {
     }
 
     fn essay(&self) -> &'static str {
-        "What do locks, mbufs and hand-offs come to when all are put together? Two stacks in one process, joined \
+        "How fast are locks, mbufs and hand-offs together? Two stacks in one process, joined \
         by an epair, carry one TCP stream, or 64 bytes there and back, on one thread that drives both ends or on \
         two; and so do the TCP stacks that a program could use in this one\u{2019}s place: smoltcp, for small \
         devices and written for one thread; lwIP, likewise and in C; gVisor\u{2019}s netstack, in Go; and the \
         kernel, over loopback and over veth, its own epair.\n\n\
-        Stacks differ in what they do for a byte. An epair passes segments of up to 64 KiB on whole, whatever the \
+        Stacks differ in their work for a byte. An epair passes segments of up to 64 KiB on whole, whatever the \
         MTU, and makes no checksums, because its packets never leave memory: that is the row `mbuma`. smoltcp, lwIP \
         and netstack cut the stream into frames of the MTU, and sum each byte at the sender and at the receiver: \
         `mbuma-frames` does the same, and is the row that is compared with them. `mbuma-sums` lies between: sums, and \
@@ -31,7 +31,7 @@ impl Experiment for Stream {
     }
 
     fn reading(&self) -> &'static str {
-        "The name of a case is what is done, the MTU, and on how many threads. Streams are in Gbit/s of payload, \
+        "The name of a case has its traffic, the MTU, and the number of threads. Streams are in Gbit/s of payload, \
         round trips (`rr`) in microseconds, of which less is better. Compare `mbuma-frames` with smoltcp, lwIP \
         and netstack, which do the same work, and `mbuma` with the kernel, which passes segments whole over \
         loopback and veth and does not sum; in the cases named `nocsum` each stack that can leave its sums out \
@@ -42,8 +42,8 @@ impl Experiment for Stream {
         "lwIP has both ends in one stack, and was tuned; netstack was not, and has as many threads as Go gives \
         it. Peers are programs that are started for each reading, outside of this one: they are built by hand, \
         and skipped where they are not. The kernel crosses from user space and back for each call. The \
-        kernel\u{2019}s loopback has an MTU of its own. One stream, nothing lost, nothing reordered: no word on \
-        real networks."
+        kernel\u{2019}s loopback has an MTU of its own. One stream, no loss, no reordering: real networks are not \
+        shown."
     }
 
     fn claims(&self) -> &'static [Claim] {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_there_is_not_beaten() {
-        // Breaks when a target is said to be met because no other design ran.
+        // Breaks when a target counts as met because no other design ran.
         let rows = [
             row("stream-1500-two", ALIKE, Some(30.0)),
             row("stream-1500-two", "smoltcp", None),
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn ours_is_judged_by_the_same_work() {
-        // Breaks when a design that does not sum, or does not cut, decides against one that does both.
+        // Breaks when a design that does not sum, or does not cut, decides against a design that does both.
         let rows = [
             row("stream-1500-one", "mbuma", Some(90.0)),
             row("stream-1500-one", "mbuma-sums", Some(50.0)),

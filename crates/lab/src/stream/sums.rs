@@ -1,7 +1,7 @@
-//! An end of an epair that does not hand packets over as they are, but does what a wire asks for: sums every byte, and
-//! cuts segments into frames.
+//! An end of an epair that does not hand packets over as they are, but does a wire's work: sums every byte, and cuts
+//! segments into frames.
 //!
-//! The receiving stack verifies what it gets from here, as if it came from a wire. Locks: none of its own.
+//! The receiving stack verifies these packets, as if they came from a wire. Locks: none of its own.
 
 use mbuf::{Csum, Mbufq, Packet};
 use mbuma::device::epair::Plug;
@@ -9,10 +9,10 @@ use mbuma::device::{Budget, Capabilities, Device};
 use std::io;
 use wire::{Checksum, TcpHeader};
 
-/// What is done to packets besides handing them over.
+/// The work on packets besides the hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Nothing: they never leave memory.
+    /// None: they never leave memory.
     None,
     /// Segments stay whole, up to 64 KiB; the sender sums their bytes, and the receiver does.
     Sum,

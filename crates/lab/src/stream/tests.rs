@@ -1,4 +1,4 @@
-//! The loops carry what they are given over any transport, and programs are told and read right.
+//! The loops carry their bytes over any transport; arguments and output of programs are right.
 
 use super::case::{Job, Mode};
 use super::designs::{CATALOG, alone};
@@ -49,15 +49,15 @@ fn every_way_of_joining_carries_the_bytes() {
     }
 }
 
-/// On a busy machine two threads that spin may not both have had a CPU in a short run, and then nothing arrives. What
-/// stalls does not go on in a long one either.
+/// On a busy machine two spinning threads may not both get a CPU in a short run, and then no bytes arrive. A flow that
+/// stalls also stalls in a long run.
 const PATIENCE: [Duration; 3] = [
     Duration::from_millis(20),
     Duration::from_millis(500),
     Duration::from_secs(10),
 ];
 
-/// Breaks if a design that needs nothing from outside does not run, or its line is not read as it was written.
+/// Breaks if a design without outside programs does not run, or its line is not read as it was written.
 #[test]
 fn what_is_built_in_runs_and_its_figures_survive_the_line() {
     let built_in = CATALOG
@@ -84,7 +84,7 @@ fn what_is_built_in_runs_and_its_figures_survive_the_line() {
     }
 }
 
-/// Breaks if smoltcp is told less than what is best for the job, or the note says other settings than it was told.
+/// Breaks if smoltcp's settings are not the best for the job, or the note gives other settings.
 #[test]
 fn smoltcp_is_told_what_its_note_says() {
     let dir = std::env::temp_dir().join(format!("lab-smoltcp-{}", std::process::id()));
@@ -109,7 +109,7 @@ echo '{"gbps":40,"cpu_s_per_GB":0.2}'
     assert_eq!(note, "128 slots, 256 KiB buffers, clock 1:256");
 }
 
-/// Breaks if a job is understood as another than what was typed.
+/// Breaks if a job is parsed as another one.
 #[test]
 fn a_job_is_what_was_typed() {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();

@@ -1,9 +1,9 @@
-//! What is done with pairs of sockets, and where their threads run.
+//! The traffic of pairs of sockets, and the CPUs of their threads.
 
 use crate::harness::effort::Effort;
 use std::fmt;
 
-/// What passes between two sockets.
+/// The traffic between two sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// So many bytes there, the same back, and again, between each of so many pairs of threads.
@@ -35,7 +35,7 @@ impl Place {
         Some(if side.is_multiple_of(2) { one } else { two })
     }
 
-    /// As `nbench` is told.
+    /// As `nbench` takes it.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         match word {
             "same" => Some(Self::Same),

@@ -5,8 +5,8 @@
 //!   case.rs   what is done, and where     socket.rs   a pair of sockets     programs.rs   what is done with it
 //! ```
 //!
-//! Ours join threads of one process, the kernel's any two; what is compared is what a program that has both ends,
-//! such as a server with its workers, gains.
+//! Ours join threads of one process, the kernel's any two; the comparison shows the gain of a program that has both
+//! ends, such as a server with its workers.
 //!
 //! Sources: seed 002 (the load with 11 workers over such sockets); `peers/src/nbench.c`, whose programs these are.
 
@@ -63,7 +63,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     },
 ];
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines.
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -78,8 +78,8 @@ pub fn run(options: &Comparison, out: &mut dyn Write) -> Result<(), Error> {
 
 type Choice = compare::Choice<Case, Entry>;
 
-/// Runs one design for one figure: `unixpp PAIRS SECS SIZE [same|cross]` or `unixst SECS CHUNK [same|cross]`, as
-/// `nbench` takes them, and prints what it prints. Without a name, the design is the one that copies.
+/// Runs one design for one figure: `unixpp PAIRS SECS SIZE [same|cross]` or `unixst SECS CHUNK [same|cross]`, with the
+/// arguments and the output of `nbench`. Without a name, the design is `mbuma`, which copies.
 ///
 /// # Errors
 /// [`Error`]: it can't be done, or `out` cannot be written.
@@ -126,7 +126,7 @@ fn parse(words: &[String]) -> Option<(Work, Place, Duration)> {
     sane.then_some((work, place, time))
 }
 
-/// What `peers/bench_unix.sh` parses.
+/// The output that `peers/bench_unix.sh` parses.
 fn line(work: Work, figures: Figures) -> String {
     let Figures { rate, us, cpu } = figures;
     match work {
@@ -138,7 +138,7 @@ fn line(work: Work, figures: Figures) -> String {
     }
 }
 
-/// Goes over all designs in each round, so that what disturbs the machine disturbs all of them alike.
+/// Goes over all designs in each round, so that a disturbance of the machine affects all of them alike.
 fn measure(case: &Case, choice: &Choice, progress: &mut Progress) -> Vec<Record> {
     let effort = &choice.effort;
     let mut found = vec![Vec::new(); choice.designs.len()];
@@ -193,7 +193,7 @@ fn show(case: &Case, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

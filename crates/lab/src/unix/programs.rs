@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a run says.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     /// Round trips a second, or Gbit/s.
     pub(crate) rate: f64,
     /// Of round trips: the 50, 99 and 99.9 of a hundred that took the least, in microseconds.
     pub(crate) us: [f64; 3],
-    /// What of all CPUs it took: microseconds for a round trip, or seconds for 10^9 bytes.
+    /// The time of all CPUs: microseconds for a round trip, or seconds for 10^9 bytes.
     pub(crate) cpu: f64,
 }
 
-/// Runs a program for so long.
+/// Runs a program for this time.
 pub(crate) fn run<S: Socket>(work: Work, place: Place, effort: &Effort, time: Duration) -> Figures {
     match work {
         Work::PingPong { pairs, size } => ping_pong::<S>(pairs, size, place, effort, time),

@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: issue 5, its targets.
 
@@ -19,23 +19,23 @@ impl Experiment for Unix {
 
     fn essay(&self) -> &'static str {
         "Programs on one machine often talk through UNIX-domain sockets: a web server and its workers, a database \
-        and its clients. No packets are made; what one side writes, the other reads. In the kernel that is a system \
+        and its clients. No packets are made; each side reads the bytes that the other writes. In the kernel that is a system \
         call on each side, two copies, and a thread to wake.\n\n\
         This stack has such sockets too, for threads of one process. They save the system calls, and where the \
         sender gives its buffer away (`mbuma-ref`) the copies as well; a thread that sleeps must still be woken, \
-        and only the kernel can do that. Seed 002 measured a load of this shape, with 11 workers, to show what \
-        Giant cost: hence the 11 pairs."
+        and only the kernel can do that. Seed 002 measured a load of this shape, with 11 workers, to show the cost \
+        of Giant: hence the 11 pairs."
     }
 
     fn reading(&self) -> &'static str {
         "`pp` is 64 bytes there and back, by 1 pair of threads or by 11 at once; `st64k` is one way, 64 KiB at a time. \
         `same` keeps both threads of a pair on one CPU, `cross` has them on two; without either, the system places \
-        them. `mbuma` copies in and out as the kernel does, and is the one that is judged."
+        them. `mbuma` copies in and out as the kernel does; the verdict is on it."
     }
 
     fn caveats(&self) -> &'static str {
-        "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose other end is a \
-        stranger gains nothing. Neither side passes descriptors or looks at credentials here. Between two CPUs our \
+        "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose peer is another \
+        process gains nothing. Neither side passes descriptors or looks at credentials here. Between two CPUs our \
         threads look again for up to 50 \u{b5}s before they sleep, and the kernel\u{2019}s sleep at once: where a \
         wakeup is dear, as on virtual machines, that is nearly all of the difference in ping-pong. With 11 pairs, \
         pairs that are answered at once keep both CPUs for some hundred microseconds before they let others have \

@@ -1,7 +1,7 @@
 //! A connected pair of sockets of any make: the kernel's, and ours, copying and by reference.
 //!
-//! All calls wait. Invariant: what one side sends the other receives, in order; after the end of one side the other's
-//! calls fail or say so.
+//! All calls wait. Invariant: each side receives the bytes that the other sends, in order; after the end of one side
+//! the other's calls fail or report it.
 
 use kern::Random;
 use mbuf::Chain;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// One side.
 pub(crate) trait Socket: Send + Sync + Sized {
-    /// What is handed over at once.
+    /// The bytes of one hand-over.
     type Data: Send;
 
     /// Pairs of sockets.
@@ -56,7 +56,7 @@ impl Socket for Kernel {
     }
 
     fn end(&self) {
-        // One that is gone already needs none.
+        // A closed socket needs no shutdown.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
@@ -135,7 +135,7 @@ impl Socket for ByRef {
         Chain::from_slice(self.stack.pool(), &vec![1; size]).expect("a new stack's buffers")
     }
 
-    // A reference to the same bytes each time, or what was received: nothing is copied.
+    // A reference to the same bytes each time, or the received bytes: no copy.
     fn send(&self, data: &mut Chain) -> bool {
         let Ok(shared) = data.share_all() else {
             return false;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Breaks if a socket loses bytes or does not end: then the program hangs or says nothing.
+/// Breaks if a socket loses bytes or does not end: then the program hangs or prints no figures.
 #[test]
 fn both_programs_run_over_each_kind_and_end() {
     let effort = Effort::new(1, 1.0).expect("sane");
@@ -12,8 +12,8 @@ fn both_programs_run_over_each_kind_and_end() {
                 Work::PingPong { pairs: 3, size: 64 },
                 Work::Stream { chunk: 64 << 10 },
             ] {
-                // On a busy machine a short run may be over before both threads had a CPU; what stalls does not go
-                // on in a long one either.
+                // On a busy machine a short run may be over before both threads had a CPU; a flow that stalls also
+                // stalls in a long run.
                 let run = |ms| (entry.run)(work, place, &effort, Duration::from_millis(ms));
                 let moves = [20, 500, 10_000].into_iter().any(|ms| run(ms).rate > 0.0);
                 assert!(moves, "{} {work:?}: it stalls", entry.name);
@@ -22,7 +22,7 @@ fn both_programs_run_over_each_kind_and_end() {
     }
 }
 
-/// Breaks if a job is understood as another than what was typed.
+/// Breaks if a job is parsed as another one.
 #[test]
 fn a_job_is_what_was_typed() {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();

@@ -43,11 +43,11 @@ impl Algorithm {
 /// A line of the list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// What it is called everywhere.
+    /// The name, in all output.
     pub(crate) name: &'static str,
     /// Whose it is.
     pub(crate) kind: Kind,
-    /// What it is, for `--list`.
+    /// One line for `--list`.
     pub(crate) about: &'static str,
     run: fn(&Path, u64, Duration) -> Result<Figures, Absent>,
 }

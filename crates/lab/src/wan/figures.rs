@@ -1,11 +1,11 @@
-//! What one run says.
+//! The figures of one run.
 
-/// What is known of a run. Rates and shares are of the measured time; the others of the whole run.
+/// The data of a run. Rates and shares are of the measured time; the others of the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     /// Payload that arrived, in Mbit/s; of several flows that of the first.
     pub(crate) mbps: f64,
-    /// The share of the first flow in what arrived of all, in per cent.
+    /// The first flow's share of all bytes that arrived, in per cent.
     pub(crate) share: f64,
     /// Segments sent again, of 100 sent.
     pub(crate) resent_percent: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Measure {
     pub(crate) value: fn(&Figures) -> f64,
 }
 
-/// What is recorded of each run. The first is what the claims are about.
+/// The measures of each run. The claims are about the first.
 pub(crate) const MEASURES: &[Measure] = &[
     Measure {
         name: None,

@@ -6,7 +6,7 @@
 //!      ^  \----------[delay queue, backward emulator]<---- acknowledgements
 //! ```
 //!
-//! | end | what it is |
+//! | end | description |
 //! |---|---|
 //! | [`linux`] | a thread in a network namespace of its own, with a TAP without offloads: its TCP is the kernel's |
 //! | [`ours`] | a stack of ours, driven by the thread that carries the frames |
@@ -29,7 +29,7 @@ use linux::LinuxEnd;
 use ours::OurEnd;
 use sim::Frame;
 
-/// What is at an end.
+/// The stack of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Linux,
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An end, as the thread sees it that carries frames.
 trait End {
-    /// Does what can be done now, and gives the next frame that leaves.
+    /// Runs the stack's pending work, and returns the next frame that leaves.
     fn next_frame(&mut self) -> Option<Frame>;
 
     /// Takes a frame in.
@@ -52,7 +52,7 @@ trait End {
         None
     }
 
-    /// What becomes readable when a frame leaves.
+    /// The descriptor that becomes readable when a frame leaves.
     fn readable(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }

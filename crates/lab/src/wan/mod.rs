@@ -28,7 +28,7 @@ use designs::{CATALOG, Entry};
 use figures::{Figures, MEASURES, Measure};
 use path::{PATHS, Path};
 
-/// Runs the comparison and writes what it finds to `out`: tables, or JSON lines. The rounds are seeds, from 1 on.
+/// Runs the comparison and writes the results to `out`: tables, or JSON lines. The rounds are seeds, from 1 on.
 ///
 /// # Errors
 /// [`Error`]: an unknown name, or `out` or the pictures cannot be written.
@@ -47,7 +47,7 @@ fn measure(path: &Path, choice: &Choice<Path, Entry>, progress: &mut Progress) -
     for seed in 1..=choice.effort.reps {
         for (entry, found) in choice.designs.iter().zip(&mut found) {
             progress.say(&format!("{}: seed {seed}, {}", path.name, entry.name));
-            // A design that is not there is asked once.
+            // A design that is missing is tried once.
             let Ok(runs) = found else { continue };
             match entry.run(path, seed as u64, time) {
                 Ok(figures) => runs.push(figures),
@@ -102,7 +102,7 @@ fn show(path: &Path, records: &[Record]) -> String {
     table::by_unit(records, title) + "\n"
 }
 
-/// Writes what there is to choose from.
+/// Writes the list of choices.
 ///
 /// # Errors
 /// [`Error`] if `out` cannot be written.

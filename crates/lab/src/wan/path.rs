@@ -21,13 +21,13 @@ pub(crate) struct Path {
     rtt: Duration,
     /// The queue before the forward link, in bandwidth-delay products.
     queue_bdp: f64,
-    /// What happens to data.
+    /// The treatment of data on the path.
     faults: Faults,
     /// How much later data arrives at most, in order.
     jitter: Duration,
     /// The share of acknowledgements that are lost.
     ack_loss: f64,
-    /// A second flow joins in the same queue: this is what is measured of it.
+    /// A second flow joins in the same queue: its measure.
     pub(crate) flows: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What this experiment tells the report.
+//! The text, cases and claims of this experiment in the report.
 //!
 //! Source: the goals of issue 19.
 
@@ -18,11 +18,11 @@ impl Experiment for Wan {
     }
 
     fn essay(&self) -> &'static str {
-        "Between two programs on one machine nothing is lost, and a stack without SACK is as good as one with it. \
+        "Between two programs on one machine no packet is lost, and a stack without SACK is as good as one with it. \
         Over a real path it is not: queues overflow, radio links lose and delay packets, routers send them by two \
-        ways. What a TCP makes of that is its loss recovery and its congestion control.\n\n\
-        Here one flow goes over an emulated link of 100 Mbit/s for 30 s, after 5 s of warm-up: rate, delay, a \
-        queue that drops what it has no room for, loss, reordering, jitter, all drawn from a seed. Two stacks of ours \
+        ways. A TCP\u{2019}s loss recovery and congestion control decide its rate there.\n\n\
+        Here one flow goes over an emulated link of 100 Mbit/s for 30 s, after 5 s of warm-up: rate, delay, a queue \
+        that drops packets without room, loss, reordering, jitter, all drawn from a seed. Two stacks of ours \
         meet it in virtual time, where the same seed gives the same figures on every machine. Linux meets it in real \
         time: two network namespaces, each with a TAP, and the same link between the TAPs."
     }
@@ -30,9 +30,9 @@ impl Experiment for Wan {
     fn reading(&self) -> &'static str {
         "The name of a design says where it runs and which congestion control its sender has: `sim` is ours in \
         virtual time, `linux` is Linux at both ends in real time, `mbuma` is ours in real time, and of two names \
-        the first sends. Rates are payload in Mbit/s, of which 95.6 fit. The formula of Mathis is what Reno can \
-        have where losses are random. `resent` counts segments that were sent again, of 100 sent; `rtt` is what \
-        the link and its queue took."
+        the first sends. Rates are payload in Mbit/s, of which 95.6 fit. The formula of Mathis is the rate of Reno \
+        under random losses. `resent` counts segments that were sent again, of 100 sent; `rtt` is the time in the \
+        link and its queue."
     }
 
     fn caveats(&self) -> &'static str {
@@ -73,7 +73,7 @@ const FULL: f64 = 95.6;
 const CLAIMS: &[Claim] = &[
     Claim {
         seed: OUR_TARGET,
-        says: "Where losses are random, the rate is near what Mathis\u{2019}s formula gives.",
+        says: "With random losses the rate is near that of Mathis\u{2019}s formula.",
         figure: "0.1, 1, 3 %: at least 0.90, 0.80, 0.65 of it",
         judge: |rows| {
             let cases = [("loss-0.1", 0.9), ("loss-1", 0.8), ("loss-3", 0.65)];
@@ -147,7 +147,7 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// The rates of ours in some cases, each over what `of` says for it.
+/// The rates of ours in some cases, each divided by `of` of the case.
 fn over(
     rows: &Rows<'_>,
     what: &str,

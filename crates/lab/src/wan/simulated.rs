@@ -70,7 +70,7 @@ fn mean_wait(net: &mut Net, wire: WireId, time: Duration) -> Duration {
     sum / SAMPLES
 }
 
-/// Starts the flows, and gives the count of what each receiver has taken.
+/// Starts the flows, and returns the count of bytes that each receiver has taken.
 fn start(net: &mut Net, from: NodeId, to: NodeId, flows: usize) -> Vec<Rc<Cell<u64>>> {
     let start = |flow| {
         let there = SocketAddrV4::new(RECEIVER, PORT + flow as u16);
@@ -100,7 +100,7 @@ impl App for Source {
     }
 }
 
-/// Takes what one connection brings.
+/// Receives the bytes of one connection.
 struct Sink {
     listener: TcpListener,
     stream: Option<TcpStream>,

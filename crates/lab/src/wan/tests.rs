@@ -1,4 +1,4 @@
-//! The paths are what they say, and runs can be repeated.
+//! The paths have the properties in their names, and runs can be repeated.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_path_is_what_its_name_says() {
 
 #[test]
 fn a_seed_gives_the_same_figures() {
-    // Breaks when anything but the seed has a say in a run in virtual time, or nothing arrives.
+    // Breaks when anything but the seed decides a run in virtual time, or no bytes arrive.
     let of = |seed| {
         simulated::run(
             path("loss-3"),
@@ -41,7 +41,7 @@ fn a_seed_gives_the_same_figures() {
 
 #[test]
 fn every_pair_of_ends_carries_in_real_time() {
-    // Breaks when an end sends nothing, takes nothing in, or its thread does not end.
+    // Breaks when an end does not send or does not receive, or its thread does not end.
     use super::live::{self, Who};
     let time = Duration::from_millis(200);
     for sender in [Who::Linux, Who::Ours] {

@@ -6,8 +6,8 @@ use crate::common::{MBUMA, Scratch, program};
 
 #[test]
 fn the_report_has_what_the_experiments_found() {
-    // Breaks when an experiment is started with words that it does not know, its records are not those that its claims
-    // ask for, or a report cannot be made from what was saved.
+    // Breaks when an experiment is started with unknown arguments, its records lack those that its claims need, or no
+    // report can be made from the saved records.
     let scratch = Scratch::new();
     let out = scratch.path("report");
     let run = |words: &str| {

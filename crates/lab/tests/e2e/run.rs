@@ -30,7 +30,7 @@ fn marked(word: &str) -> Vec<String> {
         .collect()
 }
 
-/// What processes have had of the CPUs, in 1/100 s.
+/// The CPU time of processes, in 1/100 s.
 fn ticks(pids: &[String]) -> u64 {
     let of = |pid: &String| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -67,8 +67,8 @@ fn every_case_passes_through_the_tool() {
         .map(|_| read())
         .find(is_whole)
         .expect("a figure of each kind in one of three runs");
-    // A figure of streams and what it took, three of round trips or two, four of many
-    // downloads, one of connections.
+    // The figure of streams and its CPU time, three of round trips or two, four of many downloads,
+    // one of connections.
     let lines = lines(&text);
     let count = |case: &str| lines.iter().filter(|line| line["case"] == case).count();
     let cases = [

@@ -1,8 +1,8 @@
 //! Not a measurement: whether a design is an allocator at all.
 //!
 //! Threads allocate and free at random and hand items to each other; an item carries its owner's word at both ends for
-//! as long as it is owned. A design that gives an item out twice, or writes into one that is owned, is found out when
-//! the word is looked at.
+//! as long as it is owned. The check of the word finds a design that gives an item out twice, or writes into a live
+//! item.
 
 use crate::alloc::design::Design;
 use std::panic::resume_unwind;
@@ -42,7 +42,7 @@ fn walk<D: Design>(design: &D, size: usize, id: u64, steps: u64, shared: &Mutex<
     let mut mine = Vec::new();
     let mut random = id;
     for step in 0..steps {
-        // The classic generator of Knuth's MMIX: what matters is only that the threads differ.
+        // The classic generator of Knuth's MMIX: the threads only have to differ.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

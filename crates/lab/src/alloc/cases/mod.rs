@@ -1,4 +1,4 @@
-//! The cases: what is done with a design, and what of it is timed.
+//! The cases: the operations on a design, and the timed part of them.
 //!
 //! Each is generic, so that a design is compiled into the loop.
 
@@ -27,15 +27,15 @@ pub(crate) enum Case {
     Batch2048,
     /// One CPU allocates, another frees.
     ProdCons,
-    /// Two threads on two CPUs: what busy CPUs take from each other, before more threads take anything.
+    /// Two threads on two CPUs: how much busy CPUs slow each other down, before there are more threads.
     Threads2,
     /// 32 threads on two CPUs.
     Threads32,
-    /// What 2, 32 and 256 threads take out of the slabs.
+    /// The memory that 2, 32 and 256 threads take out of the slabs.
     Held,
     /// Memory over time after a spike.
     Spike,
-    /// What giving back a spike's memory does to a thread that goes on.
+    /// The effect of giving back a spike's memory on a thread that works on.
     PurgeDip,
 }
 
@@ -70,7 +70,7 @@ impl Case {
         }
     }
 
-    /// What it measures, for a title.
+    /// The measure, for a title.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Get => "one thread allocates and frees, without a look at the item",
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// What its figures are in.
+    /// The unit of its figures.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Get | Self::Pair | Self::Batch64 | Self::Batch2048 => "ns/pair",

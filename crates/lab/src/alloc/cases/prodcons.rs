@@ -2,7 +2,7 @@
 //!
 //! The producer writes 8 bytes to each item and the consumer reads them, so that a line of each item crosses too, as
 //! it does in anything that hands data over. Timed from the producer's first item to the consumer's last; a run in
-//! which one of them lost its CPU for long is disturbed, since the other one then waited for nothing.
+//! which one of them lost its CPU for long is disturbed, since the other one waited meanwhile.
 
 use crate::alloc::design::{Design, mark, marked};
 use crate::harness::ring::{RING_BATCH, Ring};
@@ -70,7 +70,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
     })
 }
 
-/// What the consumer must have read: each batch's number, once an item.
+/// The sum that the consumer must have read: each batch's number, once an item.
 fn sum_of(batches: u64) -> u64 {
     (0..batches).fold(0, |sum, batch| {
         sum.wrapping_add(batch.wrapping_mul(RING_BATCH as u64))

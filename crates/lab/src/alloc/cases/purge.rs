@@ -1,8 +1,8 @@
-//! What it costs others when a spike's memory goes back to the system, and what a page of it costs.
+//! The cost to other threads of giving a spike's memory back to the system, and the time of a page.
 //!
 //! One thread allocates and frees without end on one CPU and notes when it had done so many pairs. On the other CPU
-//! the spike is allocated, freed, left alone for a while, and purged: in one go where the design is told to, or by what
-//! runs beside it, which is started then. The first thread's throughput during the purge, against that before: the dip.
+//! the spike is allocated, freed, left alone for a while, and purged: in one call, or by the design's own reclaim,
+//! which is started then. The first thread's throughput during the purge, against that before: the dip.
 
 use crate::alloc::catalog::PurgedBy;
 use crate::alloc::child::Job;
@@ -17,10 +17,10 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a purge did.
+/// The results of a purge.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Purge {
-    /// How much less the other thread did meanwhile, in per cent of what it did before.
+    /// The loss of the other thread's rate meanwhile, in per cent of its rate before.
     pub(crate) dip_percent: f64,
     /// Nanoseconds for each page that went.
     pub(crate) ns_per_page: f64,
@@ -39,13 +39,13 @@ const NOTES_MAX: usize = 1 << 20;
 /// How long the loop runs undisturbed by the purge, before it, at most.
 const BEFORE: Duration = Duration::from_millis(250);
 
-/// A purge: from when to when, and what went.
+/// A purge: its begin and end, and the pages that went.
 struct Purged {
-    /// How long before that nothing happened.
+    /// The idle time before that.
     quiet: Duration,
     begin: Instant,
     end: Instant,
-    /// Of that, what was spent on it.
+    /// The part of that time that the CPU spent on it.
     busy: Duration,
     bytes: u64,
     disturbed: bool,

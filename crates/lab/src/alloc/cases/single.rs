@@ -1,7 +1,7 @@
 //! One pinned thread: pairs, batches of 64, and the control with as many
 //! items live as 32 threads have.
 //!
-//! The clock is the thread's own: it counts what the thread ran, not what other programs ran meanwhile on its CPU.
+//! The clock is the thread's own: it counts the thread's CPU time, not that of other programs on its CPU.
 
 use crate::alloc::design::Design;
 use crate::harness::rounds::Took;

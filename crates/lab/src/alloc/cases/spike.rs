@@ -1,10 +1,10 @@
-//! Figure 7 of seed 004: what memory does after a spike.
+//! Figure 7 of seed 004: memory after a spike.
 //!
 //! One thread allocates items and writes to each; another frees them in random order, but for some per cent that stay.
 //! From then on both allocate and free one item a millisecond, as a quiet network would, since some allocators give
-//! memory back only when they are called; where a design has to be told, it is told every 50 ms, and where something
-//! is meant to run beside it for that, it does, all the time. Memory is read at some moments, and said as the difference
-//! to before.
+//! memory back only when they are called; a design that gives memory back on a call gets that call every 50 ms; a
+//! design with its own reclaim runs it all the time. Memory is read at some moments, and said as the difference to
+//! before.
 
 use crate::alloc::catalog::PurgedBy;
 use crate::alloc::child::Job;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// When memory is read, in seconds after the last item was freed.
 pub(crate) const MOMENTS_S: [f64; 8] = [0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0];
-/// How often a design that has to be told to give memory back is told.
+/// How often a design that gives memory back on a call gets the call.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Memory at a moment, in bytes more than before the spike.
@@ -33,13 +33,13 @@ pub(crate) struct Sample {
     pub(crate) rss: i64,
     /// Of that, given up without being taken yet.
     pub(crate) lazy: i64,
-    /// What the system has less.
+    /// The loss of the system's free memory.
     pub(crate) available: Option<i64>,
-    /// What the control group has more.
+    /// The growth of the control group.
     pub(crate) cgroup: Option<i64>,
 }
 
-/// What is allocated, and in which order it goes.
+/// The items to allocate, and the order of their frees.
 struct Stock<D: Design> {
     slots: Vec<Option<D::Item>>,
     order: Vec<u32>,
@@ -47,7 +47,7 @@ struct Stock<D: Design> {
 }
 
 impl<D: Design> Stock<D> {
-    /// Room for the items, touched, so that it is part of what was before.
+    /// Room for the items, touched, so that it counts as memory before the spike.
     fn new(job: &Job) -> Self {
         let items = (job.megabytes << 20) / job.size;
         let mut order: Vec<u32> = (0..items as u32).collect();

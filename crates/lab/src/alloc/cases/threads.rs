@@ -1,9 +1,9 @@
 //! Many threads on few CPUs: how fast they are, and how much of the design's memory they tie up.
 //!
 //! The threads take the time themselves, from the first start to the last end: a clock outside would begin when most
-//! of the work is done, since on two CPUs some threads run to their end before others have begun. What the CPUs did in
-//! that time is ours, or idle because our threads waited for each other, or another program's: much of the last, and
-//! the run is disturbed.
+//! of the work is done, since on two CPUs some threads run to their end before others have begun. The CPUs' time is
+//! our threads', or idle because our threads waited for each other, or other programs': much of the last disturbs the
+//! run.
 
 use crate::alloc::design::{BATCH, Design};
 use crate::harness::rounds::Took;
@@ -13,7 +13,7 @@ use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a thread did: from when to when, and how long it had a CPU for that.
+/// The run of a thread: its begin and end, and its CPU time.
 struct Share {
     start: Instant,
     end: Instant,
@@ -32,7 +32,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: &[usize], threads: usize, n: u64)
         let (start, had) = (Instant::now(), sys::thread_time());
         design.batches::<BATCH>(share);
         let (end, ran) = (Instant::now(), sys::thread_time() - had);
-        // What a thread's end gives back is not part of this, nor is there a thread that ends early.
+        // The frees at a thread's end are not part of this, and no thread ends early.
         all_there.wait();
         design.leave();
         Share { start, end, ran }
@@ -60,5 +60,5 @@ fn took(shares: &[Share], cpus: usize, idle: Duration) -> Took {
     Took::with_wait(time, others.saturating_sub(IDLE_ERROR))
 }
 
-/// What the clock of idle time may be wrong by, for two CPUs at both ends.
+/// The error of the clock of idle time, for two CPUs at both ends.
 const IDLE_ERROR: Duration = Duration::from_millis(40);

@@ -15,7 +15,7 @@ pub(crate) struct Pool {
     made: AtomicUsize,
 }
 
-/// Room for what the cases have in flight.
+/// Room for the items that the cases have in flight.
 const ROOM: usize = 1 << 15;
 
 impl Pool {

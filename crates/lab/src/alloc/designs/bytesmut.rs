@@ -1,6 +1,6 @@
 //! `bytes::BytesMut`, the buffer of Rust's asynchronous programs: a new one with so much room, dropped after use.
 //!
-//! Its memory is the system's malloc, so it is that plus what the type does itself. No constructor.
+//! Its memory is the system's malloc, so the figure is malloc's plus the type's own work. No constructor.
 
 use crate::alloc::design::{Absent, Design, out_of_memory};
 use bytes::BytesMut;

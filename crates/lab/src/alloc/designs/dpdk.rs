@@ -56,7 +56,7 @@ struct Shim {
     pkt_batches: unsafe extern "C" fn(*mut c_void, u64, c_uint) -> c_int,
 }
 
-/// Items of a pool: what the cases have in flight, and all caches full.
+/// Items of a pool: those that the cases have in flight, and all caches full.
 const ITEMS: c_uint = (1 << 15) - 1;
 
 impl Design for Mempool {
@@ -166,7 +166,7 @@ fn free_huge(info: &str) -> usize {
     kib.map_or(0, |(size, free)| size * free * 1024)
 }
 
-/// What a reader of DPDK's figures should know of its memory.
+/// A note on DPDK's memory for readers of its figures.
 pub(crate) fn settings() -> &'static str {
     match has_huge_pages() {
         true => "in huge pages",
@@ -202,12 +202,12 @@ fn set_up() -> Result<Shim, Absent> {
     };
     let library = env::temp_dir().join(format!("mbuma-lab-dpdk-{}.so", process::id()));
     let loaded = compile(&library, &flags).and_then(|()| load(&library));
-    // It stays mapped; where it was never made there is nothing to remove.
+    // It stays mapped; if it was never made there is no file to remove.
     let _ = fs::remove_file(&library);
     loaded
 }
 
-/// Links only what is used: DPDK's libdpdk.pc names a hundred libraries, of which some start threads of their own.
+/// Links only used code: DPDK's libdpdk.pc names a hundred libraries, of which some start threads of their own.
 fn compile(library: &Path, flags: &str) -> Result<(), Absent> {
     let source = library.with_extension("c");
     fs::write(&source, include_str!("dpdk.c"))

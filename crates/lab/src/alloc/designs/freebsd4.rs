@@ -1,8 +1,8 @@
 //! FreeBSD 4.x: one list of free items for the whole machine, under one lock.
 //!
-//! Source: seed 004 section 3. There the lists were guarded by blocking the interrupts of the network (`splimp`),
-//! which does for one processor what a lock does for several. A free item's first word leads to the next one; when
-//! the list is empty, a page is carved into items. Nothing ever goes back to the system.
+//! Source: seed 004 section 3. There the code blocked the interrupts of the network (`splimp`) to guard the lists,
+//! which excludes on one processor as a lock does on several. A free item's first word leads to the next one; when the
+//! list is empty, a page is carved into items. No memory ever goes back to the system.
 //! Locks: one.
 
 use super::lock;
@@ -79,7 +79,7 @@ impl Design for Freebsd4 {
             Some(item) => item,
             None => self.carve(&mut list),
         };
-        // SAFETY: what is in the list is free and holds a link.
+        // SAFETY: an item in the list is free and holds a link.
         list.head = unsafe { item.read() }.next;
         list.free -= 1;
         drop(list);

@@ -1,7 +1,7 @@
 //! The general allocators: the system's malloc, and jemalloc, mimalloc and snmalloc where they are built in.
 //!
-//! Two of them keep too few items for each thread, by default, to serve a batch of 64 from what the thread has, and are
-//! told to keep more: each runs at its best. glibc takes that from the environment at the start of a process
+//! By default two of them keep too few items for each thread to serve a batch of 64 from the thread's cache; they are
+//! set to keep more, so that each runs at its best. glibc takes that from the environment at the start of a process
 //! ([`TUNABLES`]), jemalloc from a string that the program defines.
 //!
 //! Called through `GlobalAlloc`, the way in which a Rust program that chose them would, as values: this program's own
@@ -24,9 +24,9 @@ pub(crate) struct General<A> {
 
 /// Which one.
 pub(crate) trait Which: Send + Sync + 'static {
-    /// What it is called.
+    /// Its name.
     const NAME: &'static str;
-    /// What a program would put into `#[global_allocator]`.
+    /// The value that a program would put into `#[global_allocator]`.
     type Alloc: GlobalAlloc;
     /// That value.
     const ALLOC: Self::Alloc;
@@ -71,10 +71,10 @@ impl<A: Which> Design for General<A> {
     }
 }
 
-/// What glibc is told, and by which variable of the environment.
+/// glibc's settings, and the environment variable for them.
 pub const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=2000");
 
-/// What glibc was told.
+/// glibc's settings in this process.
 pub(crate) fn malloc_settings() -> &'static str {
     static TOLD: OnceLock<String> = OnceLock::new();
     TOLD.get_or_init(|| {
@@ -119,7 +119,7 @@ impl Which for Jemalloc {
     const ALLOC: Self::Alloc = tikv_jemallocator::Jemalloc;
 }
 
-/// What jemalloc is told. It reads this when its first item is asked for.
+/// jemalloc's settings. It reads this at the first allocation.
 #[cfg(feature = "peers")]
 #[used]
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -136,7 +136,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What jemalloc says that it was told: not what it should have been.
+/// The settings that jemalloc reports, to check that it has read them.
 #[cfg(feature = "peers")]
 pub(crate) fn jemalloc_settings() -> &'static str {
     static TOLD: OnceLock<String> = OnceLock::new();

@@ -13,8 +13,7 @@
 //! whichever CPU's that is, and so takes the lock of the CPU that allocated. A list with more free items than its
 //! high mark moves a bucket to the general list. No page ever goes back to the system (seed 004 section 5.5).
 //!
-//! What happens when the map is full (waking sleepers, searching the other lists) has no part in any case here, and
-//! is left out.
+//! The code for a full map (waking sleepers, searching the other lists) has no part in any case here, and is left out.
 //!
 //! Invariants: a bucket with free items is in the list of its owner; one without is in no list, and its owner's word
 //! carries [`EMPTY`]. All of a bucket but that word belongs to the holder of its owner's lock; the word is changed
@@ -52,7 +51,7 @@ struct List {
 // SAFETY: the buckets of a list belong to the holder of its lock.
 unsafe impl Send for List {}
 
-/// What is known of a page. The addresses of its free items lie behind it, as many as the page has items.
+/// The state of a page. The addresses of its free items lie behind it, as many as the page has items.
 #[repr(C)]
 struct Bucket {
     /// A CPU's number or [`GENERAL`], and [`EMPTY`].
@@ -110,7 +109,7 @@ impl Mballoc {
     unsafe fn pop(list: &mut List, bucket: NonNull<Bucket>, owner: u32) -> *mut u8 {
         // SAFETY: buckets live as long as the design.
         let known = unsafe { bucket.as_ref() };
-        // SAFETY: the list's lock is held, so what is inside is ours.
+        // SAFETY: the list's lock is held, so its content is ours.
         let inside = unsafe { &mut *known.inside.get() };
         inside.free -= 1;
         list.free -= 1;

@@ -31,8 +31,8 @@ pub(crate) fn zone(size: usize, backend: Option<Backend>) -> Result<RawZone<Cons
     build(size, backend, false, Construct)
 }
 
-/// The same with coloured slabs, as for a user that allocates big items in runs: a batch of
-/// them does not meet in two cache sets, and one that stays keeps one and a half pages, not one.
+/// The same with coloured slabs, as for a user that allocates big items in runs: a batch of them
+/// does not collide in two cache sets, and an item that stays pins one and a half pages, not one.
 pub(crate) fn coloured<H: Hooks>(size: usize, hooks: H) -> Result<RawZone<H>, Absent> {
     build(size, None, true, hooks)
 }

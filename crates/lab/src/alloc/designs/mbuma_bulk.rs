@@ -1,5 +1,5 @@
-//! Ours, with coloured slabs, asked for a whole batch at once; and the same without a constructor, which shows what
-//! of it the allocator is.
+//! Ours, with coloured slabs, a whole batch in one call; and the same without a constructor, which shows the
+//! allocator's part of it.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};

@@ -1,4 +1,4 @@
-//! Ours, through the explicit cache of a worker: what a program that pins its threads would use.
+//! Ours, through the explicit cache of a worker, as a program that pins its threads would use it.
 
 use super::mbuma::{self, Construct};
 use crate::alloc::design::{Absent, BATCH, Block, Design, mark, out_of_memory};

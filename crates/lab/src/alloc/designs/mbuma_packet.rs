@@ -1,6 +1,6 @@
 //! Ours, whole: a packet with a cluster of 2 KiB, as a device takes one to receive into, dropped after use.
 //!
-//! Beside the raw zone's row it says what the buffer costs on top of the memory: a packet header, and a cluster with
+//! Beside the raw zone's row it shows the cost of the buffer on top of the memory: a packet header, and a cluster with
 //! a count, in one pop (seed 004, section 5.4).
 
 use crate::alloc::design::{Absent, Design, out_of_memory};
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 /// A pool of packets.
 pub(crate) struct Packets(MbufPool);
 
-/// A packet that shows nothing yet.
+/// An empty packet.
 pub(crate) struct Empty(Packet);
 
 impl Design for Packets {

@@ -1,7 +1,7 @@
 //! Ours, typed: `Zone<T>` gives boxes that go back where they came from when they are dropped.
 //!
-//! The type is what a user would have there: a header that is moved in, as the raw design's constructor writes one,
-//! and room that is not initialised.
+//! The type is a typical one: a header that is moved in, as the raw design's constructor writes one, and room that is
+//! not initialised.
 
 use super::mbuma;
 use crate::alloc::design::{Absent, Design, out_of_memory};

@@ -1,6 +1,6 @@
-//! The designs: ours first, then those of the seed documents, then what programs use today.
+//! The designs: ours first, then those of the seed documents, then common programs today.
 //!
-//! Each file says what system it stands for and where that is described.
+//! Each file names its system and the description of it.
 
 pub(crate) mod freebsd4;
 pub(crate) mod mballoc;

@@ -37,7 +37,7 @@ impl Pages {
     pub(crate) fn reserve() -> Result<Self, Absent> {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping touches nothing that is there.
+        // SAFETY: a new anonymous mapping overlaps no other mapping.
         let base = unsafe { libc::mmap(ptr::null_mut(), RANGE, prot, flags, -1, 0) };
         let base = if base == libc::MAP_FAILED {
             None
@@ -70,8 +70,8 @@ impl Pages {
         (page < Self::count()).then_some(page)
     }
 
-    /// Takes pages back and returns their memory to the system. Neighbours go in one call, which is kinder than what
-    /// the old kernel did: one unmapping, with its TLB shootdown, for each.
+    /// Takes pages back and returns their memory to the system. Neighbours go in one call, which is cheaper than in
+    /// the old kernel: one unmapping, with its TLB shootdown, for each.
     ///
     /// # Safety
     /// The pages were taken, and are not used any more.

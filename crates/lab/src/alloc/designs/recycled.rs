@@ -1,6 +1,6 @@
 //! No allocator at all: the items of a ring, each used again when its slot is.
 //!
-//! It is the price of the ring alone in the producer and consumer case, and means nothing anywhere else: it is not
+//! It is the price of the ring alone in the producer and consumer case, and has no meaning in other cases: it is not
 //! an allocator, since it hands out its items in turn whether they were freed or not. The ring lets a slot be written
 //! only after its last item was consumed, and item n belongs to slot n.
 

@@ -1,8 +1,8 @@
 //! No allocator either: a few items that go back to the producer by a ring of pointers, oldest first.
 //!
-//! It is the least that any pool moves between the two CPUs in the producer and consumer case: what `recycled.rs`
-//! moves, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves
-//! one producer and one consumer.
+//! It is the least that any pool moves between the two CPUs in the producer and consumer case: the transfers of
+//! `recycled.rs`, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves one producer
+//! and one consumer.
 //!
 //! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that
 //! are 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
@@ -25,7 +25,7 @@ use crate::harness::ring::{RING_BATCH, wait_until};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Items that there are: what is on its way, and as many again.
+/// The number of items: twice those in flight.
 pub(crate) const FEW: usize = 4 * RING_BATCH;
 /// Items that are given back at once: a bucket of ours.
 const SHOWN: usize = 64;
@@ -66,7 +66,7 @@ impl<const ITEMS: usize, const CTOR: bool, const OWN: bool> Design for Returned<
         // Only the producer comes here.
         let turn = self.taken.0.load(Ordering::Relaxed);
         if turn.is_multiple_of(SHOWN) {
-            // Acquire: what the consumer put into the row, and did to the items, comes before.
+            // Acquire: pairs with the consumer's Release, so its writes to the row and the items are visible.
             wait_until(|| self.shown.0.load(Ordering::Acquire) > turn);
         }
         self.taken.0.store(turn + 1, Ordering::Relaxed);

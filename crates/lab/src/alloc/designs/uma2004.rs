@@ -31,7 +31,7 @@ pub(crate) struct Uma2004 {
     pages: Pages,
 }
 
-/// What a CPU has.
+/// The buckets of a CPU.
 #[derive(Default)]
 struct Cache {
     alloc: Option<Bucket>,
@@ -46,7 +46,7 @@ struct Zone {
     /// Items that the next new bucket is made for.
     bucket_items: usize,
     keg: Keg,
-    /// What the CPUs counted up to when they last came here.
+    /// The CPUs' counts at their last visit here.
     allocs: u64,
     frees: u64,
 }
@@ -148,7 +148,7 @@ impl Keg {
         }
     }
 
-    /// A slab of a page of which nothing is in use; not in a list yet.
+    /// A slab of a page without a live item; not in a list yet.
     fn open(&mut self, pages: &Pages) -> Option<u32> {
         let page = pages.take()?;
         if self.slabs.len() <= page {

@@ -1,5 +1,5 @@
-//! The control: a row under a mutex, and the task is scheduled for every item. It can lose no wakeup and costs the
-//! most of them; a wait that it shows is one that the scheduler made.
+//! The control: a row under a mutex, and the task is scheduled for every item. It can lose no wakeup and makes the
+//! most of them; the scheduler alone causes its waits.
 
 use crate::epair::scheme::{Scheme, Sent};
 use kern::prim::Mutex;

@@ -1,5 +1,5 @@
-//! The hand-offs that are compared: two that seed 003 tells of and replaces, ours, and one that schedules its task
-//! for every item and so can lose nothing: what it shows is the scheduler's.
+//! The hand-offs that are compared: two that seed 003 describes and replaces, ours, and a control that schedules its
+//! task for every item: it can lose no wakeup, and its waits are the scheduler's.
 
 pub(crate) mod always;
 pub(crate) mod mutex_state;

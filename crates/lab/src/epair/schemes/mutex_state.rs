@@ -43,7 +43,7 @@ impl<T: Send + 'static> Scheme<T> for MutexState<T> {
     fn new(size: usize) -> Self {
         let handoff = Handoff::new(&CLASS, size);
         let (receiver, _) = handoff.open();
-        // The line schedules the task when it is told to; that there is a waker makes the hand-off say so.
+        // The line schedules the task when the result says so; the hand-off says so because it has a waker.
         handoff.set_waker(receiver, Waker::noop().clone());
         Self { handoff, receiver }
     }

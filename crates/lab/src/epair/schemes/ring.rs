@@ -1,4 +1,4 @@
-//! A bounded lock-free ring for any number of threads on both sides: what the two-ring schemes are built on.
+//! A bounded lock-free ring for any number of threads on both sides, from which the two-ring schemes are built.
 //!
 //! Each slot has a number that tells whose turn it is: a producer's that counts `at`, then the consumer's that counts
 //! `at`, then the producer's one lap later. The thread that moves the counter has the slot until it moves the number
@@ -101,7 +101,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Nothing to take at this moment.
+    /// The ring is empty at this moment.
     pub(super) fn is_empty(&self) -> bool {
         let at = self.head.0.load(Ordering::Acquire);
         self.slot(at).turn.load(Ordering::Acquire) <= at

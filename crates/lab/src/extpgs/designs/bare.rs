@@ -10,9 +10,9 @@
 //!              | list, 40 | pages, header, trailer: 136 |
 //! ```
 //!
-//! Nothing but the place of the list differs between the two: same zones' allocator, same fields, same order of
-//! writes, and the same count of the pages' source, one atomic operation to build and one to free. What our own mbufs
-//! do besides (checks, other kinds of storage) both leave out.
+//! The two differ only in the place of the list: same zones' allocator, same fields, same order of writes, and the
+//! same count of the pages' source, one atomic operation to build and one to free. Both leave out the other work of
+//! our own mbufs (checks, other kinds of storage).
 //! Invariant: an mbuf of a row was built by this design and is freed once.
 //! Source: seed 001; sys/mbuf.h of FreeBSD 12.1 and 13.
 
@@ -25,7 +25,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use uma::RawZone;
 
-/// What every mbuf has.
+/// The common header of every mbuf.
 #[repr(C)]
 struct Head {
     next: Option<NonNull<Mbuf>>,
@@ -111,7 +111,7 @@ impl Place for Inline {
 pub(crate) struct Bare<P> {
     mbufs: RawZone,
     records: RawZone,
-    /// References to what has the pages.
+    /// References to the owner of the pages.
     refs: Box<AtomicU32>,
     place: PhantomData<P>,
 }
@@ -278,7 +278,7 @@ impl<P: Place> Design for Bare<P> {
     }
 }
 
-/// What a driver makes of one record.
+/// The sum of one record.
 #[inline(always)]
 fn walked(list: &List, body: &Body) -> u64 {
     let mut sum = of_bytes(&body.header[..usize::from(list.header_len)]);

@@ -1,7 +1,6 @@
 //! A line for each contestant of a block that follows something over time.
 //!
-//! The moments are as far from each other as they are in the list, not in time: what happens in the first tenth of a
-//! second is as much of a story as the seconds after it.
+//! The moments are spaced evenly, not by time: the first tenth of a second matters as much as the seconds after it.
 
 use super::{Area, stroke, title, words};
 use crate::harness::record::Record;

@@ -56,8 +56,8 @@ fn contestants_take_turns() {
 
 #[test]
 fn a_slow_first_run_makes_no_short_readings() {
-    // Breaks when what a run costs once, as starting threads does, is taken for what its operations cost: readings are
-    // then a hundredth as long as they should be, and measure the start.
+    // Breaks when the fixed cost of a run, such as starting threads, counts as the cost of its operations: readings
+    // are then a hundredth as long as they should be, and measure the start.
     let once = Duration::from_millis(30);
     let mut runs = 0;
     let mut run: Run<'_> = Box::new(|ops| {

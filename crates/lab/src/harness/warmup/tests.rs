@@ -3,10 +3,10 @@
 use super::*;
 use std::cell::Cell;
 
-/// What a source moves once it is warm, in units a second.
+/// The rate of a warm source, in units a second.
 const TRUE_RATE: f64 = 40.0;
 
-/// The rate that a reading finds of a source whose every start takes so long.
+/// The rate that a reading finds of a source whose every start takes this time.
 fn started_anew(start: Duration, length: Duration) -> f64 {
     TRUE_RATE * length.saturating_sub(start).as_secs_f64() / length.as_secs_f64()
 }
@@ -39,11 +39,11 @@ fn readings_that_agree_get_no_longer() {
 
 #[test]
 fn a_source_that_keeps_its_memory_is_read_until_it_is_warm() {
-    // Breaks when the rounds begin while readings still fall, or when one that never agrees is read for ever.
+    // Breaks when the rounds begin while readings still fall, or a contestant that never agrees is read for ever.
     let reads = Cell::new(0);
     let warming = || {
         reads.set(reads.get() + 1);
-        // Each reading touches half of what the one before has left.
+        // Each reading touches half of the pages that the one before left.
         TRUE_RATE * (1.0 + 4.0 / f64::from(1 << reads.get()))
     };
     settle(warming);

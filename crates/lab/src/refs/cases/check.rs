@@ -1,8 +1,9 @@
-//! Not a measurement: whether a design keeps what is shared, and gives it back once.
+//! Not a measurement: checks that a design keeps shared storage, and frees it once.
 //!
-//! Views are made, shared and released in random orders. A cluster carries its own word all over, and is looked at
-//! whole before each release: one that was freed while a view was left is soon filled with another's word, since zones
-//! give out what was freed last. What is out of the zones is compared with what should be.
+//! Views are made, shared and released in random orders. A cluster is filled with its own word, and the whole of it is
+//! checked before each release: a cluster that was freed while a view was left is soon filled with another's word,
+//! since zones give out the item that was freed last. The number of items out of the zones is compared with the
+//! expected one.
 
 use crate::harness::pinned::{self, Meeting, Span};
 use crate::harness::sys;
@@ -53,7 +54,7 @@ pub(crate) fn alone<D: Design>(design: &D, shape: Shape, seed: u64, steps: u64) 
     balanced(design, seed);
 }
 
-/// Two threads that do nothing but share and release the same cluster, to the last view, again and again.
+/// Two threads that only share and release the same cluster, to the last view, again and again.
 pub(crate) fn rush<D: Design>(design: &D, shape: Shape, seed: u64, rounds: u64) {
     let cpus = sys::allowed_cpus();
     for round in 0..rounds {

@@ -1,4 +1,4 @@
-//! The cases: what is done with a design, and what of it is timed.
+//! The cases: the operations on a design, and the timed part of them.
 //!
 //! Each is generic, so that a design is compiled into the loop.
 
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    /// What it measures, for a title.
+    /// The measure, for a title.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::First => "a cluster that was never shared is shared, the share released",
@@ -87,7 +87,7 @@ impl Case {
         matches!(self, Self::TwoDifferent | Self::TwoSame | Self::Splice)
     }
 
-    /// What is shared.
+    /// The shared storage.
     pub(crate) fn shape(self) -> Shape {
         match self {
             Self::Chain => Shape::SEGMENT,

@@ -1,4 +1,4 @@
-//! One pinned thread: shares of what is shared already, and first shares.
+//! One pinned thread: shares of storage that is shared already, and first shares.
 //!
 //! A cluster that was shared once may cost less from then on (a proxy has its record), so first shares are measured on
 //! fresh clusters, [`WINDOW`] at a time: they are filled beforehand and dropped afterwards, off the clock.
@@ -85,7 +85,7 @@ fn fresh_windows<D: Design>(
             left -= now;
         }
         let waited = sys::waited(sys::thread_id()) - waited;
-        // What the thread waited, it waited on the clock as often as off it.
+        // The thread waits as long while the clock runs as while it stands.
         let lost = Took::with_wait(begin.elapsed(), waited).lost;
         Took { time, lost }
     })

@@ -6,9 +6,8 @@
 //!              '-> kept for 64 more, released
 //! ```
 //!
-//! Few enough change hands at once that, when both keep up, what is kept outlives what was sent, as in a send buffer;
-//! when the far one is behind, it is the other way round, and the far one frees. Timed from the first fill to the last
-//! release.
+//! The batch of views is small: if both threads keep up, the kept views outlive the sent ones, as in a send buffer; if
+//! the far thread is behind, its views outlive them and it frees. Timed from the first fill to the last release.
 //! Source: seed 000, whose test is socket splicing.
 
 use crate::harness::pinned::{self, Meeting, Span};
@@ -19,7 +18,7 @@ use std::collections::VecDeque;
 
 /// Views that change hands at once.
 const BATCH: usize = 16;
-/// How many more are sent before what was kept of one goes.
+/// How many more views are sent before the kept view of one is released.
 const KEPT: usize = 64;
 
 /// Sends `n` clusters, rounded up to batches, from one CPU to the other.
@@ -41,7 +40,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), shape: Shape, n: 
     Span::together(&pinned::all([(cpus.0, near), (cpus.1, far)]))
 }
 
-/// What one side does.
+/// The work of one side.
 type Work<'a> = Box<dyn FnOnce() -> Span + Send + 'a>;
 
 fn send<D: Design>(design: &D, to: &mut Producer<'_, D::View, BATCH>, shape: Shape, batches: u64) {
@@ -87,7 +86,7 @@ fn receive<D: Design>(design: &D, from: &mut Consumer<'_, D::View, BATCH>, batch
     );
 }
 
-/// What must have been read: each batch's number, once a view.
+/// The sum that must have been read: each batch's number, once a view.
 fn sum_of(batches: u64) -> u64 {
     (0..batches).fold(0, |sum, batch| {
         sum.wrapping_add(batch.wrapping_mul(BATCH as u64))

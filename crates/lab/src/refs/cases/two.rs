@@ -1,6 +1,6 @@
 //! Two pinned threads that share and release: clusters of their own, or one.
 //!
-//! With one CPU the same is done by one thread, which is what two with clusters of their own are compared with.
+//! With one CPU one thread does the same; two threads with clusters of their own are compared with that.
 
 use super::pairs;
 use crate::harness::pinned::{self, Meeting, Span};

@@ -1,5 +1,5 @@
-//! `Arc<[u8]>`, what a Rust program has without a crate: the count lies before the bytes, a clone is a pointer and a
-//! length. No mbuf, so there is less to do: nothing is allocated for a share.
+//! `Arc<[u8]>`, from Rust's standard library: the count lies before the bytes, a clone is a pointer and a length. No
+//! mbuf, so there is less work: a share allocates no memory.
 
 use crate::refs::design::{Absent, Design, Shape};
 use std::array;

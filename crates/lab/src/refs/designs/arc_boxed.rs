@@ -1,5 +1,5 @@
-//! `Arc<[u8]>` in a header of 256 bytes from a zone of ours: what an mbuf does for a share, with the count of the standard
-//! library and the memory of the system's malloc behind it.
+//! `Arc<[u8]>` in a header of 256 bytes from a zone of ours: an mbuf's work for a share, with the count of the
+//! standard library and the memory of the system's malloc behind it.
 
 use crate::refs::design::{Absent, Design, Live, Shape, out_of_memory};
 use std::array;

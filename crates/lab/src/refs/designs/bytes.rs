@@ -1,4 +1,4 @@
-//! `bytes::Bytes`, what Rust's asynchronous programs pass around. No mbuf: a clone is four words.
+//! `bytes::Bytes`, the buffer type of Rust's asynchronous programs. No mbuf: a clone is four words.
 //!
 //! It is the seed's proxy: a buffer that was copied in has no count; its first clone allocates one, from the system's
 //! malloc, and later ones count it.

@@ -1,9 +1,9 @@
 //! Our way of counting, in the bare mbuf that the others are built into: a count beside the cluster, in a side table
 //! of its zone. As it is, and with an mbuf of 64 bytes.
 //!
-//! Source: `mbuf/src/ext.rs`, which this repeats without what is around it, so that it can be compared with the other
-//! protocols alone; seed 004 section 5.4 for counts beside clusters, and 5.6 for the mini-mbuf: a smaller one,
-//! without room for data inside, which only refers to storage outside.
+//! Source: `mbuf/src/ext.rs`, whose protocol this repeats alone, to compare it with the other protocols; seed 004
+//! section 5.4 for counts beside clusters, and 5.6 for the mini-mbuf: a smaller one, without room for data inside,
+//! which only refers to storage outside.
 //!
 //! ```text
 //!   mbuf --+--> cluster           count in the zone's table, a line each

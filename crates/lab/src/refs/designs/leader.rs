@@ -7,8 +7,8 @@
 //!   follower ---> leader: count --> cluster       all of them have the cluster's address themselves
 //! ```
 //!
-//! Nothing is allocated and nothing locked. But a leader that was freed is an mbuf that can't be used, and that two
-//! CPUs write to; and the last reference frees another's mbuf.
+//! A share allocates no memory and takes no lock. But a leader that was freed is an mbuf that can't be used, and that
+//! two CPUs write to; and the last reference frees another's mbuf.
 //!
 //! Invariants: the count is the number of mbufs that refer to the cluster, the leader among them until it was freed;
 //! a leader's memory stays until the count is zero. A count of 1 is the holder's alone: it is raised without an
@@ -19,7 +19,7 @@ use crate::refs::design::Absent;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// There is nothing to it but what is in the mbufs.
+/// It has no state but that in the mbufs.
 pub(crate) struct Leader;
 
 /// Which mbuf leads, and how many follow.

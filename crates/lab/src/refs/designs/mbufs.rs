@@ -1,4 +1,4 @@
-//! The bare mbuf that all protocols of sharing are built into, so that nothing else differs between them.
+//! The bare mbuf of all protocols of sharing, so that they differ only in the protocol.
 //!
 //! ```text
 //!   View -> mbuf, 256 B -> mbuf, 256 B       next
@@ -18,12 +18,12 @@ use uma::{RawZone, ZoneBuilder};
 
 /// How mbufs share a cluster.
 pub(crate) trait Protocol: Send + Sync + Sized + 'static {
-    /// What the design is called in a panic.
+    /// The design's name in a panic.
     const NAME: &'static str;
     /// Bytes of an mbuf.
     const MBUF_BYTES: usize = 256;
 
-    /// What an mbuf keeps for it.
+    /// Its state in an mbuf.
     type Link;
 
     /// The protocol's own state.
@@ -32,7 +32,7 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// [`Absent`] where it cannot be made.
     fn new() -> Result<Self, Absent>;
 
-    /// What the clusters' zone is to have besides.
+    /// Additions to the clusters' zone.
     fn clusters(zone: ZoneBuilder) -> ZoneBuilder {
         zone
     }
@@ -55,7 +55,7 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// The caller alone has the mbuf, which is live and of these zones, and does not use it again.
     unsafe fn release(&self, zones: &Zones, mbuf: Address<Self>);
 
-    /// What is out of zones of its own.
+    /// The items that are out of zones of its own.
     fn records(&self) -> usize {
         0
     }
@@ -72,7 +72,7 @@ pub(crate) struct Mbuf<L> {
     link: L,
 }
 
-/// What is the same in all of them.
+/// The common part of all of them.
 #[repr(C)]
 struct Head<L> {
     next: Option<NonNull<Mbuf<L>>>,
@@ -140,7 +140,7 @@ pub(super) fn built(zone: ZoneBuilder) -> Result<RawZone, Absent> {
     zone.build().map_err(|e| Absent(e.to_string()))
 }
 
-/// What a protocol keeps in an mbuf.
+/// The state of a protocol in an mbuf.
 ///
 /// # Safety
 /// The mbuf is live for as long as the result is used.
@@ -158,7 +158,7 @@ pub(super) unsafe fn link<'a, L>(mbuf: NonNull<Mbuf<L>>) -> &'a L {
 pub(super) unsafe fn set_link<L>(mbuf: NonNull<Mbuf<L>>, link: L) {
     // SAFETY: a field of a live mbuf.
     let field = unsafe { &raw mut (*mbuf.as_ptr()).link };
-    // SAFETY: as above; what was there was no link.
+    // SAFETY: as above; the place held no link.
     unsafe { field.write(link) };
 }
 
@@ -218,7 +218,7 @@ impl<P: Protocol> Mbufs<P> {
         mbuf
     }
 
-    /// One more mbuf that shows what this one does.
+    /// One more mbuf that shows the same bytes.
     ///
     /// # Safety
     /// The caller alone has the mbuf, which is live and of this design.
@@ -255,7 +255,7 @@ unsafe fn set_next<L>(mbuf: NonNull<Mbuf<L>>, next: NonNull<Mbuf<L>>) {
     unsafe { (*mbuf.as_ptr()).head.next = Some(next) };
 }
 
-/// What is behind an mbuf.
+/// The storage of an mbuf.
 ///
 /// # Safety
 /// As for [`set_next`].

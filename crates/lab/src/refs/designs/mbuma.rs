@@ -1,8 +1,8 @@
 //! Ours: the mbuf crate, called as a user of the crate calls it.
 //!
-//! As chains there is beside the counting all that a chain is: its length, what it pins, where the last share ended,
-//! mbufs that know their zones. As packets a handle is an address, and what a chain keeps beside its mbufs is in the
-//! first of them: one line more to write for a share, and five words fewer to hand on.
+//! As chains: beside the counting, a chain keeps its length, the memory it pins, the end of the last share, and the
+//! zones of its mbufs. As packets: a handle is an address, and the chain's fields are in the first mbuf: a share
+//! writes one line more, and hands on five words fewer.
 
 use crate::refs::design::{Absent, Design, Live, Shape, out_of_memory};
 use mbuf::{Chain, MbufPool, NoBufs, Packet, PoolConfig};
@@ -15,13 +15,13 @@ pub(crate) struct Mbuma<V> {
     views: PhantomData<fn() -> V>,
 }
 
-/// What shows bytes of the pool's.
+/// A view of bytes of the pool's.
 pub(crate) trait View: Sized + Send + 'static {
     /// A view of fresh clusters with a copy of these bytes.
     fn fresh(pool: &MbufPool, from: &[u8]) -> Result<Self, NoBufs>;
     /// One more view of all of them.
     fn again(&mut self) -> Result<Self, NoBufs>;
-    /// What it shows.
+    /// The bytes that it shows.
     fn pieces(&self) -> impl Iterator<Item = &[u8]>;
 }
 

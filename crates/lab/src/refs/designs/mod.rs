@@ -1,6 +1,6 @@
-//! The designs: ours first, then those of the seed documents, then what programs use today.
+//! The designs: ours first, then those of the seed documents, then common programs today.
 //!
-//! Each file says what it stands for and where that is described.
+//! Each file names its system and the description of it.
 //!
 //! ```text
 //!   mbuma.rs                                      the mbuf crate, as its users call it

@@ -1,14 +1,15 @@
 //! A counted record, allocated on the first share, that stands between the mbufs and the cluster.
 //!
-//! Source: seed 000: what its patch puts in (`m_ext_refs`).
+//! Source: seed 000: the code that its patch adds (`m_ext_refs`).
 //!
 //! ```text
 //!   mbuf --.
 //!   mbuf ---> record: count, whose the cluster is --> cluster
 //! ```
 //!
-//! An mbuf that never shared has no record and no count. One that shared once keeps its record, alone or not, so that
-//! what follows is an atomic increment and decrement each. The hot path allocates: what the seed's reviewer minds.
+//! An mbuf that never shared has no record and no count. An mbuf that was shared once keeps its record, alone or not,
+//! so that later shares are an atomic increment and decrement each. The hot path allocates: the objection of the
+//! seed's reviewer.
 //!
 //! Invariant: all mbufs of a shared cluster have its record, whose count is their number. Locks: none.
 
@@ -27,7 +28,7 @@ pub(crate) struct Proxy {
 /// The record, if there is one. Read and written by the mbuf's holder only.
 pub(crate) struct Link(Cell<Option<NonNull<Record>>>);
 
-/// What counts. Besides the count, what the mbuf had in its place: how to free the cluster.
+/// The record of the count. Besides the count, the field that it replaced in the mbuf: how to free the cluster.
 #[repr(C)]
 struct Record {
     arg: usize,
@@ -104,7 +105,7 @@ impl Protocol for Proxy {
             Some(record) => {
                 // SAFETY: `mbuf` counts, so the record stays until the decrement.
                 let count = unsafe { &(*record.as_ptr()).count };
-                // Release: what we read, we have read; Acquire, below, for the one that frees.
+                // Release: our reads come before; Acquire, below, for the thread that frees.
                 let is_last = count.fetch_sub(1, Ordering::Release) == 1;
                 if is_last {
                     fence(Ordering::Acquire);

@@ -24,7 +24,7 @@ pub(crate) struct Reference {
     len: usize,
 }
 
-// SAFETY: what it refers to is counted atomically, and never written once it is shown.
+// SAFETY: the storage that it refers to is counted atomically, and no code writes it once it is shown.
 unsafe impl Send for Reference {}
 
 const NAME: &str = "reference";

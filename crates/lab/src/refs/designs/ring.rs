@@ -1,6 +1,6 @@
 //! A ring of the mbufs that share a cluster, and one mutex for all rings: OpenBSD until 2026.
 //!
-//! Source: seed 000: what its patch takes out (`m_extref`, `m_extunref`, `m_extref_mtx`).
+//! Source: seed 000: the code that its patch removes (`m_extref`, `m_extunref`, `m_extref_mtx`).
 //!
 //! ```text
 //!   mbuf <--> mbuf <--> mbuf          each knows its neighbours in the ring; nothing is counted,
@@ -44,8 +44,7 @@ unsafe fn is_shared(mbuf: Address<Ring>) -> bool {
 
 /// The link of a neighbour.
 ///
-/// # Safety
-/// It is what the link of a live mbuf says, and does not go while the result is used.
+/// # Safety It is the link of a live mbuf, which is not freed while the result is used.
 #[inline]
 unsafe fn neighbour<'a>(at: *mut Mbuf<Neighbours>) -> &'a Neighbours {
     // SAFETY: links hold addresses of mbufs.

@@ -9,13 +9,13 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// The mutex, on a line of its own. What it protects is said where it is.
+/// The mutex, on a line of its own. Its user says which data it protects.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct SpinMutex(AtomicBool);
 
 impl SpinMutex {
-    /// Takes the mutex until what is returned is dropped.
+    /// Takes the mutex until the result is dropped.
     #[inline]
     pub(super) fn lock(&self) -> Held<'_> {
         // Acquire, and Release in the drop: the next holder sees all that was done under the mutex.

@@ -5,7 +5,7 @@ use crate::harness::summary::Summary;
 use crate::report::rows::Row;
 use maud::{Markup, html};
 
-/// Units of what is a ratio already.
+/// Units that are ratios already.
 const RELATIVE: [&str; 4] = ["%", "x one thread", "x one CPU", "x with Giant"];
 /// How many times as long as the bar that three quarters are below a bar may be, before it is torn off.
 const TORN: f64 = 4.0;

@@ -1,7 +1,7 @@
 //! Histograms: a line for each bin, a column with bars for each contestant.
 //!
-//! Where counts go over more than three powers of ten the bars are logarithmic: of a million packets the one that
-//! waited for long is what the picture is for.
+//! If counts span more than three powers of ten, the bars are logarithmic: the picture must show the one packet in a
+//! million that waited for long.
 
 use super::figure;
 use crate::report::rows::Row;

@@ -1,4 +1,4 @@
-//! Which records belong into one table, and what it is called.
+//! Which records belong into one table, and its title.
 //!
 //! Invariant: every record that the experiment shows is in exactly one block.
 
@@ -118,7 +118,7 @@ fn grids(rows: Vec<&Row>) -> Vec<Block<'_>> {
     joined(tables).into_iter().map(block).collect()
 }
 
-/// What a column of a grid says above.
+/// The heading of a column of a grid.
 pub(super) fn column(row: &Row) -> String {
     let parts = [measure(row), threads(row), unit(row)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -144,7 +144,7 @@ fn titled(rows: &[&Row], parts: &[Part]) -> String {
     parts.join(", ")
 }
 
-/// What was measured, and in what.
+/// The measure, and its unit.
 fn what(row: &Row) -> Option<String> {
     let unit = unit(row)?;
     Some(match measure(row) {

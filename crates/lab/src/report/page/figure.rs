@@ -22,7 +22,7 @@ pub(super) fn count(n: u64) -> String {
     thousands(&n.to_string())
 }
 
-/// One that may be missing.
+/// A figure that may be missing.
 pub(super) fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "\u{2013}".to_owned(), plain)
 }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_mean_something() {
-        // Breaks when a large number is a row of digits, or a small one loses what is in it.
+        // Breaks when a large number is a row of digits, or a small number loses its digits.
         for (value, want) in [
             (0.0, "0"),
             (0.000_067, "0.00007"),

@@ -58,7 +58,7 @@ fn line(design: &str, columns: &[String], rows: &[&Row]) -> Markup {
     }
 }
 
-/// The unit of all, which then is said once.
+/// The unit of all, which then stands once.
 fn only_unit<'a>(rows: &[&'a Row]) -> Option<&'a str> {
     let first = rows.first()?.unit.as_str();
     rows.iter().all(|row| row.unit == first).then_some(first)

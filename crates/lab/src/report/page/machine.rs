@@ -9,7 +9,7 @@ use maud::{Markup, html};
 pub(super) fn table(results: &Results) -> Markup {
     let (head, machine) = (&results.head, &results.head.machine);
     let virtual_machine = match machine.virtual_machine {
-        true => "yes: what the host does beside it is not seen here",
+        true => "yes: the host\u{2019}s other load is not visible here",
         false => "no, or it does not say so",
     };
     let percpu = match machine.percpu.as_str() {

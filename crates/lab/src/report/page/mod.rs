@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing else: no script, no font, no picture from anywhere.
+//! The report as one self-contained HTML file: no script, no font, no picture from outside.
 //!
 //! ```text
 //!   summary.rs   each claim beside what was measured      machine.rs   where that was
@@ -64,13 +64,12 @@ pub(crate) fn render(results: &Results) -> String {
 fn header(results: &Results) -> Markup {
     html! {
         header {
-            h1 { "What the seeds claim, and what is so here" }
+            h1 { "The seeds\u{2019} claims, and the results here" }
             p.lead {
                 "Five documents of the BSDs from 2004 to 2026, the seeds of this project, say why network \
                 buffers, hand-offs and locks are built as they are. " b { "mbuma" }
-                " has one design for each of these; its laboratory rebuilds what each \
-                    was measured against, runs all of it side by side, and asks whether the claims are so on \
-                    this machine. Where no seed has a figure, it asks whether a target that we set is met."
+                " has one design for each of these; its laboratory rebuilds the systems that each was measured \
+                    against, runs all of them side by side, and checks the claims on this machine. Where no seed has a figure, it asks whether a target that we set is met."
             }
             p.when {
                 (date::utc(results.head.began)) " \u{b7} " (results.head.pace) " effort \u{b7} mbuma "
@@ -88,7 +87,7 @@ fn header(results: &Results) -> Markup {
     }
 }
 
-/// What makes every figure doubtful.
+/// The reasons to doubt every figure.
 fn warnings(results: &Results) -> Markup {
     let head = &results.head;
     let busy = head
@@ -97,7 +96,7 @@ fn warnings(results: &Results) -> Markup {
         .filter(|load| *load > head.machine.allowed as f64 / 2.0);
     html! {
         @if !head.optimised {
-            p.warning { "This was built without optimisation. Its figures mean nothing: build with --release." }
+            p.warning { "This was built without optimisation. Its figures have no meaning: build with --release." }
         }
         @if head.pace == "quick" {
             p.warning { "A quick run shows that everything runs. Its figures are of few and short readings: do \
@@ -144,8 +143,8 @@ fn how_to_read() -> Markup {
             h2 { "How to read the tables" }
             div.prose {
                 p {
-                    "Every round of a measurement gives each design one turn, so that what disturbs the machine \
-                    disturbs all of them alike. A figure is the " b { "median" } " over the rounds; "
+                    "Every round of a measurement gives each design one turn, so that a disturbance of the machine \
+                    affects all of them alike. A figure is the " b { "median" } " over the rounds; "
                     b { "quartiles" } " \
                         are the figures that a quarter of the readings is below and above, drawn as a thin line \
                         over the bar. Two designs whose quartiles overlap are not known to differ."

@@ -1,4 +1,4 @@
-//! One experiment: what is compared and why, what was found, what it does not show, how to do it again.
+//! One experiment: the comparison and its reason, the results, their limits, and how to repeat it.
 
 use super::{bars, bins, block, figure, grid, series, summary};
 use crate::report::results::Section;
@@ -24,7 +24,7 @@ pub(super) fn section(section: &Section) -> Markup {
             @if !section.rows.is_empty() {
                 aside {
                     p { b { "How to read it. " } (marked(experiment.reading())) }
-                    p { b { "What it does not show. " } (marked(experiment.caveats())) }
+                    p { b { "Limits. " } (marked(experiment.caveats())) }
                 }
             }
             @let cases = block::blocks(section);

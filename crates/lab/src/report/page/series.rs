@@ -1,7 +1,6 @@
-//! What is followed over time: a line for each design, and the table beside it.
+//! A measure over time: a line for each design, and the table beside it.
 //!
-//! The moments are as far from each other as they are in the list, not in time: what happens in the first tenth of a
-//! second is as much of a story as the seconds after it.
+//! The moments are spaced evenly, not by time: the first tenth of a second matters as much as the seconds after it.
 
 use super::{bars, figure};
 use crate::report::rows::Row;
@@ -93,7 +92,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The next number up that is 1, 2, 2.5, 4, 5 or 8 times a power of ten: a quarter of it is one that people read.
+/// The next number up that is 1, 2, 2.5, 4, 5 or 8 times a power of ten: a quarter of it is a round number too.
 fn nice(most: f64) -> f64 {
     let power = 10f64.powf(most.log10().floor());
     let steps = [1.0, 2.0, 2.5, 4.0, 5.0, 8.0, 10.0];

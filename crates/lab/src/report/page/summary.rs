@@ -1,4 +1,4 @@
-//! The table at the top: each claim of a seed and each target of ours, its figure, and what was measured.
+//! The table at the top: each claim of a seed and each target of ours, its figure, and the measurement.
 
 use super::figure;
 use crate::report::experiment::{Claim, Finding, Verdict};
@@ -6,7 +6,7 @@ use crate::report::results::{Results, Section};
 use crate::report::rows::Rows;
 use maud::{Markup, html};
 
-/// What was measured of a claim of a section.
+/// The measurement for a claim of a section.
 pub(crate) fn judged(section: &Section, claim: &Claim) -> Option<Finding> {
     (claim.judge)(&Rows::of(&section.rows))
 }
@@ -21,8 +21,7 @@ pub(super) fn table(results: &Results) -> Markup {
                 "A ratio sets the two sides of a claim against each other as they are here: above 1 it speaks \
                 for the side that the claim prefers. A claim is judged by the designs that it is about; ours is \
                 named beside them and does not decide. Where no seed has a figure we set a target, which is about \
-                ours. What is so by construction could not have come out \
-                otherwise, and is no evidence."
+                ours. A result by construction could not be different, and is no evidence."
             }
             table.claims {
                 thead {

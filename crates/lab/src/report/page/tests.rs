@@ -1,5 +1,5 @@
-//! Tests of the page: that whatever is in a record stays text, that every record is shown once, and that every
-//! experiment has what a section needs.
+//! Tests of the page: that any content of a record stays text, that every record is shown once, and that every
+//! experiment has the parts of a section.
 
 use super::block;
 use super::*;
@@ -141,14 +141,14 @@ fn every_record_is_in_one_table() {
     let mut all: Vec<*const Row> = section.rows.iter().map(std::ptr::from_ref).collect();
     all.sort_unstable();
     assert_eq!(seen, all);
-    // Two sizes, and what was skipped in the first of them.
+    // Two sizes, and the designs skipped in the first of them.
     let counts: Vec<usize> = blocks.iter().map(|(_, blocks)| blocks.len()).collect();
     assert_eq!(counts, [2, 2, 2, 1]);
 }
 
 #[test]
 fn bars_are_as_long_as_figures_are_large() {
-    // Breaks when a bar says something else than its number, or one that is out of scale does not look so.
+    // Breaks when a bar's length does not fit its number, or a bar out of scale is not marked.
     let of =
         |design: &str, median: &str| record("refs", "first", design, "").replace("3.5", median);
     let page = render(&results(&[
@@ -177,8 +177,8 @@ fn bars_are_as_long_as_figures_are_large() {
 
 #[test]
 fn every_experiment_has_what_a_section_needs() {
-    // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or nothing quicker than its
-    // normal.
+    // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or quicker run than the normal
+    // one.
     let mut names: Vec<&str> = experiments().iter().map(|one| one.name()).collect();
     names.sort_unstable();
     names.dedup();
@@ -209,7 +209,7 @@ fn every_experiment_has_what_a_section_needs() {
 
 #[test]
 fn claims_are_not_judged_without_records() {
-    // Breaks when a claim that was not measured is said to hold.
+    // Breaks when the verdict on an unmeasured claim is that it holds.
     let page = render(&results(&[]));
     for verdict in [
         Verdict::Holds,

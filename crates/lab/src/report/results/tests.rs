@@ -1,4 +1,4 @@
-//! Tests of what is saved: that it is read as it was written, and that nothing else is taken for it.
+//! Tests of the saved file: that it is read as it was written, and that no other file is taken for one.
 
 use super::*;
 

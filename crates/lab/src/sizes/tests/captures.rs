@@ -3,7 +3,7 @@
 use super::*;
 use kern::Random;
 
-/// What is in each: an acknowledgement, a full segment of which 96 bytes were captured, a middling packet.
+/// The packets of each: an acknowledgement, a full segment of which 96 bytes were captured, a middling packet.
 const PACKETS: [(u32, u32); 3] = [(66, 66), (96, 1514), (590, 590)];
 
 const ETHERNET: u16 = 1;
@@ -93,8 +93,8 @@ fn packet(order: Order, nth: usize) -> Vec<u8> {
     block(order, [6, 3, 2][nth], &body)
 }
 
-/// A pcapng file with two interfaces, and blocks between that say nothing about packets: one of a name that is
-/// shorter than an address, for which pcap-file's own blocks refuse the file, and one of an unknown type.
+/// A pcapng file with two interfaces, and blocks between that do not describe packets: a name block shorter than an
+/// address, for which pcap-file's own blocks refuse the file, and a block of an unknown type.
 fn pcapng(order: Order) -> Vec<u8> {
     let mut names = order.half(1);
     names.extend(order.half(5));
@@ -137,7 +137,7 @@ fn frames(lens_and_links: [(u32, u8); 3]) -> Vec<Frame> {
 
 #[test]
 fn three_packets_are_read_as_long_as_they_were() {
-    // Breaks when a cut packet counts as what was captured of it, is refused, or has another interface's link header.
+    // Breaks when a cut packet counts with its captured length, is refused, or has another interface's link header.
     for (order, name) in [(Order::Big, "big"), (Order::Little, "little")] {
         let file = Scratch::new(&format!("{name}.pcap"), &pcap(order, ETHERNET));
         let read = capture::read(&file.0).expect("a capture");

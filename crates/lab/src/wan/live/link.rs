@@ -110,7 +110,7 @@ impl Link {
         }
         while let Some(frame) = self.backward.under_way.pop_due(now) {
             any = true;
-            // As on a hub: each drops what is for another.
+            // As on a hub: each end drops frames for another address.
             senders.iter_mut().for_each(|end| end.deliver(&frame));
         }
         any

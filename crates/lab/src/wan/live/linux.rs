@@ -19,22 +19,22 @@ use super::End;
 use super::ours::{PORT, RECEIVER, sender};
 use crate::harness::{namespace, sys, tap};
 
-/// How long a thread of a flow may not notice that the run is over.
+/// The longest time until a thread of a flow notices the end of the run.
 const LOOK: Duration = Duration::from_millis(100);
 /// The largest socket buffers, in bytes, as ours have: `tcp_rmem` and `tcp_wmem` count overhead too.
 const BUFFERS: &str = "4096 131072 33554432";
 
-/// What the threads of an end share with the one that carries frames.
+/// The state that the threads of an end share with the thread that carries frames.
 #[derive(Debug, Default)]
 struct Told {
-    /// The run is over. Relaxed, as the others: nothing hangs on the order.
+    /// The run is over. Relaxed, as the others: no data depends on the order.
     over: AtomicBool,
     received: Vec<AtomicU64>,
     resent: AtomicU64,
     timeouts: AtomicU64,
 }
 
-/// What the thread does in its namespace.
+/// The work of the thread in its namespace.
 #[derive(Clone, Copy)]
 enum Role {
     Receive { flows: usize },
@@ -131,7 +131,7 @@ fn listen(flows: usize) -> io::Result<Vec<TcpListener>> {
     (0..flows).map(listen).collect()
 }
 
-/// What the thread does until the run is over. Threads that it starts are in its namespace.
+/// The work of the thread until the run is over. Threads that it starts are in its namespace.
 fn serve(role: Role, sockets: Vec<TcpListener>, told: &Told) {
     thread::scope(|scope| {
         for (listener, received) in sockets.into_iter().zip(&told.received) {
@@ -196,7 +196,7 @@ fn is_pause(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// Tells what this thread's namespace counts.
+/// Sends the counters of this thread's namespace.
 fn note_repairs(told: &Told) {
     let resent = counter("snmp", "Tcp:", "RetransSegs");
     let timeouts = counter("netstat", "TcpExt:", "TCPTimeouts");
@@ -204,7 +204,7 @@ fn note_repairs(told: &Told) {
     told.timeouts.store(timeouts, Ordering::Relaxed);
 }
 
-/// A counter of a file in which a line of names is followed by one of numbers.
+/// A counter of a file that has a line of names, then a line of numbers.
 fn counter(file: &str, group: &str, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with(group));
@@ -227,7 +227,7 @@ impl End for LinuxEnd {
     }
 
     fn deliver(&mut self, frame: &Frame) {
-        // What the kernel does not take is lost, as on a link.
+        // A frame that the kernel does not take is lost, as on a link.
         let _ = self.tap.as_mut().map(|tap| tap.write(&frame.bytes));
     }
 
@@ -249,7 +249,7 @@ impl End for LinuxEnd {
 impl Drop for LinuxEnd {
     fn drop(&mut self) {
         self.told.over.store(true, Ordering::Relaxed);
-        // Without its other end the interface vanishes, and what still waits in a connection is given up.
+        // Without its other end the interface vanishes, and the kernel drops data that still waits in a connection.
         self.tap = None;
         let ended = self.thread.take().map(JoinHandle::join);
         drop(ended);

@@ -87,7 +87,7 @@ impl OurEnd {
         })
     }
 
-    /// What its programs do: send without end, or take what came.
+    /// The work of its programs: send without end, or receive.
     fn run_programs(&mut self) {
         for (listener, (stream, _)) in self.listeners.iter().zip(&mut self.streams) {
             *stream = stream.take().or_else(|| listener.accept());
@@ -112,7 +112,7 @@ impl End for OurEnd {
                 self.stack.poll();
             }
             self.run_programs();
-            // What a pipe has lost its other end is no frame.
+            // An error of a pipe without its other end is not a frame.
             let _ = self.cable.receive(&mut self.left, ALL);
         }
         self.left

@@ -1,9 +1,9 @@
-//! What changed between a commit and this tree, for changes that must not change behaviour or cost.
+//! Compares a commit with this tree, for changes that must not change behaviour or cost.
 //!
 //! `cargo xtask compare COMMIT [hashes|instructions] ...` builds both, the commit in a worktree under `target/compare`, and
 //! compares:
 //!
-//! | part | what must hold |
+//! | part | condition |
 //! |---|---|
 //! | `hashes` | 500 simulator seeds, with and without virtual CPUs, have the same trace hash in both |
 //! | `instructions` | each load of mbuma's example `instructions` costs at most 1 % more |
@@ -33,7 +33,7 @@ const LOADS: [(&str, u64); 4] = [
 ];
 const PARTS: [&str; 2] = ["hashes", "instructions"];
 
-/// Compares this tree with the commit that the first argument names. True if nothing got worse.
+/// Compares this tree with the commit that the first argument names. True if no figure got worse.
 pub(crate) fn run(args: &[String]) -> bool {
     let Some((commit, parts)) = args.split_first() else {
         eprintln!("usage: cargo xtask compare COMMIT [{}]", PARTS.join("|"));
@@ -179,7 +179,7 @@ fn count(program: &Path, load: &str, n: u64) -> Option<u64> {
     count
 }
 
-/// What a command prints, if it succeeds.
+/// The output of a command, if it succeeds.
 fn output(command: &mut Command) -> Option<String> {
     let done = command
         .stderr(std::process::Stdio::inherit())

@@ -38,7 +38,7 @@ struct Program<'a> {
     file: &'a str,
 }
 
-/// What a line of cargo's says, if it is of a test program.
+/// The test program of a line of cargo's, if it has one.
 fn parse(line: &str) -> Option<Program<'_>> {
     let (head, target) = line.split_once("\"target\":{")?;
     let (target, profile) = target.split_once("\"profile\":{")?;
@@ -52,7 +52,7 @@ fn parse(line: &str) -> Option<Program<'_>> {
     test.then_some(program)
 }
 
-/// A text of this name. Cargo escapes nothing in names of files that have no quotes.
+/// A text of this name. Cargo escapes no characters in file names without quotes.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("\"{name}\":\""))?;
     rest.split_once('"').map(|(value, _)| value)

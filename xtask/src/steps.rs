@@ -24,7 +24,7 @@ enum Lane {
     Other,
 }
 
-/// Every step, in the order of `ci`: what fails fastest comes first.
+/// Every step, in the order of `ci`: steps that fail fastest come first.
 pub(crate) fn all() -> Vec<Step> {
     let new = |name, in_ci, beside, run| Step {
         name,
@@ -134,7 +134,7 @@ fn test() -> bool {
     ok
 }
 
-/// Tests of the stack again with Giant over every stack: WITNESS must stay silent, nothing may hang.
+/// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.
 fn giant() -> bool {
     let tests = ["mbuma", "giant", "epair", "net", "netisr_threads", "unix"];
     programs::run("mbuma", &tests, &[("MBUMA_GIANT", "1")])
@@ -236,7 +236,7 @@ fn asan() -> bool {
     )
 }
 
-/// Container engines with the tool in the place of slirp4netns; says what it skips.
+/// Container engines with the tool in the place of slirp4netns; names the parts that it skips.
 fn engines() -> bool {
     // Its debug build is there since the tests.
     cargo("build -q -p cli", &[]) && run_command(&mut Command::new("scripts/engines.sh"))

@@ -1,5 +1,5 @@
-//! What lints can't see: crates use only those above them, `unsafe` stays where DESIGN allows it, texts hold no leftovers and
-//! state the figures that the code has, and the tool links no more packages than it should.
+//! Checks beyond lints: crates use only those above them, `unsafe` stays where DESIGN allows it, texts hold no
+//! leftovers and state the figures that the code has, and the tool links no more packages than it should.
 
 mod figures;
 mod modules;
@@ -27,7 +27,7 @@ const UNSAFE_OK: [&str; 10] = [
     "crates/lab/src/refs/",
 ];
 
-/// What a finished file does not contain, assembled so that this one does not either.
+/// Words that a finished file does not contain, assembled so that this file does not either.
 const LEFTOVERS: [&str; 4] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),

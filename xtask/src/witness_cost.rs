@@ -1,8 +1,8 @@
-//! WITNESS costs nothing in release: shown by comparing instructions, not times.
+//! WITNESS takes no instruction in release: shown by comparing instructions, not times.
 //!
 //! The example `witness_cost` of kern has two functions that do the same, one through a mutex that
 //! WITNESS knows and one without. Their assembly must be the same, but for the names of labels.
-//! With the feature `witness` it must differ, or the comparison sees nothing.
+//! With the feature `witness` they must differ, or the comparison is blind.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::Command;
 /// As they stand in a mangled name, of either scheme: the length, then the name.
 const FUNCTIONS: [&str; 2] = ["12with_witness", "15without_witness"];
 
-/// Whether all is as it must be; says what was compared.
+/// Whether the instructions are as they must be; prints the functions that were compared.
 pub(crate) fn run(dir: &Path) -> bool {
     let Some([with, without]) = functions(dir, &[]) else {
         return false;
@@ -48,7 +48,7 @@ fn functions(dir: &Path, features: &[&str]) -> Option<[Vec<String>; 2]> {
         .arg("--")
         .arg(format!("--emit=asm={}", assembly.display()))
         .env("CARGO_TARGET_DIR", dir)
-        // What the linker does to a whole program is not what is compared here.
+        // The linker's changes to a whole program are not part of the comparison.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .status();
     if !status.is_ok_and(|status| status.success()) {
@@ -64,7 +64,7 @@ fn functions(dir: &Path, features: &[&str]) -> Option<[Vec<String>; 2]> {
     Some(found)
 }
 
-/// The instructions of one function, without what only says where something is.
+/// The instructions of one function, without addresses.
 fn instructions(text: &str, name: &str) -> Vec<String> {
     let is_start =
         |line: &&str| line.contains(name) && line.ends_with(':') && line.starts_with('_');

@@ -1,4 +1,4 @@
-//! What our locks cost beside std's: alternating rounds in one process, the median of the ratios.
+//! The time of our locks beside std's: alternating rounds in one process, the median of the ratios.
 //!
 //! `cargo run --release -p kern --example locks`
 //!

@@ -9,8 +9,8 @@ use kern::{LockClass, Mutex, order};
 
 static CLASS: LockClass = LockClass::new("example", order::STATS);
 
-/// What a [`Mutex`] would be if there were no WITNESS. The value may be unsized there, so it is the
-/// last field in memory; here too.
+/// A [`Mutex`] without WITNESS. The value may be unsized there, so it is the last field in memory;
+/// here too.
 struct Bare<T: ?Sized> {
     class: &'static LockClass,
     raw: RawMutex,

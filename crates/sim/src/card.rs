@@ -1,4 +1,4 @@
-//! What a network card does for its stack on the way out: cut large TCP packets, fill in checksums.
+//! A network card's offloads on the way out: cuts large TCP packets, fills in checksums.
 //!
 //! On purpose written over plain bytes and independent of the stack's own software path, so that each
 //! is a check of the other.
@@ -12,7 +12,7 @@ use wire::{IpProto, Ipv4Header, TcpFlags, TcpHeader, UdpHeader, pseudo_header_v4
 
 use crate::frame::Frame;
 
-/// Appends what leaves for `frame`; `None` if its header says what its bytes do not bear out.
+/// Appends the frames that leave for `frame`; `None` if its header contradicts its bytes.
 pub(crate) fn finish(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     if frame.tso_segsz != 0 {
         return cut(frame, out);

@@ -1,10 +1,10 @@
-//! The virtual CPUs of one stack: which of them are awake, what each has to do, and what wakes them.
+//! The virtual CPUs of one stack: which of them are awake, their pending work, and their wakers.
 //!
 //! A CPU stands for a worker of a runtime. It looks for work while it is awake, and sleeps when there is
 //! none, until its next timer at the latest. A waker of its stack, an interrupt of a device, a task or its timer
 //! wakes it. It stays awake after whatever it ran, because packets that it queued for itself wake no CPU.
 //!
-//! Invariants: a CPU that sleeps has nothing to do, or a wakeup was lost: see [`Crew::overslept`].
+//! Invariants: a CPU that sleeps has no pending work, or a wakeup was lost: see [`Crew::overslept`].
 //! Locks: none; the flags are atomics because wakers may be called from anywhere.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Wake for Alarm {
     }
 }
 
-/// What rings when packets wait at an interface that its CPU is to poll.
+/// The alarm that rings when packets wait at an interface that its CPU must poll.
 #[derive(Debug)]
 struct Doorbell {
     rung: Alarm,
@@ -111,7 +111,7 @@ impl Member {
         self.interrupts.retain(|p| *p != port);
     }
 
-    /// What is to be called when packets wait at an interface, whose index comes later.
+    /// The waker for packets at an interface, whose index comes later.
     pub(crate) fn doorbell(&mut self) -> Waker {
         let bell = Arc::new(Doorbell {
             rung: Alarm::default(),
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    /// What came of polling an interface: more to do, nothing, or it is gone.
+    /// The outcome of polling an interface: more packets wait, none wait, or it is gone.
     pub(crate) fn polled(&mut self, index: IfIndex, more: std::io::Result<bool>) {
         match more {
             Ok(true) => {}
@@ -169,7 +169,7 @@ impl Crew {
         Self { cpus, members }
     }
 
-    /// What can be done now, with the CPU that can do it. CPUs that find nothing fall asleep.
+    /// The work that can be done now, with the CPU for it. CPUs without work fall asleep.
     pub(crate) fn look(&mut self, stack: &Stack, now: Time, out: &mut Vec<(usize, Work)>) {
         let mut works = Vec::new();
         for (cpu, member) in self.members.iter_mut().enumerate() {
@@ -195,7 +195,7 @@ impl Crew {
         (0..self.members.len()).filter(free).collect()
     }
 
-    /// When something happens here next: a sleeper wakes, or one that is held may go on.
+    /// The time of the next event here: a sleeper wakes, or a held CPU may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
         let next = |m: &Member| match m.awake.is_set() {
             true => Some(m.held_until),

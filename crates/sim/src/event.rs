@@ -27,7 +27,7 @@ pub struct CableId(pub(crate) usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AppId(pub(crate) usize);
 
-/// What happens.
+/// The event.
 #[derive(Debug)]
 pub(crate) enum What {
     /// A frame comes out at an end of a wire.

@@ -1,7 +1,7 @@
-//! A frame on its way: its bytes, and what is left to do about them.
+//! A frame on its way: its bytes, and the offloads that are still due.
 //!
-//! Frames between stacks are copies: what one stack does to its mbufs can't show in another, and no
-//! mbuf of a pool lives outside of its stack.
+//! Frames between stacks are copies: a stack's writes to its mbufs can't show in another stack, and
+//! no mbuf of a pool lives outside of its stack.
 
 use mbuf::{Chain, ClusterSize, Csum, MbufPool, NoBufs, Packet};
 use wire::EtherHeader;
@@ -34,7 +34,7 @@ impl Frame {
         }
     }
 
-    /// What a stack sends.
+    /// The frame of a packet that a stack sends.
     pub fn from_packet(packet: &Packet) -> Self {
         let h = packet.header();
         Self {
@@ -49,12 +49,12 @@ impl Frame {
     }
 
     /// Whether its checksum is missing or it is larger than the wire's frames: then it may only go
-    /// from memory to memory, and nothing would notice a damaged bit.
+    /// from memory to memory, and no receiver would notice a damaged bit.
     pub fn is_unfinished(&self) -> bool {
         self.csum.intersects(Csum::TCP | Csum::UDP) || self.tso_segsz != 0
     }
 
-    /// What a stack receives, in mbufs of the given shape.
+    /// The packet that a stack receives, in mbufs of the given shape.
     ///
     /// # Errors
     /// The pool is exhausted.
@@ -118,8 +118,8 @@ impl Shape {
     }
 }
 
-/// Halves until what is left is one piece: joining two chains looks at both, so that adding one piece
-/// after the other would take quadratic time.
+/// Halves until one piece is left: a join of two chains walks both, so that adding the pieces one by one would take
+/// quadratic time.
 fn pieces(pool: &MbufPool, bytes: &[u8], n: usize) -> Result<Chain, NoBufs> {
     if bytes.len() <= n {
         return Chain::from_slice(pool, bytes);

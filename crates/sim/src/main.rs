@@ -26,10 +26,10 @@ struct Args {
     /// Runs seeds A to B-1.
     #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<Range<u64>>,
-    /// Prints a line for every frame, and what the wire did to it.
+    /// Prints a line for every frame, with the wire's effects on it.
     #[arg(long)]
     trace: bool,
-    /// Prints what was drawn from the seed.
+    /// Prints the scenario that was drawn from the seed.
     #[arg(long)]
     plan: bool,
     /// Stacks have virtual CPUs: the seed also decides which CPU runs next.
@@ -141,7 +141,7 @@ fn report(outcome: &Outcome, args: &Args) {
     );
 }
 
-/// A line that rewrites itself on a terminal; nothing in a pipe.
+/// A line that rewrites itself on a terminal; no line in a pipe.
 fn progress(done: u64, total: u64, failed: u64) {
     let mut err = std::io::stderr();
     if err.is_terminal() {

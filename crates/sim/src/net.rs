@@ -1,7 +1,7 @@
 //! A network: stacks, wires and peers, one clock and one queue of events.
 //!
 //! ```text
-//!   settle    apps that were woken run; what stacks sent goes onto wires; until all is quiet
+//!   settle    apps that were woken run; frames that stacks sent go onto wires; until all is quiet
 //!   jump      the clock goes to the next event or the next timer of a stack
 //!   turn      events that are due happen, stacks whose timers are due are polled
 //! ```
@@ -47,7 +47,7 @@ const TURNS_MAX: u32 = 100_000;
 enum End {
     Port(usize),
     Peer(usize),
-    /// What comes out goes into another wire at this end.
+    /// Frames that come out go into another wire at this end.
     Repeater {
         wire: usize,
         end: usize,
@@ -127,7 +127,7 @@ impl Net {
         self.add_app_of(None, app)
     }
 
-    /// The same for one that uses this stack only, as those do that it starts: it runs on that one's CPUs.
+    /// The same for an app that uses only this stack, as must the apps that it starts: it runs on the stack's CPUs.
     pub fn add_app_on(&mut self, node: NodeId, app: Box<dyn App>) -> AppId {
         self.add_app_of(Some(node.0), app)
     }
@@ -189,7 +189,7 @@ impl Net {
         is_done
     }
 
-    /// Runs until nothing is planned and no stack has a timer, `until` at the latest. Says whether
+    /// Runs until no event is planned and no stack has a timer, `until` at the latest. Says whether
     /// it came to that.
     pub fn run_until_idle(&mut self, until: Time) -> bool {
         self.run_while(until, |_| true);
@@ -281,7 +281,7 @@ impl Net {
         {}
     }
 
-    /// Runs what was woken and sends what was sent, until neither is left.
+    /// Runs woken apps and delivers sent frames, until neither is left.
     fn settle(&mut self) {
         if self.turns.is_some() {
             return self.take_turns();

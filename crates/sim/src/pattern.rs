@@ -26,7 +26,7 @@ impl Pattern {
         }
     }
 
-    /// The place of the first byte that is not what belongs there, if there is one.
+    /// The place of the first wrong byte, if there is one.
     pub fn mismatch(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let mut buf = [0; 512];
         let mut at = offset;

@@ -1,4 +1,5 @@
-//! A station that is driven by hand: it answers ARP, notes what it sees, and says what it is told.
+//! A station that a test drives: it answers ARP, records the segments that it receives, and sends those that the test
+//! gives it.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -14,7 +15,7 @@ use crate::card;
 /// A TCP segment with its addresses, as a test sees or says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// When it was seen; of no meaning for what is said.
+    /// When it was received; unused in a segment to send.
     pub at: Time,
     /// The sender.
     pub src: SocketAddrV4,
@@ -32,7 +33,7 @@ pub struct Segment {
     pub urgent: u16,
     /// Options.
     pub options: TcpOptions,
-    /// Options as they are to lie in the header, in the place of `options`; empty in what was seen.
+    /// Options as they must lie in the header, in the place of `options`; empty in a received segment.
     pub raw_options: Vec<u8>,
     /// Data.
     pub data: Vec<u8>,
@@ -40,7 +41,7 @@ pub struct Segment {
     pub ttl: u8,
     /// The two bits of the IP header that ECN has (RFC 3168 5).
     pub ecn: u8,
-    /// Routers must not fragment it. What a station says always has it set.
+    /// Routers must not fragment it. Segments of a station always have it set.
     pub df: bool,
 }
 
@@ -174,7 +175,7 @@ pub struct IcmpSeen {
     pub src: Ipv4Addr,
     /// Type and code.
     pub kind: (u8, u8),
-    /// What follows the eight bytes of header.
+    /// The bytes behind the eight of the header.
     pub body: Vec<u8>,
 }
 

@@ -1,9 +1,9 @@
 //! A port: the device by which a stack is plugged into a wire.
 //!
-//! It claims the offloads that it is told to claim. What the wire can't take as it is, the port
-//! finishes, as a network card would; a wire that is memory takes it whole.
+//! It claims the offloads of its settings. For a wire that cannot take such a packet the port does
+//! the offloads, as a network card would; a wire that is memory takes it whole.
 //!
-//! Locks: `state` (IFQUEUE); nothing is called with it but zones.
+//! Locks: `state` (IFQUEUE); its holder calls only zones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,18 +22,18 @@ static STATE: LockClass = LockClass::new("simulated port", order::IFQUEUE);
 /// How a port behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct PortConfig {
-    /// What it claims to its stack.
+    /// The offloads that it claims to its stack.
     pub caps: Capabilities,
     /// Frames go to the wire as the stack made them, unfinished: the other end is in memory too.
     pub whole: bool,
     /// How received frames lie in mbufs.
     pub shape: Shape,
-    /// How long the first frame waits for others to come before the stack is told.
+    /// How long the first frame waits for others before the port wakes the stack.
     pub coalesce: Duration,
 }
 
 impl PortConfig {
-    /// A port that can do nothing for its stack.
+    /// A port without offloads.
     pub const fn plain(mtu: u16) -> Self {
         Self {
             caps: Capabilities::plain(mtu),

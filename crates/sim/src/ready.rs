@@ -1,7 +1,7 @@
 //! The programs that want to run: filled by the wakers of sockets, emptied by the net.
 //!
-//! Wakers may be called from anywhere, so this is the one place with a lock, although nothing here
-//! has a second thread. Invariant: an app is in the list at most once.
+//! Wakers may be called from any thread, so this list has a lock, although the simulator has one
+//! thread. Invariant: an app is in the list at most once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ready(Arc<Mutex<VecDeque<Arc<Bell>>>>);
 
-/// What wakes one app.
+/// The waker of one app.
 #[derive(Debug)]
 pub(crate) struct Bell {
     app: usize,

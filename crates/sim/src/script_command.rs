@@ -20,7 +20,7 @@ pub(crate) struct ScriptArgs {
     /// How far a packet may be from its time, in microseconds. Default 4000.
     #[arg(long = "tolerance_usecs", value_name = "US")]
     tolerance: Option<i64>,
-    /// Whose sockets the scripts expect. By default what a script's text shows.
+    /// Whose sockets the scripts expect. By default the dialect of the script's text.
     #[arg(long, value_parser = dialect)]
     dialect: Option<Dialect>,
     /// A name for the scripts' #ifdef; may be given several times. Without any, STANDARD.

@@ -1,4 +1,4 @@
-//! What went over the wires: a running hash that proves two runs equal, lines for people, a capture.
+//! The traffic of the wires: a running hash that proves two runs equal, lines for people, a capture.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher};
@@ -72,10 +72,10 @@ impl Trace {
         self.frames
     }
 
-    /// Writes out what is buffered.
+    /// Writes out the buffered lines.
     ///
-    /// # Errors
-    /// What went wrong with the outputs, now or before. The run itself is not disturbed by it.
+    /// # Errors The first error of the outputs, now or before. The run itself is not disturbed by
+    /// it.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -84,7 +84,7 @@ impl Trace {
         self.capture.as_mut().map_or(Ok(()), |w| w.flush())
     }
 
-    /// A turn of a CPU or program, where the one that runs next is drawn: it counts, as a frame does.
+    /// A turn of a CPU or program, if turns are drawn: it goes into the hash, as a frame does.
     pub(crate) fn turn(&mut self, now: Time, who: usize, cpu: usize, what: &str) {
         self.hasher.write(&now.as_nanos().to_le_bytes());
         self.hasher.write(&[who as u8, cpu as u8]);

@@ -1,8 +1,9 @@
-//! A wire: a link between two ends, or a hub between more, that does to frames what bad links do.
+//! A wire: a link between two ends, or a hub between more, with the faults of bad links.
 //!
-//! Each end has its own [`LinkEmulator`] for what it sends, with its own stream of randomness, so that changing one direction
-//! leaves the fate of the other's frames as it was. What happens in a emulator is written there; on a hub a frame enters
-//! the emulator once, and is then lost, damaged or held back for each receiver on its own.
+//! Each end has its own [`LinkEmulator`] for the frames that it sends, with its own stream of randomness, so that a
+//! change of one direction does not change the fate of the other's frames. The emulator's file says how it treats a
+//! frame; on a hub a frame enters the emulator once, and is then lost, damaged or held back for each receiver on its
+//! own.
 
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ impl Wire {
         self.ends.len()
     }
 
-    /// What is sent from `end` goes over this link from now on.
+    /// Frames from `end` go over this link from now on.
     pub fn set_link(&mut self, end: usize, link: LinkConfig) {
         self.ends[end].set_link(link);
     }
@@ -78,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// What was done to frames from `end`.
+    /// The counts of faults of frames from `end`.
     pub fn counts(&self, end: usize) -> LinkCounts {
         self.ends[end].counts()
     }
@@ -88,14 +89,14 @@ impl Wire {
         self.ends[end].wait(now)
     }
 
-    /// What was done to all frames.
+    /// The counts of faults of all frames.
     pub fn total(&self) -> LinkCounts {
         let mut sum = LinkCounts::default();
         self.ends.iter().for_each(|end| sum.add(&end.counts()));
         sum
     }
 
-    /// Sends a frame from `from` to every other end; `log` tells what happened to it.
+    /// Sends a frame from `from` to every other end; `log` receives the faults.
     pub(crate) fn send(
         &mut self,
         now: Time,

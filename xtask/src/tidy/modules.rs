@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Crates whose `lib.rs` lists layers.
 const LAYERED: [&str; 4] = ["kern", "uma", "mbuf", "mbuma"];
 
-/// Modules that are plain lists: lower layers use them though they name higher ones, and that is what they are for.
+/// Modules that are plain lists: their purpose is that lower layers use them though they name higher ones.
 const LISTS: [(&str, &str); 2] = [("mbuma", "protosw"), ("mbuma", "state")];
 
 /// Imports that point up, still. Entries go, none comes.

@@ -21,7 +21,7 @@ use shuttle::thread;
 
 static CLASS: LockClass = LockClass::new("modelled", order::IFQUEUE);
 
-/// What is handed on: numbers, one bit each, so that sums tell whether one is missing or doubled.
+/// The items: numbers, one bit each, so that sums show a missing or doubled one.
 #[derive(Debug, Default)]
 struct Numbers(Vec<u32>);
 
@@ -40,7 +40,7 @@ impl Items for Numbers {
 trait Queue: Send + Sync + 'static {
     type Receiver: Copy + Send + 'static;
     fn new() -> Self;
-    /// Queues and wakes. What is given back found no receiver.
+    /// Queues and wakes. Returns the number if there was no receiver.
     fn put(&self, number: u32) -> u32;
     /// The sum of what waited, or that there was nothing and the receiver sleeps (or is none).
     fn take(&self, receiver: Self::Receiver) -> Option<u32>;
@@ -137,21 +137,21 @@ impl Queue for Resting {
     }
 }
 
-/// What can be got wrong.
+/// The planted mistakes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
-    /// The receiver looks, and goes to sleep in a second step.
+    /// The receiver checks the queue, and goes to sleep in a second step.
     SleepsAfterALook,
-    /// The receiver that took something sleeps until it is woken, and does not look again.
+    /// A receiver that took items sleeps until it is woken, and does not take again.
     SleepsAfterARow,
-    /// The receiver takes something and rests, in two steps.
+    /// The receiver takes items and becomes `Idle`, in two steps.
     RestsLater,
-    /// A receiver takes though another one has taken its place.
+    /// A former receiver takes items.
     TakesAfterItLeft,
-    /// A new receiver is not told of what came before its waker.
+    /// `set_waker` does not wake the receiver for items that came before.
     OpensSilently,
-    /// What waits when the receiver goes stays in the queue.
+    /// Items that wait when the receiver leaves stay in the queue.
     LeavesARow,
 }
 

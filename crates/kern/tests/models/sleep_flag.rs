@@ -88,7 +88,7 @@ impl Flag for NoFence {
     }
 }
 
-/// What the worker sleeps on. A signal stays until a wait takes it, as an eventfd's does.
+/// The event on which the worker sleeps. A signal stays until a wait takes it, as an eventfd's does.
 struct Event {
     signalled: Mutex<bool>,
     changed: Condvar,

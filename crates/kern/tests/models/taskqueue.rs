@@ -48,11 +48,11 @@ impl Queue for Real {
     }
 }
 
-/// What can be got wrong.
+/// The planted mistakes.
 trait Bug: Send + Sync + 'static {
-    /// An enqueue that finds the task queued looks only: no read-modify-write.
+    /// An enqueue that finds the task queued only loads: no read-modify-write.
     const LOADS_WHEN_QUEUED: bool = false;
-    /// The runner leaves without looking whether the task was enqueued meanwhile.
+    /// The runner leaves without a check whether the task was enqueued meanwhile.
     const FORGETS_THE_MARK: bool = false;
 }
 
@@ -220,7 +220,7 @@ fn the_protocol_alone_loses_no_work() {
     every("taskqueue, the copy", no_work_is_lost::<Planted<NoBug>>);
 }
 
-// What goes wrong is a load that is not ordered: shuttle has none.
+// The mistake is an unordered load, which shuttle does not model.
 #[cfg(loom)]
 #[test]
 #[should_panic(expected = "work was lost")]

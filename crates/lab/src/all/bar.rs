@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_follows_what_the_others_took() {
+    fn the_estimate_follows_the_times_of_finished_experiments() {
         // Breaks when the bar stands at its end while experiments are left, or believes the plan against the clock.
         let mut schedule = Schedule::new([10, 30, 60].into_iter());
         let seconds = Duration::from_secs;

@@ -39,7 +39,7 @@ fn report(out: &Scratch) -> String {
 }
 
 #[test]
-fn one_that_fails_ends_neither_the_run_nor_the_report() {
+fn a_failed_experiment_ends_neither_the_run_nor_the_report() {
     // Breaks when a crash loses the others' results, or a reader of the report cannot tell that something is missing.
     let out = Scratch::new("fails");
     let script =
@@ -60,7 +60,7 @@ fn one_that_fails_ends_neither_the_run_nor_the_report() {
 }
 
 #[test]
-fn a_claim_about_nothing_is_not_measured() {
+fn a_claim_about_zeros_is_not_measured() {
     // Breaks when a claim holds because both sides have 0.0, as after a peer that failed.
     for (one, other, verdict) in [("0.0", "0.0", "not measured"), ("2.0", "1.0", "holds")] {
         let out = Scratch::new(&format!("nothing-{one}"));
@@ -103,7 +103,7 @@ fn saved_results_make_the_same_page() {
 }
 
 #[test]
-fn what_is_no_record_fails_the_experiment() {
+fn a_line_that_is_no_record_fails_the_experiment() {
     // Breaks when a table for people, or the records of another experiment, get into the results.
     for said in [
         "echo design median",
@@ -139,7 +139,7 @@ fn json_is_passed_on() {
 }
 
 #[test]
-fn one_that_takes_too_long_is_ended() {
+fn an_experiment_that_takes_too_long_is_killed() {
     // Breaks when an experiment that hangs hangs all of them.
     let command = ["sh", "-c", "echo out; exec sleep 1000"].map(OsString::from);
     let mut heard = String::new();

@@ -36,8 +36,8 @@ impl Experiment for Alloc {
         "`get`, `pair`, `batch64` and `batch2048` are one thread alone; in `prodcons` one CPU allocates and \
         another frees, as in a real stack; `threads32` is many threads on two CPUs. `held` counts the items that \
         the caches keep. `spike` follows memory after a burst was freed: a line that falls is memory given back. \
-        `purge-dip` is the cost of giving it back, for other threads. The BSD designs are written down here from the paper \
-        and the sources of their time, as a library in user space."
+        `purge-dip` is the cost of giving it back, for other threads. The BSD designs are written down here \
+        from the paper and the sources of their time, as a library in user space."
     }
 
     fn caveats(&self) -> &'static str {

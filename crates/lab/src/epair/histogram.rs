@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_by_powers() {
+    fn waits_are_counted_by_powers_of_two() {
         // Breaks if a time is counted in another row than its own, or a row is missing.
         let mut all = Histogram::new();
         for ns in [0, 1, 2, 3, 4, 1023, 1024] {

@@ -95,7 +95,7 @@ fn json_is_one_object_a_line() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn wrong_names_and_numbers_are_refused() {
     // Breaks if a wrong name or number measures something else instead.
     let refused = |options: Options| run(&options, &mut Vec::new()).map_err(|e| e.to_string());
     let unknown = refused(Options {

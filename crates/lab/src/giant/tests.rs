@@ -58,7 +58,7 @@ fn tables_have_the_seeds_ratios() {
 }
 
 #[test]
-fn giant_is_waited_for_where_it_is() {
+fn waits_for_giant_are_counted() {
     // Breaks if the design that is called giant runs without, or the counts around a run miss it.
     let world = world::World::new(Design::Giant, &[0]);
     let world::World::Stack(driven) = &world else {
@@ -87,7 +87,7 @@ fn giant_is_waited_for_where_it_is() {
 }
 
 #[test]
-fn unknown_names_are_told() {
+fn unknown_names_are_refused() {
     // Breaks if a wrong name is not refused.
     let mut options = Options::default();
     options.common.designs = vec!["gaint".to_owned()];

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_took_is_counted() {
+    fn cpu_time_includes_children() {
         // Breaks when the times are read from another column, a name with a blank or a bracket moves them, or the time
         // of a child is left out.
         let mut command = Command::new("sh");

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reading_of_nothing_is_no_reading() {
+    fn a_reading_without_data_does_not_count() {
         // Breaks when a contestant that failed is shown with 0.00, or when its failures lower the median of the rest.
         let reading = |ns| Reading {
             ns,

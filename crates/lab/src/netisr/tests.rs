@@ -69,7 +69,7 @@ fn tables_fit() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn unknown_names_and_wrong_numbers_are_refused() {
     // Breaks when an unknown name or a senseless number runs something.
     let bad = |change: fn(&mut Options)| {
         let mut options = short();

@@ -117,7 +117,7 @@ fn every_case_runs_and_its_lines_are_json() {
 }
 
 #[test]
-fn what_has_two_figures_shows_both() {
+fn a_case_with_two_figures_shows_both() {
     // Breaks when the splice loses its rate or its cost, or when what two CPUs do is not compared with one.
     let choice = choose(&short()).expect("a choice");
     if choice.effort.pair_of_cpus().is_none() {
@@ -142,7 +142,7 @@ fn what_has_two_figures_shows_both() {
 }
 
 #[test]
-fn where_nothing_can_be_drawn_nothing_is_measured() {
+fn an_impossible_plot_is_refused_before_measuring() {
     // Breaks when a wrong --plot is refused only after minutes of measuring.
     let options = Comparison {
         plot: Some("/dev/null/pictures".into()),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_against_nothing_is_no_finding() {
+    fn zero_against_zero_is_no_result() {
         // Breaks when a claim holds because neither side was measured, or because its peer failed.
         for (one, other) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)] {
             let rows = [row("a", "near", 3, one), row("b", "near", 3, other)];
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_what_a_record_wrote() {
+    fn a_row_equals_its_record() {
         // Breaks when a field of a record is lost on its way into the report.
         let record = crate::Record {
             experiment: "alloc",

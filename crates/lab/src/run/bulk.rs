@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   |-- warm --|------------- counted -------------|- more -|   the sender sends
-//!              |  what the receiver reads is counted |        |- what is on its way -| end of the stream
+//!              |  the receiver's bytes are counted   |        |-- bytes in flight --| end of the stream
 //! ```
 //!
 //! Windows and buffers grow before the count begins, and the sender goes on a little after its end, so both ends are

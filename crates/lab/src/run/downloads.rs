@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   |- connecting -|-- warm --|-- period --|-- period --|     one thread on either side serves all streams
-//!                             |  what each stream brings is counted, period by period  |
+//!                             | each stream's bytes are counted |
 //! ```
 //!
 //! Each side gives each stream that is ready one call of at most [`CHUNK`] bytes in its turn, so that neither side

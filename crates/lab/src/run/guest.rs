@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_understood_as_it_was_asked() {
+    fn an_order_survives_the_command_line() {
         // Breaks when a case is measured for another time, or at another server.
         let ports = Ports {
             orders: 7001,

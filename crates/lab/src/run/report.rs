@@ -42,7 +42,7 @@ impl Experiment for Run {
         is bound by all of them together. The MTU is the largest that all take, which suits slirp4netns and pasta; \
         `--mtu 1500` shows the speeds with a small MTU. pasta\u{2019}s single stream from the guest \
         nearly stands still on some machines, for a reason that we do not know: trust that cell only if other \
-        machines show the same. pasta can also join loopback to loopback without its TAP, which is another thing and not \
+        machines show the same. pasta can also join loopback to loopback without its TAP, which is not \
         measured here. TCP is set in the namespaces as Linux has it by default, with CUBIC where the machine lets \
         them choose. No packet is lost, and no host is far: real networks are not shown."
     }

@@ -34,7 +34,7 @@ const READINGS: [Duration; 3] = [
 ];
 
 #[test]
-fn every_case_finds_what_it_is_about() {
+fn every_case_has_its_measures() {
     // Breaks when a case hangs, counts no bytes, or leaves out one of its figures.
     let servers = on_loopback();
     servers.answer().expect("they answer");
@@ -57,7 +57,7 @@ fn every_case_finds_what_it_is_about() {
 }
 
 #[test]
-fn what_comes_too_early_or_too_late_does_not_count() {
+fn bytes_outside_of_the_period_do_not_count() {
     // Breaks when a stream's start, or bytes in flight at its end, make it faster than it is.
     let span = Span::of(Duration::from_secs(10));
     let at = |seconds| span.counts(Duration::from_secs_f64(seconds));
@@ -76,7 +76,7 @@ fn what_comes_too_early_or_too_late_does_not_count() {
 }
 
 #[test]
-fn a_server_that_says_something_else_is_a_failure() {
+fn an_unexpected_answer_is_a_failure() {
     // Breaks when a tool that closes early, or answers in the place of the host, is fast.
     for said in ["", "HTTP/1.1 502 Bad Gateway\r\n\r\n"] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -120,7 +120,7 @@ fn text_of(options: &Options) -> String {
 }
 
 #[test]
-fn what_cannot_run_is_said_to_be_skipped() {
+fn a_contestant_that_cannot_run_is_listed_as_skipped() {
     // Breaks when a machine without namespaces fails the whole report, or shows an empty table.
     let options = options(Comparison {
         cases: vec!["up1".to_owned(), "rr".to_owned()],

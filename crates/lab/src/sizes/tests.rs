@@ -160,7 +160,7 @@ fn long_packets_are_chained() {
 }
 
 #[test]
-fn what_packets_pin_is_what_the_zones_gave() {
+fn pinned_memory_equals_the_zones_allocations() {
     // Breaks when a packet says that it pins more or less than was popped for it.
     for len in [
         0,
@@ -197,7 +197,7 @@ fn what_packets_pin_is_what_the_zones_gave() {
 }
 
 #[test]
-fn calls_are_those_of_the_way() {
+fn each_path_makes_its_own_calls() {
     // Breaks when a way calls something else than it says, or a common one copies in a pullup.
     let calls = |name: &str| {
         let pool = pool();
@@ -238,7 +238,7 @@ fn calls_are_those_of_the_way() {
 }
 
 #[test]
-fn runts_go_every_way() {
+fn runts_pass_every_path() {
     // Breaks when a packet that is shorter than its headers stops a run.
     let runts = trace(&[0, 1, 13, 14, 33, 34, 53, 54]);
     for way in PATHS {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_not_there_is_not_beaten() {
+    fn no_target_is_met_without_a_peer() {
         // Breaks when a target counts as met because no other design ran.
         let rows = [
             row("stream-1500-two", ALIKE, Some(30.0)),

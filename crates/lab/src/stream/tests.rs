@@ -59,7 +59,7 @@ const PATIENCE: [Duration; 3] = [
 
 /// Breaks if a design without outside programs does not run, or its line is not read as it was written.
 #[test]
-fn what_is_built_in_runs_and_its_figures_survive_the_line() {
+fn built_in_designs_run_and_their_lines_parse() {
     let built_in = CATALOG
         .iter()
         .filter(|e| e.kind == Kind::Ours || e.name == "kernel-lo");
@@ -86,7 +86,7 @@ fn what_is_built_in_runs_and_its_figures_survive_the_line() {
 
 /// Breaks if smoltcp's settings are not the best for the job, or the note gives other settings.
 #[test]
-fn smoltcp_is_told_what_its_note_says() {
+fn smoltcp_runs_with_the_settings_of_its_note() {
     let dir = std::env::temp_dir().join(format!("lab-smoltcp-{}", std::process::id()));
     let bin = dir.join("target/release");
     std::fs::create_dir_all(&bin).expect("a directory");
@@ -111,7 +111,7 @@ echo '{"gbps":40,"cpu_s_per_GB":0.2}'
 
 /// Breaks if a job is parsed as another one.
 #[test]
-fn a_job_is_what_was_typed() {
+fn a_job_is_parsed_as_typed() {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let parsed = programs::parse(&words("rr 1500 two 0.5 nocsum"));
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_job_is_what_was_typed() {
 
 /// Breaks if a program that is missing stops the others, or goes unsaid.
 #[test]
-fn a_missing_program_is_said_to_be_missing() {
+fn a_missing_program_is_named() {
     let mut out = Vec::new();
     let options = Options {
         common: Comparison {

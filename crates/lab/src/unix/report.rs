@@ -19,8 +19,8 @@ impl Experiment for Unix {
 
     fn essay(&self) -> &'static str {
         "Programs on one machine often talk through UNIX-domain sockets: a web server and its workers, a database \
-        and its clients. No packets are made; each side reads the bytes that the other writes. In the kernel that is a system \
-        call on each side, two copies, and a thread to wake.\n\n\
+        and its clients. No packets are made; each side reads the bytes that the other writes. In the kernel that is a \
+        system call on each side, two copies, and a thread to wake.\n\n\
         This stack has such sockets too, for threads of one process. They save the system calls, and where the \
         sender gives its buffer away (`mbuma-ref`) the copies as well; a thread that sleeps must still be woken, \
         and only the kernel can do that. Seed 002 measured a load of this shape, with 11 workers, to show the cost \

@@ -24,7 +24,7 @@ fn both_programs_run_over_each_kind_and_end() {
 
 /// Breaks if a job is parsed as another one.
 #[test]
-fn a_job_is_what_was_typed() {
+fn a_job_is_parsed_as_typed() {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let pairs = Work::PingPong {
         pairs: 11,

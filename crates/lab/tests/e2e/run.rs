@@ -84,7 +84,7 @@ fn every_case_passes_through_the_tool() {
 }
 
 #[test]
-fn nothing_is_left_of_one_that_was_killed() {
+fn a_killed_experiment_leaves_no_process_or_namespace() {
     // Breaks when processes and namespaces outlive the experiment, however it ends.
     needs!(guests(), tool(), programs(&["unshare", "setpriv", "ip"]));
     let word = "MBUMA_TEST=killed";

@@ -65,7 +65,7 @@ impl Endpoint {
         }
     }
 
-    /// Writes what the socket takes; true if it took something.
+    /// Writes as many bytes as the socket takes; true if it took any.
     fn write(&mut self) -> bool {
         let (pattern, total) = self.manners.sends;
         let may = !self.shut && self.send_error.is_none() && (self.eof || !self.manners.answers);
@@ -73,7 +73,7 @@ impl Endpoint {
             return false;
         }
         if self.sent == total {
-            // What waits to be reset never says that it is done.
+            // An endpoint that will be reset does not send its FIN.
             if !matches!(self.manners.leave, Leave::Abort(_)) {
                 self.shut = true;
                 self.stream.shutdown(std::net::Shutdown::Write);
@@ -263,7 +263,7 @@ pub struct Connector {
     pub at: Time,
     /// How it behaves then.
     pub manners: Manners,
-    /// What became of it.
+    /// Its outcome.
     pub report: SharedReport,
 }
 

@@ -12,7 +12,7 @@ use super::{App, Context};
 pub struct Fickle {
     /// Whose.
     pub stack: Stack,
-    /// What it draws from.
+    /// Its random stream.
     pub random: Random,
     /// When it has had enough.
     pub until: Time,

@@ -11,7 +11,7 @@ use mbuma::socket::{Incoming, Interceptor, Refusal};
 use super::manners::SharedReport;
 use super::{App, Context, Endpoint, Manners};
 
-/// What becomes of a connection.
+/// The decision on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It is accepted.
@@ -57,7 +57,7 @@ impl Gate {
         match decision {
             Decision::Refuse(how) => incoming.refuse(*how),
             Decision::Accept => {
-                // The peer may have given up: then there is nothing to report on.
+                // The peer may have given up: then there is no connection to report on.
                 let Ok(stream) = incoming.accept() else {
                     return;
                 };

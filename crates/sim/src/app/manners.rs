@@ -1,4 +1,4 @@
-//! How one side of a connection behaves, and what it reports.
+//! The behaviour of one side of a connection, and its report.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,9 +12,9 @@ use crate::pattern::Pattern;
 /// How one side behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
-    /// What it sends, and how much.
+    /// The pattern that it sends, and the length.
     pub sends: (Pattern, u64),
-    /// What it expects, and how much.
+    /// The pattern that it expects, and the length.
     pub expects: (Pattern, u64),
     /// It writes at most so much at a time.
     pub write_max: usize,
@@ -75,7 +75,7 @@ pub enum Ending {
     Aborted,
 }
 
-/// What one side reports.
+/// The report of one side.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// It was begun: connecting, or accepted.
@@ -86,7 +86,7 @@ pub struct Report {
     pub received: u64,
     /// How it ended, if it did.
     pub ending: Option<Ending>,
-    /// What must never happen, if it did.
+    /// A violation of a rule, if there was one.
     pub violation: Option<String>,
 }
 

@@ -25,11 +25,11 @@ pub use sequence::{Flow, Sequence, SharedFlow, Sink};
 
 /// A program on the net.
 pub trait App {
-    /// Does what can be done now. Returns when to be called at the latest, if no socket calls before.
+    /// Does the work that is possible now. Returns when to be called at the latest, if no socket calls before.
     fn run(&mut self, context: &mut Context) -> Option<Time>;
 }
 
-/// What a program gets from the net.
+/// The net's interface for a program.
 pub struct Context {
     /// The time.
     pub now: Time,

@@ -14,14 +14,14 @@ use mbuma::{Stack, UdpSocket};
 use super::{App, Context, Fickle};
 use crate::pattern::Pattern;
 
-/// What became of a flow.
+/// The outcome of a flow.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// What must never happen, if it did.
+    /// A violation of a rule, if there was one.
     pub violation: Option<String>,
 }
 

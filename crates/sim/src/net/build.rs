@@ -1,4 +1,4 @@
-//! Putting a network together: stacks, wires, plugs, stations; and what stations say.
+//! Putting a network together: stacks, wires, plugs, stations, and the stations' segments.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Net {
         (ifindex, end)
     }
 
-    /// Joins two wires: what comes out of one goes into the other.
+    /// Joins two wires: frames that come out of one go into the other.
     pub fn join(&mut self, a: WireId, b: WireId) -> (usize, usize) {
         let (to_a, to_b) = (
             self.wires[a.0].0.total_ends(),
@@ -206,7 +206,7 @@ impl Net {
         self.transmit(wire, end, &Frame::new(bytes));
     }
 
-    /// Which CPU of a stack serves an interface, and whether by a task. Nothing is drawn without CPUs.
+    /// Which CPU of a stack serves an interface, and whether by a task. Without CPUs no number is drawn.
     pub(super) fn draw_server(&mut self, node: usize) -> (usize, bool) {
         match (&mut self.turns, &self.nodes[node].crew) {
             (Some(turns), Some(crew)) => turns.server(crew.members.len()),

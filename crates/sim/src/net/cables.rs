@@ -1,6 +1,7 @@
 //! Epairs between stacks of a net: made, plugged in, pulled out while everything runs.
 //!
-//! What arrives at an end is taken in by a task on one of its stack's CPUs, or polled by one; which, is drawn.
+//! A task on one of its stack's CPUs takes in the packets that arrive at an end, or a CPU polls it; the seed draws
+//! which.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Net {
         })
     }
 
-    /// Pulls an end out: what waits for it is dropped and counted.
+    /// Pulls an end out: packets that wait for it are dropped and counted.
     pub fn unplug_epair(&mut self, cable: CableId, side: usize) {
         let Some((node, _)) = self.cables[cable.0][side].place.take() else {
             return;

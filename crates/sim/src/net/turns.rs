@@ -1,11 +1,11 @@
 //! The scheduler of virtual CPUs: the seed chooses at every hand-off which one runs next.
 //!
-//! Whatever can run is a set of turns: a program that was woken, or a CPU with something to do. One of
-//! them is drawn, and does a small piece of its work, of a size that is drawn too, so that batches are cut
-//! anywhere; what others can do in between, they may do. Now and then a CPU is taken off the machine for a
-//! while, as a preempted thread is: the others go on without it, and queues fill behind it.
+//! The possible turns are the programs that were woken and the CPUs with work. One of them is drawn, and does a small
+//! piece of its work, of a size that is drawn too, so that batches are cut anywhere and other turns come in between.
+//! Now and then a CPU is taken off the machine for a while, as a preempted thread is: the others go on without it, and
+//! queues fill behind it.
 //!
-//! Invariant: nothing here draws from the stream that nets without CPUs draw from.
+//! Invariant: turns draw from a stream of their own, so that nets without CPUs draw the same numbers as before.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Net, TURNS_MAX};
 use crate::crew::{Crew, Work};
 use crate::event::NodeId;
 
-/// Turns within one instant that mean that nothing ever becomes quiet.
+/// The number of turns within one instant that counts as an endless loop.
 const INSTANT_MAX: u32 = 10 * TURNS_MAX;
 
 /// How often a CPU is held after a turn.
@@ -34,11 +34,11 @@ enum Turn {
     },
 }
 
-/// What nets with CPUs have besides.
+/// The additional state of nets with CPUs.
 #[derive(Debug)]
 pub(super) struct Turns {
     random: Random,
-    /// What must not be: the first of its kind.
+    /// The first lost wakeup that was found.
     overslept: Option<String>,
     count: u64,
 }
@@ -62,7 +62,7 @@ impl Turns {
         (cpu, self.random.chance(0.5))
     }
 
-    /// How much of what waits one turn takes.
+    /// The packets that one turn takes.
     fn budget(&mut self) -> Budget {
         Budget {
             frames: self.pick(&[1, 1, 2, 5, 64]),
@@ -90,7 +90,7 @@ impl Net {
         result
     }
 
-    /// Runs what can run, in an order that is drawn, until nothing can.
+    /// Runs possible turns, in an order that is drawn, until there are none.
     pub(super) fn take_turns(&mut self) {
         for turns in 0.. {
             let now = self.now();
@@ -156,7 +156,7 @@ impl Net {
         }
     }
 
-    /// The same on any CPU of a stack that is not held, or, for one that may use any stack, of each.
+    /// The same on any CPU of a stack that is not held; for an app that may use any stack, of each stack.
     fn enter_somewhere(&mut self, node: Option<usize>) {
         let now = self.now();
         let nodes = node.map_or(0..self.nodes.len(), |n| n..n + 1);

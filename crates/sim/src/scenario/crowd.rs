@@ -1,5 +1,5 @@
-//! What a scenario has besides where its stacks have virtual CPUs: how many, how packets are dispatched, an
-//! epair instead of wires, an end of it that is moved, numbered datagrams.
+//! The additions of a scenario whose stacks have virtual CPUs: their number, the dispatch policy, an epair instead of
+//! wires, an end of it that is moved, numbered datagrams.
 //!
 //! Drawn from a stream of its own, over a scenario that is drawn as ever.
 
@@ -16,7 +16,7 @@ use crate::app::{Decision, Fickle, Sequence, SharedFlow, Sink};
 use crate::event::{CableId, NodeId};
 use crate::net::Net;
 
-/// What a scenario with CPUs has besides.
+/// The additions of a scenario with CPUs.
 #[derive(Debug)]
 pub struct Crowd {
     /// Each node's CPUs.
@@ -175,7 +175,7 @@ impl Scenario {
         net.run_until(healing.max(net.now()));
     }
 
-    /// Starts what runs besides connections. Says how many programs never end, and the flows.
+    /// Starts the traffic beside the connections. Says how many programs never end, and the flows.
     pub(super) fn start_crowd(
         &mut self,
         net: &mut Net,

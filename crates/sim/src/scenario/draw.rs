@@ -41,7 +41,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         ],
     );
     let whole = r.chance(0.25);
-    // What a queue must hold at least, or nothing passes in a burst.
+    // The least length of a queue with which a burst passes.
     let largest = if whole { 1 << 16 } else { usize::from(mtu) };
     let mut link = || LinkConfig {
         mtu,
@@ -58,7 +58,7 @@ pub(super) fn scenario(seed: u64) -> Scenario {
         // A side that gives up can't always tell its peer: the peer must probe.
         connections.iter_mut().for_each(Connection::keep_alive);
     }
-    // One that holds buffers that others need may try for ten minutes before it gives them back.
+    // A connection that holds buffers that others need may retry for ten minutes before it releases them.
     let starved = if pools.iter().any(is_scarce) { 1200 } else { 0 };
     let slowest = links.iter().map(|l| l.rate_bps).filter(|&r| r > 0).min();
     let bytes: u64 = connections.iter().map(Connection::bytes).sum();

@@ -1,5 +1,5 @@
-//! A scenario: a network, its faults and its traffic, all drawn from one seed; and what must be true
-//! of it in the end.
+//! A scenario: a network, its faults and its traffic, all drawn from one seed; and the conditions at
+//! its end.
 //!
 //! Two phases, as TigerBeetle's simulator has them. First the wires do their worst. Then they heal,
 //! and from there on every connection must come to its end within a bounded time: every byte once
@@ -78,7 +78,7 @@ pub struct Connection {
 /// A scenario.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What it was drawn from.
+    /// Its seed.
     pub seed: u64,
     /// How stacks are joined.
     pub topology: Topology,
@@ -100,7 +100,7 @@ pub struct Scenario {
     pub heal_at: Duration,
     /// How long everything may take after that.
     pub patience_after: Duration,
-    /// What it has besides if stacks have virtual CPUs.
+    /// The additions if stacks have virtual CPUs.
     pub crowd: Option<Crowd>,
     random: Random,
 }
@@ -111,7 +111,7 @@ const PORT: u16 = 80;
 const CLOSED_PORT: u16 = 81;
 /// The first client port.
 const CLIENT_PORT: u16 = 10_000;
-/// What the gate answers for.
+/// The addresses for which the gate answers.
 const BEYOND: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// A connection while it runs.

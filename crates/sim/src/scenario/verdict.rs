@@ -1,8 +1,8 @@
-//! What must be true when a scenario is over.
+//! The conditions at the end of a scenario.
 //!
 //! | | rule |
 //! |---|---|
-//! | bytes | a prefix of what was sent arrives, in order; all of it unless a side gave up |
+//! | bytes | a prefix of the sent bytes arrives, in order; all of them unless a side gave up |
 //! | endings | every connection ends in bounded time; errors only where the plan has a reason |
 //! | tables | no connection is left two segment lifetimes after the last close |
 //! | buffers | every mbuf and cluster is back in its zone |
@@ -23,12 +23,12 @@ use crate::event::NodeId;
 use crate::net::Net;
 use mbuma::device::impair::{LinkCounts, LinkEvent};
 
-/// What became of a scenario.
+/// The outcome of a scenario.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
-    /// What must not be, if anything.
+    /// The violated conditions, if any.
     pub violations: Vec<String>,
     /// The hash of every frame on every wire, with its time.
     pub trace_hash: u64,
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub turns: u64,
     /// Segments sent again, by all stacks.
     pub retransmitted: u64,
-    /// What wires did.
+    /// The wires' counts of faults.
     pub wires: LinkCounts,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn judge(
         violations.extend(found.into_iter().map(|v| format!("connection {i}: {v}")));
     }
     for (i, node) in nodes.iter().enumerate() {
-        // While connections are open, what is left only helps to understand why.
+        // While connections are open, the other conditions only help to understand why.
         let found = if ended || !violations.is_empty() {
             leftovers(net, *node)
         } else {
@@ -115,7 +115,7 @@ struct Excuses {
     uprooted: bool,
 }
 
-/// What a stack should have given up.
+/// The resources that a stack should have released.
 fn leftovers(net: &Net, node: NodeId) -> Vec<String> {
     let stack = net.at(node);
     let stats = stack.stats();
@@ -184,7 +184,7 @@ impl Running {
                 Some(Ending::Failed(e)) if e == error => Ok(()),
                 // It gave up before it could hear of it.
                 Some(Ending::Aborted) if aborts(plan.client_manners.leave) => Ok(()),
-                // It expected nothing and closed before it could hear of it.
+                // It expected no bytes and closed before it could learn of it.
                 Some(Ending::Finished) if plan.client_manners.leave == Leave::Close => Ok(()),
                 _ => Err("refused, but the client did not learn why"),
             };

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 32;
 /// Why a block does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AssertError {
-    /// An assertion is false: its text, and what the names in it stand for.
+    /// An assertion is false: its text, and the values of its names.
     False(String, String),
     /// This part of Python, or this name, is not known.
     Unknown(String),
@@ -53,7 +53,7 @@ fn statement_holds(
         "assert" => {
             eval.name();
             let value = eval.or()?;
-            // What follows a comma is the message.
+            // The text behind a comma is the message.
             eval.skip_blank();
             if !eval.rest.is_empty() && !eval.rest.starts_with(',') {
                 return Err(eval.unknown());

@@ -1,4 +1,4 @@
-//! What the two dialects of the language see differently: Linux's (Google's suite) and FreeBSD's.
+//! The differences of the language's two dialects: Linux's (Google's suite) and FreeBSD's.
 
 /// Whose sockets a script expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

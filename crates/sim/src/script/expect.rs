@@ -1,4 +1,4 @@
-//! Whether a packet is what a script expects.
+//! Compares a packet with the one that a script expects.
 
 use super::options::{OptionsSpec, TcpOption, agree};
 use super::packet::{SeenBody, SeenPacket};
@@ -8,9 +8,9 @@ use super::syntax::{Body, IpSpec, PacketSpec, TcpSpec};
 /// How a segment meets an expectation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meeting {
-    /// It is what the line says.
+    /// It is the packet of the line.
     Whole,
-    /// It is the beginning of what the line says: this is left.
+    /// It is the beginning of the line's packet: this is left.
     Part(TcpSpec),
     /// It is not; each difference.
     Differs(Vec<String>),
@@ -73,7 +73,7 @@ fn ip(want: IpSpec, got: &SeenPacket) -> Vec<String> {
     wrong
 }
 
-/// What an expected segment lacks in length may come in further segments: PSH and FIN are the last one's.
+/// The missing bytes of an expected segment may come in further segments: PSH and FIN are the last one's.
 fn part(want: &TcpSpec, got: &TcpSpec) -> Option<TcpSpec> {
     const LAST: u16 = super::flow::PSH | super::flow::FIN;
     let begins = want.seq == got.seq && (1..want.len).contains(&got.len);

@@ -1,9 +1,9 @@
 //! A connection as a script sees it: its addresses, and how the script's numbers become those on the wire.
 //!
 //! 1. Sequence numbers of a script are relative to the initial ones: the first byte of data is 1.
-//! 2. A SYN's own number is what the script says, as it stands. The script's SYN sets the remote initial number; the
-//!    stack's SYN sets the local one, again after each new SYN that comes in, and for each new call of `connect`.
-//! 3. A SYN in the middle of a connection sets nothing, unless the stack answers with a SYN.
+//! 2. A SYN's own number is the script's, unchanged. The script's SYN sets the remote initial number; the stack's SYN
+//!    sets the local one, again after each new SYN that comes in, and for each new call of `connect`.
+//! 3. A SYN in the middle of a connection sets no number, unless the stack answers with a SYN.
 //! 4. A reset with sequence number 0 answers a segment without ACK (RFC 9293 3.10.7.1): that 0 is not relative.
 //! 5. Before a number is known, the script's is the wire's.
 //! 6. Timestamps: the script's value of a timestamp that the stack sent stands for the one on the wire.

@@ -75,7 +75,7 @@ impl Host {
         self.zero + Duration::from_micros(micros.max(0).cast_unsigned())
     }
 
-    /// Lets one more instant happen that is due until `until`. False if nothing is.
+    /// Lets one more instant happen that is due until `until`. False if no event is due.
     pub(super) fn step(&mut self, until: Micros) -> bool {
         let until = self.at(until);
         let mut turns = 0;

@@ -17,7 +17,7 @@ pub(super) fn figure(stream: &TcpStream, name: &str, dialect: Dialect) -> Option
         Dialect::Bsd => i64::from(bytes),
     };
     let micros = |d: Duration| d.as_micros() as i64;
-    // Linux counts what is in the network in segments too.
+    // Linux counts the data in the network in segments too.
     let packets = |bytes: u32| i64::from(bytes.div_ceil(info.mss.max(1)));
     Some(match name.strip_prefix("tcpi_")? {
         "state" => state(info.state, dialect),
@@ -81,7 +81,7 @@ pub(super) fn constant(name: &str, dialect: Dialect) -> Option<i64> {
     })
 }
 
-/// What is otherwise than the fields of a `{tcpi_...=n}` say.
+/// The fields of a `{tcpi_...=n}` that differ.
 pub(super) fn differences(
     stream: &TcpStream,
     fields: &[Field],

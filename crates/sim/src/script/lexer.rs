@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use super::syntax::Line;
 
-/// What is wrong with a script's text.
+/// An error in a script's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     /// Where.
     pub line: Line,
-    /// What.
+    /// The error.
     pub message: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     /// A name.
@@ -262,7 +262,7 @@ fn digits(text: &str, from: usize) -> usize {
     from + len.unwrap_or(rest.len())
 }
 
-/// Seconds with a fraction as microseconds, exactly: what lies behind the sixth digit is cut off.
+/// Seconds with a fraction as microseconds, exactly: digits behind the sixth are cut off.
 fn micros(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.')?;
     let whole: i64 = if whole.is_empty() {

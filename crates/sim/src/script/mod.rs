@@ -98,7 +98,7 @@ impl Script {
         })
     }
 
-    /// Runs it on a stack of its own. What the script sets comes before `settings`.
+    /// Runs it on a stack of its own. The script's own settings come before `settings`.
     pub fn run(&self, settings: &Settings) -> ScriptReport {
         run::run(self, settings, None)
     }

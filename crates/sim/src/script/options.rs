@@ -2,12 +2,12 @@
 //!
 //! Numbers of sequence and of timestamps are the script's here; [`ScriptFlow`](super::flow::ScriptFlow) translates them.
 //!
-//! What is compared is which options there are and what they say. Padding (`nop`, `eol`) and order are the sender's
-//! choice by RFC 9293 section 3.2, so they count only where a script asks for it (`--strict_options`).
+//! The comparison is of the options and their values. Padding (`nop`, `eol`) and order are the sender's choice by RFC
+//! 9293 section 3.2, so they count only where a script asks for it (`--strict_options`).
 
 use std::fmt;
 
-/// What a script says about the options of a segment.
+/// A script's line about the options of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OptionsSpec {
     /// `<...>`: any.
@@ -126,7 +126,7 @@ pub(super) fn emit(options: &[TcpOption]) -> Option<Vec<u8>> {
     (bytes.len() <= wire::TcpOptions::LEN_MAX).then_some(bytes)
 }
 
-/// The options that lie in a header. A malformed one ends the list, as [`TcpOption::Other`] with what is left.
+/// The options that lie in a header. A malformed option ends the list, as [`TcpOption::Other`] with the rest.
 pub(super) fn parse(mut bytes: &[u8]) -> Vec<TcpOption> {
     let mut options = Vec::new();
     while let [kind, rest @ ..] = bytes {
@@ -148,7 +148,7 @@ pub(super) fn parse(mut bytes: &[u8]) -> Vec<TcpOption> {
     options
 }
 
-/// Whether what is there is what is wanted: in any order and with any padding, unless `strict`.
+/// Whether the options are the expected ones: in any order and with any padding, unless `strict`.
 pub(super) fn agree(want: &[TcpOption], got: &[TcpOption], strict: bool) -> bool {
     let same = |(a, b): (&TcpOption, &TcpOption)| match (a, b) {
         (TcpOption::Timestamps(val, ecr), TcpOption::Timestamps(v, e)) => {
@@ -207,7 +207,7 @@ impl fmt::Display for TcpOption {
     }
 }
 
-/// As a script writes it, with its angle brackets; nothing for no options.
+/// As a script writes it, with its angle brackets; empty for no options.
 impl fmt::Display for OptionsSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Packets as bytes: what a script injects is built here, what the stack sends is taken apart here.
+//! Packets as bytes: builds the packets that a script injects, parses those that the stack sends.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -23,7 +23,7 @@ pub(super) struct SeenPacket {
     pub(super) body: SeenBody,
 }
 
-/// What it carries.
+/// Its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SeenBody {
     Tcp(TcpSeen),

@@ -70,7 +70,7 @@ impl Parser<'_> {
         Err(SyntaxError::new(self.line(), message))
     }
 
-    /// An error that says what should stand here.
+    /// An error that names the expected text.
     fn wanted<T>(&self, what: &str) -> Result<T, SyntaxError> {
         self.error(format!("expected {what}, found {}", self.peek()))
     }

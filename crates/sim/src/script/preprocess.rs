@@ -42,7 +42,7 @@ pub(super) fn lines_that_count(
     }
 }
 
-/// The directive's name and what follows it. Other lines that begin with `#` are comments.
+/// The directive's name and the rest of its line. Other lines that begin with `#` are comments.
 fn directive(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));

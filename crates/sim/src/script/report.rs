@@ -1,4 +1,4 @@
-//! What came of a script.
+//! The outcome of a script.
 
 use std::fmt;
 
@@ -18,21 +18,21 @@ pub enum ScriptVerdict {
     Unsupported {
         /// The script's line.
         line: u32,
-        /// What is missing.
+        /// The missing feature.
         message: String,
     },
 }
 
-/// What was otherwise than the script says.
+/// The first difference from the script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The script's line.
     pub line: u32,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What the line says.
+    /// The line's text.
     pub expected: String,
-    /// What happened.
+    /// The actual event.
     pub got: String,
 }
 
@@ -44,7 +44,7 @@ pub struct ScriptReport {
     /// How it ended.
     #[serde(flatten)]
     pub verdict: ScriptVerdict,
-    /// What in the script has no effect here.
+    /// The script's lines that have no effect here.
     pub notes: Vec<String>,
     /// Every packet, call and command with its time, in order.
     pub trace: Vec<String>,
@@ -59,7 +59,7 @@ impl ScriptReport {
     }
 }
 
-/// The verdict; of a failure the script's line, what was expected, what was got, and the whole trace.
+/// The verdict; of a failure the script's line, the expected and the actual event, and the whole trace.
 impl fmt::Display for ScriptReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.script;

@@ -270,7 +270,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Lets one instant happen, and looks at what came of it. False if nothing is due until `until`.
+    /// Runs one instant, and checks its results. False if no event is due until `until`.
     fn step(&mut self, until: Micros) -> Result<bool, Stop> {
         let stepped = self.host.step(until);
         self.collect()?;
@@ -278,7 +278,7 @@ impl<'a> Runner<'a> {
         Ok(stepped)
     }
 
-    /// Takes what the stack sent.
+    /// Takes the packets that the stack sent.
     fn collect(&mut self) -> Result<(), Stop> {
         for (at, packet) in self.host.take_sent() {
             let seen = SeenPacket::parse(&packet).map_err(|why| {
@@ -312,7 +312,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The connection of a packet that the stack sent. It may be the first of one whose port the stack has chosen.
+    /// The connection of a packet that the stack sent. It may be the first packet of a connection whose port the stack
+    /// has chosen.
     fn flow_of(&mut self, seen: &SeenPacket) -> Option<usize> {
         let Some((local, remote)) = seen.ports() else {
             return Some(self.current);
@@ -389,7 +390,7 @@ impl<'a> Runner<'a> {
                 Ok(())
             }
         }?;
-        // What the call makes the stack send is sent now.
+        // The packets that the call causes are sent now.
         let now = self.host.now();
         self.step(now).map(|_| ())
     }
@@ -402,7 +403,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What a call changed about which connection packets belong to.
+    /// Updates which connection packets belong to after a call.
     fn follow_subject(&mut self) {
         let remote_ip = self.settings.addresses.remote;
         let local_ip = self.settings.addresses.local;
@@ -477,7 +478,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The call's value, error and what it brought back are as the script says.
+    /// Checks the call's value, error and results against the script.
     fn is_outcome(&mut self, line: Line, call: &Call, outcome: &CallOutcome) -> Result<(), Stop> {
         let value_fits = match &call.returns {
             Expr::Any => true,
@@ -550,7 +551,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// What a call should return.
+/// The expected result of a call.
 fn wanted(call: &Call) -> String {
     match &call.errno {
         Some(errno) => format!("{} {errno}", call.returns),
@@ -558,7 +559,7 @@ fn wanted(call: &Call) -> String {
     }
 }
 
-/// What a call returned.
+/// The actual result of a call.
 fn returned(outcome: &CallOutcome) -> String {
     match outcome.errno {
         Some(errno) => format!("{} {errno}", outcome.value),

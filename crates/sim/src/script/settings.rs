@@ -1,5 +1,5 @@
-//! What a script and the command line set: addresses, tolerance, and the sysctls of both systems as tunables of a
-//! stack.
+//! The settings of a script and the command line: addresses, tolerance, and the sysctls of both systems as tunables of
+//! a stack.
 //!
 //! A sysctl is *applied*, or it is known to be the stack's own behaviour, or it is noted in the report: none is
 //! ignored in silence.
@@ -19,7 +19,7 @@ use super::syntax::{Addresses, Line, Micros, Setting};
 pub struct Settings {
     /// How far a packet or the end of a call may be from its time.
     pub tolerance: Micros,
-    /// Whose sockets the script expects; by default what its text shows.
+    /// Whose sockets the script expects; by default the dialect of its text.
     pub dialect: Option<Dialect>,
     /// Order and padding of TCP options count.
     pub strict_options: bool,
@@ -51,7 +51,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Applies a `--name=value` of a script. `Ok(false)` for one that means nothing here.
+    /// Applies a `--name=value` of a script. `Ok(false)` for a sysctl without a meaning here.
     pub(super) fn set(&mut self, setting: &Setting) -> Result<bool, SyntaxError> {
         let value = setting.value.as_deref().unwrap_or_default();
         match setting.name.as_str() {
@@ -85,7 +85,7 @@ fn number<T: std::str::FromStr>(setting: &Setting) -> Result<T, SyntaxError> {
     value.ok_or_else(|| bad(setting, "this value does not fit"))
 }
 
-/// What became of a sysctl.
+/// The outcome of a sysctl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// The stack has this tunable.
@@ -137,7 +137,7 @@ fn is_harmless(word: &str) -> bool {
     matches!(program, "sysctl" | "set_sysctls.py" | "-w" | "-q" | "-n")
 }
 
-/// What a BSD sysctl in milliseconds says.
+/// The time of a BSD sysctl in milliseconds.
 fn ms(value: &str) -> Option<Duration> {
     value.parse().ok().map(Duration::from_millis)
 }
@@ -151,7 +151,7 @@ fn sysctl(name: &str, value: &str, tcp: &mut TcpConfig) -> Effect {
     .unwrap_or(Effect::Unknown)
 }
 
-/// Sysctls beside TCP's: the bound of buffers; and some that change nothing that a script can see.
+/// Sysctls beside TCP's: the bound of buffers; and some without an effect that a script can see.
 fn other(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
     if name == "kern.ipc.maxsockbuf" {
         tcp.recv_buffer_max = value.parse().ok()?;
@@ -173,7 +173,7 @@ fn algorithm(name: &str) -> Option<CongestionControl> {
     }
 }
 
-/// `net.inet.tcp.*`; `None` for a name or a value that means nothing here.
+/// `net.inet.tcp.*`; `None` for a name or a value without a meaning here.
 fn bsd(name: &str, value: &str, tcp: &mut TcpConfig) -> Option<Effect> {
     match name {
         "recvbuf_max" => tcp.recv_buffer_max = value.parse().ok()?,

@@ -1,4 +1,4 @@
-//! Packets as a script writes them, for traces and for what was expected and got.
+//! Packets as a script writes them, for traces and for expected and actual packets.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! What a script says, as values: events with their times, calls with their arguments, packets.
+//! A script as values: events with their times, calls with their arguments, packets.
 //!
-//! The parser makes these values and the runner reads them. A value says what is written, nothing about whether it
-//! makes sense: the runner checks that.
+//! The parser makes these values and the runner reads them. A value has the text's content; the runner checks whether
+//! it makes sense.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -45,11 +45,11 @@ pub(super) struct ScriptEvent {
     pub(super) when: When,
     /// `a...b`: a call that blocks until this time; relative where `when` is.
     pub(super) until: Option<Micros>,
-    /// What happens.
+    /// The event.
     pub(super) action: Action,
 }
 
-/// What happens.
+/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// A program's call.
@@ -71,7 +71,7 @@ pub(super) struct Call {
     pub(super) name: String,
     /// Its arguments.
     pub(super) args: Vec<Expr>,
-    /// What it returns.
+    /// The expected result.
     pub(super) returns: Expr,
     /// The name of the error, such as `EAGAIN`.
     pub(super) errno: Option<String>,
@@ -149,15 +149,15 @@ impl fmt::Display for Expr {
 /// A packet, one way or the other.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PacketSpec {
-    /// What is said about the IP header.
+    /// The expected IP header.
     pub(super) ip: IpSpec,
     /// Source and destination port, where the script names them.
     pub(super) ports: Option<(u16, u16)>,
-    /// What it carries.
+    /// The payload.
     pub(super) body: Body,
 }
 
-/// What a script says about an IP header.
+/// A script's description of an IP header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct IpSpec {
     /// The ECN field.
@@ -203,7 +203,7 @@ impl EcnField {
     }
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Body {
     /// A TCP segment.

@@ -51,7 +51,7 @@ fn a_perfect_wire_keeps_everything_in_order_even_with_jitter() {
 }
 
 #[test]
-fn faults_happen_as_often_as_they_should_and_are_counted() {
+fn faults_have_their_rates_and_are_counted() {
     // Breaks when a rate is not applied, is applied to the wrong fault, or is not counted.
     let faults = Faults {
         loss: 0.2,
@@ -125,8 +125,8 @@ fn the_rate_spaces_frames_and_a_full_queue_drops() {
     };
     let mut w = wire(link, 3);
     let got = run(&mut w, 100, Duration::ZERO);
-    // 100 bytes take 1 ms. The queue counts what is not sent yet: 10 frames of 100 bytes, and one
-    // more, because a frame is only refused by those before it.
+    // 100 bytes take 1 ms. The queue counts the frames that are not sent yet: 10 frames of 100
+    // bytes, and one more, because only the frames before it can refuse a frame.
     assert_eq!(got.len(), 11);
     for (i, (at, _)) in got.iter().enumerate() {
         assert_eq!(*at, Time::from_millis(i as u64 + 1));

@@ -189,7 +189,7 @@ impl Which for Snmalloc {
 #[cfg(all(test, feature = "peers"))]
 mod tests {
     #[test]
-    fn jemalloc_hears_what_it_is_told() {
+    fn jemalloc_reports_its_settings() {
         // Breaks if the linker drops the string, and jemalloc runs with its defaults.
         assert_eq!(super::jemalloc_settings(), "tcache_nslots_small_min:1000");
     }

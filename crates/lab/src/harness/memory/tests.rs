@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn resident_size_follows_what_is_touched() {
+fn resident_size_follows_touched_pages() {
     // Breaks when the wrong field is read, or kilobytes are taken for bytes.
     let before = Memory::now();
     let touched = vec![1u8; 256 << 20];
@@ -16,7 +16,7 @@ fn resident_size_follows_what_is_touched() {
 }
 
 #[test]
-fn fields_by_name() {
+fn memory_fields_are_found_by_whole_name() {
     // Breaks when one name is taken for another that begins alike.
     assert_eq!(field("Rss:   12 kB\nRssFoo: 1 kB", "Rss:"), Some(12 << 10));
     assert_eq!(field("RssFoo: 1 kB", "Rss:"), None);

@@ -29,7 +29,7 @@ fn all_items_come_out_once_and_in_order() {
 }
 
 #[test]
-fn what_nobody_takes_is_dropped() {
+fn a_dropped_ring_drops_its_items() {
     // Breaks when the ring leaks its items.
     let counted = std::sync::Arc::new(());
     let mut ring = Ring::<_, RING_BATCH>::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn of_few_and_of_many() {
+fn quantiles_are_exact_for_few_and_many_readings() {
     // Breaks when a quantile is off by one reading, or no reading at all is taken for zero.
     assert_eq!(Summary::of([]), None);
     let one = Summary::of([4.0]).expect("one");

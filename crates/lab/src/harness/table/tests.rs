@@ -36,7 +36,7 @@ fn ratios_are_to_our_first_row() {
 }
 
 #[test]
-fn fits_the_terminal() {
+fn a_progress_line_fits_the_terminal() {
     // Breaks when a long note makes lines wrap.
     let rows = [
         record("ours", true, Some(123_456.0)),

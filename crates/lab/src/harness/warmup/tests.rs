@@ -12,7 +12,7 @@ fn started_anew(start: Duration, length: Duration) -> f64 {
 }
 
 #[test]
-fn readings_get_so_long_that_a_start_does_not_show() {
+fn readings_grow_until_a_start_is_negligible() {
     // Breaks when a start that takes most of a short reading, as first touches of memory do, is taken for the contestant's
     // speed: 22 of 27 ms make 40 look like 7.
     for ms in [0, 1, 5, 22, 30] {
@@ -25,7 +25,7 @@ fn readings_get_so_long_that_a_start_does_not_show() {
 }
 
 #[test]
-fn readings_that_agree_get_no_longer() {
+fn readings_that_agree_keep_their_length() {
     // Breaks when a contestant that is warm at once takes more time than was asked for.
     let asked = Duration::from_millis(27);
     assert_eq!(length_for(asked, |_| TRUE_RATE), asked);

@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// What its figures are in; the splice has two.
+    /// The unit of its figures; the splice has two.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Chain => "ns/range",

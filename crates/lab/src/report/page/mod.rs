@@ -69,7 +69,8 @@ fn header(results: &Results) -> Markup {
                 "Five documents of the BSDs from 2004 to 2026, the seeds of this project, say why network \
                 buffers, hand-offs and locks are built as they are. " b { "mbuma" }
                 " has one design for each of these; its laboratory rebuilds the systems that each was measured \
-                    against, runs all of them side by side, and checks the claims on this machine. Where no seed has a figure, it asks whether a target that we set is met."
+                    against, runs all of them side by side, and checks the claims on this machine. Where no \
+                    seed has a figure, it asks whether a target that we set is met."
             }
             p.when {
                 (date::utc(results.head.began)) " \u{b7} " (results.head.pace) " effort \u{b7} mbuma "

@@ -29,7 +29,7 @@ fn results(records: &[String]) -> Results {
 }
 
 #[test]
-fn what_records_say_stays_text() {
+fn text_of_records_is_escaped() {
     // Breaks when a note, a name or a command can put a tag or an attribute into the page.
     let evil = r#"<b a='1' b=\"2\">&amp;"#;
     let shapes = [
@@ -75,7 +75,7 @@ fn what_records_say_stays_text() {
 }
 
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_is_self_contained() {
     // Breaks when the page loads or runs something.
     let page = render(&results(&[record("refs", "first", "ring", "")]));
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
@@ -147,7 +147,7 @@ fn every_record_is_in_one_table() {
 }
 
 #[test]
-fn bars_are_as_long_as_figures_are_large() {
+fn bar_lengths_follow_the_figures() {
     // Breaks when a bar's length does not fit its number, or a bar out of scale is not marked.
     let of =
         |design: &str, median: &str| record("refs", "first", design, "").replace("3.5", median);
@@ -226,7 +226,7 @@ fn claims_are_not_judged_without_records() {
 }
 
 #[test]
-fn a_claim_is_judged_by_what_it_is_about() {
+fn a_claim_is_judged_by_its_own_designs() {
     // Breaks when a figure of ours makes a claim of a seed hold that its own design does not bear out.
     let of = |design: &str, median: &str| {
         record("alloc", "pair", design, r#","size":256,"ours":true"#).replace("3.5", median)

@@ -20,7 +20,7 @@ fn error(lines: &[&str]) -> String {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn saved_results_are_read_as_written() {
     // Breaks when a record gets into the section of another experiment, or an end is forgotten.
     let ended = Ended {
         experiment: "refs".to_owned(),
@@ -41,7 +41,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn what_ends_early_is_what_there_is() {
+fn a_truncated_file_keeps_its_complete_lines() {
     // Breaks when an interrupted run of hours is lost.
     let text = [first(), RECORD.to_owned()].join("\n");
     let results = Results::parse(&text).expect("results");
@@ -52,7 +52,7 @@ fn what_ends_early_is_what_there_is() {
 }
 
 #[test]
-fn what_is_something_else_is_refused_by_line() {
+fn a_foreign_line_is_refused_with_its_number() {
     // Breaks when a damaged file makes a report that looks whole, or the message does not say where to look.
     let first = first();
     assert!(error(&[]).starts_with("1: "));

@@ -178,7 +178,7 @@ fn a_capture_gives_the_figures_of_its_packets() {
 }
 
 #[test]
-fn what_is_no_capture_is_an_error_that_says_so() {
+fn a_file_that_is_no_capture_is_an_error() {
     // Breaks when a bad file panics, is taken for a shorter one, or is answered with words that do not help.
     let whole = pcap(Order::Little, ETHERNET);
     let mut endless = whole[..24].to_vec();

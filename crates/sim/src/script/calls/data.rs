@@ -1,6 +1,6 @@
 //! Calls that move data.
 //!
-//! What a program writes, and what a script's segments carry, are bytes that are a function of their place in the
+//! The bytes that a program writes, and the payload of a script's segments, are a function of their place in the
 //! stream. So a read that returns wrong bytes is found although a script only says how many there are.
 
 use std::net::SocketAddrV4;
@@ -21,7 +21,7 @@ fn fails(errno: &'static str) -> CallResult {
     Ok(CallOutcome::fails(errno).into())
 }
 
-/// What a call that moves data asks for.
+/// The request of a call that moves data.
 struct Request {
     len: usize,
     peek: bool,

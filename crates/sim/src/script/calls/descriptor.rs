@@ -1,4 +1,4 @@
-//! What a descriptor stands for.
+//! The object behind a descriptor.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -7,7 +7,7 @@ use mbuma::{SocketError, TcpListener, TcpStream, UdpSocket};
 
 use super::poll::Interest;
 
-/// What is open under a number.
+/// The object that is open under a number.
 pub(in crate::script) enum Object {
     /// A TCP socket that neither listens nor connects.
     Fresh,

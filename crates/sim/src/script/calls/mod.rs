@@ -1,4 +1,4 @@
-//! The calls of a program on the stack's sockets: descriptors, and what each call does to them.
+//! The calls of a program on the stack's sockets: descriptors, and the effect of each call.
 //!
 //! ```text
 //!   mod        one attempt of a call: its outcome, or that it blocks
@@ -36,7 +36,7 @@ pub(super) use self::descriptor::{Descriptor, Object};
 pub(super) struct CallOutcome {
     pub(super) value: i64,
     pub(super) errno: Option<&'static str>,
-    /// What came back otherwise than the script says, beside the value.
+    /// Results that differ from the script, beside the value.
     pub(super) wrong: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Problem {
 
 type CallResult = Result<Attempt, Problem>;
 
-/// What a blocked call has done so far.
+/// The progress of a blocked call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// It was attempted before.
@@ -103,7 +103,7 @@ pub(super) struct Progress {
     pub(super) written: usize,
 }
 
-/// What a call means for the packets of a script.
+/// The effect of a call on the packets of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The next SYN that comes in begins a connection.
@@ -121,12 +121,12 @@ pub(super) struct Sockets {
     addresses: Addresses,
     bind_port: u16,
     connect_port: u16,
-    /// The tunables of the stack: what options are where a program did not set them.
+    /// The tunables of the stack: the options that a program did not set.
     tcp: TcpConfig,
     table: BTreeMap<i64, Descriptor>,
     /// The descriptor of the last connection that was made or accepted.
     current: Option<i64>,
-    /// What the last call means for packets.
+    /// The effect of the last call on packets.
     pub(super) subject: Option<Subject>,
 }
 

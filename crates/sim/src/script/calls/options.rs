@@ -14,7 +14,7 @@ fn fails(errno: &'static str) -> CallResult {
     Ok(CallOutcome::fails(errno).into())
 }
 
-/// Options that the runner's program may set, and that change nothing here: each with the reason.
+/// Options that the runner's program may set, without an effect here: each with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 5] = [
     (
         "SO_REUSEADDR",
@@ -185,7 +185,7 @@ enum OptionValue {
 }
 
 impl OptionValue {
-    /// What is wrong about it, if anything.
+    /// The error, if there is one.
     fn difference(&self, name: &str, want: &Expr) -> Option<String> {
         let same = match (self, want) {
             (_, Expr::Any) => true,

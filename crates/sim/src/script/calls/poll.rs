@@ -23,18 +23,18 @@ fn fails(errno: &'static str) -> CallResult {
     Ok(CallOutcome::fails(errno).into())
 }
 
-/// What an epoll set waits for of one descriptor.
+/// The events of one descriptor that an epoll set waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::script) struct Interest {
     events: i64,
-    /// What was ready when it was last looked at: edges are told once.
+    /// The events that were ready at the last wait: an edge is reported once.
     told: i64,
     /// Bytes that had been read and received then: new ones are an edge too.
     received: u64,
 }
 
 impl Descriptor {
-    /// What is ready.
+    /// The ready events.
     fn ready(&mut self) -> i64 {
         match &mut self.object {
             Object::Listener(listening) => i64::from(listening.is_ready()) * IN,
@@ -157,7 +157,7 @@ impl Sockets {
         Ok(waited(ready.len() as i64, timeout, returns, wrong))
     }
 
-    /// What is ready of an epoll set, which has been told then.
+    /// The ready events of an epoll set, which count as reported then.
     fn epoll_ready(&mut self, epoll: i64) -> Vec<(i64, i64)> {
         let set = match self.table.get(&epoll).map(|d| &d.object) {
             Some(Object::Epoll(set)) => set.clone(),
@@ -193,7 +193,7 @@ impl Sockets {
     }
 }
 
-/// Nothing is ready: with a timeout the call blocks, unless the script says that it returns 0.
+/// No event is ready: with a timeout the call blocks, unless the script says that it returns 0.
 fn waited(count: i64, timeout: i64, returns: &Expr, wrong: Vec<String>) -> Attempt {
     if count == 0 && timeout != 0 && *returns != Expr::Int(0) {
         return Attempt::Blocks;

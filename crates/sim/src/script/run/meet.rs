@@ -41,7 +41,7 @@ impl Runner<'_> {
                 }
             }
             if !self.step(until)? {
-                // The step may have sent what was asked for by the call before.
+                // The step may have sent the packets of the call before.
                 self.collect()?;
                 if self.sent.is_empty() {
                     self.host.run_until(until);
@@ -66,7 +66,7 @@ impl Runner<'_> {
         }
     }
 
-    /// The packet is what the line says, or the beginning of it: then the rest comes back.
+    /// The packet is the line's, or its beginning: then returns the rest.
     fn meet(&mut self, want: &PacketSpec, sent: &SentPacket) -> Result<Option<TcpSpec>, Stop> {
         self.is_timestamp(want, sent)?;
         let strict = self.settings.strict_options;

@@ -56,7 +56,7 @@ impl Runner<'_> {
         build_tcp(ip, flow.remote, flow.local, &live, &data)
     }
 
-    /// An ICMP error from the router about a packet of the stack: the one that the script names, or the last one.
+    /// An ICMP error from the router about a packet of the stack: the packet that the script names, or the last one.
     fn icmp(&mut self, ip: IpSpec, spec: &IcmpSpec) -> Result<Vec<u8>, Stop> {
         let flow = &self.flows[self.current];
         let (local, remote) = (flow.local, flow.remote);

@@ -1,4 +1,4 @@
-//! The way out: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
+//! Allocation: from this CPU's bucket, or the depot's, or the slabs, or another CPU.
 //!
 //! ```text
 //!   take             the top of this CPU's loaded bucket: nearly always the end of the story
@@ -12,10 +12,9 @@
 //!   wait             6. sleep until something comes back
 //! ```
 //!
-//! In 2 and 3, and in 1 where the two cannot change places in one store, the bucket is in this
-//! thread's hands alone: the caller's item is taken from it first, and then it is put where the CPU
-//! finds it. Losing the CPU in between does no harm: the bucket lands in the cache of another, or in
-//! the depot.
+//! In 2 and 3, and in 1 where the two buckets cannot be exchanged in one store, the thread owns the
+//! bucket: it takes the caller's item first, and then puts the bucket into the CPU's slot. If it
+//! migrates in between, the bucket goes to another CPU's slot or to the depot, which does no harm.
 
 use crate::AllocError;
 use crate::bucket::Owned;
@@ -38,7 +37,7 @@ const YIELDS_MAX: usize = 50;
 const NAP: Duration = Duration::from_micros(50);
 
 impl ZoneInner {
-    /// A free item that has been through `init`.
+    /// Takes a free item that has been through `init`.
     #[inline]
     pub(crate) fn take(
         &self,
@@ -120,7 +119,7 @@ impl ZoneInner {
         self.settled(item, caught)
     }
 
-    /// The end of a slow path: an item in hand goes back where a panic goes on.
+    /// The end of a slow path: on a panic it frees the item that the thread carries.
     fn settled(
         &self,
         item: Result<NonNull<u8>, AllocError>,
@@ -267,7 +266,7 @@ impl ZoneInner {
         let left = match self.percpu.replace_empty(bucket) {
             Ok(None) => return item,
             Ok(Some(old)) => old,
-            // Another thread was here before us, or the caches are stopped.
+            // Another thread has put a bucket there, or the caches are stopped.
             Err(bucket) => bucket,
         };
         self.shelve(left, caught);
@@ -321,7 +320,7 @@ impl ZoneInner {
         Err(AllocError::Hook)
     }
 
-    /// Step 5: all that is free comes together in the keg, or proves to be live.
+    /// Step 5: all free items come back to the keg; the items that are then out are live.
     #[cold]
     fn take_from_all(
         &self,
@@ -377,7 +376,7 @@ impl ZoneInner {
     }
 }
 
-/// Items taken for a caller, which does not get them if a panic ends the allocation.
+/// Items taken for a caller; freed if a panic ends the allocation.
 struct TakenItems<'a> {
     zone: &'a ZoneInner,
     out: &'a mut [MaybeUninit<NonNull<u8>>],
@@ -386,7 +385,7 @@ struct TakenItems<'a> {
 }
 
 impl TakenItems<'_> {
-    /// The caller has them.
+    /// The caller owns the items now.
     fn keep(self) -> usize {
         ManuallyDrop::new(self).len
     }
@@ -403,7 +402,7 @@ impl Drop for TakenItems<'_> {
     }
 }
 
-/// Proof that a thread is inside a zone.
+/// A thread's count as inside a zone; leaves on drop.
 pub(crate) struct Inside<'a>(&'a ZoneInner);
 
 impl Drop for Inside<'_> {
@@ -414,7 +413,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Lets other threads go on, the more patiently the longer it takes.
+/// Lets other threads run: yields in the first waits, sleeps in later ones.
 fn wait(looks: usize) {
     if looks <= YIELDS_MAX {
         thread::yield_now();

@@ -149,7 +149,7 @@ pub(crate) struct Depot {
     empty: BucketStack,
     /// Visits so far, modulo 2^32.
     visits: u32,
-    /// The CPU that brought a full one last.
+    /// The CPU that last brought a full bucket.
     filler: u32,
     capacity: usize,
     capacity_max: usize,
@@ -164,7 +164,7 @@ pub(crate) struct Depot {
     visits_at_growth: u32,
     visits_at_trim: u32,
     pub(crate) contentions: u64,
-    /// Empty ones that are too small by now. Their memory goes with the next trim.
+    /// Empty buckets that are too small by now. Their memory goes with the next trim.
     outgrown: BucketStack,
     /// Every bucket of the zone: the statistics add them up.
     all: Vec<NonNull<Bucket>>,
@@ -217,17 +217,17 @@ impl Depot {
         self.capacity
     }
 
-    /// Takes no more items until opened.
+    /// Closes the depot: it takes no items until it is opened.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Takes items again.
+    /// Opens the depot.
     pub(crate) fn open(&mut self) {
         self.closed = false;
     }
 
-    /// Whether it takes none.
+    /// Whether the depot is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
@@ -323,7 +323,7 @@ impl Depot {
     pub(crate) fn excess(&mut self) -> usize {
         if self.is_idle() {
             self.cross_cpu = CrossCpuDetector::new();
-            // They must not grow again at the first visit, but when it pays.
+            // They must grow again only after `VISITS_TO_GROW` more visits.
             self.visits_at_growth = self.visits;
             self.capacity = (self.capacity / 2).max(self.capacity_max.min(BUCKET_ITEMS_FIRST));
         }

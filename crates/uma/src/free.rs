@@ -22,19 +22,19 @@ use crate::zone_inner::ZoneInner;
 use core::ptr::NonNull;
 
 impl ZoneInner {
-    /// Puts a free item down.
+    /// Frees an item.
     ///
     /// # Safety
     /// `zone` is kept by something until the call, at least by `item`, which is of this zone, in
     /// the state that `init` left it in, and given up by its owner.
     #[inline]
     pub(crate) unsafe fn put(zone: NonNull<Self>, item: NonNull<u8>) {
-        // SAFETY: the zone is kept until the item is put down. The reference is not used after that. All fields that
-        // change have interior mutability, so the reference does not promise that the zone stays until the call
+        // SAFETY: the item keeps the zone until its free commits. The reference is not used after that. All fields
+        // that change have interior mutability, so the reference does not promise that the zone stays until the call
         // returns.
         let pushed = unsafe { zone.as_ref() }.percpu.push(item);
         if let Err(outcome) = pushed {
-            // SAFETY: it was not put down, so it still keeps the zone.
+            // SAFETY: the item was not freed, so it still keeps the zone.
             unsafe { Self::put_again(zone, item, outcome) }
         }
     }
@@ -47,20 +47,20 @@ impl ZoneInner {
         // SAFETY: as in `put`; the caches are not used after the item is down.
         let percpu = &unsafe { zone.as_ref() }.percpu;
         let pushed = match percpu.push_again(item, outcome) {
-            // It was not put down: it still keeps the zone.
+            // The item was not freed: it still keeps the zone.
             PushOutcome::Full if percpu.swap_for_push() => percpu.push_whole(item),
             pushed => pushed,
         };
         match pushed {
             PushOutcome::Done => {}
-            // SAFETY: it was not put down, so it still keeps the zone.
+            // SAFETY: the item was not freed, so it still keeps the zone.
             PushOutcome::Full => unsafe { Self::put_slow(zone, item) }.resume(),
             // SAFETY: as above.
             PushOutcome::Twice => unsafe { zone.as_ref() }.freed_twice(item),
         }
     }
 
-    /// Puts several down, with one section for as many as fit into each of this CPU's two buckets.
+    /// Frees several items, with one section for as many as fit into each of this CPU's two buckets.
     ///
     /// # Safety
     /// As for [`put`](Self::put), for each of them.
@@ -96,7 +96,7 @@ impl ZoneInner {
         }
         inner.enter();
         inner.put_down(item, &mut caught);
-        // SAFETY: entered above; and the zone is not used after.
+        // SAFETY: entered above, and the zone is not used after.
         caught.call(|| unsafe { Self::leave(zone) });
         caught
     }
@@ -113,7 +113,7 @@ impl ZoneInner {
         inner.enter();
         let mut caught = Caught::default();
         inner.put_directly(item, &mut caught);
-        // SAFETY: entered above; and the zone is not used after.
+        // SAFETY: entered above, and the zone is not used after.
         caught.call(|| unsafe { Self::leave(zone) });
         caught.resume();
     }
@@ -149,7 +149,7 @@ impl ZoneInner {
     fn load_with_room(&self, bucket: crate::bucket::Owned, caught: &mut Caught) {
         match self.percpu.replace_full(bucket) {
             Ok(None) => {}
-            // The full bucket that was replaced; or the given one, because another thread made room first.
+            // The full bucket that was replaced; or `bucket` itself, because another thread made room first.
             Ok(Some(left)) | Err(left) => self.shelve(left, caught),
         }
     }

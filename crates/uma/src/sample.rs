@@ -1,10 +1,10 @@
 //! Samples: a few items whose allocation is recorded, so that a [census](crate::Census) can tell
 //! which call sites hold how many items, and how long, in a program that runs at full speed.
 //!
-//! An allocation from a bucket leaves no trace, which makes it cheap. So some items are made of
-//! other stuff. The arena keeps a few slabs behind its normal range; an item from there fails the
-//! range check that every free makes anyway, and the cold branch behind that check, where otherwise
-//! a foreign pointer is reported, is where a sampled item comes back:
+//! An allocation from a bucket leaves no trace, which makes it cheap. So sampled items come from a
+//! range of their own. The arena keeps a few slabs behind its normal range; an item from there
+//! fails the range check that every free makes anyway, and the cold branch behind that check, which
+//! otherwise reports a foreign pointer, frees it:
 //!
 //! ```text
 //!   | slab 0 | slab 1 | ...            | sample slab | sample slab |
@@ -30,7 +30,7 @@
 //! both sites.
 //!
 //! ```text
-//!   sample.rs   an item's way    sample/turn.rs   when it is a zone's turn    sample/table.rs   what is known of each
+//!   sample.rs   an item's path   sample/turn.rs   when a zone has the turn    sample/table.rs   the records
 //! ```
 //!
 //! Invariants: a sampled item is never in a bucket or a slab's bitmap; it counts in `out` of the keg and `holds` of

@@ -335,8 +335,8 @@ impl ZoneInner {
     /// Counts this thread as inside; it may carry free items.
     pub(crate) fn enter(&self) {
         // Relaxed: the calling thread has a handle, a live item, or the lock of the keg's members or of the weak
-        // reference, so the zone can't end. A thread that looks for threads inside does so after a fence on all CPUs,
-        // or under the keg's lock, which this thread must take to put items down.
+        // reference, so the zone can't end. A thread that reads the count of threads inside does so after a fence on
+        // all CPUs, or under the keg's lock, which this thread must take to return items.
         self.life.touch();
         self.depot.holds.fetch_add(TRANSIT, Ordering::Relaxed);
     }
@@ -534,7 +534,8 @@ impl ZoneInner {
     /// # Safety The count is zero, and the caller alone brought it there.
     #[cold]
     unsafe fn end(inner: NonNull<Self>) {
-        // Acquire: everything that leaving threads did comes before.
+        // Acquire: pairs with the Release of every subtraction from `holds`, so all accesses of threads that left come
+        // before.
         fence(Ordering::Acquire);
         // SAFETY: it is freed only below. It has no items, so no filled bucket, and a thread that finds it among the
         // keg's members would enter it only to take a filled bucket.

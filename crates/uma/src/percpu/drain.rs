@@ -1,13 +1,13 @@
-//! Taking the buckets of a CPU that may be busy with them.
+//! Taking the buckets of a CPU whose threads may be using them.
 //!
 //! [`drain`](Percpu::drain), in four steps:
 //!
-//! 1. Set `stop` in the slots, then [`fence`](Percpu::fence): an exchange that has not seen the
-//!    flag starts again and sees it. From now on only the drainer changes `loaded` and `previous`.
-//!    Pops and pushes continue: they do not read the flag.
-//! 2. Put the sentinel in their place.
-//! 3. Fence again: a pop or push that still works on an old bucket starts again, and finds
-//!    the sentinel, which has no item and no room.
+//! 1. The drainer sets `stop` in the slots (Relaxed), then calls [`fence`](Percpu::fence): a thread
+//!    in an exchange that has not read the flag starts again and reads it. From now on only the
+//!    drainer changes `loaded` and `previous`. Pops and pushes continue: they do not read the flag.
+//! 2. The drainer puts the sentinel in their place.
+//! 3. The drainer calls `fence` again: a thread in a pop or push on an old bucket starts again, and
+//!    finds the sentinel, which has no item and no room.
 //! 4. The drainer owns the old buckets.
 //!
 //! One fence is not enough: an exchange could put back a bucket that the drainer has taken already,
@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 impl Percpu {
     /// Takes the buckets of all CPUs, busy or not, and gives each to `each`. Exchanges are
-    /// forbidden from then on, until [`start`](Self::start). The caller sees to it that only one
+    /// forbidden from then on, until [`start`](Self::start). The caller must ensure that only one
     /// thread drains, stops or starts at a time.
     ///
     /// False: the system refused a fence, and the slots have kept their buckets.
@@ -56,20 +56,20 @@ impl Percpu {
         let fenced = planted(ZoneBug::SecondFence) || self.fence();
         for (_, slot) in self.chosen(&cpus) {
             if !fenced {
-                // Someone may still be at work on the loaded one: it stays where it was. No
-                // exchange can have come between, as the slot is stopped.
+                // A thread may still be in a section on the loaded bucket, so both go back into the
+                // slot. No exchange came between, because the slot is stopped.
                 slot.put_back();
                 continue;
             }
             for bucket in slot.taken() {
-                // SAFETY: the slot has given it up, and after the fence no section works on it.
+                // SAFETY: the slot does not point to it any more, and after the fence no section uses it.
                 unsafe { Owned::from_slot(bucket) }.map(&mut each);
             }
         }
         fenced
     }
 
-    /// Forbids exchanges on some CPUs. A fence later, none is going on there.
+    /// Forbids exchanges on some CPUs. After the next fence none is in progress there.
     pub(super) fn stop_cpus(&self, cpus: impl Fn(usize) -> bool) {
         for (_, slot) in self.chosen(cpus) {
             #[cfg(any(loom, shuttle))]

@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 struct SlotGuard<'a>(&'a CpuSlot);
 
 impl<'a> SlotGuard<'a> {
-    /// Looks before it writes: a busy slot's line stays with its holder.
+    /// Loads the lock before the swap, so that the line of a busy slot stays with its holder.
     #[inline]
     fn try_on(slot: &'a CpuSlot) -> Option<Self> {
         let free = slot.lock.load(Relaxed) == 0 && slot.lock.swap(1, Acquire) == 0;
@@ -41,7 +41,7 @@ impl Drop for SlotGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if cfg!(loom) {
-            // loom lets a swap that comes later overlook a store, as no machine does.
+            // loom lets a later swap miss this store, which no machine does.
             self.0.lock.swap(0, Release);
         } else {
             self.0.lock.store(0, Release);
@@ -169,8 +169,8 @@ pub(super) fn hold(percpu: &Percpu) -> SlotsHeld<'_> {
     }
 }
 
-/// Waits until each slot was free once. Then every earlier holder has finished, and every later one
-/// sees all that the caller wrote.
+/// Takes and releases each slot's lock once. Then every earlier holder has finished and its stores
+/// are visible to the caller, and every later holder sees the caller's earlier stores.
 pub(super) fn fence(percpu: &Percpu) {
     for place in percpu.places() {
         while SlotGuard::try_on(&place.slot).is_none() {

@@ -147,22 +147,22 @@ impl ZoneInner {
         (idle, was_used)
     }
 
-    /// Takes the buckets of some CPUs into the depot; these CPUs go on at once.
+    /// Takes the buckets of some CPUs into the depot, then allows these CPUs exchanges again.
     fn empty_caches(&self, cpus: impl Fn(usize) -> bool) {
         let _members = self.keg.lock_members();
         // The keg at a shortage, or the end of the zone, has shut it: it stays shut, and empty.
         if self.depot.lock().is_closed() {
             return;
         }
-        // Should the system refuse the fence, the caches stay as they are.
+        // If the system refuses the fence, the caches stay as they are.
         let _ = self
             .percpu
             .drain_cpus(cpus, |bucket| self.depot.lock().push(bucket));
         self.percpu.start();
     }
 
-    /// Takes the buckets of all CPUs into the depot, for an allocation whose items `init` refuses. Returns false if
-    /// at some moment no item of this zone was free, in any cache or in any thread's hands.
+    /// Takes the buckets of all CPUs into the depot, for an allocation whose items `init` refuses. Returns false if at
+    /// some moment no item of this zone was free, neither in a cache nor carried by a thread.
     pub(crate) fn gather_built(&self) -> bool {
         let _members = self.keg.lock_members();
         if self.depot.lock().is_closed() {
@@ -173,8 +173,8 @@ impl ZoneInner {
         let _ = self.percpu.drain_cpus(|_| true, put_down);
         let found = {
             let depot = self.depot.lock();
-            // No CPU takes items from here now. A thread that carries items is in transit before it takes them and
-            // until it has put them down here; for both it needs this lock.
+            // No CPU takes items from here now. A thread counts itself in transit before it takes items, and stays so
+            // until it has returned them here; both need this lock.
             depot.len() > 0 || (self.in_transit() && !planted(ZoneBug::Refusal))
         };
         self.percpu.start();

@@ -26,7 +26,7 @@ pub trait Cpus: Send + Sync + fmt::Debug {
     fn current(&self) -> Cpu;
 }
 
-/// One of a stack's CPUs, as seen by the thread that asked.
+/// One of a stack's CPUs: the calling thread's at the time of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
     /// Its number, from 0.

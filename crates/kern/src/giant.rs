@@ -191,8 +191,8 @@ impl Giant {
     /// Gives `depth` of the guards up, all if None; says how many that were.
     fn give(&self, depth: Option<u32>) -> u32 {
         if !self.lock.raw.is_mine() {
-            // The sleep dropped a guard from outside it. Or it ended in a complaint of WITNESS,
-            // which is on its way through the guards.
+            // The sleep dropped a guard from outside it. Or WITNESS panicked, and the unwinding
+            // drops the guards.
             assert!(std::thread::panicking(), "Giant was given up for a sleep");
             return 0;
         }
@@ -220,7 +220,7 @@ impl fmt::Debug for Giant {
     }
 }
 
-/// Giant taken, or not where that was not asked for; dropping it restores the state before.
+/// Giant, taken if the caller needs it; its drop restores the state before.
 #[must_use = "Giant is released when the guard is dropped"]
 #[derive(Debug)]
 pub struct GiantGuard<'a> {

@@ -177,7 +177,7 @@ impl<Q: Items> Handoff<Q> {
         }
         inner.state = ReceiverState::Scheduled;
         inner.stats.wakeups += 1;
-        // Without a waker the receiver comes by itself.
+        // A receiver without a waker polls the queue.
         inner
             .waker
             .clone()

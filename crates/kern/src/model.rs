@@ -66,7 +66,7 @@ impl Model {
     ///
     /// # Panics
     ///
-    /// As the scenario does in one of them, or if there were fewer than it was told.
+    /// If the scenario panics in one of them, or if there were fewer orders than expected.
     pub fn check(self, scenario: impl Fn() + Send + Sync + 'static) {
         let orders = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&orders);

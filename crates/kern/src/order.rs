@@ -21,15 +21,15 @@
 //! | 500 | [`UDP_TABLE`] | demultiplexing of UDP sockets: as for connections |
 //! | 550 | [`UDP`] | one UDP socket with its queue, and with its route, under which it sends |
 //! | 600 | [`REASS`] | IP reassembly: gives whole datagrams upward only after it is released |
-//! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: asked on the way out, under a connection |
-//! | 700 | [`ROUTE`] | the routing table: asked on the way out, also by ARP's own packets |
-//! | 750 | [`IFQUEUE`] | an interface's queue of packets: the last stop on the way out |
+//! | 650 | [`ARP`] | neighbour cache with packets that wait for an answer: read by output, under a connection |
+//! | 700 | [`ROUTE`] | the routing table: read by output, also for ARP's own packets |
+//! | 750 | [`IFQUEUE`] | an interface's queue of packets: the last lock of output |
 //! | 800 | [`CALLOUT`] | the timer wheel: any of the above sets and cancels timers under its own lock |
 //! | 850 | [`TASKQUEUE`] | the queue of tasks: any of the above hands on work under its own lock |
-//! | 870 | [`RANDOM`] | the random stream: asked for ids and sequence numbers from anywhere |
+//! | 870 | [`RANDOM`] | the random stream: ids and sequence numbers, under any lock above |
 //! | 880 | [`KEG_MEMBERS`] | caches are taken back from other CPUs: memory is needed under any lock above |
 //! | 900 | [`ZONE`] | a depot: used when the cache of the CPU is empty or full |
-//! | 920 | [`KEG`] | a keg and its slabs: asked by the zones that share it |
+//! | 920 | [`KEG`] | a keg and its slabs: used by the zones that share it |
 //! | 940 | [`PARKER`] | where a thread sleeps: its waker is called with no lock held, from wherever that is |
 //! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
 //! | - | [`UNRANKED`] | no declared place: WITNESS learns it |

@@ -43,8 +43,8 @@ pub enum PercpuMethod {
 /// The environment variable that forces the answer of [`choose`]: `rseq` or `locked`.
 pub const PERCPU_VAR: &str = "UMA_PERCPU";
 
-/// The offset of the rseq area from the thread pointer, where libc registered one for the calling
-/// thread when it was first asked. It registers either every thread or none.
+/// The offset of the rseq area from the thread pointer, if libc had registered one for the thread
+/// that called first. It registers either every thread or none.
 #[must_use]
 #[inline]
 pub fn area_offset() -> Option<isize> {

@@ -11,7 +11,7 @@
 //! owner. Only WITNESS records the readers of a read-write lock.
 //!
 //! Invariant: each thread is shown as it was at one instant, but not all threads at the same instant.
-//! Locks: the list of threads, then each record in turn; innermost, so it may be asked anywhere.
+//! Locks: the list of threads, then each record in turn; innermost, so any thread may call it under any lock.
 
 use core::fmt;
 use core::panic::Location;
@@ -237,7 +237,7 @@ impl ThreadLocks {
 #[derive(Debug)]
 pub struct Watchdog {
     bound: Duration,
-    /// The waits told of that are still there: whose, since when.
+    /// The reported waits that have not ended: the thread, and the begin of the wait.
     told: Vec<(u32, Instant)>,
 }
 
@@ -252,7 +252,7 @@ impl Watchdog {
     }
 
     /// The threads that have waited for a lock for longer than the bound at `now`, and were not
-    /// told of before. Then it is time to [`show_locks`].
+    /// reported before. Then it is time to [`show_locks`].
     pub fn check(&mut self, now: Instant) -> Vec<ThreadLocks> {
         let late = |waits: &WaitsFor| now.saturating_duration_since(waits.since) > self.bound;
         let mut stuck = show_locks().threads;

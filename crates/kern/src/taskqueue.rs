@@ -55,7 +55,7 @@ pub struct Task {
 impl Task {
     /// An idle task that calls `run`.
     ///
-    /// `run` gets whatever work there is: any number of enqueues may have led to one call.
+    /// `run` must do all pending work: any number of enqueues may have led to one call.
     #[doc(alias = "TASK_INIT")]
     #[must_use]
     pub fn new(run: impl Fn() + Send + Sync + 'static) -> Self {

@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         self.pos += n;
     }
 
-    /// The next `N` bytes, if there are so many; else nothing has moved.
+    /// The next `N` bytes; none, without a move, if there are fewer.
     pub fn read_array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let mut out = [0; N];
         self.peek(&mut out).then(|| {

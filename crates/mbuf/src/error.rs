@@ -27,7 +27,7 @@ impl From<uma::AllocError> for NoBufs {
 /// make the bytes contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullupError {
-    /// The packet has fewer bytes than were asked for.
+    /// The packet has fewer bytes than the caller requested.
     TooShort,
     /// No buffer to gather them in.
     NoBufs,

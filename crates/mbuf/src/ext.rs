@@ -67,8 +67,8 @@ impl Ext {
         Ok(Self::over(zones.alloc_cluster(size)?, size))
     }
 
-    /// The same for a packet on its way into its zone's caches, which others wait for: may be refused
-    /// while clusters are free elsewhere.
+    /// The same for a packet that a thread returns to its zone's caches, for which others wait: may be refused while
+    /// clusters are free elsewhere.
     pub(crate) fn cluster_near(zones: &Zones, size: ClusterSize) -> Result<Self, NoBufs> {
         Ok(Self::over(zones.alloc_cluster_near(size)?, size))
     }

@@ -17,8 +17,8 @@
 //!                                        ^first_off                    ^last_len
 //! ```
 //!
-//! A TLS record of 16 KiB is one such mbuf, wherever in a page it begins; in clusters of 2 KiB it
-//! is nine. Sharing, cutting and sending it touches 256 bytes, of which none belongs to its data.
+//! A TLS record of 16 KiB is one such mbuf, at any offset in a page; in clusters of 2 KiB it is
+//! nine. Sharing, cutting and sending it touches 256 bytes, of which none belongs to its data.
 //! Building it takes one mbuf and one counted reference.
 //!
 //! Its bytes can't be shown: it exists only in a [`Chain<Mixed>`](Chain) or a

@@ -264,7 +264,7 @@ impl Mbuf {
     pub(crate) fn set_next(&mut self, next: Option<Self>) {
         let old = mem::replace(&mut self.head_mut().next, next);
         debug_assert!(old.is_none());
-        // Nothing to drop, which is not to be looked at wherever lists are joined.
+        // No field to drop: joins of lists need no check.
         mem::forget(old);
     }
 
@@ -283,7 +283,7 @@ impl Mbuf {
     pub(crate) fn set_nextpkt(&mut self, next: Self) {
         let old = self.pkt_mut().nextpkt.replace(next);
         debug_assert!(old.is_none());
-        // Nothing to drop, as above.
+        // No field to drop, as above.
         mem::forget(old);
     }
 

@@ -340,7 +340,7 @@
 //! }
 //! ```
 //!
-//! # An mbuf without a packet header is asked for it
+//! # Reading the packet header of an mbuf without one
 //! ```compile_fail,E0599
 //! fn flow(sndbuf: &mbuf::Chain) -> u32 {
 //!     sndbuf.header().flow

@@ -42,7 +42,7 @@ pub struct PktHdr {
     /// The interface that the packet arrived on.
     #[doc(alias = "rcvif")]
     pub iface: u32,
-    /// Payload bytes a segment when the packet is to be cut (or was merged); 0 for one frame.
+    /// Payload bytes a segment when the packet must be cut (or was merged); 0 for one frame.
     pub tso_segsz: u16,
     /// Checksum state.
     pub csum: Csum,

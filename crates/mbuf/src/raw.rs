@@ -77,7 +77,7 @@ pub(crate) struct Head {
     /// The next mbuf of the same list, owned by this one.
     pub(crate) next: Option<Mbuf>,
     /// The first byte shown. Made from the address of the storage, never from a reference to the
-    /// bytes, so that it may be written through wherever the storage may be.
+    /// bytes, so that it allows writes wherever the storage does.
     pub(crate) data: *mut u8,
     /// Bytes shown.
     pub(crate) len: u32,

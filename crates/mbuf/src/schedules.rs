@@ -111,7 +111,7 @@ impl<T> Drop for Kept<T> {
     }
 }
 
-/// A pool in which so many clusters of 2 KiB may be in use.
+/// A pool in which `clusters` clusters of 2 KiB may be in use.
 #[derive(Clone)]
 struct World {
     pool: Kept<MbufPool>,

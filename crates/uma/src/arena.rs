@@ -25,7 +25,7 @@ use core::sync::atomic::AtomicU32;
 #[cfg(any(debug_assertions, feature = "invariants"))]
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// A reference count has a cache line to itself: two CPUs that share two clusters must not meet.
+/// A reference count has a cache line to itself: CPUs that count on two clusters must not share a line.
 pub(crate) const COUNT_BYTES: usize = 64;
 /// Of a limited address space a zone takes at most one part in this many of the rest, so that later
 /// zones, and the program, find some too.

@@ -284,7 +284,7 @@ impl Bucket {
         let (word, count) = unsafe { Self::top_items(bucket, out) };
         if count > 0 {
             let popped = (count as u64).wrapping_mul(POPPED);
-            // SAFETY: owned, says the caller, and so many items less are inside.
+            // SAFETY: the caller owns the bucket, which had at least this many items.
             unsafe { Self::commit(bucket, word.wrapping_add(popped)) };
         }
         count

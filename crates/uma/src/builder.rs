@@ -127,10 +127,9 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Items that a bucket holds at most, from 1 to [`BUCKET_ITEMS_MAX`]; each CPU caches up to
-    /// two buckets. By default so many that a bucket is not more than 256 KiB, and at most 128; four times that
-    /// while nearly all items are freed by one CPU and allocated by another.
-    /// Buckets start at 16 and grow when the depot is visited often.
+    /// Items that a bucket holds at most, from 1 to [`BUCKET_ITEMS_MAX`]; each CPU caches up to two buckets. By
+    /// default at most 128, and at most 256 KiB of items in a bucket; four times that while nearly all items are freed
+    /// by one CPU and allocated by another. Buckets start at 16 and grow when the depot is visited often.
     pub fn bucket_items(mut self, items: usize) -> Self {
         self.bucket_items = Some(items);
         self
@@ -143,7 +142,7 @@ impl<H: Hooks> ZoneBuilder<H> {
         self
     }
 
-    /// Remembers the site of one allocation in so many visits to the depot and the slabs, for
+    /// Records the site of one allocation in `refills` visits to the depot and the slabs, for
     /// [`RawZone::census`]; default 16, 0 is never. The allocations that a CPU's cache serves cost
     /// the same with and without. A secondary zone has samples only if its master does.
     pub fn sample_every(mut self, refills: u32) -> Self {
@@ -220,7 +219,7 @@ impl<H: Hooks> ZoneBuilder<H> {
             .is_some_and(|keg| keg.arena().is_none())
     }
 
-    /// Makes the zone. Unless told to, it takes memory only with the first allocation.
+    /// Makes the zone. By default it takes memory only with the first allocation.
     ///
     /// # Errors [`ZoneError`] when the layout does not suit a slab allocator, when there is no
     /// address space, or no memory for the reserve.

@@ -1,4 +1,4 @@
-//! The first cache line of an item, on its way from the CPU that frees it to the one that allocates it.
+//! The first cache line of an item that one CPU frees and another allocates.
 //!
 //! Locks: none.
 //!

@@ -1,7 +1,7 @@
 //! Panics of foreign code, put off until the operation that they interrupted is complete.
 //!
-//! Hooks, imports and callbacks are called in the middle of an allocation or a free, with buckets and items in the
-//! thread's hands and counts half changed. So the slow paths call them through here, complete their own work, and then
+//! Hooks, imports and callbacks are called in the middle of an allocation or a free, while the thread carries buckets
+//! and items and counts are half changed. So the slow paths call them through here, complete their own work, and then
 //! resume the first panic. A guard that cleans up while the panic unwinds would do for one; a second panic, as of the
 //! next item's `fini`, would end the process.
 //!

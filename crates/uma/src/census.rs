@@ -38,7 +38,7 @@ pub struct Census {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Where the items were asked for.
+    /// The call site of the allocations.
     pub site: &'static Location<'static>,
     /// Live items from there that a record was kept of.
     pub sampled: usize,

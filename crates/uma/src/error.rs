@@ -47,8 +47,7 @@ pub enum ZoneError {
     Align,
     /// Not even one slab's worth of address space could be reserved.
     NoAddressSpace,
-    /// No memory, or no room in the reservation, for the items that were to be there from the
-    /// start.
+    /// No memory, or no room in the reservation, for the items of the reserve.
     NoMemory,
 }
 

@@ -68,7 +68,7 @@ impl ZoneInner {
         let mut rest = items;
         let mut caught = Caught::default();
         while !rest.is_empty() || planted(ZoneBug::LookBack) {
-            // SAFETY: those in `rest` have not been put down and keep the zone.
+            // SAFETY: the items in `rest` have not been freed and keep the zone.
             let inner = unsafe { zone.as_ref() };
             inner.life.touch();
             let pushed = inner.percpu.push_bulk(rest);

@@ -16,7 +16,7 @@
 //! The *unit* is the smallest memory that can go back to the system: a page, or all of a slab of
 //! huge pages.
 //!
-//! # Colour, and why it is off unless asked for
+//! # Colour, and why it is off by default
 //!
 //! Items of 2 KiB, each at a multiple of 2 KiB, have their first lines in 2 of the 64 sets of a
 //! first-level cache; a batch of them evicts itself. Measured (48 KiB, 12 ways; write and read

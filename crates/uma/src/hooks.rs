@@ -1,4 +1,4 @@
-//! The two pairs of functions that a zone's owner may hang on the way of an item.
+//! The two pairs of functions of a zone's owner that run at an item's allocation and free.
 //!
 //! Source: seed 004 sections 5.3 and 5.4 (hooks may fail, and then the allocation fails cleanly).
 

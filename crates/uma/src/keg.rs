@@ -337,7 +337,7 @@ impl Keg {
     pub(crate) fn give(&self, items: &[NonNull<u8>]) {
         let mut caught = Caught::default();
         if let Store::Import(store) = &self.store {
-            // SAFETY: they came from `import`, and are free and in the caller's hands alone.
+            // SAFETY: they came from `import`, are free, and only the caller has them.
             caught.call(|| unsafe { store.release(items) });
         }
         let followup = {

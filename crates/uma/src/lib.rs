@@ -51,7 +51,7 @@
 //! # Promises
 //!
 //! - An allocation under a limit fails with [`AllocError::Limit`] exactly when that many items are live, and with
-//!   [`AllocError::NoMemory`] only when no free item is to be had from any CPU, any depot, a slab, or the system. Each
+//!   [`AllocError::NoMemory`] only when no CPU, no depot, no slab has a free item and the system has no memory. Each
 //!   free wakes a waiting thread. Where `init` refuses, it fails with [`AllocError::Hook`] only when the zone has no
 //!   free item that has been through it.
 //! - An item that went through [`Hooks::init`] keeps its state through any number of frees,
@@ -63,8 +63,8 @@
 //! # Where to begin
 //!
 //! [`Zone`] for items of a type; [`ObjectZone`] for objects that stay built while they are free;
-//! [`RawZone`] for raw items, with reference counts beside them if asked for; [`RawZoneRef`] where
-//! an item must find the way back by eight bytes; [`Reclaimer`] to have memory given back.
+//! [`RawZone`] for raw items, optionally with reference counts beside them; [`RawZoneRef`] if an
+//! item must find its zone by eight bytes; [`Reclaimer`] to have memory given back.
 //!
 //! ```
 //! use uma::{AllocError, Zone};

@@ -185,8 +185,8 @@ unsafe impl Send for Percpu {}
 unsafe impl Sync for Percpu {}
 
 impl Percpu {
-    /// Slots without buckets. Where sections are asked for and do not work, the slots are locked,
-    /// and [`backend`](Self::backend) says so.
+    /// Slots without buckets. If `backend` is sections and they do not work, the slots are locked;
+    /// see [`backend`](Self::backend).
     pub(crate) fn new(backend: Backend) -> Self {
         let places: Box<[OffsetSlot]> = (0..cpus()).map(|_| OffsetSlot::new()).collect();
         let cpus = places.len();

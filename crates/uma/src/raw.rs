@@ -123,7 +123,7 @@ impl<H: Hooks> RawZone<H> {
         self.zone.constructed(item, site)
     }
 
-    /// Has `callback` called once, on whatever thread brings an item back, when an allocation may
+    /// Has `callback` called once, by the thread that brings an item back, when an allocation may
     /// succeed again. Says `false`, and does not keep the callback, when one may now: try.
     ///
     /// To be called after an allocation failed. The callback does not promise an item: another thread may have

@@ -20,7 +20,7 @@ use core::panic::Location;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
 
-/// A zone in eight bytes, for items that must find the way back to where they came from.
+/// A zone in eight bytes, for items that must find their zone.
 ///
 /// It does not keep the zone. A [`RawZone`](crate::RawZone) does, or a live item: the zone does not end while one
 /// is live, even if the last handle is dropped. So the owner of an item may free it through this.
@@ -293,7 +293,7 @@ impl<H: Hooks> RawZoneRef<H> {
         // SAFETY: a RawZoneRef<H> is only made of a zone with hooks of type H.
         let hooks = unsafe { inner.hooks::<H>() };
         let hooked = Hooked::<H>::begin(self, item, false);
-        // SAFETY: the item came through `init` into a cache and is in our hands alone.
+        // SAFETY: the item came through `init` into a cache, and only this thread has it.
         let made = unsafe { hooks.ctor(item) };
         hooked.end();
         if made.is_err() {
@@ -466,7 +466,7 @@ impl<H: Hooks> Drop for Hooked<H> {
             inner.counts.refused.inc();
         }
         if inner.may_own(item) {
-            // SAFETY: it is in our hands alone: no caller has had it yet, or its caller gave it up.
+            // SAFETY: only this thread has it: no caller has had it yet, or its caller gave it up.
             unsafe { ZoneInner::discard(zone, item) };
         } else {
             inner.begin_free_sample(item, None);
@@ -540,7 +540,7 @@ impl<H: Hooks> Drop for Freeing<'_, H> {
 #[derive(PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Destructed {
-    /// It is as `init` left it, and to be put down.
+    /// It is as `init` left it, and must be freed.
     Here,
     /// It was a sample, and is in its slot already.
     Gone,

@@ -1,4 +1,4 @@
-//! Memory on its way back to the system: out of caches into slabs, and pages out of slabs.
+//! Giving memory back to the system: items from caches to slabs, and pages of slabs.
 //!
 //! ```text
 //!   thread.rs       a thread that does it, at an interval or under pressure

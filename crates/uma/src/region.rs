@@ -1,10 +1,9 @@
 //! A range of address space: reserved whole, made accessible in steps, its pages given back.
 //!
 //! A reservation costs no memory: it is `PROT_NONE` and `MAP_NORESERVE`, so neither the commit
-//! limit nor the resident size sees it. Pages come with the first touch after [`Region::open`],
-//! or with [`Region::populate`], and go with [`Region::give_back`]; the range stays open, so
-//! coming back costs no system call and the kernel keeps one mapping however often pages come
-//! and go.
+//! limit nor the resident size sees it. Pages come with the first touch after [`Region::open`], or
+//! with [`Region::populate`], and go with [`Region::give_back`]; the range stays open, so the next
+//! touch needs no system call of ours and the kernel keeps one mapping.
 //!
 //! Under Miri, which knows no such mappings, a region is a zeroed allocation. Under a schedule checker reserved ranges
 //! are kept from run to run (`spare.rs`).

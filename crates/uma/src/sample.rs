@@ -50,10 +50,10 @@ pub(crate) use turn::Sampler;
 mod table;
 mod turn;
 
-/// Where in a program something was asked for.
+/// The call site of an allocation or a free.
 pub(crate) type Site = &'static Location<'static>;
 
-/// Every so many refills an item is sampled, unless the builder says otherwise. Interpreters and
+/// One item is sampled in this many refills, unless the builder says otherwise. Interpreters and
 /// schedule checkers pay for reserved memory, and do without.
 pub(crate) const SAMPLE_EVERY_DEFAULT: u32 = if cfg!(any(miri, loom)) { 0 } else { 16 };
 /// Samples that may be live at once, if their slabs are not larger than the next.

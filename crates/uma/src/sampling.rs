@@ -108,7 +108,7 @@ impl ZoneInner {
     /// `zone` is kept by something until the call, at least by `item`.
     #[cold]
     pub(crate) unsafe fn end_free_sample(zone: NonNull<Self>, item: NonNull<u8>) {
-        // SAFETY: the item keeps the zone until it is put down, and from here on so do we.
+        // SAFETY: the item keeps the zone until its free, and from here on this thread does too.
         let inner = unsafe { zone.as_ref() };
         inner.enter();
         let mut caught = Caught::default();

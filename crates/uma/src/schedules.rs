@@ -10,7 +10,7 @@
 //! | `schedules/exchange.rs` | items from CPU to CPU by way of previous bucket and depot, with a drain |
 //! | `schedules/limit.rs` | a keg closes: an allocation fails only if live = limit |
 //! | `schedules/sleep.rs` | no wakeup is lost |
-//! | `schedules/end.rs` | a zone ends once, and not before its last item is put down |
+//! | `schedules/end.rs` | a zone ends once, and not before its last item is freed |
 //! | `schedules/crowd.rs` | all of it at once: several threads, two zones, drains, limits, sleepers |
 //!
 //! Bounds under loom: two threads, at most [`switches`](Case::switches) preemptions in one run (blocking and
@@ -211,7 +211,7 @@ impl World {
         unsafe { self.zone.free(item.0) };
     }
 
-    /// Leaves so many free items with the CPU that this thread is on.
+    /// Leaves `items` free items with this thread's CPU.
     fn warm(&self, items: usize) {
         let warm: Vec<Item> = (0..items).map(|_| self.alloc()).collect();
         warm.into_iter().for_each(|item| self.free(item));
@@ -235,7 +235,7 @@ impl World {
     }
 }
 
-/// So many zones have ended since this was last asked, and lost no buckets.
+/// This many zones have ended since the last call, and lost no buckets.
 fn assert_ended(zones: usize) {
     free_buckets();
     let ended_zones = ended_zones();

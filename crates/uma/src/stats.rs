@@ -47,7 +47,7 @@ pub struct ZoneStats {
     pub sleeps: u64,
     /// Times that a CPU's buckets had no item.
     pub misses: u64,
-    /// Times that the depot had none either, and the slabs were asked.
+    /// Visits to the slabs, because the depot had none either.
     pub imports: u64,
     /// Searches of other CPUs' caches, because this CPU's buckets, the depot and the keg had no item.
     pub shortages: u64,

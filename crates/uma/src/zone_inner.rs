@@ -431,7 +431,7 @@ impl ZoneInner {
         }
         let master = self.keg.hooks.as_deref();
         let refuses = |hooks: &dyn Hooks, caught: &mut Caught| {
-            // SAFETY: the item was just taken from the keg and is in our hands alone.
+            // SAFETY: the item was just taken from the keg, and only this thread has it.
             let init = caught.call(|| unsafe { hooks.init(item) });
             !matches!(init, Some(Ok(())))
         };
@@ -448,13 +448,13 @@ impl ZoneInner {
         true
     }
 
-    /// Runs `fini` over a free item that went through `init` and is in the caller's hands alone.
+    /// Runs `fini` over a free item that went through `init` and that only the caller has.
     pub(crate) fn finalise(&self, item: NonNull<u8>, caught: &mut Caught) {
         if self.keg.hooks.is_none() && !self.own_init {
             return;
         }
         if self.own_init {
-            // SAFETY: the item is free, went through `init`, and is in our hands alone.
+            // SAFETY: the item is free, went through `init`, and only this thread has it.
             caught.call(|| unsafe { self.hooks.fini(item) });
         }
         if let Some(hooks) = &self.keg.hooks {

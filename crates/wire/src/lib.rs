@@ -32,8 +32,8 @@
 //!
 //! Invariants: no received byte can make this crate panic, which the lints below enforce; only an output buffer that
 //! is too short, which is the caller's mistake, fails an assertion. Header bytes are contiguous in the slice: the
-//! caller pulls them up first. The caller must also check whatever depends on the length of the whole packet, because
-//! it owns the chain. No function allocates. Locks: none.
+//! caller pulls them up first. The caller must also check fields that depend on the length of the whole packet,
+//! because it owns the chain. No function allocates. Locks: none.
 
 #![no_std]
 #![forbid(unsafe_code)]

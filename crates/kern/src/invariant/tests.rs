@@ -28,7 +28,7 @@ impl Structure {
 
 #[test]
 fn a_broken_structure_is_found_or_not_looked_at() {
-    // Breaks when the checks are off where they are asked for, or cost something where they are not.
+    // Breaks when the checks are off in a build that enables them, or evaluated in one that does not.
     let broken = Structure {
         whole: false,
         looked_at: Cell::new(0),

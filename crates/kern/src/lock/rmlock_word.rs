@@ -1,5 +1,5 @@
-//! The protocol of a read-mostly lock: a word of its own for the readers of each CPU, and a read-write
-//! lock for writers, and for readers that meet a writer.
+//! The protocol of a read-mostly lock: a word of its own for the readers of each CPU, and a read-write lock for
+//! writers, and for readers that find a writer.
 //!
 //! ```text
 //!   slots    CPU 0: readers that are in | CPU 1: readers that are in | ...     each a line of its CPU's

@@ -96,7 +96,7 @@ fn a_lock_is_its_words_its_class_and_its_value() {
     }
 }
 
-/// Waits until so many threads sleep for locks of this class, and shows all locks then.
+/// Waits until `sleepers` threads sleep for locks of this class, and shows all locks then.
 fn when_asleep(class: &'static LockClass, sleepers: usize) -> ShowLocks {
     loop {
         let shown = show_locks();

@@ -36,7 +36,7 @@ fn seeds_and_forks_are_independent() {
 
 #[test]
 fn the_system_gives_different_streams() {
-    // Breaks if getrandom is not asked, and every process has the same sequence numbers.
+    // Breaks if getrandom is not called, and every process has the same sequence numbers.
     let (mut a, mut b) = (Random::from_os(), Random::from_os());
     assert_ne!(a.next_u64(), b.next_u64());
 }

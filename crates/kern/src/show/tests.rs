@@ -32,7 +32,7 @@ fn while_waiting(name: &str, act: impl FnOnce(&dyn Fn() -> Option<ThreadLocks>))
 
 #[test]
 fn a_waiter_is_shown_with_the_owner_it_waits_for() {
-    // Breaks if a hang can't be told from its owner: the one thing that one asks.
+    // Breaks if the report of a hang does not name the lock's owner.
     let (sender, receiver) = mpsc::channel();
     let owner = move || {
         while_waiting("waiter", |find| {

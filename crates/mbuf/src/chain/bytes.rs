@@ -12,7 +12,7 @@ use crate::mbuf::PINNED_PER_BYTE_MAX;
 use crate::pool::MbufPool;
 use crate::raw::{MLEN, MSIZE};
 
-/// Whether so few bytes should not keep so much memory.
+/// Whether these bytes are too few for the memory that they pin.
 fn is_wasteful(shown: usize, pinned: usize) -> bool {
     pinned > PINNED_PER_BYTE_MAX * shown + MSIZE
 }

@@ -27,10 +27,10 @@ impl Chain {
     /// Copies small data out of large storage, and returns by how many bytes
     /// [`pinned`](Chain::pinned) fell.
     ///
-    /// Afterwards `pinned() <= PINNED_PER_BYTE_MAX * len() + MSIZE * mbufs()`, whatever the chain
-    /// was; only where buffers were short is data left where it was. Never is more pinned than
-    /// before. Shared and lent storage counts as if it were the chain's alone, so a copy may free it
-    /// only when the others have gone as well.
+    /// Afterwards `pinned() <= PINNED_PER_BYTE_MAX * len() + MSIZE * mbufs()`, for any chain; only
+    /// if buffers are short some data stays in its place. Never is more pinned than before. Shared
+    /// and lent storage counts as if it were the chain's alone, so a copy may free it only when the
+    /// others have gone as well.
     #[doc(alias = "m_compress")]
     #[doc(alias = "sbcompress")]
     pub fn condense(&mut self, pool: &MbufPool) -> usize {

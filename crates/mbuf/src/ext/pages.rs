@@ -68,7 +68,7 @@ impl Ext {
         }
     }
 
-    /// The same reference, as that of a list of `npages`, which it is to be charged for.
+    /// The same reference, as that of a list of `npages`, for which it is charged.
     #[inline]
     pub(crate) fn of_pages(mut self, npages: usize) -> Self {
         self.size = (npages * PAGE_SIZE) as u32;

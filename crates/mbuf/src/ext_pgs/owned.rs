@@ -22,7 +22,7 @@ pub struct OwnedPages {
 }
 
 impl OwnedPages {
-    /// Takes `count` pages. Their bytes are whatever they were.
+    /// Takes `count` pages. Their bytes are undefined.
     ///
     /// # Errors [`ExtPgsError`]; no page is allocated then.
     #[track_caller]

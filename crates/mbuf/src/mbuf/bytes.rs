@@ -231,7 +231,7 @@ impl Mbuf {
         self.ext().is_none_or(Ext::zeroize)
     }
 
-    /// Whether its bytes are to be overwritten when it is freed, and so are copies of them.
+    /// Whether the last free must overwrite its bytes, and those of copies.
     pub(crate) fn is_secret(&self) -> bool {
         self.is(ZERO) || self.ext().is_some_and(Ext::is_secret)
     }

@@ -36,7 +36,7 @@ impl Mbuf {
     #[inline(always)]
     unsafe fn empty(item: NonNull<u8>, zones: &Zones, flags: u32, lead: usize) -> Self {
         let data = item.as_ptr().wrapping_add(internal(flags).0 + lead);
-        // SAFETY: so says the caller; internal data begins as told.
+        // SAFETY: the caller promises it; internal data begins at the given offset.
         unsafe { Self::begin(item, zones, flags, data, 0) }
     }
 

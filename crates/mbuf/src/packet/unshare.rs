@@ -20,9 +20,9 @@ impl Packet {
         self.make_writable(pool, 0, self.len())
     }
 
-    /// Makes bytes `off..off + len` writable, as far as there are so many: [`Packet::write_at`] finds no shared
-    /// storage there afterwards. Mbufs whose storage is shared or [lent](Chain::from_owner) are replaced by copies;
-    /// the other mbufs stay as they are, and so does storage that other packets show.
+    /// Makes bytes `off..off + len` writable, as far as they exist: [`Packet::write_at`] finds no shared storage there
+    /// afterwards. Mbufs whose storage is shared or [lent](Chain::from_owner) are replaced by copies; the other mbufs
+    /// stay as they are, and so does storage that other packets show.
     ///
     /// # Errors
     /// [`NoBufs`]; the packet is as it was.

@@ -12,7 +12,7 @@ const THREADS: usize = 3;
 const STEPS: usize = 6;
 /// More clusters than the threads can use, so that no operation fails for want of one.
 const CLUSTERS: usize = 64;
-/// The beginning of a packet: so many bytes in a cluster of 2 KiB, and as many in one of 4 KiB.
+/// The beginning of a packet: this many bytes in a cluster of 2 KiB, and as many in one of 4 KiB.
 const PIECE: usize = 24;
 
 /// A packet and the bytes that it must show.

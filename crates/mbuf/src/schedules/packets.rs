@@ -174,7 +174,7 @@ fn one_each() {
 #[test]
 #[cfg(shuttle)]
 fn no_allocation_fails_while_an_item_is_free() {
-    // Breaks if a free cluster is overlooked: in a free packet, or on its way into or out of one.
+    // Breaks if a search misses a free cluster: in a free packet, or during the packet's `init` or `fini`.
     holds("one cluster each", 3, one_each);
 }
 

@@ -55,7 +55,7 @@ fn a_refused_share_frees_its_mbuf() {
     assert_eq!(pool.live(), Live::NONE);
 }
 
-/// An owner that shows `len` bytes, or panics when asked.
+/// An owner that shows `len` bytes, or panics when called.
 struct Owner {
     bytes: [u8; 64],
     len: Option<usize>,

@@ -1,4 +1,4 @@
-//! Breaks when AddressSanitizer is not told, or told of more than the item.
+//! Breaks when the item is not poisoned, or more than the item is.
 
 use super::*;
 use crate::region::{PageSize, Region, page_bytes};

@@ -91,7 +91,7 @@ impl BucketList {
         let mut next = self.first;
         (0..self.buckets).map_while(move |_| {
             let bucket = next?;
-            // SAFETY: so many buckets follow each other, and the list, which is borrowed, owns them.
+            // SAFETY: as many buckets follow each other as are left, and the list, which is borrowed, owns them.
             next = unsafe { (*bucket.as_ptr()).next };
             // SAFETY: as above.
             let (items, _) = unsafe { super::peek(bucket) };

@@ -1,4 +1,4 @@
-//! A bucket in the hands of one thread.
+//! A bucket that one thread owns.
 //!
 //! Invariant: it is never the [sentinel](Bucket::sentinel), and no slot points to it.
 //! Locks: none.

@@ -17,13 +17,13 @@ const PATTERN: [u64; 8] = [0x5EED; 8];
 
 impl Hooks for Pattern {
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        // SAFETY: an item of the layout, in our hands alone.
+        // SAFETY: an item of the layout that only this thread has.
         unsafe { item.cast().write(PATTERN) };
         Ok(())
     }
 }
 
-/// An item on its way through a channel.
+/// An item that a channel carries.
 struct Sent(NonNull<u8>);
 
 // SAFETY: the thread that has this owns the item.

@@ -1,6 +1,6 @@
 //! How a zone wants its memory.
 
-/// The address space a zone reserves unless told otherwise.
+/// The address space that a zone reserves by default.
 pub const RESERVE_BYTES_DEFAULT: usize = if cfg!(miri) { 4 << 20 } else { 8 << 30 };
 
 /// How a zone wants its memory.

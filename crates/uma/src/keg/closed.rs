@@ -26,8 +26,8 @@
 //! Free items of a zone on another keg may hold items of this keg (an mbuf with its cluster:
 //! [`ZoneBuilder::holds_items_of`](crate::ZoneBuilder::holds_items_of)). The caches of such a **holder zone** are
 //! closed for as long as this keg is closed: its free items go through `fini`, which returns what they hold, and so
-//! does each item that is freed to it. So there is a moment at which no item of this keg is free there, or in a
-//! thread's hands.
+//! does each item that is freed to it. So there is a moment at which no item of this keg is free there, and no thread
+//! carries one.
 //!
 //! Sleepers keep the keg closed, so each free reaches one of them.
 //!

@@ -256,7 +256,7 @@ both!(
     }
 );
 
-// Breaks if two batches on one CPU meet in its previous bucket.
+// Breaks if two batches on one CPU mix in its previous bucket.
 both!(
     bulk_across_two_buckets_twice,
     bulk_across_two_buckets_twice_blind,

@@ -70,7 +70,7 @@ pub fn run_on(cpu: usize) {
     change_place(|place| place.cpu = cpu);
 }
 
-/// Moves the calling thread to a CPU after so many more steps, wherever that is in a section.
+/// Moves the calling thread to a CPU after `steps` more steps, inside of a section or not.
 #[cfg(all(test, loom))]
 pub(super) fn migrate_after(steps: usize, cpu: usize) {
     change_place(|place| place.migration = Some((steps, cpu)));

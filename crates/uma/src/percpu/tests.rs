@@ -593,7 +593,7 @@ fn storm(backend: Backend) {
 
 #[test]
 fn no_item_is_lost_or_doubled_by_sections() {
-    // Breaks if a section commits after an interruption, or a drain and an exchange meet.
+    // Breaks if a section commits after an interruption, or an exchange runs during a drain.
     storm(Backend::Rseq);
 }
 
@@ -603,7 +603,7 @@ fn no_item_is_lost_or_doubled_under_locks() {
     storm(Backend::Locked);
 }
 
-/// The storm where most sections are interrupted, and where the kernel is not told of them.
+/// The storm with most sections interrupted, and with sections that are not announced to the kernel.
 #[cfg(feature = "stretched")]
 mod stretched {
     use super::*;

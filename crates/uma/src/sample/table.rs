@@ -62,7 +62,7 @@ pub(crate) enum SlotState {
     Ending,
 }
 
-/// A sampled item's life so far.
+/// The state of a sampled item.
 #[derive(Clone)]
 pub(crate) struct AllocSample {
     pub(crate) site: Site,
@@ -101,7 +101,7 @@ impl Samples {
     pub(crate) fn take(&self, arena: &Arena, record: SlotRecord) -> Option<NonNull<u8>> {
         let mut table = self.table.lock();
         if table.records.is_empty() && !table.open(arena, self.slots) {
-            // Where the system has no memory for samples it is not asked again.
+            // If the system has no memory for samples, the zone does not try again.
             self.shift.store(NO_SLOTS, Relaxed);
             return None;
         }
@@ -119,7 +119,7 @@ impl Samples {
         self.slots.checked_div(free).map_or(NO_SLOTS, usize::ilog2)
     }
 
-    /// Marks the item as on its way back, or returns the invalid use.
+    /// Marks the item as being freed, or returns the invalid use.
     pub(crate) fn begin_free(
         &self,
         arena: &Arena,

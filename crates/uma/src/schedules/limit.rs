@@ -29,12 +29,12 @@ fn one_each(backend: Backend) {
 
 #[test]
 fn an_allocation_fails_only_at_the_limit() {
-    // Breaks if a free item is overlooked: on another CPU, or in a thread's hands.
+    // Breaks if a search misses a free item: on another CPU, or carried by a thread.
     holds("limit, sections", 3, || one_each(Backend::Rseq));
     holds("limit, locked", 2, || one_each(Backend::Locked));
 }
 
-/// The only item is free, and in the hands of a drain for a while.
+/// The only item is free, and a drain carries it for a while.
 fn one_in_a_drain(backend: Backend) {
     let world = World::new(backend, 1, 1);
     world.warm(1);
@@ -240,7 +240,7 @@ fn one_that_is_built(backend: Backend) {
             let bucket = inner
                 .gather_built()
                 .then(|| inner.depot.lock().pop_filled());
-            // Not through `fini`: only hands that are empty again have put it down.
+            // The bucket goes back to the caches, without `fini`; until then this thread counts as in transit.
             if let Some(bucket) = bucket.flatten() {
                 let mut caught = crate::caught::Caught::default();
                 inner.shelve(bucket, &mut caught);
@@ -305,7 +305,7 @@ fn a_store_without_items() {
 
 #[test]
 fn an_import_in_vain_is_no_limit() {
-    // Breaks if items that an import only asked for count as live.
+    // Breaks if items that an import did not bring count as live.
     holds("limit, import", 2, a_store_without_items);
 }
 

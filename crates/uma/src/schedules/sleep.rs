@@ -67,7 +67,7 @@ fn a_free_elsewhere_wakes(backend: Backend) {
 
 #[test]
 fn a_free_wakes_a_sleeper_of_another_zone() {
-    // Breaks if a zone's free is not told to the sleepers of the zones beside it.
+    // Breaks if a zone's free does not wake the sleepers of other zones on the keg.
     holds("sleep, two zones", 3, || {
         a_free_elsewhere_wakes(Backend::Locked)
     });

@@ -1,4 +1,4 @@
-//! The fields of an IPv4 header that is to be sent, and how they become bytes.
+//! The fields of an IPv4 header to send, and their encoding.
 //!
 //! Invariants: an emitted header passes [`Ipv4Header::parse`] and its checksum is right.
 //! Locks: none.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A bucket with so many items.
+    /// A push of a bucket with this many items.
     Push(usize),
     PopFront,
     PopBack,

@@ -1,11 +1,11 @@
 //! The laboratory: each system of the seed documents, rebuilt, beside this project's system in its place.
 //!
 //! ```text
-//!   harness    how anything is measured: pinned threads, rounds that go over all contestants, medians
+//!   harness the measuring: pinned threads, rounds that go over all contestants, medians
 //!              with spread, the latency between two cores beside each run, tables, JSON lines, pictures
 //!   epair      hand-offs between stacks: those that stalled, and ours
 //!   alloc      the allocators: a BSD mbuf allocator of each age, ours, and those that programs use today
-//!   sizes      what packets of real sizes take in mbufs, and in the buffers of others
+//!   sizes the memory of packets of real sizes in mbufs, and in the buffers of others
 //!   giant      a stack under one lock, and without, on one CPU and on two
 //!   extpgs     records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
 //!   netisr     packets handled at once, by their flow's CPU, or later
@@ -14,7 +14,7 @@
 //!   unix       UNIX-domain sockets between threads, beside the kernel's
 //!   stream     TCP from stack to stack in one process, beside smoltcp, lwIP, gVisor's netstack and the kernel
 //!   wan        TCP over bad paths in two namespaces and in virtual time, beside Linux's
-//!   run        what a guest of `mbuma run` gets, beside pasta, slirp4netns and a veth pair
+//!   run the guest of `mbuma run`, beside pasta, slirp4netns and a veth pair
 //! ```
 //!
 //! Invariants: contestants of one case run interleaved in one process, so that a disturbance of the machine affects
@@ -24,8 +24,8 @@
 //!
 //! # A new experiment
 //!
-//! It has a module here and a subcommand in the tool, which prints a [`Record`] a line if told `--json`, and says how
-//! far it is by `harness/progress.rs`. To be in `cargo lab all` and in its report it has one file more, `report.rs`,
+//! It has a module here and a subcommand in the tool, which prints a [`Record`] a line with `--json`, and reports its
+//! progress by `harness/progress.rs`. To be in `cargo lab all` and in its report it has one file more, `report.rs`,
 //! that implements [`report::Experiment`], and a line in `report/registry.rs` (a test of the tool complains of a
 //! subcommand that is in no registry):
 //!

@@ -1,8 +1,8 @@
 //! The virtual CPUs of one stack: which of them are awake, their pending work, and their wakers.
 //!
-//! A CPU stands for a worker of a runtime. It looks for work while it is awake, and sleeps when there is
-//! none, until its next timer at the latest. A waker of its stack, an interrupt of a device, a task or its timer
-//! wakes it. It stays awake after whatever it ran, because packets that it queued for itself wake no CPU.
+//! A CPU stands for a worker of a runtime. It looks for work while it is awake, and sleeps when there is none, until
+//! its next timer at the latest. A waker of its stack, an interrupt of a device, a task or its timer wakes it. It
+//! stays awake after any work, because packets that it queued for itself wake no CPU.
 //!
 //! Invariants: a CPU that sleeps has no pending work, or a wakeup was lost: see [`Crew::overslept`].
 //! Locks: none; the flags are atomics because wakers may be called from anywhere.
@@ -73,7 +73,7 @@ pub(crate) struct Member {
     awake: Arc<Alarm>,
     /// When it wakes by itself, if it sleeps.
     sleeps_until: Option<Time>,
-    /// It was taken off the machine until then, whatever it has to do.
+    /// Until then the CPU is held off the machine, even with work to do.
     pub(crate) held_until: Time,
     /// Tasks that run on it.
     pub(crate) tasks: Arc<Taskqueue>,

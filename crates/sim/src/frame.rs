@@ -76,7 +76,7 @@ impl Frame {
 pub enum Shape {
     /// As from a device: in one cluster, or several for the largest frames.
     Cluster,
-    /// An mbuf for every so many bytes, behind an empty first one.
+    /// Mbufs of this many bytes each, behind an empty first one.
     Pieces(usize),
     /// An mbuf for each header, and one for the rest.
     Headers,

@@ -67,7 +67,7 @@ struct Slot {
     port: Arc<Port>,
     wire: usize,
     end: usize,
-    /// The stack will be told; frames until then go with the first.
+    /// A wakeup of the stack is planned; frames until then need none.
     interrupt_planned: bool,
     /// Which CPU it interrupts.
     cpu: usize,
@@ -78,7 +78,7 @@ struct Running {
     /// The stack that it uses; `None`: any.
     node: Option<usize>,
     bell: Arc<Bell>,
-    /// When it is called next, if it asked to be.
+    /// The time of its next call, if it requested one.
     alarm: Option<Time>,
 }
 

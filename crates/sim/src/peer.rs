@@ -191,7 +191,7 @@ pub struct Peer {
     other: Option<MacAddr>,
     segments: Vec<Segment>,
     icmp: Vec<IcmpSeen>,
-    /// Whole IP packets, if they are to be kept.
+    /// Whole IP packets, if the test wants them.
     packets: Option<Vec<(Time, Vec<u8>)>>,
 }
 

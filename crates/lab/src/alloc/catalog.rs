@@ -20,7 +20,7 @@ use uma::NoHooks;
 pub(crate) enum PurgedBy {
     /// The design itself, or no trigger.
     Own,
-    /// Being told every 50 ms ([`Design::reclaim`]).
+    /// A call every 50 ms ([`Design::reclaim`]).
     Told,
     /// Something that runs beside it, as its users are advised to ([`Design::attend`]).
     Attended,

@@ -81,8 +81,8 @@ pub(crate) trait Design: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Allocates `LIVE` items, [`BATCH`] or [`MANY`], writes to each, then frees them in the order in which they
-    /// came: until there were `n`, rounded up to so many.
+    /// Allocates `LIVE` items, [`BATCH`] or [`MANY`], writes to each, then frees them in the order of their
+    /// allocation: until `n` were allocated, rounded up to `LIVE`.
     #[inline(never)]
     fn batches<const LIVE: usize>(&self, n: u64) {
         let mut items = [const { MaybeUninit::uninit() }; LIVE];

@@ -57,7 +57,7 @@ pub(crate) struct Effort {
     pub(crate) megabytes: usize,
     /// After a spike.
     pub(crate) spike_seconds: f64,
-    /// How to start a process of this program, if it is to be one.
+    /// How to start a process of this program, if a process is used.
     pub(crate) child: Vec<OsString>,
 }
 
@@ -89,7 +89,7 @@ impl Effort {
 }
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         let cases = &Case::ALL;
         let chosen = self

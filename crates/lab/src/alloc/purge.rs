@@ -1,4 +1,4 @@
-//! The case `purge-dip`: each design that can be told to give memory back, in a process of its own.
+//! The case `purge-dip`: each design that can give memory back on a call, in a process of its own.
 
 use super::cases::Case;
 use super::cases::purge::Purge;

@@ -19,7 +19,7 @@ pub(crate) trait Subject: Send + Sync {
     fn many(&self, cpu: usize, n: u64) -> Took;
     /// `n` items from one CPU to the other.
     fn prodcons(&self, cpus: (usize, usize), n: u64) -> Took;
-    /// `n` items in batches on so many threads; CPU time.
+    /// `n` items in batches on `threads` threads; CPU time.
     fn threads(&self, cpus: &[usize], threads: usize, n: u64) -> Took;
     /// Memory over time after a spike.
     fn spike(&self, job: &Job) -> Vec<Sample>;

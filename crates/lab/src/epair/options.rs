@@ -38,7 +38,7 @@ impl Default for Options {
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         if self.wakeups == 0 {
             return Err(Error::Bad("it takes at least one wakeup".to_owned()));

@@ -141,7 +141,7 @@ fn serve_and_get(pages: u64, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&got?)
 }
 
-/// A namespace with one interface, whose other end is in our hands.
+/// A namespace with one interface, whose other end this process has.
 struct Namespace {
     /// It lasts as long as this process, which only sleeps.
     holder: Child,
@@ -292,7 +292,7 @@ fn wait_until_served(client: &Namespace) -> bool {
     false
 }
 
-/// Connects, gets and closes so often, one after the other; two times in seconds a line.
+/// Connects, gets and closes, `pages` times one after the other; two times in seconds a line.
 fn get(client: &Namespace, pages: u64) -> io::Result<Vec<u8>> {
     let output = client
         .command("curl")

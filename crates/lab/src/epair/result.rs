@@ -45,7 +45,7 @@ pub(crate) fn times(case: Case, design: Design, all: &Histogram, note: &str) -> 
     })
 }
 
-/// A count out of so many.
+/// A count out of a total.
 pub(crate) fn measured(
     case: Case,
     design: Design,

@@ -20,7 +20,7 @@ struct Shared {
     stop: AtomicBool,
     /// The thread found the queue empty and is about to sleep, or asleep.
     idle: AtomicBool,
-    /// Wakeups that the queue asked for.
+    /// Wakeups by the queue.
     wakeups: AtomicU64,
 }
 

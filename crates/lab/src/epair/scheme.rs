@@ -17,7 +17,7 @@ pub(crate) trait Scheme<T>: Send + Sync + 'static {
     /// Queues an item.
     fn send(&self, item: T) -> Sent<T>;
 
-    /// The task's run: passes the waiting items to `input`. Says whether the task is to be queued again.
+    /// The task's run: passes the waiting items to `input`. Returns whether the task must be queued again.
     fn run(&self, input: &mut dyn FnMut(T)) -> bool;
 }
 
@@ -26,7 +26,7 @@ pub(crate) trait Scheme<T>: Send + Sync + 'static {
 pub(crate) enum Sent<T> {
     /// The task sees it by itself.
     Queued,
-    /// Queued, and the task is to be scheduled.
+    /// Queued, and the caller must schedule the task.
     Schedule,
     /// There was no room.
     Full(T),

@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     pub(crate) about: &'static str,
     /// Whether it is the project's own.
     pub(crate) ours: bool,
-    /// Makes it, for so many records.
+    /// Makes it, for this many records.
     pub(crate) make: fn(usize) -> Box<dyn Subject>,
 }
 

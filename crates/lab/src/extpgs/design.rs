@@ -52,7 +52,7 @@ pub(crate) trait Design: Sized {
     /// A send buffer: records in a row.
     type Sndbuf: Default;
 
-    /// With room for so many records; running out of it ends the experiment with a panic.
+    /// With room for this many records; a record without room ends the experiment with a panic.
     fn new(records: usize) -> Self;
 
     /// Describes a record: list, header, trailer, one more reference to the owner of the pages.

@@ -82,7 +82,7 @@ struct Found(Vec<Outcome>);
 
 fn measure(options: &Options, choice: &Choice) -> Found {
     let all = sys::allowed_cpus();
-    // Without the right to, it is measured wherever it runs.
+    // Without the right to pin threads, the measurement runs on any CPU.
     let _ = sys::pin(&all[..1]);
     let mut progress = Progress::new(options.progress);
     let mut cold = Cold::new();

@@ -51,7 +51,7 @@ pub(crate) struct Choice {
 const RECORDS_MAX: usize = 50_000;
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         if !(ROW..=RECORDS_MAX).contains(&self.records) {
             let text = format!(

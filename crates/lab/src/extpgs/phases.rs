@@ -10,7 +10,7 @@
 //! Invariant: before each phase the caches hold [`Cold`]'s lines and not the design's; the clock is the thread's own,
 //! which stands still while another program has the CPU.
 //!
-//! The phases are functions of their own, so that callgrind can be told to count in one of them alone.
+//! The phases are functions of their own, so that callgrind can count in one of them alone.
 
 use super::design::Design;
 use crate::harness::sys;
@@ -84,7 +84,7 @@ pub(crate) struct Bench<D> {
 }
 
 impl<D: Design> Bench<D> {
-    /// For so many records.
+    /// For this many records.
     pub(crate) fn new(records: usize) -> Self {
         Self {
             design: D::new(records),

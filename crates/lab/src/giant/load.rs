@@ -99,7 +99,7 @@ pub(crate) fn requests((mut client, mut server): Pair, time: Duration) -> io::Re
     })
 }
 
-/// Each client asks its server so many times; all of them at once.
+/// Each client asks its server `each` times; all of them at once.
 pub(crate) fn queries(pairs: Vec<Pair>, each: usize) -> io::Result<Done> {
     let all_there = &Barrier::new(pairs.len() + 1);
     thread::scope(|scope| {

@@ -27,7 +27,7 @@ impl Default for Options {
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         if self.queries == 0 {
             return Err(Error::Bad("a client asks at least once".to_owned()));

@@ -54,7 +54,7 @@ impl Size {
     }
 }
 
-/// All readings of a design on so many CPUs: one a round, or why there is none.
+/// All readings of a design on a number of CPUs: one a round, or why there is none.
 pub(crate) struct Row {
     pub(crate) design: Design,
     pub(crate) cpus: usize,
@@ -120,7 +120,7 @@ pub(crate) fn measure(
 fn run(case: Case, design: Design, cpus: &[usize], size: Size) -> io::Result<Reading> {
     thread::scope(|scope| {
         let run = scope.spawn(|| {
-            // Without the right to, it is measured wherever it runs.
+            // Without the right to pin threads, the measurement runs on any CPU.
             let _ = sys::pin(cpus);
             here(case, design, cpus, size)
         });

@@ -101,7 +101,7 @@ impl Driven {
                 index,
             };
             let thread = thread::spawn(move || {
-                // Without the right to, it runs wherever it runs.
+                // Without the right to pin threads, it runs on any CPU.
                 let _ = sys::pin(&[cpu]);
                 worker.run();
             });

@@ -53,7 +53,7 @@ pub(crate) struct Choice<C, D> {
 }
 
 impl Comparison {
-    /// Names to things.
+    /// The names, looked up.
     ///
     /// # Errors
     /// [`Error`]: an unknown name, or a number that will not do.

@@ -26,7 +26,7 @@ pub(crate) fn all<T: Send, W: FnOnce() -> T + Send>(
 }
 
 fn pinned<T>(cpu: usize, work: impl FnOnce() -> T) -> T {
-    // Without the right to, it is measured wherever it runs.
+    // Without the right to pin threads, the measurement runs on any CPU.
     let _ = sys::pin(&[cpu]);
     work()
 }
@@ -42,7 +42,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Of so many threads, each of which comes once.
+    /// Of this many threads, each of which comes once.
     pub(crate) fn of(threads: usize) -> Self {
         Self {
             missing: AtomicUsize::new(threads),

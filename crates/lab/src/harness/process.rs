@@ -130,7 +130,7 @@ fn cpu_time(pid: u32) -> Duration {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    // The unit is 1/100 s for every program, whatever the kernel counts in.
+    // The unit is 1/100 s for every program, on any kernel.
     Duration::from_millis(ticks * 10)
 }
 

@@ -42,7 +42,7 @@ pub struct Record {
     /// Per cent of the items that stayed, in the cases that free most of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survivors_percent: Option<f64>,
-    /// Which of several things was measured: `rss`, `cgroup`, `available`; `wasted`, `peak`.
+    /// The measure, if a case has several: `rss`, `cgroup`, `available`; `wasted`, `peak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<&'static str>,
     /// In histograms, where the bin begins; the note says it for people.

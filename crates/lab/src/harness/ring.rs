@@ -76,8 +76,8 @@ pub(crate) struct Producer<'a, T, const BATCH: usize> {
 }
 
 impl<T, const BATCH: usize> Producer<'_, T, BATCH> {
-    /// Waits until a batch has room, fills it by `make`, and publishes it. The first item is made when its slot, and
-    /// with it whatever was there a turn of the ring ago, is the producer's.
+    /// Waits until a batch has room, fills it by `make`, and publishes it. The first item is made only when its slot,
+    /// and the former item in it, are the producer's.
     pub(crate) fn put_batch(&mut self, mut make: impl FnMut() -> T) {
         wait_until(|| self.tail - self.ring.head.0.load(Ordering::Acquire) <= RING_ITEMS - BATCH);
         for slot in &self.ring.slots[self.tail % RING_ITEMS..][..BATCH] {

@@ -16,7 +16,7 @@ pub(crate) type Run<'a> = Box<dyn FnMut(u64) -> Took + 'a>;
 /// How long a run took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
-    /// By the clock that the case goes by.
+    /// By the clock of the case.
     pub(crate) time: Duration,
     /// The part of the run in which other programs used a CPU that the run needed.
     pub(crate) lost: f64,

@@ -103,6 +103,6 @@ pub(crate) fn idle_time(cpus: &[usize]) -> Duration {
         let idle = fields.nth(3)?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
         cpus.contains(&cpu).then_some(idle)
     };
-    // The unit is 1/100 s for every program, whatever the kernel counts in.
+    // The unit is 1/100 s for every program, on any kernel.
     Duration::from_millis(stat.lines().filter_map(ticks).sum::<u64>() * 10)
 }

@@ -24,7 +24,7 @@ const READINGS_MAX: usize = 12;
 const LENGTH_ENOUGH: Duration = Duration::from_millis(500);
 /// A user who asks for a shorter reading wants to see that a case runs, not how fast: it keeps its length.
 const LENGTH_LEAST: Duration = Duration::from_millis(25);
-/// A reading gets at most so many times as long as was asked for: a quick run stays one.
+/// The largest factor by which a reading grows beyond the requested length: a quick run stays quick.
 const LONGER_MAX: u32 = 16;
 
 /// Reads until two readings in a row agree.

@@ -1,8 +1,8 @@
 //! How long a cache line takes from one CPU to the other, sampled beside each run that depends on it.
 //!
-//! Virtual CPUs are moved about by their host: the same two are sometimes on neighbouring cores and sometimes on far
-//! ones, and whatever crosses them then costs two or three times as much. A comparison that does not know in which
-//! of the two modes each of its runs was measured takes that for a difference between contestants.
+//! The host moves virtual CPUs: the same two are sometimes on neighbouring cores and sometimes on far ones, and
+//! transfers between them then take two or three times as long. A comparison that does not know in which of the two
+//! modes each of its runs was measured takes that for a difference between contestants.
 
 use super::summary::Summary;
 use super::sys;

@@ -10,8 +10,9 @@
 //! threads that a packet must wake, and throughput the work that they do at once, less the transfers between their
 //! caches.
 //!
-//! Source: seed 002, which made direct dispatch a switch, "to increase parallelism, especially for inbound packet paths on
-//! multiple interfaces"; deferred was its default still, and it asked for environments in which direct costs.
+//! Source: seed 002, which made direct dispatch a switch, "to increase parallelism, especially for inbound packet
+//! paths on multiple interfaces"; deferred was still its default, and it asked for reports of environments in which
+//! direct is slower.
 
 mod loads;
 mod options;
@@ -165,7 +166,7 @@ struct Run {
     xcore_ns: Option<f64>,
 }
 
-/// A contestant: a policy with so many workers.
+/// A contestant: a policy with a number of workers.
 struct Contestant {
     design: Design,
     workers: usize,

@@ -30,7 +30,7 @@ impl Default for Options {
 pub(crate) type Choice = compare::Choice<Case, Design>;
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         if self.workers.is_empty() || self.workers.iter().any(|n| !(1..=64).contains(n)) {
             return Err(Error::Bad("a stack has 1 to 64 workers".to_owned()));

@@ -129,7 +129,7 @@ fn config(host: u8) -> IfConfig {
 
 /// The work of worker `cpu`, on the machine's CPU `on`.
 fn work(stacks: &[Stack], workers: &Workers, cpu: usize, on: usize, stop: &AtomicBool) {
-    // Without the right to, it works wherever it runs.
+    // Without the right to pin threads, the worker runs on any CPU.
     let _ = sys::pin(&[on]);
     let _me = workers.bind(cpu);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));

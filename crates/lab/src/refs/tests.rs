@@ -75,9 +75,8 @@ fn first_goes_first<D: Design>() -> [Live; 4] {
 
 #[test]
 fn each_protocol_pays_what_the_seed_says() {
-    // Breaks when a baseline is kinder or harder than the system that it stands for: a leader that was freed must stay
-    // till the last one goes, a proxy must appear with the first share and stay till the end, and a ring must need
-    // neither.
+    // Breaks when a baseline differs from its system: a freed leader must stay until the last reference goes, a proxy
+    // must appear with the first share and stay until the end, and a ring must need neither.
     let plain = [live(1, 0), live(2, 0), live(1, 0), live(0, 0)];
     assert_eq!(first_goes_first::<Mbufs<Ring>>(), plain);
     assert_eq!(first_goes_first::<Mbufs<Counted<256>>>(), plain);

@@ -41,7 +41,7 @@ pub struct Row {
     pub at_s: Option<f64>,
     /// Per cent of the items that stayed.
     pub survivors_percent: Option<f64>,
-    /// Which of several things was measured.
+    /// The measure, if a case has several.
     pub measure: Option<String>,
     /// In histograms, where the bin begins; the note says it for people.
     pub bin: Option<u64>,
@@ -93,7 +93,7 @@ impl<'a> Rows<'a> {
         self.only(|row| row.size == size)
     }
 
-    /// Those of so many threads.
+    /// The rows with this many threads.
     #[must_use]
     pub fn threads(&self, threads: u64) -> Self {
         self.only(|row| row.threads == Some(threads))

@@ -12,7 +12,7 @@ pub(crate) enum Job {
     RoundTrips { beside: Option<Way> },
     /// From the host to the guest at full speed on this many streams, and the share of each.
     Downloads { streams: usize },
-    /// Connect, ask, read to the end, close; so many clients.
+    /// Connect, ask, read to the end, close; this many clients.
     Connects { clients: usize },
 }
 

@@ -118,7 +118,7 @@ fn tool(command: Command) -> io::Result<Link> {
     })
 }
 
-/// Whether a program says a word when told another.
+/// Whether a program prints a word when called with an argument.
 fn says(program: &str, told: &str, word: &str) -> bool {
     let output = Command::new(program).arg(told).output();
     output.is_ok_and(|out| {

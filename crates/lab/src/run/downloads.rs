@@ -105,7 +105,7 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// Downloads from `addr` on so many streams.
+/// Downloads from `addr` on this many streams.
 pub(crate) fn read(addr: SocketAddr, streams: usize, reading: Duration) -> io::Result<Shares> {
     let mut ready = ReadySet::new()?;
     let mut all = Vec::with_capacity(streams);

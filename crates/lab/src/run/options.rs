@@ -40,7 +40,7 @@ impl Default for Options {
 pub(crate) type Choice = compare::Choice<Case, Entry>;
 
 impl Options {
-    /// Names to things.
+    /// The names, looked up.
     pub(crate) fn choose(&self) -> Result<Choice, Error> {
         if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
             return Err(Error::Bad(format!(

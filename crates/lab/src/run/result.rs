@@ -58,7 +58,7 @@ fn note(running: &Running, options: &Options) -> String {
     parts.join(", ")
 }
 
-/// One of the things that a case finds.
+/// A measure of a case.
 pub(super) struct Measure {
     pub(super) name: Option<&'static str>,
     unit: &'static str,

@@ -1,9 +1,9 @@
 //! Which calls of the buffer API a trace makes on its way through a host, and how many pullups copy: seed 004's
 //! figure 3.
 //!
-//! Calls are counted where they are made ([`Api`]). Those that other calls make inside (a share takes an mbuf for
-//! each piece, a prepend one where there is no room) are seen in the zones: mbufs that were popped and not asked for.
-//! A cluster always comes together with its mbuf here, so every cluster is an `m_getcl`; there is no `m_clget`.
+//! Calls are counted where they are made ([`Api`]). Those that other calls make inside (a share takes an mbuf for each
+//! piece, a prepend one if there is no room) show in the zones: mbufs that were popped without a call of the path. A
+//! cluster always comes together with its mbuf here, so every cluster is an `m_getcl`; there is no `m_clget`.
 //!
 //! Invariant: a path frees all that it took.
 //! Sources: seed 004 section 4.2.
@@ -83,7 +83,7 @@ pub(super) struct Calls {
     pub(super) share: u64,
     /// Headers put in front.
     pub(super) prepend: u64,
-    /// Headers asked for in one piece.
+    /// Headers that must be contiguous.
     pub(super) pullup: u64,
     /// Pullups that copied, because they were in several.
     pub(super) copied: u64,

@@ -128,7 +128,7 @@ fn read_pcapng(file: impl Read, frames: &mut Vec<Frame>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The beginning of a block: all that is looked at, copied so that the reader may be asked about it.
+/// The beginning of a block: the bytes that are parsed, copied so that the reader may be called meanwhile.
 struct Body {
     kind: u32,
     /// Bytes of the whole body.

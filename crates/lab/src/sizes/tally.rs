@@ -2,7 +2,7 @@
 //!
 //! Packets go through a queue of a fixed length, as through a socket buffer or a device's ring: each is made, kept
 //! until that many came after it, and freed. So a trace of any length is measured in the memory of one queue, and the
-//! peak is the most that any run of so many packets takes.
+//! peak is the most that any run of that many packets takes.
 //!
 //! Invariant: all classes together have as many packets, bytes and allocated bytes as the trace.
 
@@ -77,8 +77,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Runs `trace`, which has packets, through a queue of `queue` packets.
     ///
-    /// # Errors
-    /// [`Error::Bad`] if a queue of so many packets is more than a pool may hold.
+    /// # Errors [`Error::Bad`] if the queue is longer than a pool may hold.
     pub(super) fn of(design: Design, trace: &Trace, queue: usize) -> Result<Self, Error> {
         Self::on(&pool()?, design, trace, queue)
     }

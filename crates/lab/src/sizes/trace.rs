@@ -20,7 +20,8 @@ const ACK: u64 = 66;
 /// Small frames end here: a request of 60 bytes behind its headers.
 const SMALL_MAX: u64 = 114;
 
-/// Of 100 frames, so many are bare acknowledgements, small, and full; the others are anything between.
+/// Of 100 frames, the numbers of bare acknowledgements, of small frames, and of full ones; the others have any size
+/// between.
 const ACKS: u64 = 35;
 const SMALL: u64 = 15;
 const FULL: u64 = 40;

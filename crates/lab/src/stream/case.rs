@@ -34,7 +34,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// As the programs of `peers` are told.
+    /// As the programs of `peers` take it.
     pub(crate) fn threads(self) -> &'static str {
         if self.two { "two" } else { "one" }
     }

@@ -6,9 +6,9 @@ use std::fmt;
 /// The traffic between two sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// So many bytes there, the same back, and again, between each of so many pairs of threads.
+    /// A message there, the same back, and again, between each pair of threads: the bytes and the pairs.
     PingPong { pairs: usize, size: usize },
-    /// As much as goes, one way, so many bytes at once.
+    /// One way at full speed, this many bytes at once.
     Stream { chunk: usize },
 }
 

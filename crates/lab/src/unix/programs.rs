@@ -79,7 +79,7 @@ fn ping_pong<S: Socket>(
     }
 }
 
-/// Keeps this thread on a CPU. Without the right to, it runs wherever it runs.
+/// Keeps this thread on a CPU. Without the right to pin threads, it runs on any CPU.
 fn held_to(cpu: Option<usize>) {
     if let Some(cpu) = cpu {
         let _ = sys::pin(&[cpu]);

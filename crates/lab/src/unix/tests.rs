@@ -1,4 +1,4 @@
-//! The programs run over each kind of socket, end, and are told and read right.
+//! The programs run over each kind of socket, and end; their arguments and output are parsed right.
 
 use super::*;
 

@@ -48,7 +48,7 @@ fn every_pair_of_ends_carries_in_real_time() {
         for receiver in [Who::Linux, Who::Ours] {
             let senders = [(sender, Algorithm::Cubic)];
             match live::run(path("clean-0.1bdp"), &senders, receiver, 1, time) {
-                // The first bytes arrived; how many more do in so short a time hangs on the machine.
+                // The first bytes arrived; the number of the others depends on the machine in so short a time.
                 Ok(_) => {}
                 Err(why) if sender == Who::Ours && receiver == Who::Ours => panic!("{}", why.0),
                 Err(why) => println!("skipped: {sender:?} to {receiver:?}: {}", why.0),

@@ -12,7 +12,7 @@ use mbuma::{SocketError, Stack, TcpStream};
 use super::manners::SharedReport;
 use super::{App, Context, Ending, Leave, Manners, Reading};
 
-/// Reads take at most so much at a time.
+/// The most bytes of one read.
 const READ_MAX: usize = 64 << 10;
 
 /// One side of a connection.

@@ -16,7 +16,7 @@ pub struct Manners {
     pub sends: (Pattern, u64),
     /// The pattern that it expects, and the length.
     pub expects: (Pattern, u64),
-    /// It writes at most so much at a time.
+    /// The most bytes of one write.
     pub write_max: usize,
     /// It hands chains over instead of slices.
     pub chains: bool,
@@ -60,7 +60,7 @@ pub enum Leave {
     HalfClose,
     /// It closes once it has sent and received everything, without waiting for the peer's end.
     Close,
-    /// It resets the connection once it has sent and received so many bytes together.
+    /// It resets the connection once it has sent and received this many bytes together.
     Abort(u64),
 }
 

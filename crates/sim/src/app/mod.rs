@@ -1,9 +1,9 @@
 //! Traffic: programs that send and check bytes that are a function of a seed and their place.
 //!
-//! An [`App`] is run by the net whenever one of its sockets' wakers was called or the time has come
-//! that it asked for. [`Endpoint`] is one side of a connection, [`Acceptor`] takes connections from a
-//! listener, [`Gate`] decides about those of an interceptor. [`Sequence`] and [`Sink`] are the ends of a
-//! flow of datagrams; [`Fickle`] changes how a stack dispatches packets.
+//! The net runs an [`App`] when one of its sockets' wakers was called or at the time that the app requested.
+//! [`Endpoint`] is one side of a connection, [`Acceptor`] takes connections from a listener, [`Gate`] decides about
+//! those of an interceptor. [`Sequence`] and [`Sink`] are the ends of a flow of datagrams; [`Fickle`] changes how a
+//! stack dispatches packets.
 
 use std::task::Waker;
 

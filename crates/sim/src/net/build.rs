@@ -37,7 +37,7 @@ impl Net {
         NodeId(self.nodes.len() - 1)
     }
 
-    /// A stack with so many virtual CPUs. From now on, the CPU that runs next is drawn.
+    /// A stack with `cpus` virtual CPUs. From now on, the CPU that runs next is drawn.
     ///
     /// # Panics
     /// There is no address space for its buffers.

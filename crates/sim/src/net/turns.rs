@@ -25,7 +25,7 @@ const HOLD: f64 = 0.02;
 /// A CPU or a program that can run.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
-    /// The so many-th of the programs that were woken.
+    /// The index of a program among those that were woken.
     App(usize),
     Cpu {
         node: usize,

@@ -4,7 +4,7 @@ use super::Pattern;
 
 #[test]
 fn any_range_is_a_range_of_the_whole() {
-    // Breaks when a byte depends on how it was asked for.
+    // Breaks when a byte depends on the range of the request.
     let p = Pattern::new(9);
     let mut whole = [0; 200];
     p.fill(1000, &mut whole);

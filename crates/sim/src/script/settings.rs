@@ -27,7 +27,7 @@ pub struct Settings {
     pub(super) bind_port: u16,
     pub(super) connect_port: u16,
     pub(super) mtu: u16,
-    /// Microseconds of a tick of the timestamp clock, if timestamp values are to be checked.
+    /// Microseconds of a tick of the timestamp clock, if the script checks timestamp values.
     pub(super) timestamp_tick: Option<Micros>,
 }
 

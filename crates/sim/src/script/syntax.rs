@@ -208,7 +208,7 @@ impl EcnField {
 pub(super) enum Body {
     /// A TCP segment.
     Tcp(TcpSpec),
-    /// A UDP datagram of so many bytes.
+    /// A UDP datagram of this many bytes.
     Udp(usize),
     /// An ICMP message.
     Icmp(IcmpSpec),
@@ -254,7 +254,7 @@ pub(super) enum Quoted {
         /// Bytes of data.
         len: u32,
     },
-    /// A UDP datagram of so many bytes.
+    /// A UDP datagram of this many bytes.
     Udp(usize),
 }
 

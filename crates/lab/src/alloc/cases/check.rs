@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::thread;
 
-/// So many threads do so many steps each; then all is freed.
+/// `threads` threads do `steps` steps each; then all items are freed.
 pub(crate) fn run<D: Design>(design: &D, size: usize, threads: u64, steps: u64) {
     let shared = &Mutex::new(Vec::<Owned<D>>::new());
     thread::scope(|scope| {

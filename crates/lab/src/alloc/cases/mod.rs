@@ -110,7 +110,7 @@ impl Case {
         )
     }
 
-    /// The sizes that it is measured with, of those asked for: a spike is one of clusters, unless none are asked for.
+    /// The sizes of the measurement, of the requested ones: a spike is of clusters, if they are among them.
     pub(crate) fn sizes(self, wanted: &[usize]) -> &[usize] {
         let clusters = wanted.iter().position(|size| *size == 2048);
         match (self, clusters) {

@@ -1,7 +1,7 @@
 //! The cost to other threads of giving a spike's memory back to the system, and the time of a page.
 //!
-//! One thread allocates and frees without end on one CPU and notes when it had done so many pairs. On the other CPU
-//! the spike is allocated, freed, left alone for a while, and purged: in one call, or by the design's own reclaim,
+//! One thread allocates and frees without end on one CPU and records the time after each number of pairs. On the other
+//! CPU the spike is allocated, freed, left alone for a while, and purged: in one call, or by the design's own reclaim,
 //! which is started then. The first thread's throughput during the purge, against that before: the dip.
 
 use crate::alloc::catalog::PurgedBy;

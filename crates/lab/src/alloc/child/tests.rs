@@ -17,7 +17,7 @@ fn job() -> Job {
 
 #[test]
 fn a_job_survives_the_command_line() {
-    // Breaks when a child does another job than its parent asked for.
+    // Breaks when a child does another job than its parent's.
     assert_eq!(job().to_string().parse::<Job>().expect("a job"), job());
     for bad in [
         "",

@@ -1,4 +1,4 @@
-//! `bytes::BytesMut`, the buffer of Rust's asynchronous programs: a new one with so much room, dropped after use.
+//! `bytes::BytesMut`, the buffer of Rust's asynchronous programs: a new one with room for an item, dropped after use.
 //!
 //! Its memory is the system's malloc, so the figure is malloc's plus the type's own work. No constructor.
 

@@ -1,10 +1,10 @@
 //! DPDK's mempool with a cache of 512 for each thread; and its network buffers, which come from one
 //! (`dpdk/pktmbuf.rs`). In batches items are got and put 64 at once, as DPDK's users do.
 //!
-//! Getting and putting are inline functions in DPDK's headers, so they must be compiled. That happens when the design
-//! is first asked for: with `cc`, where pkg-config knows libdpdk, into a library in the temporary directory, which is
-//! loaded and then removed. So neither the build nor the program needs DPDK, and the figures are those of its own
-//! code. One thread's loops are in C, as a DPDK program would have them; across threads each item costs a call.
+//! Getting and putting are inline functions in DPDK's headers, so they must be compiled. That happens at the first use
+//! of the design: with `cc`, if pkg-config finds libdpdk, into a library in the temporary directory, which is loaded
+//! and then removed. So neither the build nor the program needs DPDK, and the figures are those of its own code. One
+//! thread's loops are in C, as a DPDK program would have them; across threads each item costs a call.
 //!
 //! Its memory is in huge pages where the machine has enough free ones, and the notes say so.
 //!

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// A general allocator, asked for items of one size.
+/// A general allocator, for items of one size.
 pub(crate) struct General<A> {
     layout: Layout,
     which: PhantomData<A>,
@@ -31,7 +31,7 @@ pub(crate) trait Which: Send + Sync + 'static {
     /// That value.
     const ALLOC: Self::Alloc;
 
-    /// Gives memory back, where it has to be told to.
+    /// Gives memory back, if the design does so only on a call.
     fn reclaim() {}
 }
 
@@ -92,7 +92,7 @@ impl Which for Malloc {
     const ALLOC: System = System;
 }
 
-/// The system's malloc, told every now and then to give memory back.
+/// The system's malloc, with a call now and then that gives memory back.
 #[cfg(target_env = "gnu")]
 pub(crate) struct MallocTrim;
 

@@ -74,7 +74,7 @@ const HIGH_MARK_MBUFS: usize = 512;
 const HIGH_MARK_CLUSTERS: usize = 128;
 
 impl Bucket {
-    /// The layout of a bucket for so many items.
+    /// The layout of a bucket for `items` items.
     fn layout(items: usize) -> Layout {
         let entries = Layout::array::<*mut u8>(items);
         let whole = entries.and_then(|entries| Layout::new::<Bucket>().extend(entries));
@@ -189,7 +189,7 @@ impl Mballoc {
         // SAFETY: it was just allocated with the layout of a bucket.
         unsafe { bucket.write(head) };
         for slot in 0..count {
-            // SAFETY: the bucket was made for so many.
+            // SAFETY: the bucket was made for this many.
             let entry = unsafe { Bucket::entry(bucket, slot) };
             let item = self
                 .pages

@@ -4,7 +4,7 @@
 //! `recycled.rs`, and the way back. It has neither caches nor slabs nor a lock nor statistics, and serves one producer
 //! and one consumer.
 //!
-//! It differs from `recycled.rs` in one thing more. There an item's turn comes after 4096 others, and 4096 lines that
+//! It differs from `recycled.rs` in one point more. There an item's turn comes after 4096 others, and 4096 lines that
 //! are 2 KiB apart fit into no second-level cache: the producer finds them in the cache that both CPUs share. Here it
 //! comes after [`FEW`], as soon as a pool's that does not hold megabytes back, and the consumer may still have the
 //! line, which must be taken from it.

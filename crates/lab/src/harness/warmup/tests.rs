@@ -26,7 +26,7 @@ fn readings_grow_until_a_start_is_negligible() {
 
 #[test]
 fn readings_that_agree_keep_their_length() {
-    // Breaks when a contestant that is warm at once takes more time than was asked for.
+    // Breaks when a contestant that is warm at once takes more than the requested time.
     let asked = Duration::from_millis(27);
     assert_eq!(length_for(asked, |_| TRUE_RATE), asked);
     let unsteady = Cell::new(1.0);

@@ -6,7 +6,7 @@ use std::array;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Clusters in so many `Arc`s.
+/// Clusters in `Arc`s.
 pub(crate) struct Arcs<const CLUSTERS: usize> {
     cluster: usize,
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::array;
 use std::mem::ManuallyDrop;
 
-/// Clusters in so many `Bytes`.
+/// Clusters in `Bytes`.
 pub(crate) struct Shares<const CLUSTERS: usize> {
     cluster: usize,
 }

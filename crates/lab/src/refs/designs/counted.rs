@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use uma::ZoneBuilder;
 
-/// Counts beside clusters, with mbufs of so many bytes.
+/// Counts beside clusters, with mbufs of `MBUF_BYTES` bytes.
 pub(crate) struct Counted<const MBUF_BYTES: usize>;
 
 /// Where the count is.

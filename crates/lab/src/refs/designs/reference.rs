@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{array, slice};
 use uma::RawZone;
 
-/// Clusters of a zone, in so many references.
+/// Clusters of a zone, in references.
 pub(crate) struct References<const CLUSTERS: usize> {
     zone: RawZone,
     cluster: usize,

@@ -7,8 +7,8 @@
 //!     ^-------------------^           nothing is allocated; alone, it is its own neighbour
 //! ```
 //!
-//! An mbuf that is its own neighbour is not shared, and is freed or joined without the mutex. All others, whatever
-//! cluster they share, wait for each other.
+//! An mbuf that is its own neighbour is not shared, and is freed or joined without the mutex. All others, on any
+//! cluster, wait for each other.
 //!
 //! Invariants: with the mutex held, `next` and `prev` of the mbufs of a ring agree. An mbuf that is alone is changed
 //! by its holder only; `next` is the last field that a leaving neighbour writes to it, with Release, and is read

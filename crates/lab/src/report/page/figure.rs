@@ -17,7 +17,7 @@ pub(super) fn plain(value: f64) -> String {
     thousands(&format!("{value:.digits$}"))
 }
 
-/// A number of things.
+/// A count.
 pub(super) fn count(n: u64) -> String {
     thousands(&n.to_string())
 }

@@ -74,7 +74,7 @@ fn row(section: &Section, claim: &Claim) -> Markup {
     }
 }
 
-/// A verdict, told by its words and its mark as well as by its colour.
+/// A verdict, in words and by a mark as well as by colour.
 pub(super) fn badge(verdict: Option<Verdict>) -> Markup {
     let (class, mark, words) = match verdict {
         Some(Verdict::Holds) => ("holds", "\u{2713}", Verdict::Holds.words()),

@@ -156,7 +156,7 @@ fn receive(listener: &TcpListener, received: &AtomicU64, over: &AtomicBool) {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        // The accepted socket blocks, whatever the listener does.
+        // The accepted socket blocks, although the listener does not.
         let _ = open.set_read_timeout(Some(LOOK));
         match open.read(&mut room) {
             Ok(0) => return,

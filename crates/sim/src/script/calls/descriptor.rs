@@ -84,7 +84,7 @@ impl Descriptor {
         }
     }
 
-    /// The connection's error, if nobody was told.
+    /// The connection's error, if no call has returned it.
     pub(super) fn take_error(&mut self) -> Option<SocketError> {
         let error = match &self.object {
             Object::Stream(stream) => stream.error(),

@@ -24,7 +24,7 @@ fn fails(errno: &'static str) -> CallResult {
 }
 
 impl Sockets {
-    /// `socket(domain, type, protocol)`: the domain is IPv4's whatever the script leaves open.
+    /// `socket(domain, type, protocol)`: the domain is IPv4's, also where the script leaves it open.
     pub(super) fn socket(&mut self, args: &[Expr], returns: &Expr) -> CallResult {
         if let Some(Expr::Name(domain)) = args.first()
             && !matches!(domain.as_str(), "AF_INET" | "PF_INET")

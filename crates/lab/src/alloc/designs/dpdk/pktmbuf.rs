@@ -7,7 +7,7 @@ use crate::alloc::design::{Absent, Block, Design, out_of_memory};
 use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
 
-/// A pool of packets with so much room.
+/// A pool of packets with this much room.
 pub(crate) struct Pktmbuf {
     pool: NonNull<c_void>,
     shim: &'static Shim,

@@ -21,7 +21,7 @@ pub(crate) struct Inlet {
 pub(crate) struct ArrivalMark(AtomicBool);
 
 impl ArrivalMark {
-    /// What a device wakes when something arrives.
+    /// The waker that a device calls when packets arrive.
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }

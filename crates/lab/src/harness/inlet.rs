@@ -39,7 +39,7 @@ impl Wake for ArrivalMark {
 }
 
 impl Inlet {
-    /// Takes in what `queue` has when `mark` says so.
+    /// Takes in the packets of `queue` if `mark` is set.
     pub(crate) fn new(queue: RxQueue, mark: Arc<ArrivalMark>) -> Self {
         let more = false;
         Self { queue, mark, more }
@@ -47,7 +47,7 @@ impl Inlet {
 
     /// Takes in all that arrived.
     pub(crate) fn run(&mut self) {
-        // A read first: the line stays shared while nothing comes.
+        // A read first: the line stays in Shared state while no packet comes.
         let marked = self.mark.0.load(Ordering::Relaxed);
         if self.more || (marked && self.mark.0.swap(false, Ordering::Acquire)) {
             self.more = self.queue.poll(ALL).unwrap_or(false);

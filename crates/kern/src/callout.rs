@@ -15,12 +15,12 @@
 //! timer C       0      ...      9           0         1      level 2, slot 9
 //! ```
 //!
-//! So everything at level 0 comes before everything at level 1, and so on, and within a level the
-//! slots are in order of time. The next slot to open is the first set bit of the first level that
-//! has one. Opening a slot of level 0 fires its timers; opening one further up puts its timers
-//! where they belong now, at lower levels. A timer moves at most seven times in its life, and an
-//! advance over days opens only slots that hold something. Eight levels cover every [`Time`], so no
-//! deadline is out of range.
+//! So all timers at level 0 come before those at level 1, and so on, and within a level the slots
+//! are in order of time. The next slot to open is the first set bit of the first level that has
+//! one. Opening a slot of level 0 fires its timers; opening one further up puts its timers where
+//! they belong now, at lower levels. A timer moves at most seven times in its life, and an advance
+//! over days opens only slots with timers. Eight levels cover every [`Time`], so no deadline is out
+//! of range.
 //!
 //! # Invariants
 //!
@@ -64,7 +64,7 @@ pub struct Callout<T> {
     tick: u64,
     /// The number of the next timer, for the order among equal deadlines.
     seq: u64,
-    /// One bit for each slot of a level that holds something.
+    /// One bit for each slot of a level, set if the slot has timers.
     occupied: [u64; LEVELS],
     /// The lists: those of the wheel, level by level, and last the due one.
     slots: Box<[TimerList; SLOTS + 1]>,
@@ -231,7 +231,7 @@ impl<T> Callout<T> {
         }
     }
 
-    /// Fires everything on the due list. The list is in order of arrival, so it is sorted here,
+    /// Fires all timers on the due list. The list is in order of arrival, so it is sorted here,
     /// where it is as short as it gets.
     fn fire_due(&mut self, fired: &mut Vec<T>) {
         let list = core::mem::replace(&mut self.slots[DUE], TimerList::EMPTY);

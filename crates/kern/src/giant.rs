@@ -1,9 +1,9 @@
 //! Giant: the one lock over a whole stack, as a choice.
 //!
-//! A stack that is configured with Giant runs under it, one thread at a time: the first thing to
-//! try when something breaks only with many threads. Without it the stack runs free, and only a
-//! component that is registered as not MP-safe (a device, a protocol, a callback) takes it, so that
-//! all such components exclude each other while the rest goes on.
+//! A stack that is configured with Giant runs under it, one thread at a time: try it first when a
+//! fault appears only with many threads. Without it the stack runs free, and only a component that
+//! is registered as not MP-safe (a device, a protocol, a callback) takes it, so that all such
+//! components exclude each other while the rest goes on.
 //!
 //! | | component MP-safe | not MP-safe |
 //! |---|---|---|
@@ -109,7 +109,7 @@ impl Giant {
         self.enter_for(true)
     }
 
-    /// Enters something that is MP-safe or not: takes Giant if it is not, or if Giant is over all.
+    /// Enters a component: takes Giant if it is not MP-safe, or if Giant is over all.
     ///
     /// # Panics
     ///

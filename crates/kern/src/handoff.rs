@@ -83,8 +83,8 @@ enum ReceiverState {
     Idle,
     /// The receiver was woken. Operations: put; take. Caveats: no second wakeup.
     Scheduled,
-    /// The receiver took something, and will look again. Operations: put; take. Caveats: how far
-    /// it has come is not known.
+    /// The receiver took items, and must take again. Operations: put; take. Caveats: how far it has
+    /// come is not known.
     Running,
     /// Nothing more can be put. Operations: take, of the items that are left. Caveats: this is for ever.
     Closed,
@@ -98,11 +98,11 @@ pub enum PutOutcome {
     Queued,
     /// The receiver sleeps: wake it, with no lock held.
     QueuedAndWake(Waker),
-    /// There was no room; everything is still in the caller's row.
+    /// There was no room; all items are still in the caller's row.
     Full,
-    /// There is no receiver now; everything is still in the caller's row.
+    /// There is no receiver now; all items are still in the caller's row.
     Away,
-    /// The queue is closed for ever; everything is still in the caller's row.
+    /// The queue is closed for ever; all items are still in the caller's row.
     Closed,
 }
 

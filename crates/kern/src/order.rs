@@ -6,7 +6,7 @@
 //!
 //! | rank | name | what it protects, and why it stands here |
 //! |---:|---|---|
-//! | 0 | [`GIANT`] | the whole stack, when it is configured to run under one lock: outside everything |
+//! | 0 | [`GIANT`] | the whole stack, when it is configured to run under one lock: the outermost lock |
 //! | 100 | [`STACK_CONFIG`] | the owner of each queue of a stack: a change touches interfaces and tables |
 //! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
 //! | 250 | [`LISTENERS`] | the listening sockets: searched before a new connection is made |
@@ -31,7 +31,7 @@
 //! | 900 | [`ZONE`] | a depot: used when the cache of the CPU is empty or full |
 //! | 920 | [`KEG`] | a keg and its slabs: used by the zones that share it |
 //! | 940 | [`PARKER`] | where a thread sleeps: its waker is called with no lock held, from wherever that is |
-//! | 950 | [`STATS`] | registries of counters: innermost, so that anyone may count |
+//! | 950 | [`STATS`] | registries of counters: innermost, so that any thread may count |
 //! | - | [`UNRANKED`] | no declared place: WITNESS learns it |
 //!
 //! Callbacks run with none of these held: see [`witness::assert_none`](crate::witness::assert_none).

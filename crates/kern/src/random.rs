@@ -1,9 +1,9 @@
 //! Seeded randomness: a stream whose seed replays a run, and keyed hashes for tables that
 //! strangers can put entries into.
 //!
-//! Called by the stack for identifiers, sequence numbers, ports and hash keys, and by the
-//! simulator for everything that goes wrong. Calls rand_chacha, siphasher and, for the one seed
-//! that must not be guessed, the system.
+//! Called by the stack for identifiers, sequence numbers, ports and hash keys, and by the simulator
+//! for all faults. Calls rand_chacha, siphasher and, for the one seed that must not be guessed, the
+//! system.
 //!
 //! Invariants: the same seed gives the same values on every machine and in every release; a fork's
 //! stream is independent of its parent's. Locks: none; the owner locks, or forks one stream per

@@ -78,7 +78,7 @@ fn beside(other: impl FnOnce() + Send + 'static, this: impl FnOnce()) {
     other.join().expect("no panic");
 }
 
-/// Something that a checker which has found a mistake may drop: its machine has stopped by then.
+/// A value that a checker may drop after it has found a mistake: its machine has stopped by then.
 #[derive(Clone)]
 struct Kept<T>(ManuallyDrop<T>);
 
@@ -155,7 +155,7 @@ impl World {
             .expect("fewer are in use than may be")
     }
 
-    /// Everything has come back, and every cluster can be had again, each by one.
+    /// All buffers have come back, and every cluster can be allocated again.
     fn finish(self) {
         assert_eq!(self.pool.live(), Live::NONE, "leaked");
         let all: Vec<_> = (0..self.clusters)

@@ -121,7 +121,7 @@ fn pieces(pool: &MbufPool, pieces: &[(u8, usize, usize)], trim: usize) -> Built 
         let bytes = pattern(i as u8, len);
         built.push(pool, kind, &bytes).expect("the pool is large");
         if kind == Kind::Lent {
-            // A part of something larger.
+            // A part of larger storage.
             let cut = built.chain.len().saturating_sub(lead % (len + 1));
             built.chain.truncate(cut);
             built.bytes.truncate(cut);

@@ -52,7 +52,7 @@ fn a_record_at_any_alignment_is_one_mbuf() {
     });
 }
 
-/// Offsets in a record where something changes: header, pages, trailer, and their neighbours.
+/// Offsets at the borders in a record: header, pages, trailer, and their neighbours.
 fn edges(first_off: usize, len: usize, whole: usize) -> Vec<usize> {
     let header = 13;
     let inside = (0..5).map(|n| header + (n * PAGE_SIZE).saturating_sub(first_off));

@@ -50,7 +50,7 @@ fn packets_may_outlive_their_pool() {
 }
 
 fn the_last_handle_may_go_with_the_last_packet() {
-    // Breaks if a pool that everything came back to leaks all the same.
+    // Breaks if a pool leaks although all its buffers came back.
     let leaked = uma::leaked_zones();
     let pool = pool();
     let chain = Chain::from_slice(&pool, &[1; 3000]).expect("the pool is large");

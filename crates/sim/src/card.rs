@@ -25,7 +25,7 @@ pub(crate) fn finish(frame: &Frame, out: &mut VecDeque<Frame>) -> Option<()> {
     Some(())
 }
 
-/// Adds everything behind the IP header to the sum that is in the field already.
+/// Adds all bytes behind the IP header to the sum that is in the field already.
 fn complete(bytes: &mut [u8], frame: &Frame) -> Option<()> {
     let l4 = usize::from(frame.l2_len) + usize::from(frame.l3_len);
     let udp = frame.csum.contains(Csum::UDP);

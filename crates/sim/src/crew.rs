@@ -52,7 +52,7 @@ impl Wake for Doorbell {
     }
 }
 
-/// Something that a CPU can do next.
+/// Work that a CPU can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Frames wait at a port.
@@ -140,7 +140,7 @@ impl Member {
         }
     }
 
-    /// It has run something: it looks round before it sleeps.
+    /// It has done work: it checks for more before it sleeps.
     pub(crate) fn stay_awake(&self) {
         self.awake.ring();
     }
@@ -204,8 +204,8 @@ impl Crew {
         self.members.iter().filter_map(next).min()
     }
 
-    /// A CPU that sleeps although it has something to do, or will have before it wakes: the code that gave it
-    /// that work should have woken it.
+    /// A CPU that sleeps although it has work, or will have work before it wakes: the code that gave it that work
+    /// should have woken it.
     pub(crate) fn overslept(&self, stack: &Stack) -> Option<String> {
         let asleep = self.members.iter().enumerate();
         let mut asleep = asleep.filter(|(_, m)| !m.awake.is_set());

@@ -14,7 +14,7 @@ mod script_command;
 
 /// Runs networks of mbuma stacks in virtual time, drawn from seeds; and packet scripts on a stack.
 ///
-/// Exit status: 0 if everything that must hold held, 1 if not, 2 for wrong usage.
+/// Exit status: 0 if all conditions held, 1 if not, 2 for wrong usage.
 #[derive(Debug, Parser)]
 #[command(name = "mbuma-sim", args_conflicts_with_subcommands = true)]
 struct Args {

@@ -8,8 +8,8 @@
 //!
 //! Stacks that have virtual CPUs are driven otherwise: `turns` draws which CPU runs next.
 //!
-//! Invariants: events of one instant happen in the order in which they were planned, and everything
-//! else in the order of ids, so that the same seed and the same calls give the same trace.
+//! Invariants: events of one instant happen in the order in which they were planned, and all other
+//! work in the order of ids, so that the same seed and the same calls give the same trace.
 
 use std::sync::Arc;
 use std::time::Duration;

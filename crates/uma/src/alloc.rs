@@ -127,7 +127,7 @@ impl ZoneInner {
     ) -> Result<NonNull<u8>, AllocError> {
         let item = match item {
             Ok(item) if caught.is_some() => {
-                // SAFETY: it is as `init` left it, no caller has seen it, and something keeps the zone.
+                // SAFETY: it is as `init` left it, no caller has seen it, and a handle or a live item keeps the zone.
                 unsafe { Self::put_back(NonNull::from(self), item) };
                 Err(AllocError::Hook)
             }
@@ -142,8 +142,8 @@ impl ZoneInner {
 
     /// Takes an item back that no caller has seen.
     ///
-    /// # Safety
-    /// The item was taken from this zone, which something keeps until the call, and is as `init` left it.
+    /// # Safety The item was taken from this zone, which a handle or a live item keeps until the call, and is as
+    /// `init` left it.
     #[cold]
     pub(crate) unsafe fn put_back(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone.
@@ -369,7 +369,7 @@ impl ZoneInner {
         Err(error)
     }
 
-    /// Enters until the answer is dropped. For callers whose zone something else keeps.
+    /// Enters until the answer is dropped. For callers whose zone a handle or a live item keeps.
     pub(crate) fn inside(&self) -> Inside<'_> {
         self.enter();
         Inside(self)
@@ -407,7 +407,7 @@ pub(crate) struct Inside<'a>(&'a ZoneInner);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // SAFETY: entered by `inside`; the borrow shows that something else keeps the zone, so
+        // SAFETY: entered by `inside`; a handle or a live item keeps the zone for the borrow, so
         // this does not end it.
         unsafe { ZoneInner::leave(NonNull::from(self.0)) };
     }

@@ -168,8 +168,8 @@ impl Arena {
         self.each_part(run, |part| unsafe { self.items.populate(part) })
     }
 
-    /// Does something to all bytes of a run of slabs, or to all but the guard pages; stops when
-    /// it fails.
+    /// Calls a function on all bytes of a run of slabs, or on all but the guard pages; stops at the
+    /// first failure.
     fn each_part(&self, run: Range<usize>, how: impl Fn(Range<usize>) -> bool) -> bool {
         let bytes = self.geo.slab_bytes();
         if !self.geo.guard() {

@@ -24,9 +24,8 @@ use core::ptr::NonNull;
 impl ZoneInner {
     /// Frees an item.
     ///
-    /// # Safety
-    /// `zone` is kept by something until the call, at least by `item`, which is of this zone, in
-    /// the state that `init` left it in, and given up by its owner.
+    /// # Safety `item` is of `zone`, which it keeps until the call, is as `init` left it, and its
+    /// owner has given it up.
     #[inline]
     pub(crate) unsafe fn put(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone until its free commits. The reference is not used after that. All fields

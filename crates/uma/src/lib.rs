@@ -34,8 +34,8 @@
 //!
 //! 1. *Items of one size need no search.* A slab is a run of pages cut into equal items; a bit an
 //!    item says which are free. No splitting, no joining, no fragmentation between sizes.
-//! 2. *Freed items are the best ones to hand out.* They are warm in this CPU's cache, and, if an
-//!    `init` hook made something of them, they still are that. So frees go onto a stack, and
+//! 2. *Freed items are the best ones to hand out.* They are warm in this CPU's cache, and an item
+//!    that an `init` hook has initialised stays initialised. So frees go onto a stack, and
 //!    allocations come from its top.
 //! 3. *A stack for each CPU needs no lock.* The thread tells the kernel where the few instructions
 //!    of a pop begin and end (a restartable sequence). If the kernel preempts the thread inside,

@@ -328,7 +328,7 @@ impl<H: Hooks> RawZone<H> {
         self.fail_at(crate::FailPoint::Alloc, plan);
     }
 
-    /// Lets something fail from now on as the plan says.
+    /// Lets a fail point fail from now on, by a plan.
     #[cfg(feature = "invariants")]
     pub fn fail_at(&self, point: crate::FailPoint, plan: crate::FailPlan) {
         self.at_point(point, |point| point.set(plan));

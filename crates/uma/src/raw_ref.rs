@@ -86,7 +86,7 @@ impl<H: Hooks> RawZoneRef<H> {
     pub unsafe fn alloc(self) -> Result<NonNull<u8>, AllocError> {
         let site = Location::caller();
         self.consult()?;
-        // SAFETY: the caller says that something keeps the zone.
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
         let item = unsafe { self.inner.as_ref() }.take(Urgency::Normal, Some(site))?;
         self.constructed(item, site)
     }
@@ -118,7 +118,7 @@ impl<H: Hooks> RawZoneRef<H> {
     pub unsafe fn alloc_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let site = Location::caller();
         let allowed = self.consult_bulk(out.len());
-        // SAFETY: the caller says that something keeps the zone.
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
         let taken = unsafe { self.inner.as_ref() }.take_bulk(&mut out[..allowed], Some(site));
         let mut making = Making {
             zone: self,
@@ -242,7 +242,7 @@ impl<H: Hooks> RawZoneRef<H> {
     #[inline]
     #[must_use]
     pub unsafe fn owns(self, pointer: NonNull<u8>) -> bool {
-        // SAFETY: the caller says that something keeps the zone.
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
         let arena = unsafe { self.inner.as_ref() }.keg.arena();
         arena.is_some_and(|arena| arena.owns(pointer))
     }
@@ -261,7 +261,7 @@ impl<H: Hooks> RawZoneRef<H> {
     fn consult_bulk(self, items: usize) -> usize {
         #[cfg(feature = "invariants")]
         {
-            // SAFETY: the caller promises that something keeps the zone.
+            // SAFETY: the caller promises that a handle or a live item keeps the zone.
             let inner = unsafe { self.inner.as_ref() };
             if let Some(refused) = (0..items).find(|_| inner.fails.alloc.fails()) {
                 inner.counts.failures.inc();
@@ -278,7 +278,7 @@ impl<H: Hooks> RawZoneRef<H> {
         item: NonNull<u8>,
         site: Site,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller that took the item promises that something keeps the zone.
+        // SAFETY: the caller that took the item promises that the zone is kept.
         let inner = unsafe { self.inner.as_ref() };
         inner.unpoison_item(item);
         #[cfg(feature = "invariants")]
@@ -408,7 +408,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// As for [`alloc`](Self::alloc).
     pub(crate) unsafe fn take_one(self) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller says that something keeps the zone.
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
         unsafe { self.inner.as_ref() }.take(Urgency::Normal, None)
     }
 
@@ -417,7 +417,7 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Safety
     /// As for [`alloc`](Self::alloc).
     pub(crate) unsafe fn take_bulk(self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        // SAFETY: the caller says that something keeps the zone.
+        // SAFETY: the caller promises that a handle or a live item keeps the zone.
         unsafe { self.inner.as_ref() }.take_bulk(out, None)
     }
 

@@ -104,8 +104,7 @@ impl ZoneInner {
 
     /// Puts a sampled item back whose free has begun: through `fini`, into its slot.
     ///
-    /// # Safety
-    /// `zone` is kept by something until the call, at least by `item`.
+    /// # Safety `item` is of `zone`, which it keeps until the call.
     #[cold]
     pub(crate) unsafe fn end_free_sample(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone until its free, and from here on this thread does too.

@@ -107,7 +107,7 @@ struct World {
     allocs: Arc<AtomicUsize>,
 }
 
-/// A handle that a checker which has found something may drop: its machine has stopped by then.
+/// A handle that a checker may drop after it has found a mistake: its machine has stopped by then.
 #[derive(Clone)]
 struct Handle(ManuallyDrop<RawZone>);
 

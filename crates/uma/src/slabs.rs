@@ -346,7 +346,7 @@ impl Slabs {
         moved
     }
 
-    /// Lets go of everything held in a slab.
+    /// Releases all held items of a slab.
     pub(crate) fn release(&mut self, n: usize) {
         for word in self.words_of(n) {
             self.bits[word] |= core::mem::take(&mut self.held[word]);

@@ -299,7 +299,7 @@ impl ZoneInner {
         let _ = item;
     }
 
-    /// The same for an item that returns to its slab and in which hooks kept something.
+    /// The same for an item that returns to its slab and in which hooks kept data.
     pub(crate) fn fill_trash(&self, item: NonNull<u8>) {
         #[cfg(feature = "invariants")]
         if !self.is_plain() {

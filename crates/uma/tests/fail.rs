@@ -78,7 +78,7 @@ fn every_failure_of_every_scenario_is_survived() {
 
 #[test]
 fn the_nth_allocation_fails() {
-    // Breaks when a plan is not counted from when it was set, or fails something else.
+    // Breaks when a plan does not count from its beginning, or fails another call.
     let zone = builder(64, 8).build().unwrap();
     let items: Vec<_> = (0..5).map(|_| zone.alloc().unwrap()).collect();
     zone.fail(FailPlan::Nth {

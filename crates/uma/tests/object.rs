@@ -26,7 +26,7 @@ impl Ledger {
     }
 }
 
-/// Something with memory of its own.
+/// A value with memory of its own.
 struct Buffer {
     ledger: Arc<Ledger>,
     bytes: Vec<u8>,

@@ -59,7 +59,7 @@ enum Step {
     Trim(usize),
     /// This thread ends, and another one goes on, elsewhere: its caches stay where they are.
     Die(u64),
-    /// All that may be live, from one zone: with everything free that is somewhere else.
+    /// All items of the limit, from one zone, while all free items are elsewhere.
     Exhaust(usize),
 }
 

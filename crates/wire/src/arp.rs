@@ -80,7 +80,7 @@ impl ArpPacket {
         }
     }
 
-    /// Announces to everyone that `mac` has `ip`: a request for one's own address (RFC 5227 2.3).
+    /// Announces to the link that `mac` has `ip`: a request for one's own address (RFC 5227 2.3).
     pub const fn gratuitous(mac: MacAddr, ip: Ipv4Addr) -> ArpPacket {
         ArpPacket::request(mac, ip, ip)
     }

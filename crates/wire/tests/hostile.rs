@@ -8,7 +8,7 @@ use wire::{ArpPacket, EtherHeader, IcmpHeader, Ipv4Header, ParseError, TcpHeader
 
 const LEN_MAX: usize = 80;
 
-/// Gives `bytes` to every parser and touches everything that comes out.
+/// Gives `bytes` to every parser and reads all results.
 fn parse_all(bytes: &[u8]) {
     if let Ok((header, rest)) = EtherHeader::parse(bytes) {
         assert_eq!(rest.len(), bytes.len() - EtherHeader::LEN);

@@ -123,7 +123,7 @@ fn run(start: Time, steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Advances to the wheel's deadline until something fires; that must not take many tries.
+/// Advances to the wheel's deadline until a timer fires; that must not take many tries.
 fn follow(
     wheel: &mut Callout<u64>,
     model: &mut Model,

@@ -106,7 +106,7 @@ fn map_order_replays_with_the_seed() {
 
 #[test]
 fn debug_tells_no_secrets() {
-    // Breaks if someone derives Debug and keys end up in a log.
+    // Breaks if Debug is derived, and keys end up in a log.
     let mut random = Random::from_seed(0x1234_5678);
     assert_eq!(format!("{random:?}"), "Random");
     assert_eq!(format!("{:?}", KeyedHash::new(&mut random)), "KeyedHash");

@@ -179,7 +179,7 @@ fn no_work_is_lost_between_threads() {
     const WORK: usize = 20_000;
     let (sender, wakeups) = mpsc::channel();
     let queue = Taskqueue::new(move || {
-        // A worker that has seen everything is gone; the others' last wakeups have no reader.
+        // A worker ends after the last task; the others' last wakeups then have no reader.
         let _ = sender.send(());
     });
     let (todo, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -32,7 +32,7 @@ pub(super) enum Fault<'a> {
         taken: Acquisition,
         path: Vec<OrderStep>,
     },
-    /// Something that must have no locks held around it.
+    /// An operation over which no lock may be held.
     Over {
         what: &'a str,
         held: Vec<Acquisition>,

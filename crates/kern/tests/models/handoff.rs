@@ -112,7 +112,7 @@ impl Queue for Resting {
         Queue::put(&self.0, number)
     }
 
-    /// One that took something does not come back until it is woken.
+    /// A receiver that took items does not take again until it is woken.
     fn take(&self, receiver: Receiver) -> Option<u32> {
         match self.0.take_and_rest(receiver) {
             TakeOutcome::Items(row) => Some(sum(&row)),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::Ext;
 use crate::error::NoBufs;
 
-/// Something that has pages of [`PAGE_SIZE`](crate::PAGE_SIZE) bytes, which it knows by numbers of
-/// its own. It is dropped with the last reference to it, on any thread.
+/// An owner of pages of [`PAGE_SIZE`](crate::PAGE_SIZE) bytes, with numbers of its own. It is
+/// dropped with the last reference to it, on any thread.
 ///
 /// The pages should not change while they are shown: bytes that are sent twice (TCP sends lost ones again)
 /// must be the same twice.

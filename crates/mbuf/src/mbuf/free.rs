@@ -10,8 +10,8 @@ use crate::raw::{EXT, PACK, PGS, PKTHDR, RawMbuf, ZERO};
 use crate::refs::Release;
 
 impl Drop for Mbuf {
-    /// A packet that is one mbuf of the packet zone and has its cluster to itself is the usual one; everything else
-    /// is out of line, so that it stays as small as a free of the zone's.
+    /// The usual packet is one mbuf of the packet zone with a cluster of its own; all other cases are out of line, so
+    /// that this path stays as small as a free of the zone's.
     #[inline(always)]
     fn drop(&mut self) {
         let kind = self.head().flags & KINDS;

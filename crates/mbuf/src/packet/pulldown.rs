@@ -5,8 +5,8 @@
 //!   after    | ip  | ext hdr | |tcp | | data |       one mbuf more, or none where there was room
 //! ```
 //!
-//! Source: KAME's m_pulldown (Hagino, "Mbuf issues in 4.4BSD IPv6 support", 2000): pulling up everything before it
-//! too costs a copy of all, and fails beyond one cluster.
+//! Source: KAME's m_pulldown (Hagino, "Mbuf issues in 4.4BSD IPv6 support", 2000): pulling up all bytes before it too
+//! costs a copy of them, and fails beyond one cluster.
 
 use super::Packet;
 use crate::error::PullupError;

@@ -176,8 +176,8 @@ unsafe impl<B> Sync for Storage<B> {}
 // SAFETY: as above.
 unsafe impl<B> Send for Storage<B> {}
 
-/// A reference, as `Ext` is one. It is given back by [`Holder::release`]: a checker that has
-/// found something may drop it.
+/// A reference, as `Ext` is one. It is given back by [`Holder::release`]: a checker that has found
+/// a mistake may drop it.
 pub(super) struct Holder<B>(Arc<Storage<B>>);
 
 impl<B: RefsBug> Holder<B> {

@@ -18,7 +18,7 @@ pub(crate) fn pool_of(mbufs_max: usize, cluster_bytes_max: usize) -> MbufPool {
     .expect("there is address space")
 }
 
-/// Runs a test with a pool, to which everything must come back.
+/// Runs a test with a pool, to which all buffers must come back.
 pub(crate) fn balanced(test: impl FnOnce(&MbufPool)) {
     let pool = MbufPool::new(PoolConfig::default()).expect("there is address space");
     test(&pool);

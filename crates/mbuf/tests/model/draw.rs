@@ -1,4 +1,4 @@
-//! Random numbers of a seed, lengths near those where something changes, and bytes.
+//! Random numbers of a seed, lengths near the borders of storage, and bytes.
 //!
 //! Source: splitmix64 (Steele, Lea, Flood 2014), which is all that a test needs: neighbouring seeds have nothing in
 //! common, and the same seed always gives the same.
@@ -34,7 +34,7 @@ impl Draw {
         all[self.below(all.len())]
     }
 
-    /// A length: mostly few bytes, often within one of a size that means something.
+    /// A length: mostly few bytes, often within one of a size of storage.
     pub(crate) fn len(&mut self) -> usize {
         let edge = match self.below(32) {
             0..8 => return self.below(4),

@@ -116,7 +116,7 @@ impl Model {
     }
 }
 
-/// A packet header with something in every field.
+/// A packet header with a value in every field.
 pub(crate) fn header(bits: u64) -> PktHdr {
     let mut draw = Draw::new(bits);
     PktHdr {

@@ -1,7 +1,7 @@
 //! The operations, and how a seed draws them.
 //!
 //! An operation says where as [`At`], which becomes a number only when its item is known: most places are then inside
-//! the bytes, and many at the end of an mbuf, where bugs are. So a sequence also means something without some of its
+//! the bytes, and many at the end of an mbuf, where bugs are. So a sequence is also valid without some of its
 //! operations, and can be made shorter.
 
 use crate::draw::Draw;
@@ -204,7 +204,7 @@ pub(crate) fn sequence(seed: u64) -> (Limits, Vec<Op>) {
     let most = draw.of(&[2, 8, 16, 32, 60, 60]);
     let steps = 1 + draw.below(most);
     let mut ops: Vec<_> = (0..steps).map(|_| Op::draw(&mut draw)).collect();
-    // There is something to begin with.
+    // The first operation makes an item.
     ops[0].what = draw.of(&[MakePacket, MakeCluster, MakeChain, MakeLent, MakeRecord]);
     (limits, ops)
 }

@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// Everything is as it must be.
+    /// Compares all items with their models.
     pub(crate) fn check(&self) {
         for (item, model) in &self.items {
             item.check(model, &self.records);

@@ -18,7 +18,7 @@ use core::ptr::NonNull;
 
 /// Buckets in a row.
 pub(crate) struct BucketList {
-    /// These two only mean something where there are buckets.
+    /// These two are valid only if there are buckets.
     first: Option<NonNull<Bucket>>,
     last: Option<NonNull<Bucket>>,
     buckets: u32,

@@ -107,7 +107,7 @@ pub(crate) fn current_cpu() -> usize {
     PLACE.with(Cell::get).cpu
 }
 
-/// Something that is not 0: sections are always used.
+/// Not 0: sections are always used.
 pub(super) fn area_offset() -> Option<isize> {
     Some(1)
 }

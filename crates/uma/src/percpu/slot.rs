@@ -32,7 +32,7 @@ pub(super) struct CpuSlot {
     pub(super) previous: AtomicPtr<Bucket>,
     /// Not 0: no exchange may begin. The drainer writes it and makes it visible by a fence.
     pub(super) stop: AtomicU64,
-    /// The locked backend's: 1 while someone works on the slot. Acquired and released.
+    /// The locked backend's: 1 while a thread uses the slot. Acquired and released.
     pub(super) lock: AtomicU32,
     /// Owned by the drainer: the buckets taken from `loaded` and `previous`, between its fences. Relaxed:
     /// no other thread reads it.

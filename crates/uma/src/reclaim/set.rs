@@ -223,7 +223,7 @@ impl ReclaimSet {
         Tick { next, purged, idle }
     }
 
-    /// Whether the next tick has something to do before the window ends.
+    /// Whether the next tick has work before the window ends.
     pub(crate) fn has_more(&self) -> bool {
         self.zones.iter().any(Watched::has_more)
     }
@@ -309,7 +309,7 @@ impl Watched {
         given
     }
 
-    /// Whether the next tick has something to do before the window ends.
+    /// Whether the next tick has work before the window ends.
     fn has_more(&self) -> bool {
         self.excess > 0 || self.keep.is_some()
     }

@@ -58,7 +58,7 @@ pub struct Reclaimer {
 pub struct ReclaimStats {
     /// Times it looked at the zones.
     pub ticks: u64,
-    /// Times it gave everything back because memory was short.
+    /// Times it gave all free memory back because memory was short.
     pub drains: u64,
     /// The pages that the system took.
     pub purged: Purged,
@@ -158,7 +158,7 @@ struct ReclaimThread {
     set: ReclaimSet,
     pressure: Pressure,
     clock: MonotonicClock,
-    /// The earliest instant for everything to be given back again.
+    /// The earliest instant at which all free memory may be given back again.
     next_drain: Time,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Purge {
     /// Slabs of which items are held.
     slabs: Vec<Range<usize>>,
     units: usize,
-    /// Whether it stopped before everything was looked at.
+    /// Whether it stopped before the last slab.
     more: bool,
     /// Whether another purge was under way, so that this one has no pages.
     busy: bool,

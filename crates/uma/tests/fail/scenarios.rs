@@ -651,7 +651,7 @@ fn both_or_none(w: &World) -> Outcome {
     Ok(())
 }
 
-/// Each layer takes something before it calls the next, and has it back if that fails.
+/// Each layer takes an item before it calls the next, and frees it if that fails.
 fn layers(w: &World) -> Outcome {
     fn descend(zones: &[RawZone<super::world::Tally>], depth: usize) -> Outcome {
         let Some(zone) = zones.get(depth % 3).filter(|_| depth < 12) else {

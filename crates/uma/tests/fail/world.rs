@@ -219,7 +219,7 @@ impl World {
             .for_each(|of| of.1 = None);
     }
 
-    /// Everything came back.
+    /// All items came back.
     pub(crate) fn check(self) -> Vec<[u64; POINTS.len()]> {
         let zones = self.zones.take();
         let consulted = match self.forgotten.take() {

@@ -660,7 +660,7 @@ fn unstash(z: usize) -> Option<NonNull<u8>> {
     })
 }
 
-/// xorshift64*: the same on every machine, so that a seed means something.
+/// xorshift64*: the same on every machine, so that a seed can be replayed.
 struct Dice(u64);
 
 impl Dice {

@@ -331,7 +331,7 @@ proptest! {
 
     #[test]
     fn any_option_bytes_are_read_as_the_slow_way_does(bytes in option_bytes()) {
-        // Breaks if damaged options panic, loop, or mean something else than RFC 9293 3.1 says.
+        // Breaks if damaged options panic, loop, or are parsed otherwise than RFC 9293 3.1 says.
         prop_assert_eq!(TcpOptions::parse(&bytes), read_slowly(&bytes));
     }
 

@@ -80,7 +80,7 @@ impl<const MBUF_BYTES: usize> Protocol for Counted<MBUF_BYTES> {
     unsafe fn first(&self, zones: &Zones, _: Address<Self>, cluster: NonNull<u8>) -> Link {
         // SAFETY: the cluster is live and of this zone, which was built with counts.
         let count = unsafe { zones.clusters().refcount(cluster) };
-        // Relaxed: a thread gets a reference through something that synchronises.
+        // Relaxed: the hand-over of a reference to a thread synchronises.
         count.store(1, Ordering::Relaxed);
         Link(NonNull::from(count))
     }

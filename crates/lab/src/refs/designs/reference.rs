@@ -41,7 +41,7 @@ impl<const CLUSTERS: usize> References<CLUSTERS> {
         unsafe { data.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
         // SAFETY: a live cluster of this zone, which was built with counts.
         let count = unsafe { self.zone.refcount(data) };
-        // Relaxed: a thread gets a reference through something that synchronises.
+        // Relaxed: the hand-over of a reference to a thread synchronises.
         count.store(1, Ordering::Relaxed);
         Reference {
             count: NonNull::from(count),

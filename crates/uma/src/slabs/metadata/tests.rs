@@ -1,4 +1,4 @@
-//! Breaks when a slab is forgotten that something is known about, or the lists stay long.
+//! Breaks when the metadata of a used slab is freed, or the lists stay long.
 
 use super::*;
 use crate::arena::Arena;

@@ -203,7 +203,7 @@ proptest! {
             purge.run(&rig.arena);
             rig.slabs.purge_end(purge);
         }
-        // In the end everything can be had, and everything goes.
+        // At the end all items can be allocated, and all pages can go back.
         if !cfg!(miri) {
             let capacity = rig.slabs.capacity(&rig.arena);
             rig.take(capacity);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_programs_are_found_and_nothing_else() {
+    fn only_test_programs_are_found() {
         // Breaks if a program that is no test is run, or a test's name or crate is taken for another's.
         let line = |kind: &str, test: bool| {
             format!(

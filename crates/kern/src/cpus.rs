@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_of_one_runtime_is_none_of_another() {
+    fn a_worker_belongs_to_one_runtime_only() {
         let (one, other) = (Workers::new(4), Workers::new(2));
         let _me = one.bind(3);
         assert_eq!(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn bindings_nest() {
+    fn cpu_bindings_nest() {
         let workers = Workers::new(2);
         let outer = workers.bind(0);
         let inner = workers.bind(1);

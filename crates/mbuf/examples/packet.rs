@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_ends_with_nothing_left_and_no_payload_copied() {
+    fn the_example_leaves_no_buffer_and_copies_no_payload() {
         // Breaks if a step takes a cluster, copies payload, or leaks.
         let pool = MbufPool::new(PoolConfig::default()).unwrap();
         let (said, busiest) = life(&pool).unwrap();

@@ -19,7 +19,7 @@ fn chain_trim_front_drops_exactly_the_front() {
 }
 
 #[test]
-fn chain_trim_front_keeps_no_mbuf_that_shows_nothing() {
+fn chain_trim_front_keeps_no_empty_mbuf() {
     // Breaks when a trim that ends where an mbuf ends leaves that mbuf in the chain, empty.
     balanced(|pool| {
         let mut chain = Chain::new();
@@ -51,7 +51,7 @@ fn chain_truncate_drops_exactly_the_end() {
 }
 
 #[test]
-fn chain_truncate_keeps_nothing_that_shows_nothing() {
+fn chain_truncate_keeps_no_empty_mbuf() {
     // Breaks if a cut at a boundary leaves an empty mbuf, and pins its cluster.
     balanced(|pool| {
         let mut chain = Chain::from_slice(pool, &[1; 5]).expect("the pool is large");
@@ -112,7 +112,7 @@ fn chain_share_shows_any_range_after_any_other() {
 }
 
 #[test]
-fn chain_share_forgets_what_has_gone() {
+fn chain_share_drops_the_place_of_removed_bytes() {
     // Breaks if the place that the last share remembers is in an mbuf that was cut off since.
     let cuts: [fn(&mut Chain, usize); 3] = [Chain::trim_front, Chain::truncate, |chain, n| {
         drop(chain.take_front(n).expect("the pool is large"));
@@ -197,7 +197,7 @@ fn packet_trim_front_drops_exactly_the_front() {
 }
 
 #[test]
-fn packet_trim_front_keeps_no_mbuf_that_shows_nothing() {
+fn packet_trim_front_keeps_no_empty_mbuf() {
     // Breaks when a trim that ends where an mbuf ends leaves that mbuf behind the first, empty, with its cluster.
     balanced(|pool| {
         let slice = |bytes: &[u8]| Chain::from_slice(pool, bytes).expect("the pool is large");

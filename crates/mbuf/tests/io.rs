@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_there(parts in prop::collection::vec((0usize..5000, any::<bool>()), 0..8)) {
+    fn bytes_of_a_writer_are_in_the_chain(parts in prop::collection::vec((0usize..5000, any::<bool>()), 0..8)) {
         // Breaks if a write overwrites, is cut short, or goes into storage that others show.
         balanced(|pool| {
             let mut built = built(pool, &[100, 10, 10]);

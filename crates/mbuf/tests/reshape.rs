@@ -301,7 +301,7 @@ proptest! {
     })]
 
     #[test]
-    fn collapse_copies_what_the_rule_says(
+    fn collapse_copies_as_few_bytes_as_the_plain_rule(
         lens in prop::collection::vec(1usize..400, 2..sized(40, 8)),
         max in 1usize..20,
     ) {

@@ -75,7 +75,7 @@ impl Drop for Shelf {
 }
 
 #[test]
-fn all_comes_back() {
+fn the_end_of_a_zone_releases_all_imported_items() {
     // Breaks when the end of the zone loses the items of its caches.
     let boxes = Boxes::new(500);
     let zone = boxes.zone(usize::MAX);

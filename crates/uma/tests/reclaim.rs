@@ -113,7 +113,7 @@ fn a_trim_keeps_what_was_needed_since_the_last() {
 }
 
 #[test]
-fn buckets_shrink_when_nobody_comes() {
+fn buckets_shrink_without_visits() {
     // Breaks when a zone that was busy once has big buckets for ever.
     let zone = builder(64, 64).build().unwrap();
     let items: Vec<_> = (0..200_000).map(|_| zone.alloc().unwrap()).collect();
@@ -128,7 +128,7 @@ fn buckets_shrink_when_nobody_comes() {
 }
 
 #[test]
-fn a_drain_denies_nobody() {
+fn no_allocation_fails_because_of_a_drain() {
     // Breaks when items on their way back are seen as live by an allocation at the limit.
     const THREADS: u64 = 4;
     const EACH: usize = 16;
@@ -177,7 +177,7 @@ fn a_drain_denies_nobody() {
 }
 
 #[test]
-fn the_reserve_is_for_the_urgent() {
+fn the_reserve_serves_only_urgent_allocations() {
     // Breaks when normal callers get at the reserve, or urgent ones do not.
     let zone = builder(2048, 2048).limit(100).reserve(10).build().unwrap();
     let mut held: Vec<_> = std::iter::from_fn(|| zone.alloc().ok()).collect();

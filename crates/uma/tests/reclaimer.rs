@@ -142,7 +142,7 @@ impl Hooks for Slow {
 }
 
 #[test]
-fn nobody_is_denied_meanwhile() {
+fn no_allocation_fails_during_a_visit() {
     // Breaks when a visit makes an allocation at the limit fail.
     let reclaimer = Reclaimer::start(Duration::from_millis(1)).unwrap();
     let zone = builder(256, 64).limit(40).hooks(Slow).build().unwrap();

@@ -176,7 +176,7 @@ fn a_packet_on_another_cpu_is_found_when_init_refuses() {
 }
 
 #[test]
-fn the_master_may_go_first() {
+fn the_master_may_be_dropped_first() {
     // Breaks when the slabs go with the master's last handle, or the limit with them.
     let Stack {
         mbufs,

@@ -134,7 +134,7 @@ fn a_free_in_the_master_wakes_a_sleeper_in_a_secondary_zone() {
 }
 
 #[test]
-fn time_runs_out() {
+fn a_wait_ends_at_its_timeout() {
     // Breaks when a timeout is early, late by much, or leaves the keg believing in a sleeper:
     // it would stay closed.
     on_each(|backend| {
@@ -205,7 +205,7 @@ fn a_raised_limit_wakes() {
 }
 
 #[test]
-fn the_reserve_is_for_the_urgent_and_wakes_nobody_else() {
+fn the_reserve_wakes_only_urgent_sleepers() {
     // Breaks when a sleeper gets an item of the reserve, or an urgent allocation must wait for one.
     on_each(|backend| {
         let zone = builder(256, 8)

@@ -243,7 +243,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 
 #[test]
 #[ignore = "a measurement, for a quiet machine and a release build"]
-fn a_worker_hardly_notices() {
+fn giving_back_slows_a_worker_by_a_twentieth_at_most() {
     // Breaks when a worker on another CPU loses more than a twentieth of its throughput while
     // 512 MB are given back.
     let _turn = TURNS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -76,7 +76,7 @@ fn every_item_is_counted_once_when_most_sections_are_interrupted() {
 
 #[cfg(feature = "stretched")]
 #[test]
-fn sections_that_nobody_announced_corrupt() {
+fn unannounced_sections_corrupt_items() {
     // Breaks when the storm could not have seen a fault.
     if Backend::choose() != Backend::Rseq {
         return skip("the negative control");

@@ -362,20 +362,20 @@ proptest! {
     })]
 
     #[test]
-    fn nothing_is_stranded_by_one_thread_that_moves(case in cases(bounds(), 1..4, 1..=1)) {
+    fn no_item_is_stranded_by_a_migrating_thread(case in cases(bounds(), 1..4, 1..=1)) {
         // Breaks when a free item is not found; every failure is this thread's own doing.
         check(&case, World::new(&case));
     }
 
     #[test]
-    fn nothing_is_stranded_among_threads(case in cases(bounds(), 1..4, 2..=6)) {
+    fn no_item_is_stranded_among_threads(case in cases(bounds(), 1..4, 2..=6)) {
         // Breaks when an item is missed that another thread carries, or moves to another
         // layer, during an allocation.
         check(&case, World::new(&case));
     }
 
     #[test]
-    fn nothing_is_stranded_where_init_refuses(case in cases(refusals(), 1..2, 1..=6)) {
+    fn no_item_is_stranded_when_init_refuses(case in cases(refusals(), 1..2, 1..=6)) {
         // Breaks when `init` has the last word while an item that went through it is free.
         let (world, built) = World::refusing(&case);
         check(&case, world);
@@ -384,7 +384,7 @@ proptest! {
 }
 
 #[test]
-fn the_other_cpus_cache_is_not_out_of_reach() {
+fn an_allocation_reaches_the_other_cpus_cache() {
     // Breaks as odp#194: 32 items, all freed on one CPU, all asked for on another.
     for backend in [Backend::Rseq, Backend::Locked] {
         let zone = builder(256, 8).backend(backend).limit(32).build().unwrap();

@@ -89,7 +89,7 @@ fn worker(
 }
 
 #[test]
-fn items_change_hands() {
+fn items_are_freed_by_other_threads() {
     // Breaks when a bucket is seen by two CPUs, or one is dropped with items in it.
     for threads in [2, 5, 8] {
         let zone = builder(256, 256).bucket_items(16).build().unwrap();
@@ -99,7 +99,7 @@ fn items_change_hands() {
 }
 
 #[test]
-fn items_change_hands_while_memory_is_given_back() {
+fn items_are_freed_by_other_threads_during_reclaim() {
     // Breaks when a drain gives back a slab that has a live item, or races an allocation.
     let zone = builder(2048, 2048).bucket_items(8).build().unwrap();
     ring(&zone, 4, true);

@@ -25,7 +25,7 @@ fn kinds(heard: &Heard) -> Vec<WarningKind> {
 }
 
 #[test]
-fn high_water_is_told_once_a_passing() {
+fn high_water_warns_once_for_each_crossing() {
     // Breaks when the mark is not noticed, or every refill above it is.
     let (zone, heard) = listening(builder(256, 8).high_water(100));
     let items: Vec<_> = (0..80).map(|_| zone.alloc().unwrap()).collect();
@@ -56,7 +56,7 @@ fn zones_on_one_keg_fill_it_together() {
 }
 
 #[test]
-fn exhaustion_is_told_once_a_second_and_counted() {
+fn exhaustion_warns_once_a_second_and_counts() {
     // Breaks when a flood of failures floods the log, or when it is not said how many there were.
     let (zone, heard) = listening(builder(256, 8).limit(3));
     let items: Vec<_> = (0..3).map(|_| zone.alloc().unwrap()).collect();
@@ -88,7 +88,7 @@ fn a_warning_reports_a_sleeping_allocation() {
 }
 
 #[test]
-fn want_of_memory_is_another_kind() {
+fn out_of_memory_has_its_own_warning() {
     // Breaks when a used-up reservation is reported as a reached limit.
     let (zone, heard) = listening(builder(2048, 2048).reserve_bytes(64 << 10));
     let items: Vec<_> = (0..32).map(|_| zone.alloc().unwrap()).collect();

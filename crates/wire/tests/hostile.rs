@@ -84,7 +84,7 @@ fn every_length_with_every_version_and_length_byte() {
 
 proptest! {
     #[test]
-    fn random_bytes(bytes in prop::array::uniform32(any::<u8>()), more in prop::collection::vec(any::<u8>(), LEN_MAX)) {
+    fn random_bytes_never_panic(bytes in prop::array::uniform32(any::<u8>()), more in prop::collection::vec(any::<u8>(), LEN_MAX)) {
         // Breaks if some combination of bytes, cut at any length, panics.
         let bytes = [&bytes[..], &more[..]].concat();
         for len in 0..=LEN_MAX {
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_behind_plausible_first_ones(
+    fn random_bytes_behind_a_plausible_header_never_panic(
         ihl in 5u8..=15, words in 5u8..=15, mut bytes in prop::collection::vec(any::<u8>(), LEN_MAX),
     ) {
         // Breaks if bytes that pass the first checks, and so get deep, panic at some length.

@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn does_what_a_sorted_map_does(
+    fn the_wheel_agrees_with_a_sorted_map(
         start in start(),
         steps in prop::collection::vec(step(), 0..80),
     ) {

@@ -42,7 +42,7 @@ fn giant_is_taken_as_the_table_says() {
 }
 
 #[test]
-fn a_thread_may_take_it_again() {
+fn a_thread_may_take_giant_again() {
     // Breaks if a callback that enters the stack it was called from hangs, or lets others in when
     // it leaves.
     let giant = Giant::new(true);

@@ -63,7 +63,7 @@ fn put(queue: &Handoff<Vec<u32>>, row: &mut Vec<u32>) -> &'static str {
 }
 
 #[test]
-fn wakes_only_a_sleeper() {
+fn a_put_wakes_only_an_idle_receiver() {
     // Breaks if a put wakes a receiver that is awake, or leaves one asleep.
     let (queue, receiver, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");
@@ -96,7 +96,7 @@ fn a_full_queue_leaves_the_rest() {
 }
 
 #[test]
-fn a_receiver_that_left_takes_nothing() {
+fn a_former_receiver_takes_no_items() {
     // Breaks if a former receiver can take, or end the present one.
     let (queue, old, count) = queue();
     assert_eq!(put(&queue, &mut vec![1]), "wake");

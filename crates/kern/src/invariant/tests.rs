@@ -49,7 +49,7 @@ fn a_whole_structure_passes() {
 }
 
 #[test]
-fn the_build_decides() {
+fn debug_builds_and_the_feature_enable_checks() {
     // Breaks when a debug build, or the feature, does not turn the checks on.
     let asked = cfg!(debug_assertions) || cfg!(feature = "invariants");
     assert_eq!(ENABLED, asked);

@@ -301,7 +301,7 @@ fn the_mutex_excludes_and_loses_no_wakeup() {
 }
 
 #[test]
-fn a_mutex_that_hands_over_does_too() {
+fn a_mutex_with_handoff_excludes_and_loses_no_wakeup() {
     // Breaks if a hand-over can be lost, or leave the lock without an owner; and if there was none.
     let waiter = Counting::default();
     three_threads::<Impatient>([2, 1, 1], waiter.clone());

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_pauses_are_few() {
+    fn slower_pauses_give_fewer_spins() {
         // Breaks if the budget is a fixed number of pauses and not a time.
         assert_eq!(budget_for(64 * 40), 100);
         assert_eq!(budget_for(64 * 4), 1_000);

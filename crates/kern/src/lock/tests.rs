@@ -85,7 +85,7 @@ fn unsized_values_lock_too() {
 }
 
 #[test]
-fn a_lock_is_its_words_its_class_and_its_value() {
+fn a_lock_has_its_words_class_and_value_only() {
     // Breaks if WITNESS, or anything else, grows every lock and every guard.
     assert_eq!(size_of::<Mutex<u64>>(), 4 + 4 + 8 + 8, "word, value, class");
     assert_eq!(size_of::<Mutex<u32>>(), 4 + 4 + 8);

@@ -105,7 +105,7 @@ fn map_order_replays_with_the_seed() {
 }
 
 #[test]
-fn debug_tells_no_secrets() {
+fn debug_shows_no_key() {
     // Breaks if Debug is derived, and keys end up in a log.
     let mut random = Random::from_seed(0x1234_5678);
     assert_eq!(format!("{random:?}"), "Random");

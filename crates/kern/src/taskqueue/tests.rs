@@ -28,7 +28,7 @@ fn counting_task() -> (Arc<Task>, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn wakes_only_from_empty_to_not_empty() {
+fn enqueue_wakes_only_at_an_empty_queue() {
     // Breaks if each packet costs a wakeup, or if the first one costs none.
     let (queue, wakeups) = counting_queue();
     let ((a, a_runs), (b, b_runs)) = (counting_task(), counting_task());

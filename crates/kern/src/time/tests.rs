@@ -14,7 +14,7 @@ fn arithmetic_saturates() {
 }
 
 #[test]
-fn units_agree() {
+fn time_units_agree() {
     // Breaks if one constructor has a wrong factor.
     assert_eq!(Time::from_secs(3), Time::from_millis(3_000));
     assert_eq!(Time::from_millis(3), Time::from_micros(3_000));

@@ -34,7 +34,7 @@ fn assert_complaint(words: &[&str], test: impl FnOnce()) {
 }
 
 #[test]
-fn the_declared_order_is_silent() {
+fn locks_in_declared_order_are_not_reported() {
     // Breaks if a lawful nesting is complained of, or if the list forgets or keeps too much.
     let (conn, route, zone) = (
         Mutex::new(&CONN, ()),

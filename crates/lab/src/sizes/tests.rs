@@ -94,7 +94,7 @@ fn bins_have_every_packet_once() {
 }
 
 #[test]
-fn figures_of_three_packets_are_those_worked_out_by_hand() {
+fn figures_of_three_packets_equal_those_by_hand() {
     // Breaks when a design takes more or less than its layout says, or the sums lose some of it.
     //   mbufs          256; 256 + 2048; 256 + 2048                    a cluster of 2 KiB comes with its mbuf: 3 pops
     //   mbufs-only     1; 144 + 2 of 224: 3; 144 + 7 of 224: 8                     mbufs

@@ -126,7 +126,7 @@ fn lent_storage_is_never_written() {
 }
 
 #[test]
-fn an_owner_of_nothing_is_dropped_all_the_same() {
+fn an_owner_of_no_bytes_is_dropped() {
     // Breaks if a chain without bytes is taken for one without mbufs.
     let pool = pool();
     let (owner, drops) = owner(Some(0));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
     #[test]
-    fn behaves_as_a_set(flips in proptest::collection::vec((0usize..10_000, 0usize..10_100), 1..300)) {
+    fn a_bitset_behaves_as_a_set(flips in proptest::collection::vec((0usize..10_000, 0usize..10_100), 1..300)) {
         // Breaks when a search is not that of an ordered set after any series of changes.
         let mut set = Bitset::default();
         set.grow(10_000).unwrap();
@@ -29,7 +29,7 @@ proptest! {
 }
 
 #[test]
-fn searches_beyond_a_word_of_the_top() {
+fn a_bitset_finds_bits_beyond_its_first_top_word() {
     // Breaks when only the first 262,144 numbers are ever found.
     let mut set = Bitset::default();
     set.grow(1_000_000).unwrap();

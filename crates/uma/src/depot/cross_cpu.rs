@@ -56,7 +56,7 @@ mod tests {
     /// Breaks if a thread that was moved once counts as a producer and a consumer, or many threads that are moved do;
     /// or if a real producer and consumer are not found, or are given up after a rare exception.
     #[test]
-    fn nearly_all_must_cross() {
+    fn the_detector_needs_nearly_all_items_to_cross() {
         let mut cross_cpu = CrossCpuDetector::new();
         for _ in 1..SURE {
             cross_cpu.observe(true);

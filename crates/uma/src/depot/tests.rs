@@ -46,14 +46,14 @@ fn taken(depot: &mut Depot, cpu: usize) -> Vec<usize> {
 
 /// Fails if a CPU that uses its own items again gets cold ones.
 #[test]
-fn a_cpus_own_come_back_last_in_first_out() {
+fn own_buckets_come_back_last_in_first_out() {
     let mut depot = depot_from(CPU);
     assert_eq!(taken(&mut depot, CPU), [3, 2, 1]);
 }
 
 /// Breaks if a CPU gets items that another one freed just now, while older ones wait.
 #[test]
-fn another_cpus_come_first_in_first_out() {
+fn buckets_of_another_cpu_come_first_in_first_out() {
     let mut depot = depot_from(CPU);
     assert_eq!(taken(&mut depot, CPU + 1), [1, 2, 3]);
 }

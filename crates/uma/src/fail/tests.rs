@@ -25,7 +25,7 @@ fn a_plan_fails_the_calls_that_it_names() {
 }
 
 #[test]
-fn the_environment_is_read() {
+fn fail_plans_are_parsed_from_the_environment() {
     // Breaks when a name with a colon, a plus, or rubbish in the list is misread.
     let plans = parse("mbuf:3,a:b:4+,rubbish,mbuf:x");
     let plan = |n, forever| FailPlan::Nth { n, forever };

@@ -30,7 +30,7 @@ fn a_turn_is_handed_on_once() {
 }
 
 #[test]
-fn zero_is_never() {
+fn a_rate_of_zero_takes_no_sample() {
     // Breaks when a zone without samples has one.
     let sampler = Sampler::new(0);
     (0..100).for_each(|_| sampler.refilled(1));

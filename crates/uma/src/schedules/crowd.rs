@@ -92,13 +92,13 @@ fn crowd(backend: Backend) {
 }
 
 #[test]
-fn a_crowd_loses_nothing_locked() {
+fn a_crowd_loses_no_item_under_locks() {
     // Breaks if any two of the protocols get into each other's way.
     holds("crowd, locked", 3, || crowd(Backend::Locked));
 }
 
 #[test]
-fn a_crowd_loses_nothing() {
+fn a_crowd_loses_no_item_by_sections() {
     // As above, with sections.
     holds("crowd, sections", 3, || crowd(Backend::Rseq));
 }

@@ -75,7 +75,7 @@ fn drain_beside(backend: Backend, cpu: usize) {
 }
 
 #[test]
-fn a_drain_disturbs_nobody() {
+fn a_drain_beside_users_loses_no_item() {
     // Breaks if a drain takes items that an allocation or a free carries.
     holds("drain, sections", 3, || drain_beside(Backend::Rseq, 1));
     holds("drain, same CPU", 3, || drain_beside(Backend::Rseq, 0));
@@ -111,7 +111,7 @@ fn drain_beside_bulk(backend: Backend, cpu: usize) {
 }
 
 #[test]
-fn a_drain_disturbs_no_batch() {
+fn a_drain_beside_batches_loses_no_item() {
     // Breaks if a drain takes a previous bucket that a batch is at work on.
     holds("bulk, drain, sections", 3, || {
         drain_beside_bulk(Backend::Rseq, 1)

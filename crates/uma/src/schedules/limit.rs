@@ -304,7 +304,7 @@ fn a_store_without_items() {
 }
 
 #[test]
-fn an_import_in_vain_is_no_limit() {
+fn an_import_without_items_does_not_count_as_live() {
     // Breaks if items that an import did not bring count as live.
     holds("limit, import", 2, a_store_without_items);
 }

@@ -56,7 +56,7 @@ fn each_failed_check_has_its_own_error() {
 
 proptest! {
     #[test]
-    fn round_trips(reply: bool, macs: [[u8; 6]; 2], ips: [u32; 2], padding in 0usize..20) {
+    fn arp_packets_round_trip(reply: bool, macs: [[u8; 6]; 2], ips: [u32; 2], padding in 0usize..20) {
         // Breaks if emit and parse disagree, if Ethernet padding disturbs, or if a cut packet parses.
         let packet = ArpPacket {
             op: if reply { ArpOp::Reply } else { ArpOp::Request },

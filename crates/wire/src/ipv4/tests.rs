@@ -146,7 +146,7 @@ fn a_packet_too_long_is_a_bug_of_the_caller() {
 
 proptest! {
     #[test]
-    fn round_trips(fields in fields(&OPTIONS)) {
+    fn ipv4_headers_round_trip(fields in fields(&OPTIONS)) {
         // Breaks if emit and parse disagree on any field, or if padding or checksum is wrong.
         let bytes = bytes_of(&fields);
         let header = Ipv4Header::parse(&bytes).unwrap();

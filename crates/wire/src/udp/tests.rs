@@ -50,7 +50,7 @@ fn a_write_in_place_changes_its_field_only() {
 
 proptest! {
     #[test]
-    fn round_trips(src: u16, dst: u16, len: u16, tail in prop::collection::vec(any::<u8>(), 0..20)) {
+    fn udp_headers_round_trip(src: u16, dst: u16, len: u16, tail in prop::collection::vec(any::<u8>(), 0..20)) {
         // Breaks if emit and parse disagree, or if a length below 8 or a cut header parses.
         let header = UdpHeader::new(src, dst, len);
         let mut bytes = std::vec![0; UdpHeader::LEN];

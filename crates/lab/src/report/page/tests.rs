@@ -176,7 +176,7 @@ fn bar_lengths_follow_the_figures() {
 }
 
 #[test]
-fn every_experiment_has_what_a_section_needs() {
+fn every_experiment_has_all_parts_of_a_section() {
     // Breaks when an experiment is registered twice, or has no claim, essay, caveat, or quicker run than the normal
     // one.
     let mut names: Vec<&str> = experiments().iter().map(|one| one.name()).collect();

@@ -157,7 +157,7 @@ fn options() -> impl Strategy<Value = (Layout, ArenaOptions)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 192 }))]
     #[test]
-    fn stays_sound(
+    fn slabs_stay_consistent_under_purges(
         (layout, options) in options(),
         steps in proptest::collection::vec((0usize..6, 1usize..ITEMS_MAX, any::<u64>()), 1..STEPS_MAX),
     ) {
@@ -282,7 +282,7 @@ fn counts_go_with_their_items() {
 }
 
 #[test]
-fn samples_are_apart() {
+fn sample_slabs_are_counted_apart() {
     // Breaks when sample slabs are counted among the others, or have no counts.
     let options = ArenaOptions {
         reserve_bytes: 4 * 65_536,
@@ -442,7 +442,7 @@ mod resident {
     }
 
     #[test]
-    fn systems_without_vectors_are_served() {
+    fn a_purge_works_without_process_madvise() {
         // Breaks when pages stay where process_madvise is refused.
         let _alone = counts_calls();
         let mut rig = Rig::of_clusters(false, 8 << 20);
@@ -466,7 +466,7 @@ mod resident {
     }
 
     #[test]
-    fn guard_pages_guard() {
+    fn a_byte_behind_an_item_cannot_be_read() {
         // Breaks when the byte behind an item can be read.
         let options = ArenaOptions {
             reserve_bytes: 1 << 20,

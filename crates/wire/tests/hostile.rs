@@ -84,7 +84,10 @@ fn every_length_with_every_version_and_length_byte() {
 
 proptest! {
     #[test]
-    fn random_bytes_never_panic(bytes in prop::array::uniform32(any::<u8>()), more in prop::collection::vec(any::<u8>(), LEN_MAX)) {
+    fn random_bytes_never_panic(
+        bytes in prop::array::uniform32(any::<u8>()),
+        more in prop::collection::vec(any::<u8>(), LEN_MAX),
+    ) {
         // Breaks if some combination of bytes, cut at any length, panics.
         let bytes = [&bytes[..], &more[..]].concat();
         for len in 0..=LEN_MAX {

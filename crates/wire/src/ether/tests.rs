@@ -15,7 +15,10 @@ fn fields_lie_where_the_standard_says() {
 
 proptest! {
     #[test]
-    fn ether_headers_round_trip(dst: [u8; 6], src: [u8; 6], ethertype: u16, tail in prop::collection::vec(any::<u8>(), 0..20)) {
+    fn ether_headers_round_trip(
+        dst: [u8; 6], src: [u8; 6], ethertype: u16,
+        tail in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
         // Breaks if emit and parse disagree, or if the payload begins elsewhere than behind byte 14.
         let header = EtherHeader::new(MacAddr(dst), MacAddr(src), EtherType(ethertype));
         let mut frame = std::vec![0; EtherHeader::LEN];

@@ -118,7 +118,11 @@ fn icmp_errors_are_classified_as_errors() {
 
 proptest! {
     #[test]
-    fn icmpv4_headers_round_trip(message in message(), payload in prop::collection::vec(any::<u8>(), 0..80), size in 1usize..9) {
+    fn icmpv4_headers_round_trip(
+        message in message(),
+        payload in prop::collection::vec(any::<u8>(), 0..80),
+        size in 1usize..9,
+    ) {
         // Breaks if emit and parse disagree, or if the checksum depends on how the payload is cut.
         let mut bytes = std::vec![0; IcmpHeader::LEN];
         message.emit(&mut bytes, payload.chunks(size));

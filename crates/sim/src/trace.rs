@@ -74,8 +74,8 @@ impl Trace {
 
     /// Writes out the buffered lines.
     ///
-    /// # Errors The first error of the outputs, now or before. The run itself is not disturbed by
-    /// it.
+    /// # Errors
+    /// The first error of the outputs, now or before. The run itself is not disturbed by it.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);

@@ -142,8 +142,9 @@ impl ZoneInner {
 
     /// Takes an item back that no caller has seen.
     ///
-    /// # Safety The item was taken from this zone, which a handle or a live item keeps until the call, and is as
-    /// `init` left it.
+    /// # Safety
+    /// The item was taken from this zone, which a handle or a live item keeps until the call, and is as `init` left
+    /// it.
     #[cold]
     pub(crate) unsafe fn put_back(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone.

@@ -221,8 +221,9 @@ impl<H: Hooks> ZoneBuilder<H> {
 
     /// Makes the zone. By default it takes memory only with the first allocation.
     ///
-    /// # Errors [`ZoneError`] when the layout does not suit a slab allocator, when there is no
-    /// address space, or no memory for the reserve.
+    /// # Errors
+    /// [`ZoneError`] when the layout does not suit a slab allocator, when there is no address
+    /// space, or no memory for the reserve.
     #[doc(alias = "uma_zcreate")]
     pub fn build(mut self) -> Result<RawZone<H>, ZoneError> {
         if let Some(keg) = self.master.take() {

@@ -24,8 +24,9 @@ use core::ptr::NonNull;
 impl ZoneInner {
     /// Frees an item.
     ///
-    /// # Safety `item` is of `zone`, which it keeps until the call, is as `init` left it, and its
-    /// owner has given it up.
+    /// # Safety
+    /// `item` is of `zone`, which it keeps until the call, is as `init` left it, and its owner has
+    /// given it up.
     #[inline]
     pub(crate) unsafe fn put(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone until its free commits. The reference is not used after that. All fields

@@ -27,7 +27,8 @@ pub trait Hooks: Send + Sync + 'static {
     /// # Errors
     /// [`HookFailed`] sends the item back to its slab, untouched by `fini`.
     ///
-    /// # Safety `item` points to a free item of this zone that no other code uses during the call.
+    /// # Safety
+    /// `item` points to a free item of this zone that no other code uses during the call.
     unsafe fn init(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         let _ = item;
         Ok(())
@@ -57,8 +58,8 @@ pub trait Hooks: Send + Sync + 'static {
 
     /// Undoes `ctor`; the state that `init` left must be there again afterwards.
     ///
-    /// # Safety `item` went through `ctor`, its caller gave it up, no other code uses it during the
-    /// call.
+    /// # Safety
+    /// `item` went through `ctor`, its caller gave it up, no other code uses it during the call.
     #[inline]
     unsafe fn dtor(&self, item: NonNull<u8>) {
         let _ = item;
@@ -107,7 +108,8 @@ pub trait Import: Send + Sync + 'static {
 
     /// Takes items back.
     ///
-    /// # Safety [`import`](Self::import) pushed them, and no code uses them any more.
+    /// # Safety
+    /// [`import`](Self::import) pushed them, and no code uses them any more.
     unsafe fn release(&self, items: &[NonNull<u8>]);
 }
 
@@ -148,9 +150,10 @@ impl<'a> Imported<'a> {
     /// # Panics
     /// If there is no [room](Self::room), or the address is above `isize::MAX`.
     ///
-    /// # Safety Until [`Import::release`] gets it back, `item` is valid for the zone's hooks and users (memory of the
-    /// zone's layout, or a name for a resource if they never access it as memory), it is theirs alone, and it is not
-    /// pushed again.
+    /// # Safety
+    /// Until [`Import::release`] gets it back, `item` is valid for the zone's hooks and users (memory of the zone's
+    /// layout, or a name for a resource if they never access it as memory), it is theirs alone, and it is not pushed
+    /// again.
     pub unsafe fn push(&mut self, item: NonNull<u8>) {
         // A section returns an item as a number, of which those below 0 are not items.
         assert!(

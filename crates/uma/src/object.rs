@@ -39,7 +39,8 @@ pub trait Object: Sized + Send + 'static {
     /// Builds an object. It will be given out, taken back and given out again, and be dropped
     /// when the zone gives its memory back.
     ///
-    /// # Errors [`HookFailed`] when a resource is missing; the allocation then fails with
+    /// # Errors
+    /// [`HookFailed`] when a resource is missing; the allocation then fails with
     /// [`AllocError::Hook`], unless a free object is there, on any CPU.
     fn init(context: &Self::Context) -> Result<Self, HookFailed>;
 

@@ -136,9 +136,10 @@ impl<H: Hooks> RawZone<H> {
 
     /// Takes an item back.
     ///
-    /// # Panics If the item is not of this zone; or if it is free already. The checks that need no
-    /// extra access notice that: when it is the item last freed on this CPU, and when it reaches
-    /// its slab. Debug builds, and the feature `invariants`, notice always.
+    /// # Panics
+    /// If the item is not of this zone; or if it is free already. The checks that need no extra
+    /// access notice that: when it is the item last freed on this CPU, and when it reaches its
+    /// slab. Debug builds, and the feature `invariants`, notice always.
     ///
     /// # Safety
     /// `item` came from an allocation of this zone and was not freed since. No thread uses it or its reference count
@@ -222,8 +223,9 @@ impl<H: Hooks> RawZone<H> {
     /// # Panics
     /// If the zone was built without [`refcounts`](ZoneBuilder::refcounts).
     ///
-    /// # Safety `item` is a live item of this zone. The count stays readable as long as the zone,
-    /// but is void after the item was freed.
+    /// # Safety
+    /// `item` is a live item of this zone. The count stays readable as long as the zone, but is
+    /// void after the item was freed.
     #[doc(alias = "uma_find_refcnt")]
     #[inline]
     pub unsafe fn refcount(&self, item: NonNull<u8>) -> &AtomicU32 {

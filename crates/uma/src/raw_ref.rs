@@ -96,7 +96,8 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Panics
     /// As there.
     ///
-    /// # Safety As there. The item itself keeps the zone until it is freed.
+    /// # Safety
+    /// As there. The item itself keeps the zone until it is freed.
     #[track_caller]
     #[inline]
     pub unsafe fn free(self, item: NonNull<u8>) {
@@ -206,7 +207,8 @@ impl<H: Hooks> RawZoneRef<H> {
     /// # Panics
     /// As there.
     ///
-    /// # Safety As there; and the caller must not use the count after the zone has ended, which the
+    /// # Safety
+    /// As there; and the caller must not use the count after the zone has ended, which the
     /// lifetime, chosen by the caller, does not ensure.
     #[inline]
     #[must_use]

@@ -104,7 +104,8 @@ impl ZoneInner {
 
     /// Puts a sampled item back whose free has begun: through `fini`, into its slot.
     ///
-    /// # Safety `item` is of `zone`, which it keeps until the call.
+    /// # Safety
+    /// `item` is of `zone`, which it keeps until the call.
     #[cold]
     pub(crate) unsafe fn end_free_sample(zone: NonNull<Self>, item: NonNull<u8>) {
         // SAFETY: the item keeps the zone until its free, and from here on this thread does too.

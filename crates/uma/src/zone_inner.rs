@@ -531,7 +531,8 @@ impl ZoneInner {
         }
     }
 
-    /// # Safety The count is zero, and the caller alone brought it there.
+    /// # Safety
+    /// The count is zero, and the caller alone brought it there.
     #[cold]
     unsafe fn end(inner: NonNull<Self>) {
         // Acquire: pairs with the Release of every subtraction from `holds`, so all accesses of threads that left come

@@ -41,7 +41,8 @@ impl fmt::Display for Absent {
 
 /// The ones of `all` whose names are in `names`, or all if there are no names.
 ///
-/// # Errors [`Error::Unknown`] for an unknown name.
+/// # Errors
+/// [`Error::Unknown`] for an unknown name.
 pub(crate) fn chosen<T: Copy>(
     what: &'static str,
     names: &[String],

@@ -77,7 +77,8 @@ pub(super) struct Tally {
 impl Tally {
     /// Runs `trace`, which has packets, through a queue of `queue` packets.
     ///
-    /// # Errors [`Error::Bad`] if the queue is longer than a pool may hold.
+    /// # Errors
+    /// [`Error::Bad`] if the queue is longer than a pool may hold.
     pub(super) fn of(design: Design, trace: &Trace, queue: usize) -> Result<Self, Error> {
         Self::on(&pool()?, design, trace, queue)
     }

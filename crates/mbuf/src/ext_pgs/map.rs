@@ -82,8 +82,9 @@ impl Chain<Mixed> {
 
     /// Copies bytes from `off` out to `dst`, reading pages that are not in memory.
     ///
-    /// # Errors `InvalidInput` if there are too few bytes; those of the source. The content of
-    /// `dst` is then undefined.
+    /// # Errors
+    /// `InvalidInput` if there are too few bytes; those of the source. The content of `dst` is then
+    /// undefined.
     #[doc(alias = "m_unmapped_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> io::Result<()> {
         copy_out(self.first(), self.len(), off, dst)

@@ -35,8 +35,9 @@ const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE;
 impl MemfdPages {
     /// Maps a memfd as it is now; bytes written behind its end later are not seen.
     ///
-    /// # Errors `InvalidInput` if the descriptor is no memfd, or has not both seals; else the
-    /// system's error.
+    /// # Errors
+    /// `InvalidInput` if the descriptor is no memfd, or has not both seals; else the system's
+    /// error.
     pub fn new(memfd: OwnedFd) -> io::Result<Self> {
         // SAFETY: takes a descriptor, which we own, and no memory.
         let seals = unsafe { libc::fcntl(memfd.as_raw_fd(), libc::F_GET_SEALS) };

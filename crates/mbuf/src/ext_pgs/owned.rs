@@ -24,7 +24,8 @@ pub struct OwnedPages {
 impl OwnedPages {
     /// Takes `count` pages. Their bytes are undefined.
     ///
-    /// # Errors [`ExtPgsError`]; no page is allocated then.
+    /// # Errors
+    /// [`ExtPgsError`]; no page is allocated then.
     #[track_caller]
     pub fn new(pool: &MbufPool, count: usize) -> Result<Self, ExtPgsError> {
         let mut owned = Self {
@@ -54,7 +55,8 @@ impl OwnedPages {
 
     /// Writes `src` over the bytes from `off` on, counted over all pages.
     ///
-    /// # Errors [`WriteError::OutOfRange`]; no byte is written then.
+    /// # Errors
+    /// [`WriteError::OutOfRange`]; no byte is written then.
     pub fn write_at(&mut self, off: usize, mut src: &[u8]) -> Result<(), WriteError> {
         let end = off.checked_add(src.len());
         if end.is_none_or(|end| end > self.capacity()) {

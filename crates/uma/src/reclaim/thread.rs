@@ -84,8 +84,9 @@ struct ReclaimState {
 impl Reclaimer {
     /// Starts the thread, called `uma reclaim`. See [`RECLAIM_INTERVAL`].
     ///
-    /// # Errors When the system has no thread or no descriptor left. A system that reports no
-    /// memory pressure is not an error: see [`pressure_source`](Self::pressure_source).
+    /// # Errors
+    /// When the system has no thread or no descriptor left. A system that reports no memory
+    /// pressure is not an error: see [`pressure_source`](Self::pressure_source).
     pub fn start(interval: Duration) -> io::Result<Self> {
         Self::start_with(interval, Pressure::open())
     }

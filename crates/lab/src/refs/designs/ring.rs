@@ -44,7 +44,8 @@ unsafe fn is_shared(mbuf: Address<Ring>) -> bool {
 
 /// The link of a neighbour.
 ///
-/// # Safety It is the link of a live mbuf, which is not freed while the result is used.
+/// # Safety
+/// It is the link of a live mbuf, which is not freed while the result is used.
 #[inline]
 unsafe fn neighbour<'a>(at: *mut Mbuf<Neighbours>) -> &'a Neighbours {
     // SAFETY: links hold addresses of mbufs.

@@ -10,6 +10,7 @@ pub(crate) mod netstat;
 mod outbound;
 pub(crate) mod pasta;
 pub(crate) mod publish;
+pub(crate) mod serve;
 pub(crate) mod slirp4netns;
 
 use std::ffi::{OsStr, OsString};
@@ -131,6 +132,7 @@ Examples:
   mbuma run -- git clone https://example.org/r  any program, over the host's network
   mbuma run --publish 8080:80 -- ./server       127.0.0.1:8080 on the host is port 80 of ./server
   mbuma run --host-loopback -- psql -h 10.0.2.2 a database that listens on the host's 127.0.0.1
+  mbuma run --serve ./public -- ./browser       the files below ./public, at http://10.0.2.2/files/
   mbuma run --pcap out.pcapng --stats -- make test
   mbuma run --impair rate=20mbit,delay=40ms,loss=1% -- git clone https://example.org/r
   mbuma run --impair delay=30ms,up:rate=2mbit,down:rate=16mbit,queue=256kb -- ./client
@@ -269,6 +271,10 @@ pub(crate) struct NetOpts {
     #[arg(short = 'a', long, value_name = "PATH")]
     pub(crate) api_socket: Option<PathBuf>,
 
+    /// Files for the guest.
+    #[command(flatten)]
+    pub(crate) serve: serve::ServeOpts,
+
     /// Write every frame to FILE, a file or a FIFO, as pcapng, which Wireshark opens
     #[arg(long, value_name = "FILE", value_parser = capture_path)]
     pub(crate) pcap: Option<PathBuf>,
@@ -368,6 +374,7 @@ impl Default for NetOpts {
             demands_isolation: false,
             publish: Vec::new(),
             api_socket: None,
+            serve: serve::ServeOpts::default(),
             pcap: None,
             mtu: None,
             impair: None,

@@ -6,7 +6,7 @@
 //! | root | an empty, read-only file system (a mount namespace) | [`empty_root`] |
 //! | user | `nobody`, if it was root; no capability in any set | [`credentials`] |
 //! | privileges | no set-user-id program would help; no process of the user may trace it | [`credentials`] |
-//! | files | none, by Landlock: also where no namespace could be made; no listening TCP port, no signal to others | [`landlocked`] |
+//! | files | none but those of a served directory, to be read, by Landlock: also where no namespace could be made; no listening TCP port, no signal to others | [`landlocked`] |
 //! | system calls | those that serving takes | [`syscalls`] |
 //!
 //! No layer trusts another. A layer that the system lacks is named on standard error, unless another one covers for it,
@@ -29,6 +29,7 @@ mod syscalls;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
@@ -43,6 +44,8 @@ use crate::sys::process;
 pub(crate) struct Isolation {
     /// Nothing of this was asked for (`--no-sandbox`).
     off: bool,
+    /// It reads the files below a directory.
+    serves: bool,
     /// The user that the process runs as.
     user: u32,
     capabilities: Layer,
@@ -77,11 +80,12 @@ impl Layer {
     }
 }
 
-/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible.
+/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible. What is below `served` may still
+/// be read.
 ///
 /// # Errors
 /// A layer is missing, and it is asked for.
-pub(crate) fn enter(net: &NetOpts) -> Result<Isolation, Error> {
+pub(crate) fn enter(net: &NetOpts, served: Option<BorrowedFd<'_>>) -> Result<Isolation, Error> {
     if net.no_sandbox {
         say(
             "--no-sandbox: the process that reads what the guest sends keeps all rights that mbuma was started with",
@@ -95,16 +99,17 @@ pub(crate) fn enter(net: &NetOpts) -> Result<Isolation, Error> {
     let binds = net.outbound_addr.is_some();
     let root = Layer::of(empty_root::enter());
     let capabilities = Layer::of(credentials::give_up());
-    let landlock = Layer::of(landlocked::enter(binds));
+    let landlock = Layer::of(landlocked::enter(binds, served));
     // Nothing asks for it later.
     let user = process::ids().0;
     #[cfg(debug_assertions)]
     if exploit::is_without_filter() {
         return Ok(Isolation::default());
     }
-    let system_calls = Layer::of(syscalls::restrict(binds));
+    let system_calls = Layer::of(syscalls::restrict(binds, served.is_some()));
     let isolation = Isolation {
         off: false,
+        serves: served.is_some(),
         user,
         capabilities,
         root,
@@ -182,6 +187,9 @@ impl fmt::Display for Isolation {
         ];
         if layers.iter().all(|(_, layer)| !layer.is_on()) {
             return f.write_str(", nothing given up");
+        }
+        if self.serves {
+            f.write_str(", reads the served directory")?;
         }
         for (name, layer) in layers {
             match layer {

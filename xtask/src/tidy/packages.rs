@@ -5,8 +5,9 @@ use std::env;
 use std::process::Command;
 
 /// Packages that are not of this workspace, at most. To be lowered; raised only with the reason for the new dependency:
-/// landlock and seccompiler, with what they derive from, shut the process that parses packets off.
-const EXTERNAL_MAX: usize = 51;
+/// landlock and seccompiler, with what they derive from, shut the process that parses packets off; httpdate, mime_guess (with
+/// mime and unicase) and percent-encoding are the parts of HTTP that are lists and corner cases.
+const EXTERNAL_MAX: usize = 56;
 
 /// Counts the packages of the tool, and complains if there are too many.
 pub(super) fn check(complaints: &mut Vec<String>) {

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use super::shared::Shared;
 use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::watch::Heartbeat;
+use super::web::Web;
 use super::worker_pool::{Phase, Quiescence};
 use super::{BUSY_QUIET, LINGER_MAX, QUIET, STALL_MAX};
 use crate::errors::Error;
@@ -45,6 +47,8 @@ pub(super) struct Worker {
     /// What came from the guest by this worker's TAP.
     pub(super) inward: RxQueue,
     pub(super) connections: Connections,
+    /// The status page and served files, where there is a place for them.
+    pub(super) web: Option<Web>,
     /// Shows that the loop goes round.
     pub(super) heartbeat: Arc<Heartbeat>,
     /// Bytes that were published to the others.
@@ -306,8 +310,9 @@ impl Worker {
             // The event has ended the wait; nothing else is to be done.
             Some(Kind::Wakeup) => {}
             Some(kind) => {
+                let gauges = self.gauges();
                 if let Some(services) = &mut self.services {
-                    services.event(&mut self.shared, &self.connections, kind, token, readiness);
+                    services.event(&mut self.shared, gauges, kind, token, readiness);
                 }
             }
             None => {}
@@ -322,6 +327,11 @@ impl Worker {
         for token in round.due.drain(..) {
             match (token.kind(), &mut self.services) {
                 (Some(Kind::Connection), _) => self.connections.wake(token),
+                (Some(Kind::HttpConnection), _) => {
+                    if let Some(web) = &mut self.web {
+                        web.timer(&mut self.shared, token);
+                    }
+                }
                 (Some(kind), Some(services)) => services.timer(&mut self.shared, kind, token),
                 (Some(_), None) | (None, _) => {}
             }
@@ -338,14 +348,28 @@ impl Worker {
         for wake in round.turns.drain(..count) {
             self.turn(wake.begin());
         }
+        if let Some(web) = &mut self.web {
+            web.flush_log(&mut self.shared);
+        }
     }
 
     fn turn(&mut self, token: Token) {
+        let gauges = self.gauges();
         let shared = &mut self.shared;
         match (token.kind(), &mut self.services) {
             (Some(Kind::Connection), _) => self.connections.turn(shared, token),
             (Some(Kind::Interceptor), _) => self.connections.intercept(shared),
             (Some(Kind::Inbox), _) => self.connections.take_in(shared),
+            (Some(Kind::HttpListener), _) => {
+                if let Some(web) = &mut self.web {
+                    web.accept(shared);
+                }
+            }
+            (Some(Kind::HttpConnection), _) => {
+                if let Some(web) = &mut self.web {
+                    web.turn(shared, token, gauges);
+                }
+            }
             // The turn has ended the wait; nothing else is to be done.
             (Some(Kind::Wakeup), _) => {}
             (Some(kind), Some(services)) => {
@@ -357,14 +381,24 @@ impl Worker {
 
     /// What went through this worker so far.
     pub(super) fn share(&self) -> Share {
-        let flows_active = self.services.as_ref().map_or(0, Services::flows);
         Share {
             counters: self.shared.counters,
-            gauges: Gauges {
-                connections_active: self.connections.len() as u64,
-                flows_active: flows_active as u64,
-            },
+            gauges: self.gauges(),
         }
+    }
+
+    /// What this worker has right now.
+    fn gauges(&self) -> Gauges {
+        Gauges {
+            connections_active: self.connections.len() as u64,
+            flows_active: self.services.as_ref().map_or(0, Services::flows) as u64,
+            http_active: self.web.as_ref().map_or(0, Web::len) as u64,
+        }
+    }
+
+    /// The directory that is served, if there is one.
+    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
+        self.web.as_ref()?.served()
     }
 
     /// The stack.
@@ -375,6 +409,9 @@ impl Worker {
     /// Ends whatever is open: resets for connections that are under way.
     pub(super) fn close(&mut self) {
         self.connections.close(&self.shared);
+        if let Some(web) = &mut self.web {
+            web.close(&mut self.shared);
+        }
         if let Some(services) = &mut self.services {
             services.close();
         }

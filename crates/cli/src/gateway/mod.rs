@@ -8,7 +8,7 @@
 //!                        |    |------ udp ---------- flows --- host sockets   |
 //!                        |    |------ echo --------- pings --- host socket    |
 //!                        |    |------ publish -- accepted host sockets        |
-//!                        |    '------ http: the status page                   |
+//!                        |    web: the status page, served files              |
 //!                         '---------------------------------------------------'
 //! ```
 //!
@@ -36,7 +36,6 @@ mod figures;
 mod flow;
 mod flow_table;
 mod host;
-mod http;
 mod inbox;
 mod load_average;
 mod metrics;
@@ -53,7 +52,6 @@ mod ready;
 mod reclaim;
 mod relay;
 mod report;
-mod request;
 mod resolvers;
 mod services;
 mod shared;
@@ -67,6 +65,7 @@ mod template;
 mod test_gateway;
 mod udp;
 mod watch;
+mod web;
 mod worker_pool;
 
 pub(crate) use summary::Summary;
@@ -151,11 +150,11 @@ fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
         let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
         let_go.map_err(Error::io("opening /dev/null"))?;
     }
-    let isolation = sandbox::enter(opts)?;
+    let isolation = sandbox::enter(opts, first.served())?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
     if let Some(services) = &mut first.services {
-        services.fixed.isolation = isolation;
+        services.fixed.change(|fixed| fixed.isolation = isolation);
     }
     Ok(())
 }

@@ -13,8 +13,7 @@ use mbuma::{StackStats, TcpStats, WorkStats};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::connections::Connections;
-use super::figures::{Counters, Figures, Fixed};
+use super::figures::{Counters, Figures, Fixed, Gauges};
 use super::reclaim::ReclaimFigures;
 use super::shared::Shared;
 use super::template::size;
@@ -29,7 +28,8 @@ use zones::ZoneReport;
 pub(super) struct View<'a> {
     pub(super) fixed: &'a Fixed,
     pub(super) shared: &'a Shared,
-    pub(super) connections: &'a Connections,
+    /// The first worker's.
+    pub(super) gauges: Gauges,
     pub(super) flows: &'a GuestFlows,
     pub(super) reclaim: ReclaimFigures,
 }
@@ -78,8 +78,7 @@ impl View<'_> {
     }
 
     fn figures(&self) -> Figures {
-        let gauges = services::gauges(self.connections, self.flows);
-        services::figures_now(self.fixed, self.shared, gauges)
+        services::figures_now(self.fixed, self.shared, self.gauges)
     }
 
     fn stack(&self) -> StackStats {

@@ -1,11 +1,11 @@
-//! The services that worker 0 runs for all workers: datagrams, pings, the status page, published ports, the control
-//! socket, and giving memory back.
+//! The services that worker 0 runs for all workers: datagrams, pings, published ports, the control socket, and giving
+//! memory back.
 //!
 //! Each has one table, and seldom more traffic than one worker carries. Sharing the tables among workers would cost locks.
 //!
 //! The matches over [`Kind`] name every kind, so that a new one does not compile until each of them decides about it.
 //!
-//! Called by: the first worker's loop. Calls: udp, echo, http, publish, control, figures.
+//! Called by: the first worker's loop. Calls: udp, echo, publish, control, figures.
 //! Locks: none.
 
 use std::io;
@@ -18,7 +18,6 @@ use super::connections::Connections;
 use super::control::Control;
 use super::echo::Pings;
 use super::figures::{Figures, Fixed, Gauges, Share};
-use super::http::StatusPage;
 use super::poller::Readiness;
 use super::publish::{GuestServer, Listener};
 use super::reclaim::PoolReclaim;
@@ -26,6 +25,7 @@ use super::report::View;
 use super::shared::Shared;
 use super::table::{Kind, Token};
 use super::udp::GuestFlows;
+use super::web::SharedFixed;
 use crate::args::Proto;
 use crate::ports::{PortChange, PublishedId, PublishedPort};
 
@@ -33,13 +33,12 @@ use crate::ports::{PortChange, PublishedId, PublishedPort};
 pub(super) struct Services {
     pub(super) flows: GuestFlows,
     pub(super) pings: Pings,
-    pub(super) page: Option<StatusPage>,
     /// By the index in their tokens; nothing where one is published no more.
     pub(super) listeners: Vec<Option<Listener>>,
     pub(super) client_quota: ClientQuota,
     pub(super) control: Control,
     pub(super) reclaim: PoolReclaim,
-    pub(super) fixed: Fixed,
+    pub(super) fixed: SharedFixed,
 }
 
 impl Services {
@@ -47,7 +46,7 @@ impl Services {
     pub(super) fn event(
         &mut self,
         shared: &mut Shared,
-        connections: &Connections,
+        gauges: Gauges,
         kind: Kind,
         token: Token,
         readiness: Readiness,
@@ -61,9 +60,9 @@ impl Services {
             Kind::Reclaim => self.reclaim.event(shared, readiness),
             Kind::Asker => {
                 let view = View {
-                    fixed: &self.fixed,
+                    fixed: &self.fixed.get(),
                     shared,
-                    connections,
+                    gauges,
                     flows: &self.flows,
                     reclaim: self.reclaim.figures(),
                 };
@@ -76,8 +75,8 @@ impl Services {
             | Kind::Wakeup
             | Kind::Interceptor
             | Kind::Inbox
-            | Kind::StatusPage
-            | Kind::Reader
+            | Kind::HttpListener
+            | Kind::HttpConnection
             | Kind::Datagrams
             | Kind::Echoes
             | Kind::Ping => {}
@@ -95,10 +94,6 @@ impl Services {
         match kind {
             Kind::Flow => self.flows.timer(shared, token),
             Kind::Ping => self.pings.timer(token),
-            Kind::Reader => self
-                .page
-                .iter_mut()
-                .for_each(|page| page.timer(shared, token)),
             Kind::Asker => self.control.timer(token),
             Kind::Listener => self.wake_listener(token),
             Kind::Reclaim => self.reclaim.timer(shared),
@@ -109,7 +104,8 @@ impl Services {
             | Kind::Wakeup
             | Kind::Interceptor
             | Kind::Inbox
-            | Kind::StatusPage
+            | Kind::HttpListener
+            | Kind::HttpConnection
             | Kind::Datagrams
             | Kind::Inlet
             | Kind::Echoes
@@ -134,17 +130,8 @@ impl Services {
             }
             Kind::Datagrams => self.flows.forward(shared),
             Kind::Echoes => self.pings.forward(shared),
-            Kind::StatusPage => self.page.iter_mut().for_each(|page| page.accept(shared)),
             Kind::Control => self.control.accept(shared),
             Kind::Reclaim => self.reclaim.resume(shared),
-            Kind::Reader => {
-                let gauges = gauges(connections, &self.flows);
-                let fixed = &self.fixed;
-                let figures = |shared: &Shared| figures_now(fixed, shared, gauges);
-                if let Some(page) = &mut self.page {
-                    page.turn(shared, token, figures);
-                }
-            }
             // The loop's, or never on the ready list.
             Kind::Tap
             | Kind::Lifecycle
@@ -152,6 +139,8 @@ impl Services {
             | Kind::Wakeup
             | Kind::Interceptor
             | Kind::Inbox
+            | Kind::HttpListener
+            | Kind::HttpConnection
             | Kind::Flow
             | Kind::Inlet
             | Kind::Ping
@@ -174,14 +163,14 @@ impl Services {
     /// Publishes a port.
     pub(super) fn publish(&mut self, shared: &Shared, port: PublishedPort) -> io::Result<()> {
         let publish = port.spec.publish;
-        let addr = port.spec.guest_addr.unwrap_or(self.fixed.guest.addr);
+        let addr = port.spec.guest_addr.unwrap_or(self.fixed.get().guest.addr);
         let guest = SocketAddrV4::new(addr, publish.guest_port);
         let spec = port.spec;
         match publish.proto {
             Proto::Tcp => self.listen(shared, port, guest)?,
             Proto::Udp => self.flows.publish(shared, port, guest)?,
         }
-        self.fixed.published.push(spec);
+        self.fixed.change(|fixed| fixed.published.push(spec));
         Ok(())
     }
 
@@ -195,7 +184,8 @@ impl Services {
         let index = free.unwrap_or(self.listeners.len());
         let token = Token::nth(Kind::Listener, index as u32);
         // The guest's loopback is behind the guest's own address.
-        let loopback = self.fixed.loopback && *guest.ip() == self.fixed.guest.addr;
+        let fixed = self.fixed.get();
+        let loopback = fixed.loopback && *guest.ip() == fixed.guest.addr;
         let server = GuestServer { guest, loopback };
         let listener = Listener::new(shared, port, server, &self.client_quota, token)?;
         match self.listeners.get_mut(index) {
@@ -212,7 +202,8 @@ impl Services {
             let found = self.listeners.iter_mut().find(|place| is_it(place));
             found.into_iter().for_each(|place| *place = None);
         }
-        self.fixed.published.retain(|port| port.id != id);
+        self.fixed
+            .change(|fixed| fixed.published.retain(|port| port.id != id));
     }
 
     /// How many UDP flows there are.
@@ -223,14 +214,13 @@ impl Services {
     /// What went through all workers, at the end.
     pub(super) fn figures(&self, shared: &Shared, shares: Vec<Share>) -> Figures {
         let uptime = shared.now() - Time::ZERO;
-        Figures::new(&self.fixed, uptime, shares, shared.stack.stats())
+        Figures::new(&self.fixed.get(), uptime, shares, shared.stack.stats())
     }
 
     /// Ends whatever is open.
     pub(super) fn close(&mut self) {
         self.flows.close();
         self.pings.close();
-        self.page.iter_mut().for_each(StatusPage::close);
         self.control.close();
     }
 }
@@ -242,12 +232,4 @@ pub(super) fn figures_now(fixed: &Fixed, shared: &Shared, gauges: Gauges) -> Fig
     shares[shared.worker] = Share { counters, gauges };
     let uptime = shared.now() - Time::ZERO;
     Figures::new(fixed, uptime, shares, shared.stack.stats())
-}
-
-/// What the first worker has right now.
-pub(super) fn gauges(connections: &Connections, flows: &GuestFlows) -> Gauges {
-    Gauges {
-        connections_active: connections.len() as u64,
-        flows_active: flows.len() as u64,
-    }
 }

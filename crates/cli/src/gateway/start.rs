@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,6 @@ use super::control::Control;
 use super::echo::Pings;
 use super::event_loop::Worker;
 use super::figures::{Fixed, ImpairedLink};
-use super::http::StatusPage;
 use super::policy::Policy;
 use super::poller::Poller;
 use super::reclaim::PoolReclaim;
@@ -37,9 +36,12 @@ use super::shared::Shared;
 use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::GuestFlows;
+use super::web::{LogFile, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
+use crate::args::serve::ServeOpts;
 use crate::args::{Impairment, NetOpts, Outbound};
 use crate::errors::Error;
+use crate::files::ServedTree;
 use crate::guest::{Guest, GuestEnd};
 use crate::sandbox::Isolation;
 use crate::sys::limits;
@@ -47,14 +49,16 @@ use crate::sys::limits;
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
 /// is attached to again finds its neighbour where it was.
 const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
-/// The port of the status page.
-const STATUS_PORT: u16 = 80;
+/// The port of the status page and of served files.
+const HTTP_PORT: u16 = 80;
+/// The path of served files.
+const FILES_PREFIX: &str = "/files";
 /// Retransmissions of a SYN to the guest, which is one hop away: a published port is given up after 63 s.
 const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections at most.
 const CONNECTIONS_MAX: usize = 1 << 18;
-/// Connections to the status page that wait at most.
-const STATUS_BACKLOG: usize = 16;
+/// Connections to that port that wait at most.
+const HTTP_BACKLOG: usize = 1024;
 /// Datagrams of the guest that wait for their turn at most: as many as there may be flows, so that a burst of new flows
 /// loses none. The memory that they pin has a bound of its own.
 const NEW_FLOWS_MAX: usize = 4096;
@@ -132,8 +136,13 @@ pub(super) fn start(
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
+    let routed = fixed.guest.routed;
+    let at = SocketAddrV4::new(fixed.guest.gateway, HTTP_PORT);
+    let fixed = SharedFixed::new(fixed);
+    // A gateway of the host's network may have a page of its own.
+    let site = (!routed).then(|| site(&stack, at, opts, worker_pool.len(), &fixed));
     let services = services(&all[0], index, fixed, sockets)?;
-    workers(all, index, services, worker_pool, &clock)
+    workers(all, index, services, site.transpose()?, worker_pool, &clock)
 }
 
 /// Where the guest's connections may go, and where they come from.
@@ -159,11 +168,51 @@ fn poller(worker_pool: &WorkerPool, index: usize, tap: &OwnedFd) -> Result<Polle
     Ok(poller)
 }
 
+/// Opens the status page, and the files if there are any.
+fn site(
+    stack: &Stack,
+    at: SocketAddrV4,
+    opts: &NetOpts,
+    workers: usize,
+    fixed: &SharedFixed,
+) -> Result<Arc<WebSite>, Error> {
+    let ServeOpts {
+        dir,
+        log,
+        no_listing,
+    } = &opts.serve;
+    let files = |dir: &PathBuf| {
+        let doing = format!("opening {} to serve it", dir.display());
+        let tree = ServedTree::open(dir).map_err(Error::io(&doing))?;
+        Ok::<_, Error>(SiteFiles {
+            tree,
+            prefix: FILES_PREFIX,
+            listing: !no_listing,
+        })
+    };
+    let files = dir.as_ref().map(files).transpose()?;
+    let open_log = |path: &PathBuf| {
+        let doing = format!("opening the log {}", path.display());
+        LogFile::open(path).map_err(Error::io(&doing))
+    };
+    let log = log.as_ref().map(open_log).transpose()?;
+    let listener = stack.tcp_listen(at, HTTP_BACKLOG);
+    let listener = listener.map_err(|e| failed("listening for HTTP", e))?;
+    Ok(Arc::new(WebSite::new(
+        listener,
+        workers,
+        fixed.clone(),
+        files,
+        log,
+    )))
+}
+
 /// Makes the workers; `services` are the first one's.
 fn workers(
     all: Vec<Shared>,
     index: IfIndex,
     services: Services,
+    site: Option<Arc<WebSite>>,
     worker_pool: &Arc<WorkerPool>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Worker, Vec<Worker>), Error> {
@@ -174,6 +223,7 @@ fn workers(
         let inward = shared.stack.rx_queue(index, shared.worker);
         Ok(Worker {
             connections: Connections::new(&shared, &interceptor),
+            web: site.as_ref().map(|site| Web::new(&shared, site)),
             heartbeat: Arc::default(),
             services: None,
             stall_relief: StallRelief::default(),
@@ -192,6 +242,12 @@ fn workers(
         clock,
         intercept_wakes,
     )));
+    if let Some(site) = &site {
+        let wakes = workers.iter().filter_map(|w| w.web.as_ref());
+        let wakes = wakes.map(Web::accept_wake).collect();
+        let steering = AcceptSteering::waker(worker_pool, clock, wakes);
+        site.listener().set_waker(Some(steering));
+    }
     let others = workers.split_off(1);
     let mut first = workers.remove(0);
     first.services = Some(services);
@@ -213,16 +269,10 @@ fn reach_loopback(stack: &Stack, index: IfIndex, ends: &GuestEnd) -> Result<(), 
 fn services(
     shared: &Shared,
     index: IfIndex,
-    fixed: Fixed,
+    fixed: SharedFixed,
     sockets: Sockets,
 ) -> Result<Services, Error> {
     let stack = &shared.stack;
-    // A gateway of the host's network may have a page of its own.
-    let page = (!fixed.guest.routed)
-        .then(|| SocketAddrV4::new(fixed.guest.gateway, STATUS_PORT))
-        .map(|at| stack.tcp_listen(at, STATUS_BACKLOG));
-    let page = page.transpose();
-    let page = page.map_err(|e| failed("listening for the status page", e))?;
     let datagrams = stack.udp_bind_any(index);
     let datagrams = datagrams.map_err(|e| failed("intercepting datagrams", e))?;
     let echoes = stack.icmp_echo_any(index);
@@ -231,7 +281,6 @@ fn services(
     let mut services = Services {
         flows: GuestFlows::new(shared, datagrams),
         pings: Pings::new(shared, echoes),
-        page: page.map(|page| StatusPage::new(shared, page)),
         control: Control::new(shared, sockets.control),
         reclaim: PoolReclaim::new(shared),
         listeners: Vec::new(),

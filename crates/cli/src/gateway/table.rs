@@ -22,10 +22,10 @@ pub(super) enum Kind {
     Lifecycle,
     /// Connections that the guest begins.
     Interceptor,
-    /// The status page's listener.
-    StatusPage,
-    /// A connection to the status page.
-    Reader,
+    /// The listener of the status page and of served files.
+    HttpListener,
+    /// A connection to it.
+    HttpConnection,
     /// A connection between guest and host.
     Connection,
     /// A published TCP port.
@@ -59,8 +59,8 @@ const KINDS: [Kind; 18] = [
     Kind::Tap,
     Kind::Lifecycle,
     Kind::Interceptor,
-    Kind::StatusPage,
-    Kind::Reader,
+    Kind::HttpListener,
+    Kind::HttpConnection,
     Kind::Connection,
     Kind::Listener,
     Kind::Datagrams,

@@ -96,6 +96,15 @@ const WAITING: &[(c_long, &str)] = &[
     (libc::SYS_ppoll, "the watch, captures to a FIFO"),
 ];
 
+/// Where a directory is served. Landlock lets them reach what is below it and nothing else, and read only; without Landlock
+/// a process that was taken over could read what its user may.
+const SERVING: &[(c_long, &str)] = &[
+    (libc::SYS_openat2, "a file below the directory"),
+    (libc::SYS_fstat, "its length and time"),
+    (libc::SYS_preadv, "its bytes into clusters"),
+    (libc::SYS_getdents64, "the names of a listing"),
+];
+
 /// Socket options that the gateway sets: level and name.
 const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
@@ -109,9 +118,10 @@ const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
 /// The bits of a socket's type that are no flags.
 const SOCK_TYPE_MASK: u64 = 0xf;
 
-/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address.
-pub(super) fn restrict(binds: bool) -> io::Result<()> {
-    for program in [absent(), allowed(binds)] {
+/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address. `serves`: files
+/// below a directory are read.
+pub(super) fn restrict(binds: bool, serves: bool) -> io::Result<()> {
+    for program in [absent(), allowed(binds, serves)] {
         let program = program.map_err(io::Error::other)?;
         apply_filter_all_threads(&program).map_err(io::Error::other)?;
     }
@@ -126,8 +136,9 @@ fn absent() -> Result<BpfProgram, BackendError> {
 }
 
 /// The list.
-fn allowed(binds: bool) -> Result<BpfProgram, BackendError> {
-    let free = FREE.iter().chain(WAITING);
+fn allowed(binds: bool, serves: bool) -> Result<BpfProgram, BackendError> {
+    let serving = if serves { SERVING } else { &[] };
+    let free = FREE.iter().chain(WAITING).chain(serving);
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
     calls.extend(checked()?);

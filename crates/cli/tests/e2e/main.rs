@@ -22,6 +22,7 @@ mod netstat;
 mod ports;
 mod publish;
 mod reports;
+mod serve;
 mod streams;
 mod user;
 mod workers;

@@ -76,6 +76,10 @@ figures! {
         "pings_answered_total" Count "Pings that the other host answered." { pings_answered, }
         "pings_refused_total" Count "Pings answered with an ICMP error." { pings_refused, }
         "status_requests_total" Count "Requests for the status page." { status_requests, }
+        "file_requests_total" Count "Requests for served files." { file_requests, }
+        "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }
+        "http_sent_bytes_total" Bytes "Responses of the status page and of served files, heads included." { http_bytes, }
+        "log_lines_lost_total" Count "Lines of the access log that could not be written." { log_lines_lost, }
         "descriptors_exhausted_total" Count "Times that no descriptor was left for a socket." {
             descriptors_exhausted,
         }
@@ -87,12 +91,17 @@ figures! {
     Gauges, Gauge {
         "connections" Count "TCP connections between guest and host right now." { connections_active, }
         "udp_flows" Count "UDP flows right now." { flows_active, }
+        "http_connections" Count "Connections to the status page and for served files right now." { http_active, }
     }
 }
 
 impl Counters {
     /// Bytes that were moved.
     pub(in super::super) fn moved(&self) -> u64 {
-        self.bytes_up + self.bytes_down + self.datagram_bytes_up + self.datagram_bytes_down
+        self.bytes_up
+            + self.bytes_down
+            + self.datagram_bytes_up
+            + self.datagram_bytes_down
+            + self.http_bytes
     }
 }

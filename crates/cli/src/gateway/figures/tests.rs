@@ -83,6 +83,7 @@ pub(in super::super) fn figures() -> Figures {
         gauges: Gauges {
             connections_active,
             flows_active,
+            http_active: 0,
         },
     };
     let shares = vec![share(5, 2, 1), share(2, 1, 0)];

@@ -1,0 +1,117 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use mbuf::{MbufPool, PoolConfig, Scatter};
+
+use super::{DirectoryNames, FoundEntry, ServedTree};
+use crate::http::range::ByteRange;
+
+/// A directory with a served one inside, which goes away.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let dir = std::env::temp_dir().join(format!("mbuma-files-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("served/below"))
+            .expect("the temporary directory can be written");
+        fs::write(dir.join("secret"), "secret").expect("likewise");
+        fs::write(dir.join("served/below/file"), "0123456789").expect("likewise");
+        Place(dir)
+    }
+
+    fn tree(&self) -> ServedTree {
+        ServedTree::open(&self.0.join("served")).expect("a directory")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_directory_is_opened() {
+    // Breaks when a path or a symbolic link leads out of the served directory.
+    let place = Place::new("outside");
+    let served = place.0.join("served");
+    symlink("../secret", served.join("up")).expect("a link");
+    symlink(place.0.join("secret"), served.join("absolute")).expect("a link");
+    symlink("/", served.join("root")).expect("a link");
+    symlink("/proc/self/root", served.join("magic")).expect("a link");
+    symlink("below/file", served.join("inside")).expect("a link");
+    symlink("..", served.join("below/parent")).expect("a link");
+    let tree = place.tree();
+    for path in [
+        "../secret",
+        "up",
+        "absolute",
+        "root/etc/passwd",
+        "magic/etc/passwd",
+        "/etc/passwd",
+        "below/../../secret",
+    ] {
+        assert!(tree.find(path.as_bytes()).is_err(), "{path}");
+    }
+    for path in ["inside", "below/parent/below/file", "below/file"] {
+        assert!(
+            matches!(tree.find(path.as_bytes()), Ok(FoundEntry::File(_))),
+            "{path}"
+        );
+    }
+    assert!(matches!(tree.find(b"below"), Ok(FoundEntry::Directory(_))));
+    assert!(
+        ServedTree::open(&served.join("below/file")).is_err(),
+        "a file is no directory"
+    );
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error() {
+    // Breaks when the bytes that are missing are made up, or a turn waits for them for ever.
+    let place = Place::new("shrinks");
+    let Ok(FoundEntry::File(file)) = place.tree().find(b"below/file") else {
+        panic!("no file");
+    };
+    let pool = MbufPool::new(PoolConfig::default()).expect("address space");
+    let mut row = Scatter::for_len(&pool, 4096);
+    row.refill().expect("clusters");
+    let mut range = ByteRange::whole(file.len());
+    let chain = file.read(&mut row, &mut range, 4).expect("four bytes");
+    assert_eq!(
+        (chain.to_vec(), range),
+        (b"0123".to_vec(), ByteRange { start: 4, len: 6 })
+    );
+    fs::write(place.0.join("served/below/file"), "0123").expect("a shorter file");
+    row.refill().expect("clusters");
+    let error = file.read(&mut row, &mut range, 100).map(|c| c.len());
+    assert_eq!(
+        error.map_err(|e| e.kind()),
+        Err(std::io::ErrorKind::UnexpectedEof)
+    );
+    drop((row, chain));
+}
+
+#[test]
+fn names_come_in_order_and_hidden_ones_do_not() {
+    // Breaks when a listing differs from one request to the next, or shows what is not served.
+    let place = Place::new("names");
+    for name in ["c", "a", ".hidden", "b"] {
+        fs::write(place.0.join("served").join(name), "").expect("a file");
+    }
+    let Ok(FoundEntry::Directory(directory)) = place.tree().find(b".") else {
+        panic!("no directory");
+    };
+    let mut names = DirectoryNames::of(directory).expect("names");
+    let mut found = Vec::new();
+    while let Some(name) = names.next() {
+        let name = name.expect("a name");
+        found.push((
+            String::from_utf8_lossy(&name.bytes).into_owned(),
+            name.is_directory,
+        ));
+    }
+    let expected = [("a", false), ("b", false), ("below", true), ("c", false)];
+    assert_eq!(found, expected.map(|(name, is)| (name.to_owned(), is)));
+}

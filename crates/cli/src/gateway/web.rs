@@ -1,0 +1,217 @@
+//! HTTP from inside of the stack: the status page, and files.
+//!
+//! | path | is |
+//! |---|---|
+//! | `/` | the status page, a page for people |
+//! | `/metrics` | the same for Prometheus |
+//! | `/files/` | with `--serve`: the directory |
+//!
+//! All workers take connections from one listener, as they take the guest's: the worker by whose queue the SYN came, or one
+//! with less to do. What all share is the [`WebSite`]; connections belong to the worker that took them.
+//!
+//! Called by: the loop. Calls: connection, crate::http, crate::files.
+//! Invariants: a worker has its share of [`CONNECTIONS_MAX`] connections at most; for one too many, the connection ends
+//! whose request is due first: else clients that ask slowly would shut the site for all.
+//! Locks: `fixed` (STATS), with nothing called under it.
+
+mod connection;
+mod log_file;
+mod respond;
+mod sending;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use kern::{LockClass, Mutex, order};
+use mbuma::TcpListener;
+
+use super::figures::{Fixed, Gauges};
+use super::ready::Wake;
+use super::shared::Shared;
+use super::table::{Kind, Table, Token};
+use connection::{WebConnection, WebNext};
+pub(super) use log_file::LogFile;
+use log_file::LogLines;
+use respond::Responder;
+pub(super) use respond::SiteFiles;
+
+static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
+
+/// Connections of all workers together at most.
+const CONNECTIONS_MAX: usize = 4096;
+/// Connections that are taken in a turn at most, before those there are have theirs.
+const ACCEPT_MAX: usize = 64;
+
+/// What does not change, or seldom: worker 0 changes it, and each worker's status page shows it.
+#[derive(Clone)]
+pub(super) struct SharedFixed(Arc<Mutex<Arc<Fixed>>>);
+
+impl SharedFixed {
+    /// As it is at the beginning.
+    pub(super) fn new(fixed: Fixed) -> SharedFixed {
+        SharedFixed(Arc::new(Mutex::new(&FIXED, Arc::new(fixed))))
+    }
+
+    /// As it is now.
+    pub(super) fn get(&self) -> Arc<Fixed> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Changes it.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Fixed)) {
+        change(Arc::make_mut(&mut self.0.lock()));
+    }
+}
+
+/// What all workers serve together.
+pub(super) struct WebSite {
+    listener: TcpListener,
+    responder: Responder,
+    log: Option<LogFile>,
+    /// Connections of one worker at most.
+    connections_max: usize,
+}
+
+impl WebSite {
+    /// At `listener`, by so many workers.
+    pub(super) fn new(
+        listener: TcpListener,
+        workers: usize,
+        fixed: SharedFixed,
+        files: Option<SiteFiles>,
+        log: Option<LogFile>,
+    ) -> WebSite {
+        WebSite {
+            listener,
+            responder: Responder::new(fixed, files),
+            log,
+            connections_max: (CONNECTIONS_MAX / workers).max(1),
+        }
+    }
+
+    /// Where to tell that there are connections.
+    pub(super) fn listener(&self) -> &TcpListener {
+        &self.listener
+    }
+}
+
+/// A worker's part of the site.
+pub(super) struct Web {
+    site: Arc<WebSite>,
+    wake: Arc<Wake>,
+    connections: Table<WebConnection>,
+    log: LogLines,
+}
+
+impl Web {
+    /// Takes connections when [`Web::accept_wake`] is called.
+    pub(super) fn new(shared: &Shared, site: &Arc<WebSite>) -> Web {
+        Web {
+            site: Arc::clone(site),
+            wake: shared.wake_for(Token::only(Kind::HttpListener)),
+            connections: Table::new(Kind::HttpConnection),
+            log: LogLines::default(),
+        }
+    }
+
+    /// What to wake when there are connections to take.
+    pub(super) fn accept_wake(&self) -> Arc<Wake> {
+        Arc::clone(&self.wake)
+    }
+
+    /// Takes connections.
+    pub(super) fn accept(&mut self, shared: &mut Shared) {
+        for _ in 0..ACCEPT_MAX {
+            let Some(stream) = self.site.listener.accept() else {
+                return;
+            };
+            if self.connections.len() >= self.site.connections_max {
+                self.end_most_due(shared);
+            }
+            let token = self.connections.next_token();
+            let logs = self.site.log.is_some();
+            let connection = WebConnection::new(shared, stream, token, logs);
+            self.connections.insert(connection);
+        }
+        self.wake.wake();
+    }
+
+    /// A connection's turn. `gauges` are this worker's.
+    pub(super) fn turn(&mut self, shared: &mut Shared, token: Token, gauges: Gauges) {
+        let Some(connection) = self.connections.find(token) else {
+            return;
+        };
+        match connection.turn(shared, &self.site.responder, gauges) {
+            Ok(WebNext::Wait) => {}
+            Ok(WebNext::Again) => connection.wake(),
+            Ok(WebNext::Close) => drop(self.remove(shared, token)),
+            Err(_) => self.abort(shared, token),
+        }
+        self.collect_log(token);
+    }
+
+    /// A connection's timer came.
+    pub(super) fn timer(&mut self, shared: &mut Shared, token: Token) {
+        let Some(connection) = self.connections.find(token) else {
+            return;
+        };
+        match connection.timer(shared) {
+            Ok(WebNext::Wait) => {}
+            Ok(WebNext::Again) => connection.wake(),
+            Ok(WebNext::Close) => drop(self.remove(shared, token)),
+            Err(_) => self.abort(shared, token),
+        }
+    }
+
+    /// Writes what is to be logged: once a round of the loop.
+    pub(super) fn flush_log(&mut self, shared: &mut Shared) {
+        if let Some(file) = &self.site.log {
+            shared.counters.log_lines_lost += self.log.write_to(file);
+        }
+    }
+
+    fn collect_log(&mut self, token: Token) {
+        if let Some(connection) = self.connections.find(token) {
+            connection.drain_log(&mut self.log);
+        }
+    }
+
+    /// Takes a connection out, its timer and its lines of the log.
+    fn remove(&mut self, shared: &mut Shared, token: Token) -> Option<WebConnection> {
+        self.collect_log(token);
+        let connection = self.connections.remove(token)?;
+        connection.cancel_timer(shared);
+        Some(connection)
+    }
+
+    fn abort(&mut self, shared: &mut Shared, token: Token) {
+        if let Some(connection) = self.remove(shared, token) {
+            connection.abort();
+        }
+    }
+
+    /// Ends the connection whose patience ends first; one that sends only if all do.
+    fn end_most_due(&mut self, shared: &mut Shared) {
+        let connections = self.connections.iter();
+        let most_due = connections.min_by_key(|(_, connection)| connection.due());
+        if let Some((token, _)) = most_due {
+            self.abort(shared, token);
+        }
+    }
+
+    /// The directory that is served, if there is one.
+    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
+        self.site.responder.served()
+    }
+
+    /// How many connections there are.
+    pub(super) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Ends all connections.
+    pub(super) fn close(&mut self, shared: &mut Shared) {
+        self.connections.drain().for_each(WebConnection::abort);
+        self.flush_log(shared);
+    }
+}

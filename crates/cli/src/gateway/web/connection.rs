@@ -1,0 +1,426 @@
+//! One HTTP connection: bytes in, requests; responses, bytes out.
+//!
+//! | the connection | until | else |
+//! |---|---|---|
+//! | waits for a request | [`IDLE_MAX`]; the first one [`HEAD_MAX_TIME`] | it ends |
+//! | has part of a head | [`HEAD_MAX_TIME`] since its first byte, however many follow | 408, and it ends |
+//! | sends | [`STALL_MAX`] in which the client takes nothing | a reset |
+//! | has sent its last response | the client closes, or [`LINGER_MAX`] | it ends |
+//!
+//! After its last response a connection reads and forgets what the client still sends: a reset for it would overtake the
+//! response.
+//!
+//! Called by: web. Calls: conversation (what is asked), respond, sending.
+//! Invariants: one timer is set; nothing is read while a response is sent, so the client's window closes.
+//! Locks: none. Sources: RFC 9112 sections 9.3 to 9.6.
+
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kern::{CalloutId, Time};
+use mbuma::{SocketError, TcpStream};
+
+use super::log_file::LogLines;
+use super::respond::{self, Responder, Source};
+use super::sending::{Failed, SendProgress, Sending};
+use crate::gateway::allowance::Allowance;
+use crate::gateway::figures::Gauges;
+use crate::gateway::ready::Wake;
+use crate::gateway::shared::{READ_MAX, Shared};
+use crate::gateway::table::Token;
+use crate::http::access_log::LoggedRequest;
+use crate::http::conversation::{Conversation, Front};
+use crate::http::plan::{self, Terms};
+use crate::http::status::HttpStatus;
+
+/// How long a connection may wait for another request.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How long a head may take.
+const HEAD_MAX_TIME: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of a response.
+const STALL_MAX: Duration = Duration::from_secs(30);
+/// How long the client's end is waited for.
+const LINGER_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for clusters when there are none.
+const NO_BUFS_WAIT: Duration = Duration::from_millis(10);
+/// Requests that a turn answers at most.
+const REQUESTS_MAX: usize = 8;
+/// Bytes that a turn sends at most, before others have theirs: see [`relay`](crate::gateway::relay).
+const SEND_MAX: usize = READ_MAX;
+/// Bytes that a turn reads and forgets at most.
+const FORGET_MAX: usize = 64 << 10;
+/// Bytes of requests that wait to be read at most: two of the largest segments.
+const RECV_BUFFER: usize = 128 << 10;
+
+/// A connection.
+pub(super) struct WebConnection {
+    stream: TcpStream,
+    token: Token,
+    wake: Arc<Wake>,
+    conversation: Conversation,
+    sending: Option<Sending>,
+    phase: WebPhase,
+    /// When patience ends, and when the timer comes: not later.
+    deadline: Time,
+    timer: (CalloutId, Time),
+    /// What the client had taken when patience began: bytes that we gave, bytes that it had not acknowledged.
+    taken: (u64, usize),
+    allowance: Allowance,
+    /// There is a log.
+    logs: bool,
+    /// The request that is answered, for the log; and lines that are not collected yet.
+    logged: Option<LoggedRequest>,
+    lines: Vec<String>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WebPhase {
+    /// Nothing of a request is here.
+    Idle,
+    /// A part of a head is.
+    Head,
+    /// A response is sent.
+    Sends,
+    /// The last response has been given to the stack.
+    Ends,
+}
+
+/// What a connection does next.
+pub(super) enum WebNext {
+    Wait,
+    /// Another turn, after the others.
+    Again,
+    Close,
+}
+
+impl WebConnection {
+    /// Begins to serve; its turn comes.
+    pub(super) fn new(
+        shared: &mut Shared,
+        stream: TcpStream,
+        token: Token,
+        logs: bool,
+    ) -> WebConnection {
+        let wake = shared.wake_for(token);
+        stream.set_nodelay(true);
+        stream.keep_to_this_cpu();
+        stream.set_waker(Some(wake.waker()));
+        wake.wake();
+        let deadline = shared.now() + HEAD_MAX_TIME;
+        WebConnection {
+            stream,
+            token,
+            wake,
+            conversation: Conversation::default(),
+            sending: None,
+            phase: WebPhase::Idle,
+            deadline,
+            timer: (shared.timers.schedule(deadline, token), deadline),
+            taken: (0, 0),
+            allowance: Allowance::FULL,
+            logs,
+            logged: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Gives it a turn.
+    pub(super) fn wake(&self) {
+        self.wake.wake();
+    }
+
+    /// What makes it end before another when there are too many: first those that wait, by when their patience ends.
+    pub(super) fn due(&self) -> (bool, Time) {
+        (self.phase == WebPhase::Sends, self.deadline)
+    }
+
+    /// Takes its lines of the log.
+    pub(super) fn drain_log(&mut self, log: &mut LogLines) {
+        self.lines.drain(..).for_each(|line| log.push(&line));
+    }
+
+    /// It ends: its timer does not come.
+    pub(super) fn cancel_timer(&self, shared: &mut Shared) {
+        shared.timers.cancel(self.timer.0);
+    }
+
+    /// Ends it with a reset.
+    pub(super) fn abort(self) {
+        self.stream.abort();
+    }
+
+    /// Answers requests, and sends.
+    pub(super) fn turn(
+        &mut self,
+        shared: &mut Shared,
+        responder: &Responder,
+        gauges: Gauges,
+    ) -> Result<WebNext, SocketError> {
+        self.fit(shared);
+        let mut budget = SEND_MAX;
+        for _ in 0..=REQUESTS_MAX {
+            if self.phase == WebPhase::Ends {
+                return self.forget();
+            }
+            if self.sending.is_some()
+                && let Some(next) = self.send(shared, &mut budget)?
+            {
+                return Ok(next);
+            }
+            if self.phase == WebPhase::Ends {
+                continue;
+            }
+            if let Some(next) = self.ask(shared, responder, gauges)? {
+                return Ok(next);
+            }
+        }
+        Ok(WebNext::Again)
+    }
+
+    /// Sends; `None` when all of the response is in the send buffer.
+    fn send(
+        &mut self,
+        shared: &mut Shared,
+        budget: &mut usize,
+    ) -> Result<Option<WebNext>, SocketError> {
+        let Some(sending) = &mut self.sending else {
+            return Ok(None);
+        };
+        match sending.push(&self.stream, shared, budget) {
+            Ok(SendProgress::All) => {
+                self.finish(shared);
+                Ok(None)
+            }
+            Ok(SendProgress::Part) => Ok(Some(WebNext::Again)),
+            Ok(SendProgress::Full) => {
+                self.note_progress(shared);
+                Ok(Some(WebNext::Wait))
+            }
+            Ok(SendProgress::NoBufs) => {
+                shared.after(NO_BUFS_WAIT, self.token);
+                Ok(Some(WebNext::Wait))
+            }
+            // Nothing has gone yet: the client can be told.
+            Err(Failed::File) if sending.sent() == 0 => {
+                shared.counters.files_failed += 1;
+                let terms = Terms::of_none(SystemTime::now());
+                self.begin(respond::error(HttpStatus::InternalServerError, &terms));
+                Ok(Some(WebNext::Again))
+            }
+            Err(failed) => {
+                shared.counters.files_failed += u64::from(matches!(failed, Failed::File));
+                self.log();
+                Err(SocketError::Closed)
+            }
+        }
+    }
+
+    /// The response is in the send buffer.
+    fn finish(&mut self, shared: &mut Shared) {
+        self.log();
+        let last = self.sending.take().is_none_or(|sending| sending.last);
+        if last {
+            self.stream.shutdown(Shutdown::Write);
+            self.phase = WebPhase::Ends;
+            self.taken = self.taken_now();
+            let delivered = self.taken.1 == 0;
+            self.set_deadline(shared, if delivered { LINGER_MAX } else { STALL_MAX });
+        } else {
+            self.phase = WebPhase::Idle;
+            self.conversation.give_memory_back();
+            self.set_deadline(shared, IDLE_MAX);
+        }
+    }
+
+    /// Takes the next request, and begins to answer it; gives what to do if there is none.
+    fn ask(
+        &mut self,
+        shared: &mut Shared,
+        responder: &Responder,
+        gauges: Gauges,
+    ) -> Result<Option<WebNext>, SocketError> {
+        loop {
+            let response = match self.conversation.front() {
+                Front::Request(request) => {
+                    let response = responder.respond(shared, &request, gauges);
+                    self.logged = self.logs.then(|| LoggedRequest::of(&request));
+                    let (len, last) = (request.len, response.0.last);
+                    self.conversation.done(len, last);
+                    response
+                }
+                Front::Refused(status) => {
+                    self.logged = self.logs.then(LoggedRequest::of_none);
+                    self.conversation.close();
+                    respond::error(status, &Terms::of_none(SystemTime::now()))
+                }
+                Front::Over => {
+                    self.finish(shared);
+                    return Ok(None);
+                }
+                Front::Incomplete => match self.receive(shared)? {
+                    true => continue,
+                    false => return Ok(Some(WebNext::Wait)),
+                },
+            };
+            self.begin(response);
+            return Ok(None);
+        }
+    }
+
+    fn begin(&mut self, response: respond::Response) {
+        self.phase = WebPhase::Sends;
+        self.sending = Some(Sending::new(response));
+    }
+
+    /// Receives more of a request; false if nothing is there yet.
+    fn receive(&mut self, shared: &mut Shared) -> Result<bool, SocketError> {
+        let mut bytes = [0; 2048];
+        let room = self.conversation.room().min(bytes.len());
+        let (bytes, _) = bytes.split_at_mut(room);
+        match self.stream.recv(bytes) {
+            Ok(0) => {
+                self.conversation.close();
+                Ok(true)
+            }
+            Ok(n) => {
+                self.conversation.add(bytes.get(..n).unwrap_or_default());
+                Ok(true)
+            }
+            Err(SocketError::WouldBlock) => {
+                if self.phase == WebPhase::Idle && !self.conversation.is_idle() {
+                    self.phase = WebPhase::Head;
+                    self.set_deadline(shared, HEAD_MAX_TIME);
+                }
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads what the client still sends, and forgets it, until the client's end.
+    fn forget(&mut self) -> Result<WebNext, SocketError> {
+        let mut forgotten = 0;
+        while forgotten < FORGET_MAX {
+            match self.stream.recv_chain(FORGET_MAX) {
+                Ok(chain) if chain.is_empty() && self.stream.info().send_queue == 0 => {
+                    return Ok(WebNext::Close);
+                }
+                // The stack wakes it when the client has taken all.
+                Ok(chain) if chain.is_empty() => return Ok(WebNext::Wait),
+                Ok(chain) => forgotten += chain.len(),
+                Err(SocketError::WouldBlock) => return Ok(WebNext::Wait),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(WebNext::Again)
+    }
+
+    /// The timer came.
+    pub(super) fn timer(&mut self, shared: &mut Shared) -> Result<WebNext, SocketError> {
+        let now = shared.now();
+        if now < self.timer.1 {
+            // A wait for clusters is over.
+            return Ok(WebNext::Again);
+        }
+        if now < self.deadline {
+            self.timer = (
+                shared.timers.schedule(self.deadline, self.token),
+                self.deadline,
+            );
+            return Ok(WebNext::Wait);
+        }
+        self.expire(shared)
+    }
+
+    /// Patience has ended.
+    fn expire(&mut self, shared: &mut Shared) -> Result<WebNext, SocketError> {
+        match self.phase {
+            WebPhase::Idle => Ok(WebNext::Close),
+            WebPhase::Head => {
+                self.logged = self.logs.then(LoggedRequest::of_none);
+                self.conversation.close();
+                let terms = Terms::of_none(SystemTime::now());
+                self.begin((
+                    plan::error(HttpStatus::RequestTimeout, &terms),
+                    Source::Plan,
+                ));
+                self.rearm(shared, STALL_MAX);
+                Ok(WebNext::Again)
+            }
+            WebPhase::Sends | WebPhase::Ends if self.has_taken() => {
+                self.note_progress(shared);
+                self.rearm(shared, STALL_MAX);
+                Ok(WebNext::Wait)
+            }
+            WebPhase::Ends if self.stream.info().send_queue == 0 => Ok(WebNext::Close),
+            WebPhase::Sends | WebPhase::Ends => {
+                self.log();
+                Err(SocketError::TimedOut)
+            }
+        }
+    }
+
+    /// Whether the client has taken something since patience began.
+    fn has_taken(&self) -> bool {
+        self.taken != self.taken_now()
+    }
+
+    fn taken_now(&self) -> (u64, usize) {
+        let sent = self.sending.as_ref().map_or(0, Sending::sent);
+        (sent, self.stream.info().send_queue)
+    }
+
+    /// Patience begins anew if the client has taken something.
+    fn note_progress(&mut self, shared: &mut Shared) {
+        let taken = self.taken_now();
+        if self.taken != taken {
+            self.taken = taken;
+            self.set_deadline(shared, STALL_MAX);
+        }
+    }
+
+    /// Has patience end `after` now.
+    fn set_deadline(&mut self, shared: &mut Shared, after: Duration) {
+        self.deadline = shared.now() + after;
+        // A timer that comes before it is set again then.
+        if self.deadline < self.timer.1 {
+            shared.timers.cancel(self.timer.0);
+            self.timer = (
+                shared.timers.schedule(self.deadline, self.token),
+                self.deadline,
+            );
+        }
+    }
+
+    /// The same, when the timer has come.
+    fn rearm(&mut self, shared: &mut Shared, after: Duration) {
+        self.deadline = shared.now() + after;
+        self.timer = (
+            shared.timers.schedule(self.deadline, self.token),
+            self.deadline,
+        );
+    }
+
+    /// Gives its buffers the size that they may have now.
+    fn fit(&mut self, shared: &mut Shared) {
+        let now = shared.now();
+        let allowance = shared.allowance(now);
+        if self.allowance != allowance {
+            self.allowance = allowance;
+            let receive = allowance.recv_buffer().min(RECV_BUFFER);
+            self.stream.set_buffers(allowance.send_buffer(), receive);
+        }
+    }
+
+    /// Makes the line of the response that ends.
+    fn log(&mut self) {
+        if let (Some(logged), Some(sending)) = (self.logged.take(), &self.sending) {
+            let client = (*self.stream.peer_addr().ip()).into();
+            let (status, bytes) = (sending.status.code(), sending.body_sent());
+            let line = logged.line(client, status, bytes, SystemTime::now());
+            self.lines.push(line);
+        }
+    }
+}

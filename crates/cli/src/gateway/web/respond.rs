@@ -1,0 +1,206 @@
+//! Finds what a request asks for: a page that is made for it, a file, or a directory.
+//!
+//! Called by: connection. Calls: crate::files to open, crate::http to plan, figures for the pages.
+//! Invariants: no error number goes out: a client learns a status and nothing else of the file system.
+//! Locks: none.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::SystemTime;
+
+use super::SharedFixed;
+use crate::files::{DirectoryNames, FoundEntry, ServedFile, ServedTree};
+use crate::gateway::figures::{Figures, Gauges};
+use crate::gateway::services::figures_now;
+use crate::gateway::shared::Shared;
+use crate::http::coding;
+use crate::http::plan::{self, Representation, ResponsePlan, Terms};
+use crate::http::request::HttpRequest;
+use crate::http::status::HttpStatus;
+use crate::http::target::FilePath;
+
+/// The page, with names in double braces where figures go.
+const PAGE: &str = include_str!("../templates/status.html");
+/// What a directory shows in place of its names, if it is there.
+const INDEX: &str = "index.html";
+/// The type of what Prometheus reads.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The files of a site.
+pub(in super::super) struct SiteFiles {
+    pub(in super::super) tree: ServedTree,
+    /// The path in front of theirs, without a slash at its end.
+    pub(in super::super) prefix: &'static str,
+    /// Directories without an index show their names.
+    pub(in super::super) listing: bool,
+}
+
+/// What the bytes of a response come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The plan has them all.
+    Plan,
+    File(ServedFile),
+    /// The names of the directory at this path.
+    Names(FilePath, DirectoryNames),
+}
+
+/// A response that can be sent.
+pub(super) type Response = (ResponsePlan, Source);
+
+/// Answers the site's requests.
+pub(super) struct Responder {
+    fixed: SharedFixed,
+    files: Option<SiteFiles>,
+}
+
+impl Responder {
+    pub(super) fn new(fixed: SharedFixed, files: Option<SiteFiles>) -> Responder {
+        Responder { fixed, files }
+    }
+
+    /// The directory that is served, if there is one.
+    pub(super) fn served(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.files.as_ref()?.tree.as_fd())
+    }
+
+    /// The answer to a request.
+    pub(super) fn respond(
+        &self,
+        shared: &mut Shared,
+        request: &HttpRequest<'_>,
+        gauges: Gauges,
+    ) -> Response {
+        let now = SystemTime::now();
+        let terms = Terms::of(request, now);
+        if let Some(files) = &self.files
+            && let Some(path) = files.path_of(request.path)
+        {
+            shared.counters.file_requests += 1;
+            return files.respond(request, path, now);
+        }
+        shared.counters.status_requests += 1;
+        let figures =
+            |shared: &Shared| -> Figures { figures_now(&self.fixed.get(), shared, gauges) };
+        let plan = match request.path {
+            "/" => plan::page(
+                "text/html; charset=utf-8",
+                figures(shared).fill(PAGE),
+                &terms,
+            ),
+            "/metrics" => plan::page(METRICS_TYPE, figures(shared).to_prometheus(), &terms),
+            _ => plan::error(HttpStatus::NotFound, &terms),
+        };
+        (plan, Source::Plan)
+    }
+}
+
+impl SiteFiles {
+    /// The path below the directory, if it is one.
+    fn path_of<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let rest = path.strip_prefix(self.prefix)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    }
+
+    fn respond(&self, request: &HttpRequest<'_>, path: &str, now: SystemTime) -> Response {
+        let terms = Terms::of(request, now);
+        let found = match FilePath::parse(path) {
+            // The directory itself without its slash.
+            Ok(root) if path.is_empty() => return self.moved(&root, &terms),
+            Ok(path) => self.tree.find(path.bytes()).map(|found| (path, found)),
+            Err(status) => return error(status, &terms),
+        };
+        match found {
+            Ok((path, FoundEntry::File(file))) if !path.means_directory() => {
+                self.file(request, &path, file, now)
+            }
+            Ok((path, FoundEntry::Directory(_))) if !path.means_directory() => {
+                self.moved(&path, &terms)
+            }
+            Ok((path, FoundEntry::Directory(directory))) => {
+                self.directory(request, path, directory, now)
+            }
+            Ok((_, FoundEntry::File(_))) => error(HttpStatus::NotFound, &terms),
+            Ok((_, FoundEntry::Other)) => error(HttpStatus::Forbidden, &terms),
+            Err(e) => error(status_of(&e), &terms),
+        }
+    }
+
+    fn moved(&self, path: &FilePath, terms: &Terms) -> Response {
+        let url = format!("{}/{}", self.prefix, path.directory_url());
+        (plan::moved(&url, terms), Source::Plan)
+    }
+
+    /// A file, or the compressed one beside it.
+    fn file(
+        &self,
+        request: &HttpRequest<'_>,
+        path: &FilePath,
+        file: ServedFile,
+        now: SystemTime,
+    ) -> Response {
+        let compressed = coding::accepted(request.accept_encoding)
+            .into_iter()
+            .find_map(|coding| {
+                match self.tree.find(path.with_suffix(coding.suffix()).bytes()) {
+                    // An older one was made from another state of the file.
+                    Ok(FoundEntry::File(other)) if other.modified() >= file.modified() => {
+                        Some((Some(coding), other))
+                    }
+                    _ => None,
+                }
+            });
+        let (coding, file) = compressed.unwrap_or((None, file));
+        let representation = Representation {
+            path,
+            len: file.len(),
+            modified: file.modified(),
+            coding,
+        };
+        let plan = plan::file(request, &representation, now);
+        (plan, Source::File(file))
+    }
+
+    /// The index of a directory, or its names.
+    fn directory(
+        &self,
+        request: &HttpRequest<'_>,
+        path: FilePath,
+        directory: OwnedFd,
+        now: SystemTime,
+    ) -> Response {
+        let terms = Terms::of(request, now);
+        let index = path.child(INDEX);
+        match self.tree.find(index.bytes()) {
+            Ok(FoundEntry::File(file)) => return self.file(request, &index, file, now),
+            Err(e) if e.kind() != ErrorKind::NotFound => return error(status_of(&e), &terms),
+            Ok(_) | Err(_) if !self.listing => return error(HttpStatus::Forbidden, &terms),
+            Ok(_) | Err(_) => {}
+        }
+        match DirectoryNames::of(directory) {
+            Ok(names) => (plan::listing(&terms), Source::Names(path, names)),
+            Err(e) => error(status_of(&e), &terms),
+        }
+    }
+}
+
+/// An answer in a few words.
+pub(super) fn error(status: HttpStatus, terms: &Terms) -> Response {
+    (plan::error(status, terms), Source::Plan)
+}
+
+/// What a client is told of an error.
+fn status_of(e: &io::Error) -> HttpStatus {
+    match e.raw_os_error() {
+        // Out of the directory: as if nothing were there.
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EXDEV) => {
+            HttpStatus::NotFound
+        }
+        // A socket, or a device without a driver.
+        Some(libc::EACCES | libc::EPERM | libc::ENXIO | libc::ENODEV) => HttpStatus::Forbidden,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN) => {
+            HttpStatus::ServiceUnavailable
+        }
+        _ => HttpStatus::InternalServerError,
+    }
+}

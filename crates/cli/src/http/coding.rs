@@ -1,0 +1,84 @@
+//! Codings in which a client takes a file, if a file in that coding lies beside it.
+//!
+//! Called by: gateway::web, plan. Calls: nothing.
+//! Invariants: a coding that the client weighs 0, or does not name, is not chosen.
+//! Locks: none. Sources: RFC 9110 sections 8.4.1 and 12.5.3; RFC 7932 (br), RFC 8878 (zstd).
+
+/// A coding that files are compressed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 1952.
+    Gzip,
+}
+
+/// The order among codings of the same weight: what decodes fastest first, then what is smallest.
+const PREFERENCE: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+/// A weight of 1.
+const WHOLE: u16 = 1000;
+
+impl Coding {
+    /// Its name in fields.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Coding::Zstd => "zstd",
+            Coding::Brotli => "br",
+            Coding::Gzip => "gzip",
+        }
+    }
+
+    /// What the name of a file in it ends in.
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Coding::Zstd => ".zst",
+            Coding::Brotli => ".br",
+            Coding::Gzip => ".gz",
+        }
+    }
+
+    fn is_named(self, name: &str) -> bool {
+        let old = self == Coding::Gzip && name.eq_ignore_ascii_case("x-gzip");
+        old || name.eq_ignore_ascii_case(self.name())
+    }
+}
+
+/// The codings that an Accept-Encoding field takes, the best first.
+pub(crate) fn accepted(field: Option<&[u8]>) -> Vec<Coding> {
+    let Some(field) = field.and_then(|field| std::str::from_utf8(field).ok()) else {
+        return Vec::new();
+    };
+    let weigh = |coding: Coding| (weight(field, coding), coding);
+    let mut weighed = PREFERENCE.map(weigh);
+    // A stable sort: codings of one weight keep their order.
+    weighed.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    let taken = weighed.into_iter().filter(|(weight, _)| *weight > 0);
+    taken.map(|(_, coding)| coding).collect()
+}
+
+/// How much the client wants it: its own weight, or else that of `*`.
+fn weight(field: &str, coding: Coding) -> u16 {
+    let (mut own, mut any) = (None, None);
+    for element in field.split(',') {
+        let (name, parameters) = element.split_once(';').unwrap_or((element, ""));
+        let name = name.trim();
+        if coding.is_named(name) {
+            own = Some(quality(parameters));
+        } else if name == "*" {
+            any = Some(quality(parameters));
+        }
+    }
+    own.or(any).unwrap_or(0)
+}
+
+/// `q=0.5` in thousandths. One that can't be read refuses.
+fn quality(parameters: &str) -> u16 {
+    let named = parameters.split(';').filter_map(|p| p.split_once('='));
+    let mut values = named.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    values.next().map_or(WHOLE, |(_, value)| {
+        let value = value.trim().parse::<f32>().unwrap_or(0.0);
+        (value.clamp(0.0, 1.0) * f32::from(WHOLE)) as u16
+    })
+}

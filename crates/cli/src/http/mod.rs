@@ -1,0 +1,39 @@
+//! HTTP/1.1 without sockets: bytes of a client in, a plan of the response out.
+//!
+//! ```text
+//!   bytes --> [Conversation] --> [HttpRequest] --> target, conditions, ranges, codings --> [ResponsePlan]
+//!                 finds the head      borrows its bytes                                     head, body parts
+//! ```
+//!
+//! A plan names the bytes of a file; it does not read them. So all of this runs without a file and without a
+//! connection, and property tests give it any bytes.
+//!
+//! | file | question |
+//! |---|---|
+//! | [`conversation`] | where does the next request end, and may another follow? |
+//! | [`request`] | what does it ask for? |
+//! | [`target`] | which file does its path mean? |
+//! | [`validators`] | does the client have it already? |
+//! | [`range`] | which bytes of it? |
+//! | [`coding`] | in which coding may it be sent? |
+//! | [`plan`] | which head and which body answer it? |
+//! | [`listing`] | what does a directory look like? |
+//! | [`access_log`] | what does the log say about it? |
+//!
+//! Called by: gateway::web. Calls: the crates httparse, httpdate, percent-encoding, mime_guess.
+//! Invariants: nothing that a client sends panics; what is kept of a client is bounded by [`request::HEAD_MAX`].
+//! Locks: none. Sources: RFC 9110, RFC 9111 5.2, RFC 9112.
+
+pub(crate) mod access_log;
+pub(crate) mod coding;
+pub(crate) mod conversation;
+pub(crate) mod date;
+pub(crate) mod listing;
+pub(crate) mod plan;
+pub(crate) mod range;
+pub(crate) mod request;
+pub(crate) mod status;
+pub(crate) mod target;
+#[cfg(test)]
+mod tests;
+pub(crate) mod validators;

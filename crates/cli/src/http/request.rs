@@ -1,0 +1,141 @@
+//! A request, as its head says it.
+//!
+//! It borrows the received bytes: reading a request allocates nothing.
+//!
+//! Called by: conversation. Calls: the crate httparse.
+//! Invariants: nothing that a client sends panics; what is not understood has a status.
+//! Locks: none. Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
+
+use super::status::HttpStatus;
+
+/// Bytes of a request line with its fields at most.
+pub(crate) const HEAD_MAX: usize = 16 << 10;
+/// Fields at most.
+const FIELDS_MAX: usize = 100;
+
+/// A request for something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HttpRequest<'a> {
+    /// What it is for, without a query; begins with a slash.
+    pub(crate) path: &'a str,
+    /// The target as it came, for the log.
+    pub(crate) target: &'a str,
+    /// The answer is to have no body (HEAD).
+    pub(crate) head_only: bool,
+    /// The minor number of its version: 0 or 1.
+    pub(crate) minor: u8,
+    /// Another request may follow.
+    pub(crate) keep_alive: bool,
+    /// Bytes that its head took.
+    pub(crate) len: usize,
+    pub(crate) range: Option<&'a [u8]>,
+    pub(crate) if_range: Option<&'a [u8]>,
+    pub(crate) if_match: Vec<&'a [u8]>,
+    pub(crate) if_none_match: Vec<&'a [u8]>,
+    pub(crate) if_modified_since: Option<&'a [u8]>,
+    pub(crate) if_unmodified_since: Option<&'a [u8]>,
+    pub(crate) accept_encoding: Option<&'a [u8]>,
+    pub(crate) referer: Option<&'a [u8]>,
+    pub(crate) user_agent: Option<&'a [u8]>,
+}
+
+/// Reads the head that `bytes` are.
+///
+/// # Errors
+/// The status to answer with before the connection ends.
+pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut fields);
+    let len = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Err(httparse::Error::TooManyHeaders) => return Err(HttpStatus::HeaderFieldsTooLarge),
+        Ok(httparse::Status::Partial) | Err(_) => return Err(HttpStatus::BadRequest),
+    };
+    let head_only = match head.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err(HttpStatus::MethodNotAllowed),
+    };
+    let (Some(target), Some(minor)) = (head.path, head.version) else {
+        return Err(HttpStatus::BadRequest);
+    };
+    let mut request = HttpRequest {
+        path: path_of(target).ok_or(HttpStatus::BadRequest)?,
+        target,
+        head_only,
+        minor,
+        len,
+        ..HttpRequest::default()
+    };
+    let mut framing = Framing::default();
+    for field in head.headers.iter() {
+        request.note(field.name, field.value);
+        framing.note(field.name, field.value);
+    }
+    // RFC 9112 3.2: a request of this version without its host, or with two, is to be refused.
+    if minor == 1 && framing.hosts != 1 {
+        return Err(HttpStatus::BadRequest);
+    }
+    // A body is not read: what follows it can't be found.
+    let stays = !framing.close && (minor == 1 || framing.keep_alive);
+    request.keep_alive = stays && !framing.has_body;
+    Ok(request)
+}
+
+/// The path of a target in origin form, or in absolute form as proxies get it; without the query.
+fn path_of(target: &str) -> Option<&str> {
+    let path = match target.split_once("://") {
+        Some(("http" | "https", rest)) => rest.find('/').map_or("/", |at| rest.split_at(at).1),
+        _ => target,
+    };
+    let path = path.split(['?', '#']).next()?;
+    path.starts_with('/').then_some(path)
+}
+
+impl<'a> HttpRequest<'a> {
+    /// Remembers a field. Of one that may come once and comes again, the first counts.
+    fn note(&mut self, name: &str, value: &'a [u8]) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let once = match name.len() {
+            5 if is("range") => &mut self.range,
+            7 if is("referer") => &mut self.referer,
+            8 if is("if-range") => &mut self.if_range,
+            8 if is("if-match") => return self.if_match.push(value),
+            10 if is("user-agent") => &mut self.user_agent,
+            13 if is("if-none-match") => return self.if_none_match.push(value),
+            15 if is("accept-encoding") => &mut self.accept_encoding,
+            17 if is("if-modified-since") => &mut self.if_modified_since,
+            19 if is("if-unmodified-since") => &mut self.if_unmodified_since,
+            _ => return,
+        };
+        once.get_or_insert(value);
+    }
+}
+
+/// What a request's fields say about the connection.
+#[derive(Default)]
+struct Framing {
+    hosts: usize,
+    close: bool,
+    keep_alive: bool,
+    has_body: bool,
+}
+
+impl Framing {
+    fn note(&mut self, name: &str, value: &[u8]) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        if is("host") {
+            self.hosts += 1;
+        } else if is("connection") {
+            for option in value.split(|b| *b == b',') {
+                let option = option.trim_ascii();
+                self.close |= option.eq_ignore_ascii_case(b"close");
+                self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        } else if is("content-length") {
+            self.has_body |= value.trim_ascii() != b"0";
+        } else if is("transfer-encoding") {
+            self.has_body = true;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::http::conversation::{Conversation, Front};
+use crate::http::request::HEAD_MAX;
+use crate::http::status::HttpStatus;
+
+const GET: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// The paths of all requests, and why the last was refused, if it was; bytes come `step` at a time.
+fn talk(bytes: &[u8], step: usize) -> (Vec<String>, Option<HttpStatus>) {
+    let mut conversation = Conversation::default();
+    let mut paths = Vec::new();
+    let mut pieces = bytes.chunks(step.clamp(1, HEAD_MAX));
+    loop {
+        match conversation.front() {
+            Front::Request(request) => {
+                paths.push(request.path.to_owned());
+                let (len, last) = (request.len, !request.keep_alive);
+                conversation.done(len, last);
+            }
+            Front::Refused(status) => return (paths, Some(status)),
+            Front::Over => return (paths, None),
+            Front::Incomplete => {
+                let Some(piece) = pieces.next() else {
+                    return (paths, None);
+                };
+                let (now, later) = piece.split_at(piece.len().min(conversation.room()));
+                conversation.add(now);
+                assert!(later.is_empty() || conversation.room() == 0);
+            }
+        }
+    }
+}
+
+fn status_of(head: &str) -> Option<HttpStatus> {
+    talk(head.as_bytes(), usize::MAX).1
+}
+
+#[test]
+fn requests_follow_one_another() {
+    // Breaks when a pipelined request is lost, or an empty line before one is taken for its end (RFC 9112 2.2).
+    let all = [GET, b"\r\n", GET, b"HEAD http://x/c HTTP/1.1\nhost: x\n\n"].concat();
+    for step in [1, 2, 3, 7, all.len()] {
+        let (paths, refused) = talk(&all, step);
+        assert_eq!(
+            (paths, refused),
+            (vec!["/a".into(), "/a".into(), "/c".into()], None)
+        );
+    }
+    let close = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: te, Close\r\n\r\n";
+    let (paths, _) = talk(&[close, GET].concat(), 9);
+    assert_eq!(paths.len(), 1, "nothing is read after the last request");
+    let (paths, _) = talk(&[b"GET / HTTP/1.0\r\n\r\n", GET].concat(), 9);
+    assert_eq!(paths.len(), 1, "HTTP/1.0 stays only when it asks for it");
+    let (paths, _) = talk(
+        &[b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", GET].concat(),
+        9,
+    );
+    assert_eq!(paths.len(), 2);
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    // Breaks when a request is answered that should not be, or one without a known end is followed by another.
+    use HttpStatus as S;
+    assert_eq!(
+        status_of("GET / HTTP/1.1\r\n\r\n"),
+        Some(S::BadRequest),
+        "no host"
+    );
+    let two = "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
+    assert_eq!(status_of(two), Some(S::BadRequest), "two hosts");
+    assert_eq!(
+        status_of("POST / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        Some(S::MethodNotAllowed)
+    );
+    assert_eq!(
+        status_of("GET a HTTP/1.1\r\nHost: a\r\n\r\n"),
+        Some(S::BadRequest)
+    );
+    assert_eq!(
+        status_of("GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+        Some(S::BadRequest)
+    );
+    assert_eq!(
+        status_of("\x16\x03\x01\x02"),
+        Some(S::BadRequest),
+        "TLS is told at once"
+    );
+    let long = format!("GET /{}", "a".repeat(HEAD_MAX));
+    assert_eq!(status_of(&long), Some(S::UriTooLong));
+    let long = format!("GET / HTTP/1.1\r\nA: {}", "a".repeat(HEAD_MAX));
+    assert_eq!(status_of(&long), Some(S::HeaderFieldsTooLarge));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: a\r\n".repeat(101));
+    assert_eq!(status_of(&many), Some(S::HeaderFieldsTooLarge));
+    let body = b"GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(talk(body, 5).0, ["/a"], "a body is not taken for a request");
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_is_searched_once() {
+    // Breaks when each byte has all before it searched again: 16 KiB would cost 128 million steps.
+    let mut head = b"GET / HTTP/1.1\r\nHost: x\r\nA: ".to_vec();
+    head.resize(HEAD_MAX - 4, b'\n');
+    let begun = std::time::Instant::now();
+    for _ in 0..20 {
+        let _ = talk(&head, 1);
+    }
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered_or_waited_for(bytes in vec(any::<u8>(), 0..400), step in 1usize..40) {
+        // Breaks when a client's bytes panic, or their cuts change what they mean.
+        prop_assert_eq!(talk(&bytes, step), talk(&bytes, 400));
+    }
+
+    #[test]
+    fn nearly_requests_too(
+        parts in vec(prop::sample::select(vec![
+            "GET ", "HEAD ", "/", "..", "%2e", "%", " HTTP/1.1", " HTTP/1.0", "\r\n", "\n", "\r", "Host: x", "Range: bytes=",
+            "Connection: close", "Content-Length: 1", ":", " ", "\u{0}", "é",
+        ]), 0..30),
+        step in 1usize..40,
+    ) {
+        let bytes = parts.concat();
+        prop_assert_eq!(talk(bytes.as_bytes(), step), talk(bytes.as_bytes(), HEAD_MAX));
+    }
+}

@@ -1,0 +1,344 @@
+//! Files that are served from inside of the stack: `mbuma run --serve DIR`.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::common::needs::{guests, programs};
+use crate::common::scratch::{noise, sha256};
+use crate::common::{
+    Running, Scratch, Stats, alone, mbuma, mbuma_python, output_of, output_of_python, program,
+};
+
+/// A directory with a few files, all readable.
+fn site() -> Scratch {
+    let scratch = Scratch::new();
+    let dir = scratch.path("site");
+    fs::create_dir_all(dir.join("with index")).expect("the temporary directory can be written");
+    fs::create_dir_all(dir.join("names/below")).expect("likewise");
+    scratch.write("secret", b"secret\n");
+    scratch.write("site/ten", b"0123456789");
+    scratch.write("site/empty", b"");
+    scratch.write("site/.hidden", b"hidden\n");
+    scratch.write("site/with index/index.html", b"<p>index</p>\n");
+    scratch.write("site/names/a & b.txt", b"a and b\n");
+    // A file that was changed a moment ago has a weak tag.
+    let ten = fs::File::options()
+        .append(true)
+        .open(dir.join("ten"))
+        .expect("our file");
+    let past = SystemTime::now() - Duration::from_secs(3600);
+    ten.set_modified(past).expect("our file");
+    scratch
+}
+
+/// Runs a script in a guest that finds the site, and gives what it printed.
+fn visit(scratch: &Scratch, script: &str) -> String {
+    output_of(&["--serve", &scratch.text("site")], script)
+}
+
+const URL: &str = "http://10.0.2.2/files";
+
+#[test]
+fn files_are_served() {
+    // Breaks when the example of the README does, or a byte of a file is lost, doubled or moved.
+    needs!(guests(), programs(&["curl", "sha256sum"]));
+    let scratch = site();
+    let big = noise(48 << 20, 11);
+    scratch.write("site/big", &big);
+    let script = format!(
+        "curl -sS {URL}/big | sha256sum
+         curl -sS --limit-rate 64M {URL}/big | sha256sum
+         curl -sS {URL}/ten; echo
+         curl -sS {URL}/empty
+         curl -sSL {URL}/with%20index
+         curl -sS '{URL}/names/a%20%26%20b.txt'"
+    );
+    let out = visit(&scratch, &script);
+    let lines: Vec<_> = out.lines().collect();
+    let sum = sha256(|pipe| pipe.write_all(&big).expect("a pipe"));
+    let expected = [
+        format!("{sum}  -"),
+        format!("{sum}  -"),
+        "0123456789".into(),
+        "<p>index</p>".into(),
+        "a and b".into(),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn answers_keep_to_http() {
+    // Breaks when a client of good will, or of none, gets something else than the standard says.
+    needs!(guests(), programs(&["curl", "nc"]));
+    let scratch = site();
+    let locked = scratch.write("site/locked", b"x");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("our file");
+    let status = "-o /dev/null -w '%{http_code} %{num_connects} %{size_download}\\n'";
+    let script = format!(
+        "curl -sS {status} {URL}/ten {status} {URL}/empty
+         curl -sS {status} -I {URL}/ten
+         curl -sS {status} {URL}/none {status} {URL}/ten/ {status} {URL}/locked {status} {URL}/names
+         curl -sS {status} -d x {URL}/ten
+         curl -sS {status} -H 'If-Modified-Since: Sat, 06 Nov 2094 08:49:37 GMT' {URL}/ten
+         curl -sS {status} -r 20- {URL}/ten
+         curl -sS -r 2-4 {URL}/ten; echo
+         curl -sS -r -3 {URL}/ten; echo
+         curl -sSi -r 0-1,5-6 {URL}/ten | tr -d '\\r' | grep -a -e ' bytes' -e byteranges -e ^01 -e ^56
+         etag=$(curl -sSI {URL}/ten | tr -d '\\r' | sed -n 's/^ETag: //p')
+         curl -sS {status} -H \"If-None-Match: $etag\" {URL}/ten
+         curl -sS {status} -H \"If-Range: $etag\" -r 1-2 {URL}/ten
+         printf 'GET /files/ten HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nGET /files/ten HTTP/1.0\\r\\n\\r\\n' |
+             nc -q 5 10.0.2.2 80 | grep -ac -e '^0123456789'
+         printf 'what?\\r\\n\\r\\n' | nc -q 5 10.0.2.2 80 | head -n 1"
+    );
+    let out = visit(&scratch, &script);
+    let lines: Vec<_> = out.lines().map(str::trim).collect();
+    // The answers in words have their words' length.
+    let expected = [
+        "200 1 10",
+        "200 0 0",
+        "200 1 0",
+        "404 1 14",
+        "404 0 14",
+        "403 0 14",
+        "301 0 22",
+        "405 1 23",
+        "304 1 0",
+        "416 1 26",
+        "234",
+        "789",
+        "Content-Type: multipart/byteranges; boundary=mbuma-61c8e9f0d2b74a35",
+        "Content-Range: bytes 0-1/10",
+        "01",
+        "Content-Range: bytes 5-6/10",
+        "56",
+        "304 1 0",
+        "206 1 2",
+        "2",
+        "HTTP/1.1 400 Bad Request",
+    ];
+    assert_eq!(lines, expected, "{out}");
+}
+
+#[test]
+fn a_directory_shows_its_names() {
+    // Breaks when a name is missing, hidden names show, or a directory of many files is not served to its end.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = site();
+    let many = scratch.path("site/many");
+    fs::create_dir_all(&many).expect("the temporary directory can be written");
+    for n in 0..20_000 {
+        fs::write(many.join(format!("file-{n}")), "").expect("likewise");
+    }
+    let script = format!(
+        "curl -sS {URL}/ ; curl -sS {URL}/names/
+         curl -sS {URL}/many/ | grep -c 'href=\"./file-'
+         curl -sS --http1.0 {URL}/many/ | grep -c 'href=\"./file-'"
+    );
+    let out = visit(&scratch, &script);
+    for entry in [
+        "<a href=\"./names/\">names/</a>",
+        "<a href=\"./with%20index/\">with index/</a>",
+        "<a href=\"./a%20%26%20b.txt\">a &amp; b.txt</a>",
+        "<a href=\"../\">",
+        "<a href=\"./below/\">",
+    ] {
+        assert!(out.contains(entry), "{entry} is not in {out}");
+    }
+    assert!(!out.contains("hidden"), "{out}");
+    assert!(out.ends_with("\n20000\n20000\n"), "{out}");
+    let out = output_of(
+        &["--serve", &scratch.text("site"), "--serve-no-listing"],
+        &format!("curl -sS -o /dev/null -w '%{{http_code}}' {URL}/names/"),
+    );
+    assert_eq!(out, "403");
+}
+
+#[test]
+fn nothing_outside_of_the_directory_is_served() {
+    // Breaks when a path or a link leads out of the directory.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = site();
+    symlink("../secret", scratch.path("site/up")).expect("a link");
+    symlink("/etc/passwd", scratch.path("site/absolute")).expect("a link");
+    symlink("/", scratch.path("site/root")).expect("a link");
+    symlink("ten", scratch.path("site/inside")).expect("a link");
+    let script = format!(
+        "for path in ../secret ..%2fsecret %2e%2e/secret names/../../secret up absolute root/etc/passwd .hidden //etc/passwd
+         do curl -sS --path-as-is -o /dev/null -w '%{{http_code}} ' \"{URL}/$path\"; done
+         curl -sS {URL}/inside"
+    );
+    let out = visit(&scratch, &script);
+    assert_eq!(out, "400 400 400 400 404 404 404 404 404 0123456789");
+}
+
+#[test]
+fn a_compressed_file_goes_to_clients_that_take_it() {
+    // Breaks when a client gets bytes that it can't read, or an old state of the file.
+    needs!(guests(), programs(&["curl", "gzip"]));
+    let scratch = site();
+    let text = "a text that repeats itself, ".repeat(2000);
+    scratch.write("site/text.css", text.as_bytes());
+    let zipped = program("gzip")
+        .args(["-9", "-k", &scratch.text("site/text.css")])
+        .status();
+    assert!(zipped.expect("gzip is there").success());
+    let script = format!(
+        "curl -sS {URL}/text.css | wc -c
+         curl -sS --compressed {URL}/text.css | wc -c
+         curl -sSI -H 'Accept-Encoding: gzip' {URL}/text.css | tr -d '\\r' | grep -e ^Content-E -e ^Content-T -e ^Vary
+         curl -sSI -H 'Accept-Encoding: gzip;q=0' {URL}/text.css | grep -c ^Content-E
+         touch -d '1 hour' {}
+         curl -sSI -H 'Accept-Encoding: gzip' {URL}/text.css | grep -c ^Content-E
+         true",
+        scratch.text("site/text.css")
+    );
+    let out = visit(&scratch, &script);
+    let len = text.len();
+    let expected = format!(
+        "{len}\n{len}\nContent-Encoding: gzip\nVary: Accept-Encoding\nContent-Type: text/css; charset=utf-8\n0\n0\n"
+    );
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn requests_are_logged() {
+    // Breaks when a request is missing from the log, or a log reader can't read the line.
+    needs!(guests(), programs(&["curl"]));
+    let scratch = site();
+    let log = scratch.text("log");
+    let args = [
+        "--serve",
+        &scratch.text("site"),
+        "--serve-log",
+        &log,
+        "--stats=json",
+    ];
+    let script = format!(
+        "curl -sS -A agent -e ref {URL}/ten {URL}/none >/dev/null; curl -sS http://10.0.2.2/ >/dev/null"
+    );
+    let ended = Running::start(mbuma(&args, &script)).finish();
+    let stats = Stats::checked(&ended.err);
+    assert_eq!(stats.number("file_requests"), 2);
+    assert_eq!(stats.number("status_requests"), 1);
+    assert_eq!(stats.number("log_lines_lost"), 0);
+    let text = fs::read_to_string(&log).expect("the log");
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[0].starts_with("10.0.2.100 - - ["), "{text}");
+    assert!(
+        lines[0].ends_with("\"GET /files/ten HTTP/1.1\" 200 10 \"ref\" \"agent\""),
+        "{text}"
+    );
+    assert!(
+        lines[1].contains("\"GET /files/none HTTP/1.1\" 404 14 "),
+        "{text}"
+    );
+}
+
+/// Begins to fetch a file, waits until it is shorter, and reads on.
+const SHRINKS: &str = "
+import os, socket, sys
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+s.connect(('10.0.2.2', 80))
+s.sendall(b'GET /files/shrinks HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+head = s.recv(1000)
+os.truncate(sys.argv[1], 100)
+got = len(head)
+try:
+    while True:
+        n = len(s.recv(1 << 16))
+        got += n
+        if not n:
+            print('an end like any other')
+            break
+except ConnectionResetError:
+    print('reset')
+print(got < 64 << 20)
+t = socket.create_connection(('10.0.2.2', 80))
+t.sendall(b'GET /files/shrinks HTTP/1.0\\r\\n\\r\\n')
+print(b'Content-Length: 100' in t.recv(1000))
+";
+
+#[test]
+fn a_file_that_shrinks_ends_its_connection() {
+    // Breaks when the missing bytes are made up, the client takes the part for the whole, or others suffer.
+    needs!(guests(), programs(&["python3"]));
+    let scratch = site();
+    let path = scratch.write("site/shrinks", &noise(64 << 20, 5));
+    let out = output_of_python(&["--serve", &scratch.text("site")], SHRINKS, &[&path]);
+    assert_eq!(out, "reset\nTrue\nTrue\n");
+}
+
+/// Connections that send their head slowly, that read nothing, or that read a byte a second; then a client of good will.
+const ATTACKS: &str = "
+import resource, socket, time, sys
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+count = int(sys.argv[1])
+def connect():
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.settimeout(20)
+    s.connect(('10.0.2.2', 80))
+    return s
+slow = [connect() for _ in range(count)]
+for s in slow:
+    s.sendall(b'GET /files/big HTTP/1.1\\r\\nHost: x\\r\\nX: ')
+deaf = [connect() for _ in range(200)]
+for s in deaf:
+    s.sendall(b'GET /files/big HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' * 20)
+begun = time.monotonic()
+for n in range(12):
+    for s in slow:
+        try:
+            s.sendall(b'x')
+        except OSError:
+            pass
+    for s in deaf[:100]:
+        s.recv(1)
+    t = socket.create_connection(('10.0.2.2', 80))
+    t.settimeout(20)
+    asked = time.monotonic()
+    t.sendall(b'GET /files/ten HTTP/1.0\\r\\n\\r\\n')
+    answer = b''
+    while piece := t.recv(4096):
+        answer += piece
+    assert answer.endswith(b'0123456789'), answer
+    assert time.monotonic() - asked < 5
+    time.sleep(max(0, begun + n + 1 - time.monotonic()))
+late = 0
+for s in slow:
+    try:
+        late += b' 408 ' in s.recv(1000)
+    except OSError:
+        late += 1
+print(late == count)
+print('ready')
+sys.stdin.readline()
+";
+
+#[test]
+fn slow_clients_are_bounded() {
+    // Breaks when clients that send or read slowly take memory without bound, or shut others out.
+    needs!(guests(), programs(&["python3"]));
+    let _heavy = alone();
+    let scratch = site();
+    scratch.write("site/big", &noise(16 << 20, 7));
+    let args = ["--serve", &scratch.text("site")];
+    let begun = Instant::now();
+    let running = Running::start(mbuma_python(&args, ATTACKS, &["500"]));
+    let mut running = running.with_patience(Duration::from_secs(120));
+    running.wait_for("ready");
+    let status = fs::read_to_string(format!("/proc/{}/status", running.gateway()));
+    let status = status.expect("the gateway process");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = resident
+        .and_then(|text| text.trim().trim_end_matches(" kB").parse().ok())
+        .expect("a number of KiB");
+    assert!(kib < 150 << 10, "{kib} KiB, after {:?}", begun.elapsed());
+    running.say("");
+    assert_eq!(running.finish().good(), "True\nready\n");
+}

@@ -1,11 +1,11 @@
-//! The directory that is served: opens what is below it, and nothing else.
+//! The directory that is served: opens the files below it, and no others.
 //!
 //! The directory is opened before the process gives up the file system ([`crate::sandbox`]). From then on a file is opened
 //! by its path below that descriptor, and the kernel refuses a path that leads out of it, by `..` or by a symbolic link
-//! (RESOLVE_BENEATH). Landlock allows to read what is below that directory, and nothing else.
+//! (RESOLVE_BENEATH). Landlock allows to read files below that directory, and no others.
 //!
 //! Called by: gateway::start, gateway::web. Calls: openat2(2), preadv(2), getdents64(2).
-//! Invariants: nothing is written; what is neither a file nor a directory is not read.
+//! Invariants: nothing is written; only files and directories are read.
 //! Locks: none. Sources: openat2(2).
 
 mod names;
@@ -30,7 +30,7 @@ pub(crate) struct ServedTree {
     root: OwnedFd,
 }
 
-/// What is at a path.
+/// An entry of a directory, open.
 #[derive(Debug)]
 pub(crate) enum FoundEntry {
     File(ServedFile),
@@ -53,7 +53,7 @@ impl ServedTree {
         Ok(tree)
     }
 
-    /// Opens what is at `path`, which is relative.
+    /// Opens the entry at `path`, which is relative.
     ///
     /// # Errors
     /// Those of openat2(2): EXDEV for a path that leads out of the directory.

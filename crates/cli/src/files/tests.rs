@@ -95,7 +95,7 @@ fn a_file_that_shrinks_is_an_error() {
 
 #[test]
 fn names_come_in_order_and_hidden_ones_do_not() {
-    // Breaks when a listing differs from one request to the next, or shows what is not served.
+    // Breaks when a listing differs from one request to the next, or shows names that are not served.
     let place = Place::new("names");
     for name in ["c", "a", ".hidden", "b"] {
         fs::write(place.0.join("served").join(name), "").expect("a file");

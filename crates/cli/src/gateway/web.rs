@@ -7,7 +7,7 @@
 //! | `/files/` | with `--serve`: the directory |
 //!
 //! All workers take connections from one listener, as they take the guest's: the worker by whose queue the SYN came, or one
-//! with less to do. What all share is the [`WebSite`]; connections belong to the worker that took them.
+//! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Called by: the loop. Calls: connection, crate::http, crate::files.
 //! Invariants: a worker has its share of [`CONNECTIONS_MAX`] connections at most; for one too many, the connection ends
@@ -42,7 +42,7 @@ const CONNECTIONS_MAX: usize = 4096;
 /// Connections that are taken in a turn at most, before those there are have theirs.
 const ACCEPT_MAX: usize = 64;
 
-/// What does not change, or seldom: worker 0 changes it, and each worker's status page shows it.
+/// Facts that seldom change: worker 0 changes them, and each worker's status page shows them.
 #[derive(Clone)]
 pub(super) struct SharedFixed(Arc<Mutex<Arc<Fixed>>>);
 
@@ -63,7 +63,7 @@ impl SharedFixed {
     }
 }
 
-/// What all workers serve together.
+/// The part of the server that all workers share.
 pub(super) struct WebSite {
     listener: TcpListener,
     responder: Responder,
@@ -114,7 +114,7 @@ impl Web {
         }
     }
 
-    /// What to wake when there are connections to take.
+    /// The wake for the moment when there are connections to take.
     pub(super) fn accept_wake(&self) -> Arc<Wake> {
         Arc::clone(&self.wake)
     }
@@ -163,7 +163,7 @@ impl Web {
         }
     }
 
-    /// Writes what is to be logged: once a round of the loop.
+    /// Writes the lines of the log: once a round of the loop.
     pub(super) fn flush_log(&mut self, shared: &mut Shared) {
         if let Some(file) = &self.site.log {
             shared.counters.log_lines_lost += self.log.write_to(file);

@@ -38,7 +38,7 @@ impl LoggedRequest {
         }
     }
 
-    /// Of what was no request.
+    /// Of bytes that were no request.
     pub(crate) fn of_none() -> LoggedRequest {
         LoggedRequest {
             line: quoted(None),

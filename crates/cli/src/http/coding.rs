@@ -15,7 +15,7 @@ pub(crate) enum Coding {
     Gzip,
 }
 
-/// The order among codings of the same weight: what decodes fastest first, then what is smallest.
+/// The order among codings of the same weight: the one that decodes fastest first, then the smallest.
 const PREFERENCE: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 /// A weight of 1.
 const WHOLE: u16 = 1000;
@@ -30,7 +30,7 @@ impl Coding {
         }
     }
 
-    /// What the name of a file in it ends in.
+    /// The end of the name of a file in it.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Coding::Zstd => ".zst",

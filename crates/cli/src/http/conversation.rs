@@ -25,8 +25,12 @@ pub(crate) struct Conversation {
     over: bool,
 }
 
-/// What is at the front of the bytes.
+/// The front of the bytes.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack, and looked at once: a box would be an allocation for each request"
+)]
 pub(crate) enum Front<'a> {
     /// Not a whole head: more bytes are needed.
     Incomplete,
@@ -57,7 +61,7 @@ impl Conversation {
         }
     }
 
-    /// What is at the front.
+    /// Looks at the front.
     pub(crate) fn front(&mut self) -> Front<'_> {
         if self.over {
             return Front::Over;
@@ -129,7 +133,7 @@ impl Conversation {
 
     /// Why an incomplete head will never be a request.
     fn fault(&self) -> Option<HttpStatus> {
-        // A method is a token; what a TLS client or another protocol says first is none.
+        // A method is a token; the first bytes of TLS and of most other protocols are none.
         let begins_well = self.received.first().is_none_or(u8::is_ascii_graphic);
         if !begins_well {
             return Some(HttpStatus::BadRequest);

@@ -11,17 +11,17 @@
 //! | file | question |
 //! |---|---|
 //! | [`conversation`] | where does the next request end, and may another follow? |
-//! | [`request`] | what does it ask for? |
+//! | [`request`] | which fields does it have? |
 //! | [`target`] | which file does its path mean? |
 //! | [`validators`] | does the client have it already? |
 //! | [`range`] | which bytes of it? |
 //! | [`coding`] | in which coding may it be sent? |
 //! | [`plan`] | which head and which body answer it? |
-//! | [`listing`] | what does a directory look like? |
-//! | [`access_log`] | what does the log say about it? |
+//! | [`listing`] | how does a directory look? |
+//! | [`access_log`] | which line does the log get? |
 //!
 //! Called by: gateway::web. Calls: the crates httparse, httpdate, percent-encoding, mime_guess.
-//! Invariants: nothing that a client sends panics; what is kept of a client is bounded by [`request::HEAD_MAX`].
+//! Invariants: no bytes of a client panic; at most so many of them are kept: [`request::HEAD_MAX`].
 //! Locks: none. Sources: RFC 9110, RFC 9111 5.2, RFC 9112.
 
 pub(crate) mod access_log;

@@ -16,12 +16,12 @@ use super::status::HttpStatus;
 use super::target::FilePath;
 use super::validators::{Condition, Validators};
 
-/// What stands between the parts of several ranges. Parts have lengths, so that it need not be absent from the file.
+/// The line between the parts of several ranges. Parts have lengths, so that it need not be absent from the file.
 const BOUNDARY: &str = "mbuma-61c8e9f0d2b74a35";
 /// The type of a file whose name tells none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// What a response consists of, one after the other.
+/// A part of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BodyPart {
     /// These bytes.
@@ -47,7 +47,7 @@ pub(crate) struct ResponsePlan {
     pub(crate) last: bool,
 }
 
-/// What is known of a file before a byte of it is read.
+/// Facts about a file before a byte of it is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Representation<'a> {
     /// The path that was asked for: its name tells the type.
@@ -60,7 +60,7 @@ pub(crate) struct Representation<'a> {
     pub(crate) coding: Option<Coding>,
 }
 
-/// What each answer needs to know of its request.
+/// Facts about a request that each answer needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// No body.
@@ -83,7 +83,7 @@ impl Terms {
         }
     }
 
-    /// Of what was no request.
+    /// Of bytes that were no request.
     pub(crate) fn of_none(now: SystemTime) -> Terms {
         Terms {
             head_only: false,
@@ -264,7 +264,7 @@ impl HeadWriter {
         self
     }
 
-    /// What tells the state of the file.
+    /// The fields that tell the state of the file.
     fn state(self, validators: &Validators, file: &Representation<'_>) -> HeadWriter {
         let head = self
             .field("ETag", &validators.etag())

@@ -37,7 +37,7 @@ impl ByteRange {
     }
 }
 
-/// What a request's ranges come to.
+/// The parts of a file that a request gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RangeChoice {
     /// The whole file.
@@ -85,7 +85,7 @@ impl Spec {
         }
     }
 
-    /// What of it is in a file of `len` bytes.
+    /// The part of it that is in a file of `len` bytes.
     fn within(self, len: u64) -> Option<ByteRange> {
         let (start, end) = match self {
             Spec::From(first, last) => (first, last.map_or(len, |last| last.saturating_add(1))),

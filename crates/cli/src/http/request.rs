@@ -3,7 +3,7 @@
 //! It borrows the received bytes: reading a request allocates nothing.
 //!
 //! Called by: conversation. Calls: the crate httparse.
-//! Invariants: nothing that a client sends panics; what is not understood has a status.
+//! Invariants: no bytes of a client panic; each fault has a status.
 //! Locks: none. Sources: RFC 9110 (methods), RFC 9112 sections 2 to 4, 6.1 and 9.3.
 
 use super::status::HttpStatus;
@@ -16,7 +16,7 @@ const FIELDS_MAX: usize = 100;
 /// A request for something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HttpRequest<'a> {
-    /// What it is for, without a query; begins with a slash.
+    /// The path that it is for, without a query; begins with a slash.
     pub(crate) path: &'a str,
     /// The target as it came, for the log.
     pub(crate) target: &'a str,
@@ -76,7 +76,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HttpRequest<'_>, HttpStatus> {
     if minor == 1 && framing.hosts != 1 {
         return Err(HttpStatus::BadRequest);
     }
-    // A body is not read: what follows it can't be found.
+    // A body is not read: a request behind it can't be found.
     let stays = !framing.close && (minor == 1 || framing.keep_alive);
     request.keep_alive = stays && !framing.has_body;
     Ok(request)
@@ -112,7 +112,7 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-/// What a request's fields say about the connection.
+/// The connection, by a request's fields.
 #[derive(Default)]
 struct Framing {
     hosts: usize,

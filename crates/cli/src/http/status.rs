@@ -3,7 +3,7 @@
 //! Called by: everything in http. Calls: nothing.
 //! Locks: none. Sources: RFC 9110 section 15; RFC 6585 section 5 (431).
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpStatus {
     /// The whole representation.

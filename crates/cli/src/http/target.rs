@@ -19,7 +19,7 @@ use super::status::HttpStatus;
 
 /// Names a path may go through although they begin with a dot.
 const VISIBLE: &[u8] = b".well-known";
-/// What is escaped in a segment: all but RFC 3986's unreserved characters.
+/// Bytes that are escaped in a segment: all but RFC 3986's unreserved characters.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -16,7 +16,7 @@ use super::request::HttpRequest;
 /// The age from which on another change of a file has another time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// What tells one state of a file from another.
+/// Marks that tell one state of a file from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validators {
     /// In quotes, without the mark of a weak one.
@@ -26,7 +26,7 @@ pub(crate) struct Validators {
     modified: SystemTime,
 }
 
-/// What the conditions of a request come to.
+/// The outcome of a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// The answer is the file.
@@ -89,7 +89,7 @@ impl Validators {
         }
     }
 
-    /// Whether a range may be joined with what the client has (If-Range).
+    /// Whether a range may be joined with the client's part (If-Range).
     pub(crate) fn may_join(&self, field: Option<&[u8]>) -> bool {
         let Some(field) = field.map(<[u8]>::trim_ascii) else {
             return true;

@@ -108,7 +108,14 @@ const WORKERS: [&str; 2] = ["--workers", "2"];
 #[test]
 fn serving_files_gives_no_other_right() {
     // Breaks when the call that opens served files opens others, or another layer is left out for it.
-    needs!(guests(), root(), programs(&["setpriv", "curl"]));
+    needs!(
+        guests(),
+        root(),
+        an_island(),
+        programs(&["setpriv", "curl"])
+    );
+    on_an_island!();
+    needs!(make_tun("666"));
     let scratch = Scratch::new();
     scratch.write("file", b"served\n");
     let copy = scratch.copy("mbuma", Path::new(MBUMA));

@@ -73,7 +73,7 @@ fn answers_keep_to_http() {
     needs!(guests(), programs(&["curl", "nc"]));
     let scratch = site();
     let locked = scratch.write("site/locked", b"x");
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("our file");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("our file");
     let status = "-o /dev/null -w '%{http_code} %{num_connects} %{size_download}\\n'";
     let script = format!(
         "curl -sS {status} {URL}/ten {status} {URL}/empty
@@ -165,7 +165,8 @@ fn nothing_outside_of_the_directory_is_served() {
     symlink("/", scratch.path("site/root")).expect("a link");
     symlink("ten", scratch.path("site/inside")).expect("a link");
     let script = format!(
-        "for path in ../secret ..%2fsecret %2e%2e/secret names/../../secret up absolute root/etc/passwd .hidden //etc/passwd
+        "for path in ../secret ..%2fsecret %2e%2e/secret names/../../secret up absolute root/etc/passwd .hidden \\
+             //etc/passwd
          do curl -sS --path-as-is -o /dev/null -w '%{{http_code}} ' \"{URL}/$path\"; done
          curl -sS {URL}/inside"
     );

@@ -78,7 +78,9 @@ figures! {
         "status_requests_total" Count "Requests for the status page." { status_requests, }
         "file_requests_total" Count "Requests for served files." { file_requests, }
         "files_failed_total" Count "Served files that could not be read to their end." { files_failed, }
-        "http_sent_bytes_total" Bytes "Responses of the status page and of served files, heads included." { http_bytes, }
+        "http_sent_bytes_total" Bytes "Responses of the status page and of served files, with heads." {
+            http_bytes,
+        }
         "log_lines_lost_total" Count "Lines of the access log that could not be written." { log_lines_lost, }
         "descriptors_exhausted_total" Count "Times that no descriptor was left for a socket." {
             descriptors_exhausted,

@@ -7,10 +7,10 @@
 //! | sends | [`STALL_MAX`] in which the client takes nothing | a reset |
 //! | has sent its last response | the client closes, or [`LINGER_MAX`] | it ends |
 //!
-//! After its last response a connection reads and forgets what the client still sends: a reset for it would overtake the
+//! After its last response a connection reads and forgets the bytes that the client still sends: a reset for them would overtake the
 //! response.
 //!
-//! Called by: web. Calls: conversation (what is asked), respond, sending.
+//! Called by: web. Calls: conversation (requests), respond, sending.
 //! Invariants: one timer is set; nothing is read while a response is sent, so the client's window closes.
 //! Locks: none. Sources: RFC 9112 sections 9.3 to 9.6.
 
@@ -64,7 +64,7 @@ pub(super) struct WebConnection {
     /// When patience ends, and when the timer comes: not later.
     deadline: Time,
     timer: (CalloutId, Time),
-    /// What the client had taken when patience began: bytes that we gave, bytes that it had not acknowledged.
+    /// Progress when patience began: bytes in the send buffer or beyond, bytes that the client had not acknowledged.
     taken: (u64, usize),
     allowance: Allowance,
     /// There is a log.
@@ -87,7 +87,7 @@ enum WebPhase {
     Ends,
 }
 
-/// What a connection does next.
+/// The next step of a connection.
 pub(super) enum WebNext {
     Wait,
     /// Another turn, after the others.
@@ -131,7 +131,7 @@ impl WebConnection {
         self.wake.wake();
     }
 
-    /// What makes it end before another when there are too many: first those that wait, by when their patience ends.
+    /// The key by which one ends when there are too many: first those that wait, by when their patience ends.
     pub(super) fn due(&self) -> (bool, Time) {
         (self.phase == WebPhase::Sends, self.deadline)
     }
@@ -234,7 +234,7 @@ impl WebConnection {
         }
     }
 
-    /// Takes the next request, and begins to answer it; gives what to do if there is none.
+    /// Takes the next request, and begins to answer it; gives the next step if there is none.
     fn ask(
         &mut self,
         shared: &mut Shared,
@@ -299,7 +299,7 @@ impl WebConnection {
         }
     }
 
-    /// Reads what the client still sends, and forgets it, until the client's end.
+    /// Reads and forgets bytes until the client's end.
     fn forget(&mut self) -> Result<WebNext, SocketError> {
         let mut forgotten = 0;
         while forgotten < FORGET_MAX {

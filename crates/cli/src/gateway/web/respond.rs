@@ -1,4 +1,4 @@
-//! Finds what a request asks for: a page that is made for it, a file, or a directory.
+//! Finds the answer to a request: a page that is made for it, a file, or a directory.
 //!
 //! Called by: connection. Calls: crate::files to open, crate::http to plan, figures for the pages.
 //! Invariants: no error number goes out: a client learns a status and nothing else of the file system.
@@ -21,9 +21,9 @@ use crate::http::target::FilePath;
 
 /// The page, with names in double braces where figures go.
 const PAGE: &str = include_str!("../templates/status.html");
-/// What a directory shows in place of its names, if it is there.
+/// The file that a directory shows in place of its names, if it is there.
 const INDEX: &str = "index.html";
-/// The type of what Prometheus reads.
+/// The type of metrics for Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The files of a site.
@@ -35,7 +35,7 @@ pub(in super::super) struct SiteFiles {
     pub(in super::super) listing: bool,
 }
 
-/// What the bytes of a response come from.
+/// The origin of a response's bytes.
 #[derive(Debug)]
 pub(super) enum Source {
     /// The plan has them all.
@@ -189,7 +189,7 @@ pub(super) fn error(status: HttpStatus, terms: &Terms) -> Response {
     (plan::error(status, terms), Source::Plan)
 }
 
-/// What a client is told of an error.
+/// The status that tells a client of an error.
 fn status_of(e: &io::Error) -> HttpStatus {
     match e.raw_os_error() {
         // Out of the directory: as if nothing were there.

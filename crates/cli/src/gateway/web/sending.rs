@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Called by: connection. Calls: [`TcpStream`], crate::files.
-//! Invariants: at most one packet's worth is in memory beside what the send buffer holds; a file is read only when there
-//! is room for what is read.
+//! Invariants: at most one packet's worth is in memory beside the send buffer; a file is read only when that has
+//! room for the bytes.
 //! Locks: none.
 
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Sending {
         self.sent.saturating_sub(self.head_len)
     }
 
-    /// Moves into the send buffer what it takes, and takes it off the turn's `budget`.
+    /// Moves as many bytes into the send buffer as fit, and takes them off the turn's `budget`.
     pub(super) fn push(
         &mut self,
         stream: &TcpStream,
@@ -196,7 +196,7 @@ impl Sending {
     }
 }
 
-/// What was gathered before memory ran out.
+/// The bytes gathered before memory ran out.
 fn if_any(chain: Chain) -> Result<Chain, Failed> {
     match chain.is_empty() {
         true => Err(Failed::NoBufs),

@@ -1,3 +1,5 @@
+//! Plans of responses: lengths, conditions, dates; and lines of the log.
+
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -200,7 +202,7 @@ fn a_log_entry_is_one_line() {
     // Breaks when a client writes lines of its own into the log, or a log reader can't part the fields.
     let head = "GET /a\"b HTTP/1.1\r\nHost: x\r\nUser-Agent: a\\\x1b\"b\r\n\r\n";
     let line = request::parse(head.as_bytes()).map(|r| LoggedRequest::of(&r));
-    // httparse refuses what is no URL or text; whatever it lets through is escaped.
+    // httparse refuses bytes that are no URL or text; all others are escaped.
     let line = line.unwrap_or_else(|_| LoggedRequest::of_none());
     let line = line.line(Ipv4Addr::LOCALHOST.into(), 200, 7, at(THEN));
     assert!(line.starts_with("127.0.0.1 - - [25/Nov/2026:"), "{line}");

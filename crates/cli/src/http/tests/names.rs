@@ -1,3 +1,5 @@
+//! Paths, ranges, codings, and names on a page.
+
 use proptest::prelude::*;
 
 use crate::http::coding::{self, Coding};

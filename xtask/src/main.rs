@@ -14,7 +14,7 @@ cargo xtask <COMMAND>
   ci       everything below, in order, with the time each took
   fmt      formatting
   clippy   lints, warnings denied
-  tidy     what lints can't see: layer order, where unsafe may be, texts
+  tidy checks beyond lints: layer order, places of unsafe, texts
   doc      documentation builds without a warning
   test     all tests; those that this machine can't run are counted as skipped
   giant    tests of the stack with Giant over every stack
@@ -22,7 +22,7 @@ cargo xtask <COMMAND>
   storm    its sections interrupted on purpose, and unannounced as a control
   shuttle  larger hand-off protocols, in random orders; ci runs the three below beside it
   loom     hand-off protocols, every interleaving
-  witness-cost  that WITNESS costs nothing in release: the same instructions
+  witness-cost WITNESS takes no instruction in release builds
   readme   the commands that the README promises, as it promises them
 
 Not part of ci:

@@ -128,7 +128,7 @@ fn test() -> bool {
     let lines: Vec<_> = text.lines().collect();
     lines.iter().for_each(|line| println!("skipped: {line}"));
     println!(
-        "{} tests skipped because of what this machine lacks",
+        "{} tests skipped, because this machine lacks their needs",
         lines.len()
     );
     ok

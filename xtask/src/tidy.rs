@@ -113,6 +113,8 @@ fn check_file(complaints: &mut Vec<String>, file: &str, text: &str) {
         }
     }
     if !text.starts_with("//!") && !text.is_empty() && !file.ends_with("tests.rs") {
-        complaints.push(format!("{file}: no head that says what the file is"));
+        complaints.push(format!(
+            "{file}: no head: say in a first comment what the file is"
+        ));
     }
 }

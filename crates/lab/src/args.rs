@@ -55,8 +55,8 @@ pub(crate) enum Experiment {
         rings with an index that flips, before and after their first fix, and ours, a queue with a mutex and a \
         state. \
         A control that wakes the receiver for every packet shows the scheduler's own delays.\n\n\
-        Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets wait \
-        while the thread that is to take them sleeps and nobody has told it.",
+        Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets \
+        wait while the thread that must take them sleeps and was not woken.",
         // Waking threads is slow: it takes longer than the others until a figure means something.
         mut_arg("seconds_per_case", |arg| arg.default_value("5")),
         mut_arg("reps", |arg| arg.default_value("5"))
@@ -65,7 +65,7 @@ pub(crate) enum Experiment {
 
     /// Records in unmapped pages: the page list inside of the mbuf, beside it, and clusters instead
     #[command(
-        long_about = "Compare ways of describing a TLS record of 16 KiB that lies in pages which nobody maps: a list \
+        long_about = "Compare ways of describing a TLS record of 16 KiB that lies in unmapped pages: a list \
         of the pages inside of the mbuf (ours, and a bare one), a list in a record of its own as FreeBSD had it \
         until \
         2020, and clusters of 2 KiB instead.\n\n\
@@ -98,8 +98,8 @@ pub(crate) enum Experiment {
         FreeBSD's stack without Giant (seed 002) came with deferred dispatch as its default and direct dispatch as a \
         switch, net.isr.enable, \"to increase parallelism, especially for inbound packet paths on multiple \
         interfaces\": each interface's thread carries its packets all the way up, beside the others, and beside \
-        packets to the machine itself, which the netisr thread still carried. It asked for environments in which \
-        that costs. Direct became the default later, and the netisr thread one for each CPU.",
+        packets to the machine itself, which the netisr thread still carried. It asked for reports of environments \
+        in which direct is slower. Direct became the default later, and the netisr thread one for each CPU.",
         mut_arg("seconds_per_case", |arg| arg.default_value("2")),
         mut_arg("reps", |arg| arg.default_value("5"))
     )]
@@ -336,10 +336,8 @@ Examples:
   cargo lab refs --design mbuma,ring,leader --json | jq .
   cargo lab refs --plot pictures
 
-A share is an mbuf of its own, but for arc and bytes: compare those with what they leave out.
-`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that nothing
-but the protocol differs; `mini` is that in 64 bytes instead of 256, so mini against counted
-says what a mini-mbuf is worth.")]
+A share is an mbuf of its own, except in arc and bytes, which leave that out.
+`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that they differ only in the protocol; `mini` is that in 64 bytes instead of 256, so mini against counted shows the gain of a mini-mbuf.")]
 pub(crate) struct RefsArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -375,9 +373,7 @@ Examples:
   cargo lab netisr --case udp-rr-epair,tcp-rr-epair
   cargo lab netisr --workers 2 --design direct,deferred --json | jq .
 
-`moved` is the part of the packets that were queued for another CPU than the one that brought
-them in. Packets to ourselves are always queued; directly dispatched ones are then handled by
-whoever queued them.")]
+`moved` is the part of the packets that were queued for another CPU than that of their arrival. Packets to ourselves are always queued; directly dispatched ones are then handled by the thread that queued them.")]
 pub(crate) struct NetisrArgs {
     #[command(flatten)]
     pub(crate) common: Common,

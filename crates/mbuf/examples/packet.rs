@@ -30,7 +30,7 @@ fn life(pool: &MbufPool) -> Result<(Vec<String>, PoolStats), NoBufs> {
         said.push(format!("{mbufs} mbufs, {clusters} clusters: {what}"));
     };
     let mut sndbuf = Chain::from_slice(pool, &[7; 2 * SEGMENT])?;
-    say("a send buffer has what a program wrote");
+    say("a send buffer has a program's bytes");
 
     // Built: one fresh mbuf for the headers, and a reference to the cluster.
     let mut packet = build(pool, &mut sndbuf)?;

@@ -36,7 +36,7 @@ pub enum PullupError {
 impl fmt::Display for PullupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooShort => f.write_str("the packet is shorter than the bytes asked for"),
+            Self::TooShort => f.write_str("the packet is shorter than the requested range"),
             Self::NoBufs => NoBufs.fmt(f),
         }
     }

@@ -211,7 +211,7 @@ mod tests {
     fn the_next_owner_sees_that_another_cpu_read() {
         let words = [AtomicU32::new(0), AtomicU32::new(NO_CPU)];
         let First { refs, elsewhere } = Refs::begin(&words);
-        assert!(!elsewhere, "nobody had it");
+        assert!(!elsewhere, "no CPU had it");
         // SAFETY: the words are there.
         let refs = unsafe { refs.as_ref() };
         // As if it had been taken on a CPU that does not exist.

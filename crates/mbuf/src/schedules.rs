@@ -173,5 +173,5 @@ impl World {
 /// The packet is in order and shows these bytes.
 fn check_bytes(packet: &Packet, bytes: &[u8]) {
     assert!(packet.is_valid());
-    assert_eq!(packet.to_vec(), bytes, "somebody else wrote here");
+    assert_eq!(packet.to_vec(), bytes, "another thread wrote here");
 }

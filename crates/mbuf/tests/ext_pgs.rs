@@ -323,7 +323,7 @@ fn owned_pages_go_back_one_by_one() {
         drop(chain);
         assert!(
             seen.to_vec() == bytes,
-            "readable as long as somebody shows them"
+            "readable as long as an mbuf shows them"
         );
         assert!(seen.write_at(0, &[1]).is_err());
         drop(seen);

@@ -453,7 +453,7 @@ fn every_failure_is_survived() {
                 assert!(saw >= 0, "{zone}:{n}{forever}\n{text}");
                 saw == 0
             });
-            assert!(reached > Some(1), "{zone} is never asked, or too often");
+            assert!(reached > Some(1), "{zone} is never consulted, or too often");
         }
     }
     println!("{} scenarios in {runs} runs", SCENARIOS.len());

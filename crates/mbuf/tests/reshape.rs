@@ -124,7 +124,7 @@ fn unshare_copies_only_shared_storage() {
 #[test]
 fn make_writable_leaves_bytes_outside_of_the_range() {
     // Breaks if the range is off by one at a boundary: too little can't be written, too much is
-    // copied for nothing.
+    // copied without need.
     packets(|pool, packet, bytes, off| {
         for len in 0..=bytes.len() + 1 {
             let mut copy = packet.copy_packet().expect("the pool is large");
@@ -228,7 +228,7 @@ fn collapse_keeps_the_bound_and_the_bytes() {
             Ok(moved) => {
                 assert!(packet.segments().count() <= max);
                 assert!(moved <= bytes.len());
-                assert_eq!(moved == 0, before <= max, "copied what need not be");
+                assert_eq!(moved == 0, before <= max, "copied too much");
                 if before <= max {
                     assert_eq!(packet.pinned(), pinned);
                 }

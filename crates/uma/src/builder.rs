@@ -19,7 +19,7 @@ pub const BUCKET_ITEMS_MAX: usize = 4096;
 
 /// Describes a zone; [`build`](ZoneBuilder::build) makes it. From [`RawZone::builder`],
 /// [`RawZone::secondary`] or [`Zone::builder`](crate::Zone::builder).
-#[must_use = "a builder does nothing until build()"]
+#[must_use = "a builder has no effect until build()"]
 pub struct ZoneBuilder<H: Hooks = NoHooks> {
     name: &'static str,
     layout: Layout,

@@ -30,7 +30,7 @@ impl fmt::Display for AllocError {
                  or raise the memory limit of the process"
             }
             Self::Hook => {
-                "the zone's init or ctor hook refused: what it allocates itself has run out"
+                "the zone's init or ctor hook refused: a resource that it allocates has run out"
             }
         })
     }

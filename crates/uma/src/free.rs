@@ -141,7 +141,7 @@ impl ZoneInner {
             }
         };
         let pushed = bucket.push(item);
-        debug_assert_eq!(pushed, PushOutcome::Done, "an empty bucket was asked for");
+        debug_assert_eq!(pushed, PushOutcome::Done, "the bucket was empty");
         self.load_with_room(bucket, caught);
     }
 

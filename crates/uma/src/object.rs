@@ -161,11 +161,11 @@ impl<T: Object> ObjectZone<T> {
         };
         assert!(
             !builder.has_hooked_master(),
-            "the master's hooks own what is in its items"
+            "the master's hooks own the content of its items"
         );
         assert!(
             !builder.has_imported_master(),
-            "what an import brings may be names, and no memory"
+            "items of an import may be names, and not memory"
         );
         let raw = builder.hooks(hooks).build()?;
         assert!(

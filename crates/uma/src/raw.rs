@@ -129,7 +129,7 @@ impl<H: Hooks> RawZone<H> {
     /// To be called after an allocation failed. The callback does not promise an item: another thread may have
     /// allocated it first; then ask again. The callback runs during another thread's free. It may wake the
     /// thread that wants the item, and must not allocate from this zone.
-    #[must_use = "when it says false nobody will be called"]
+    #[must_use = "when it returns false the callback will not be called"]
     pub fn call_when_available(&self, callback: impl FnOnce() + Send + 'static) -> bool {
         self.inner().keg.call_back(Box::new(callback))
     }

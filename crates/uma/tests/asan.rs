@@ -32,7 +32,7 @@ fn a_touch_of_a_freed_item_is_reported() {
 }
 
 #[test]
-#[ignore = "touches what it may not"]
+#[ignore = "makes a forbidden access"]
 fn the_child() {
     let Ok(case) = std::env::var(CHILD) else {
         return;

@@ -347,7 +347,7 @@ fn storm(zone: &RawZone, me: u64, rounds: u64) {
 }
 
 fn check(zone: &RawZone, item: NonNull<u8>, name: u64) {
-    assert_eq!(read(item), name, "somebody else has this item");
+    assert_eq!(read(item), name, "another owner has this item");
     // SAFETY: the item is live and of this zone.
     assert_eq!(unsafe { zone.refcount(item) }.load(Relaxed), name as u32);
 }

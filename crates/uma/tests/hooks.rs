@@ -69,7 +69,7 @@ impl Hooks for Watch {
         assert_eq!(
             common::read(item),
             0x1417,
-            "what init wrote did not survive"
+            "the data of init did not survive"
         );
         self.go(item, Some(Stage::Cached), None);
     }
@@ -86,7 +86,7 @@ impl Hooks for Watch {
         assert_eq!(
             common::read(item),
             0x1417,
-            "what init wrote did not survive"
+            "the data of init did not survive"
         );
         self.go(item, Some(Stage::Cached), Some(Stage::Live));
         Ok(())

@@ -57,7 +57,7 @@ impl Hooks for Init {
     }
 
     unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
-        assert_eq!(common::read(item), 7, "what init left was trashed");
+        assert_eq!(common::read(item), 7, "the data of init was trashed");
         Ok(())
     }
 }

@@ -168,7 +168,7 @@ fn objects_change_threads() {
 }
 
 #[test]
-#[should_panic(expected = "the master's hooks own what is in its items")]
+#[should_panic(expected = "the master's hooks own the content of its items")]
 fn other_types_stay_out_of_built_objects() {
     // Breaks when safe code may write another type where an object is to be dropped later.
     let (zone, _ledger) = buffers();

@@ -109,7 +109,7 @@ fn a_trim_keeps_what_was_needed_since_the_last() {
     let bytes = zone.stats().bytes;
     zone.trim();
     zone.trim();
-    assert!(zone.stats().bytes < bytes / 20, "what nobody needed stays");
+    assert!(zone.stats().bytes < bytes / 20, "unneeded memory stays");
 }
 
 #[test]

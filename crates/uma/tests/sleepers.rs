@@ -391,7 +391,7 @@ fn many_sleepers_and_few_items() {
                 .into_iter()
                 .for_each(|result| result.expect("a sleeper was forgotten"));
         });
-        assert!(timeouts.into_inner() > 0, "nobody's time was ever up");
+        assert!(timeouts.into_inner() > 0, "no wait ever timed out");
         assert_balance(&zone);
     });
 }

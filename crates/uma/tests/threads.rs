@@ -55,7 +55,7 @@ fn worker(
         assert_eq!(
             read(item.0),
             signature,
-            "someone else wrote into a live item"
+            "another thread wrote into a live item"
         );
         write(item.0, u64::MAX);
         free(zone, item.0);

@@ -72,7 +72,11 @@ fn a_put_wakes_only_an_idle_receiver() {
     assert_eq!(put(&queue, &mut vec![3]), "queued", "it will look again");
     assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![3]));
     assert_eq!(queue.take(receiver), TakeOutcome::Nothing);
-    assert_eq!(put(&queue, &mut vec![]), "queued", "nothing is no reason");
+    assert_eq!(
+        put(&queue, &mut vec![]),
+        "queued",
+        "an empty put wakes no receiver"
+    );
     assert_eq!(put(&queue, &mut vec![4]), "wake");
     assert_eq!(count.get(), 2);
     let stats = queue.stats();
@@ -109,10 +113,10 @@ fn a_former_receiver_takes_no_items() {
     assert_eq!(put(&queue, &mut row), "queued", "it has no waker yet");
     let woken = Arc::new(Count::default());
     queue.set_waker(new, Arc::clone(&woken).into());
-    assert_eq!((woken.get(), count.get()), (1, 1), "told at once");
+    assert_eq!((woken.get(), count.get()), (1, 1), "woken at once");
     assert_eq!(queue.take(new), TakeOutcome::Items(vec![2]));
     assert!(queue.leave(new).is_empty());
-    assert_eq!(Arc::strong_count(&woken), 1, "nobody keeps its waker");
+    assert_eq!(Arc::strong_count(&woken), 1, "its waker is dropped");
     let mut row = vec![3];
     assert_eq!((put(&queue, &mut row), row), ("away", vec![3]));
     assert_eq!(queue.stats().away, 2);

@@ -176,7 +176,11 @@ impl LockWord for &Contested {
     fn fence() {}
 
     fn sleep(&self, expected: u32, _: Option<Duration>) {
-        assert_eq!(self.load(Relaxed), expected, "nothing changed meanwhile");
+        assert_eq!(
+            self.load(Relaxed),
+            expected,
+            "no thread changed the word meanwhile"
+        );
         let owner = MutexWord::new(*self);
         owner.unlock();
         if owner.try_lock(GREEDY) {

@@ -27,7 +27,7 @@ fn while_waiting(name: &str, act: impl FnOnce(&dyn Fn() -> Option<ThreadLocks>))
         act(&find);
         drop(held);
     });
-    assert!(find().is_none(), "nobody waits any more");
+    assert!(find().is_none(), "no thread waits any more");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_waiter_is_shown_with_the_owner_it_waits_for() {
                 .threads
                 .into_iter()
                 .find(|thread| thread.name == "owner");
-            sender.send((shown, owner)).expect("somebody listens");
+            sender.send((shown, owner)).expect("a thread listens");
         });
     };
     let owner = thread::Builder::new().name("owner".into()).spawn(owner);

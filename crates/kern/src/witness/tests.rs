@@ -12,7 +12,7 @@ static OTHER_ZONE: LockClass = LockClass::new("other zone", order::ZONE);
 /// The complaint that `test` caused; empty where this build has no WITNESS or there was none.
 fn complaint(test: impl FnOnce()) -> String {
     let result = catch_unwind(AssertUnwindSafe(test));
-    assert_eq!(held(), 0, "a complaint must leave nothing on the list");
+    assert_eq!(held(), 0, "a report must leave the list empty");
     match result {
         Ok(()) => String::new(),
         Err(payload) => *payload
@@ -227,7 +227,7 @@ fn an_order_learnt_binds_other_threads() {
         after(learnt),
     );
     assert_eq!(first, expected);
-    assert_eq!(again, expected, "what was reported is not learnt");
+    assert_eq!(again, expected, "a reported order is not learnt");
     assert!(orders().contains(&("alpha", "beta")));
     assert!(!orders().contains(&("beta", "alpha")));
 }

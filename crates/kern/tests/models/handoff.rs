@@ -69,7 +69,7 @@ impl Queue for Handoff<Numbers> {
             PutOutcome::Queued | PutOutcome::Away | PutOutcome::Closed => {}
             PutOutcome::Full => panic!("there is room"),
         }
-        assert!(self.is_valid(), "something waits and nobody was told");
+        assert!(self.is_valid(), "items wait and the receiver was not woken");
         sum(&row)
     }
 
@@ -383,7 +383,7 @@ fn moving<Q: Queue, const BUG: u8>() {
     new.run(second);
     assert_eq!(queue.waiting(), 0, "moved: a wakeup was lost");
     let for_new = all(2) - all(1);
-    assert_eq!(old.sum() & for_new, 0, "moved: taken by one who had left");
+    assert_eq!(old.sum() & for_new, 0, "moved: taken by a former receiver");
     let seen = old.sum() + new.sum() + left + refused + late;
     assert_eq!(seen, all(2), "a packet was lost or doubled");
 }
@@ -401,12 +401,12 @@ fn destroying<Q: Queue, const BUG: u8>() {
     task.attached.store(false, Ordering::Release);
     let left = queue.leave(receiver);
     let before = task.sum();
-    assert_eq!(queue.put(1 << 30), 1 << 30, "nobody is there");
+    assert_eq!(queue.put(1 << 30), 1 << 30, "there is no receiver");
     let refused = transmitter.join().expect("no panic");
     runner.join().expect("no panic");
     // It may have taken its last row before, and be late to add it.
     assert!(task.sum() >= before);
-    assert_eq!(queue.waiting(), 0, "a packet waits for nobody");
+    assert_eq!(queue.waiting(), 0, "a packet waits without a receiver");
     let seen = task.sum() + left + refused;
     assert_eq!(seen, all(1), "a packet was lost or doubled");
 }
@@ -486,7 +486,7 @@ fn finds_an_open_that_wakes_no_receiver() {
 }
 
 #[test]
-#[should_panic(expected = "a packet waits for nobody")]
+#[should_panic(expected = "a packet waits without a receiver")]
 fn finds_items_left_behind_by_open() {
     // Breaks if the scenario is blind to packets of an interface that is gone.
     Model::new("leaves a row, not found").check(destroying::<Planted<LEAVES_A_ROW>, NONE>);

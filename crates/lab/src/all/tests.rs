@@ -117,7 +117,7 @@ fn a_line_that_is_no_record_fails_the_experiment() {
         assert_eq!(run(&options, &mut Vec::new()).expect("a run"), ["refs"]);
         let saved = Results::read(&out.0.join("results.jsonl")).expect("results");
         assert!(saved.sections[0].rows.is_empty());
-        assert!(saved.sections[1].ended.is_none(), "it was not asked for");
+        assert!(saved.sections[1].ended.is_none(), "it was not chosen");
     }
 }
 

@@ -213,7 +213,7 @@ pub(crate) const CATALOG: &[Entry] = &[
         purge: PurgedBy::Told,
         ..peer(
             "malloc-trim",
-            "the same, told to trim itself every 50 ms",
+            "the same, with a call to trim every 50 ms",
             TOLD,
         )
     },

@@ -91,7 +91,7 @@ fn note(entry: &Entry, rounds: &[Vec<Sample>]) -> String {
         true => format!("{lazy:.0} of it LazyFree"),
         false => match entry.purge {
             PurgedBy::Own => String::new(),
-            PurgedBy::Told => "told each 50 ms".to_owned(),
+            PurgedBy::Told => "a call each 50 ms".to_owned(),
             PurgedBy::Attended => "a Reclaimer runs".to_owned(),
         },
     }

@@ -77,7 +77,9 @@ impl Design {
     fn about(self) -> &'static str {
         match self {
             Self::Mbuma => "ours: a row under a mutex, with the task's state",
-            Self::TwoRings => "seed 003: two rings, the task is scheduled by who finds one empty",
+            Self::TwoRings => {
+                "seed 003: two rings, a transmitter that finds one empty schedules the task"
+            }
             Self::TwoRingsFlags => "seed 003: the same after its first fix, scheduled by two flags",
             Self::Control => {
                 "the task is scheduled for every packet: its waits are the scheduler's"

@@ -35,8 +35,8 @@ impl Experiment for Epair {
 
     fn reading(&self) -> &'static str {
         "Times are counted by powers of two, as in the seed. The bars of a histogram are logarithmic, because the \
-        important bars are at its far end: one packet in a million with a long wait. A wakeup counts as \
-        lost when packets lie in the queue while the thread sleeps and nobody has told it."
+        important bars are at its far end: one packet in a million with a long wait. A wakeup counts as lost when \
+        packets lie in the queue while the thread sleeps and was not woken."
     }
 
     fn caveats(&self) -> &'static str {

@@ -32,8 +32,8 @@ impl Experiment for Extpgs {
 
     fn reading(&self) -> &'static str {
         "Compare `inline` with `separate`: they differ only in the place of the list. `mbuma` is ours through its \
-        public interface, `clusters` is the same without pages. `saved` compares \
-        round by round: what part of the time of `separate` the list inside saves."
+        public interface, `clusters` is the same without pages. `saved` is the part of the time of `separate` that \
+        the list inside saves, round by round."
     }
 
     fn caveats(&self) -> &'static str {

@@ -14,13 +14,13 @@ impl Experiment for Netisr {
     }
 
     fn title(&self) -> &'static str {
-        "A packet handled at once, or by somebody else later"
+        "A packet handled at once, or later by another thread"
     }
 
     fn essay(&self) -> &'static str {
-        "A packet comes in on one thread. Who carries it up to the program\u{2019}s socket? If that thread does, at \
-        once, nobody has to be woken and the packet is still in its cache: direct dispatch. If it only puts the \
-        packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs can \
+        "A packet comes in on one thread. Which thread carries it up to the program\u{2019}s socket? If that thread \
+        does, at once, no thread must be woken and the packet is still in its cache: direct dispatch. If it only \
+        puts the packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs can \
         share the work of one device, and a connection\u{2019}s data stays in one cache; but that thread must be \
         woken, and its data comes from another CPU: deferred dispatch. Hybrid does the first where the two \
         CPUs are one.\n\n\
@@ -31,7 +31,7 @@ impl Experiment for Netisr {
     fn reading(&self) -> &'static str {
         "`1 thread` and `2 threads` above a table are the workers of a stack, one a CPU; the programs have threads \
         of their own. `p50` and `p99` are round trips, shorter is better; `rate` is throughput, more is better; \
-        `moved` is the part of the packets that were queued for another CPU than the one that brought them in."
+        `moved` is the part of the packets that were queued for another CPU than that of their arrival."
     }
 
     fn caveats(&self) -> &'static str {

@@ -67,7 +67,7 @@ pub(crate) const CATALOG: &[Entry] = &[
     Entry {
         name: "ring",
         kind: Kind::Seed,
-        about: "a ring of those that share, one mutex for all (OpenBSD to 2026)",
+        about: "a ring of the sharing mbufs, one mutex for all (OpenBSD to 2026)",
         note: BARE,
         make: make::<Mbufs<Ring>>,
     },

@@ -14,13 +14,13 @@ impl Experiment for Refs {
     }
 
     fn title(&self) -> &'static str {
-        "Who frees a shared cluster"
+        "The free of a shared cluster"
     }
 
     fn essay(&self) -> &'static str {
         "A TCP that sends data keeps it until it is acknowledged, and gives the device the same bytes \
-        meanwhile. Nobody wants to copy them, so two network buffers show one cluster of 2 KiB, and somebody \
-        must know who is the last to go: that one frees it. Splicing one connection into another, multicast and \
+        meanwhile. A copy would be slow, so two network buffers show one cluster of 2 KiB, and the last of them to \
+        go must free it. Splicing one connection into another, multicast and \
         packet capture share in the same way.\n\n\
         OpenBSD linked the buffers that share a cluster into a ring, and one mutex guarded all rings of the \
         system: two CPUs that share different clusters waited for each other. In 2026 two replacements were \

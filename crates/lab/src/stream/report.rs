@@ -35,7 +35,7 @@ impl Experiment for Stream {
         round trips (`rr`) in microseconds, of which less is better. Compare `mbuma-frames` with smoltcp, lwIP \
         and netstack, which do the same work, and `mbuma` with the kernel, which passes segments whole over \
         loopback and veth and does not sum; in the cases named `nocsum` each stack that can leave its sums out \
-        does. The note of a peer says with which settings it ran: those that were the best of a sweep."
+        does. The note of a peer has its settings: the best of a sweep."
     }
 
     fn caveats(&self) -> &'static str {

@@ -35,9 +35,9 @@ impl Experiment for Unix {
 
     fn caveats(&self) -> &'static str {
         "The kernel\u{2019}s sockets join any two processes, ours threads of one: a program whose peer is another \
-        process gains nothing. Neither side passes descriptors or looks at credentials here. Between two CPUs our \
-        threads look again for up to 50 \u{b5}s before they sleep, and the kernel\u{2019}s sleep at once: where a \
-        wakeup is dear, as on virtual machines, that is nearly all of the difference in ping-pong. With 11 pairs, \
+        process has no gain. Neither side passes descriptors or looks at credentials here. Between two CPUs our \
+        threads spin for up to 50 \u{b5}s before they sleep, and the kernel\u{2019}s sleep at once: where a wakeup \
+        is slow, as on virtual machines, that is nearly all of the difference in ping-pong. With 11 pairs, \
         pairs that are answered at once keep both CPUs for some hundred microseconds before they let others have \
         them: more round trips in all, and a longer wait for some."
     }

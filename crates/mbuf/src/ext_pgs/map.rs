@@ -180,7 +180,7 @@ fn map_record(m: &Mbuf, pool: &MbufPool, out: &mut Chain) -> Result<(), MapError
                 let mut copy = Chain::from_slice(pool, bytes)?;
                 // A copy of a secret is a secret too.
                 if m.is_secret() && !copy.zeroize() {
-                    unreachable!("what was copied is ours");
+                    unreachable!("the copy is ours");
                 }
                 pool.zones().stats.bytes_copied.add(bytes.len() as u64);
                 out.append(copy);
@@ -225,7 +225,7 @@ fn read_run(m: &Mbuf, run: PageRun<'_>, pool: &MbufPool) -> Result<Chain, MapErr
         let mut into = Mbuf::with_room(pool, rest.len)?;
         let n = into.room().min(rest.len);
         if m.is_secret() && !into.zeroize() {
-            unreachable!("what is read into is ours");
+            unreachable!("the buffer of the read is ours");
         }
         let room = &mut into.room_mut()[..n];
         let read = rest.source().read(rest.page, rest.off, room);

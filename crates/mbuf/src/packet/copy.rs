@@ -19,7 +19,7 @@ impl Packet {
             copy.extend_from_slice(pool, s)?;
         }
         if self.0.iter().any(Mbuf::is_secret) && !copy.zeroize() {
-            unreachable!("what was copied is ours to write");
+            unreachable!("the copy is ours to write");
         }
         let mut out = Self::before_chain(pool, copy)?;
         out.copy_header(self)?;

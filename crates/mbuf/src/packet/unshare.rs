@@ -57,7 +57,7 @@ impl Packet {
         list::gather(&mut first, &self.0, 0, here);
         let mut more = Chain::from_slice(pool, &self.0.bytes()[here..])?;
         if first.is_secret() && !more.zeroize() {
-            unreachable!("what was copied is ours to write");
+            unreachable!("the copy is ours to write");
         }
         first.set_next(more.into_list());
         Ok(first)

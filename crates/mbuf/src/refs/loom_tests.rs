@@ -166,7 +166,7 @@ fn look_and_release<B: RefsBug>() {
     let (other, end) = (one.share(), one.watch());
     beside(
         move || {
-            assert_eq!(other.read(), SECRET, "nobody writes what two can see");
+            assert_eq!(other.read(), SECRET, "no holder writes shared storage");
             other.release();
         },
         move || {

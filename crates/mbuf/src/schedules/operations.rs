@@ -196,7 +196,7 @@ fn crowd() {
     bag.lock().expect("no panic").clear();
     whole.check();
     let alone = whole.packet.write_at(0, &[1; 2 * PIECE]);
-    assert_eq!(alone, Ok(()), "nobody else is left");
+    assert_eq!(alone, Ok(()), "no other holder is left");
     drop(whole);
     assert_eq!(world.pool.live(), Live::NONE, "leaked");
 }

@@ -155,7 +155,7 @@ impl World {
                 assert_eq!(
                     self.pool.live(),
                     live,
-                    "what failed kept something, or lost it"
+                    "a failed operation kept a buffer, or lost one"
                 );
             }
             (Err(Failed::Changed), Some(_)) => {}
@@ -193,7 +193,10 @@ impl World {
             item.check(model, &self.records);
         }
         for (bytes, model) in &self.held {
-            assert!(bytes == model, "a write went into what was handed out");
+            assert!(
+                bytes == model,
+                "a write went into bytes that were handed out"
+            );
         }
         assert_eq!(self.queue.len(), self.queued.len());
         assert!(self.sources.iter().all(|drops| drops.count() <= 1));

@@ -88,7 +88,7 @@ fn buckets_grow_by_visits_and_shrink_by_none() {
     assert_eq!(
         (depot.excess(), depot.bucket_items()),
         (0, 64),
-        "somebody came"
+        "a thread came"
     );
     assert_eq!((depot.excess(), depot.bucket_items()), (0, 32));
     assert_eq!(visit(&mut depot, VISITS_TO_GROW - 1), 32);

@@ -618,7 +618,7 @@ mod stretched {
         let before = kern::rseq::aborts();
         storm(Backend::Rseq);
         if Backend::choose() == Backend::Rseq {
-            assert_ne!(kern::rseq::aborts(), before, "nothing was interrupted");
+            assert_ne!(kern::rseq::aborts(), before, "no section was interrupted");
         }
     }
 

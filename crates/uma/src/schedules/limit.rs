@@ -144,7 +144,7 @@ fn holder_in(world: &World, backend: Backend) -> Arc<ManuallyDrop<RawZone<Holds>
 fn one_in_a_holder(backend: Backend) {
     let world = World::new(backend, 1, 1);
     let holder = holder_in(&world, backend);
-    let item = holder.alloc().expect("nothing is held");
+    let item = holder.alloc().expect("no item is held");
     // SAFETY: from there, and not used any more.
     unsafe { holder.free(item) };
     let theirs = holder.clone();

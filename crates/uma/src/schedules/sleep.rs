@@ -119,7 +119,7 @@ fn a_free_calls() {
         || world.free(item),
     );
     let (called, asked) = (called.load(Relaxed), asked.load(Relaxed));
-    assert_eq!(called, asked, "somebody was promised a call");
+    assert_eq!(called, asked, "a callback was promised");
     world.finish();
 }
 

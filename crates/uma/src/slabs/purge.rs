@@ -41,7 +41,7 @@ const BYTES_PER_LOOK: usize = 8 << 10;
 const RUNS_MAX: usize = 2 * VECTORS_MAX;
 /// Units on their way out, and the items that are held meanwhile.
 #[derive(Debug, Default)]
-#[must_use = "what it holds is lost until purge_end"]
+#[must_use = "the items that it holds are lost until purge_end"]
 pub(crate) struct Purge {
     /// Bytes of items.
     items: Vec<Range<usize>>,

@@ -60,9 +60,9 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("cache-only zone, dry below its limit", |w| {
         cache_only(w, b().limit(20), 7)
     }),
-    ("who waits in vain", waits_in_vain),
-    ("who waits and is woken", waits_and_wakes),
-    ("who asks to be called", called_back),
+    ("waits in vain", waits_in_vain),
+    ("waits and is woken", waits_and_wakes),
+    ("registers a callback", called_back),
     ("urgent", urgent),
     ("drain in the middle", drain_between),
     ("trim in the middle", trim_between),

@@ -90,7 +90,7 @@ impl<D: Design> Owned<D> {
         for at in ends(D::bytes(&mut self.item), size) {
             // SAFETY: written in `alloc`, and within the item.
             let word = unsafe { at.read() };
-            assert_eq!(word, self.word, "somebody else wrote into an item");
+            assert_eq!(word, self.word, "another thread wrote into an item");
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn run<D: Design>(design: &D, cpus: (usize, usize), n: u64) -> Took {
             assert_eq!(
                 sum,
                 sum_of(batches),
-                "the consumer did not see what the producer wrote"
+                "the consumer did not see the producer's writes"
             );
             (end, waited)
         });

@@ -82,7 +82,7 @@ fn receive<D: Design>(design: &D, from: &mut Consumer<'_, D::View, BATCH>, batch
     assert_eq!(
         sum,
         sum_of(batches),
-        "the far side did not see what the near one wrote"
+        "the far side did not see the near side's writes"
     );
 }
 

@@ -204,7 +204,7 @@ impl Descriptor {
         };
         let mut outcome = CallOutcome::value(n as i64);
         if let Some(at) = FROM_SCRIPT.mismatch(self.read, &buf[..n]) {
-            let text = format!("byte {at} of the stream is not the one that came in");
+            let text = format!("byte {at} of the stream differs from the received one");
             outcome.wrong.push(text);
         }
         if !request.peek {

@@ -20,7 +20,7 @@ impl Runner<'_> {
         let mut want = packet.clone();
         loop {
             let Some(sent) = self.next_sent(&want, until)? else {
-                let got = format!("nothing until {}", self.clock(until));
+                let got = format!("no packet until {}", self.clock(until));
                 let message = "the stack did not send this";
                 return Err(Stop::failed(self.line, message, want.to_string(), got));
             };

@@ -75,7 +75,10 @@ fn stalls_of_the_own_group_come_first() {
     let mut own = dir.open();
     assert_eq!(own.source(), PressureSource::CgroupStall);
     assert!(own.event().is_some());
-    assert!(!own.is_high(), "the kernel tells, and need not be asked");
+    assert!(
+        !own.is_high(),
+        "the kernel sends events, no polls are needed"
+    );
     own.close();
     assert_eq!(own.source(), PressureSource::CgroupLevel);
 }

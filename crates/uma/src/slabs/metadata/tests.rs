@@ -78,10 +78,7 @@ fn a_live_high_slab_keeps_the_metadata_below_it() {
     slabs.give(&arena, others);
     purge(&mut slabs, &arena);
     assert_eq!((slabs.slabs.len(), slabs.out()), (SLABS, 1));
-    assert!(
-        slabs.touched.counts_len() <= 2,
-        "counts that nobody needs stay"
-    );
+    assert!(slabs.touched.counts_len() <= 2, "unneeded counts stay");
     slabs.give(&arena, &[*last]);
     purge(&mut slabs, &arena);
     assert_eq!(slabs.slabs.len(), 0);

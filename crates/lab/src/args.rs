@@ -337,7 +337,9 @@ Examples:
   cargo lab refs --plot pictures
 
 A share is an mbuf of its own, except in arc and bytes, which leave that out.
-`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that they differ only in the protocol; `mini` is that in 64 bytes instead of 256, so mini against counted shows the gain of a mini-mbuf.")]
+`counted` is ours in the bare mbuf that ring, proxy and leader are built into, so that they
+differ only in the protocol; `mini` is that in 64 bytes instead of 256, so mini against counted
+shows the gain of a mini-mbuf.")]
 pub(crate) struct RefsArgs {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -373,7 +375,9 @@ Examples:
   cargo lab netisr --case udp-rr-epair,tcp-rr-epair
   cargo lab netisr --workers 2 --design direct,deferred --json | jq .
 
-`moved` is the part of the packets that were queued for another CPU than that of their arrival. Packets to ourselves are always queued; directly dispatched ones are then handled by the thread that queued them.")]
+`moved` is the part of the packets that were queued for another CPU than that of their
+arrival. Packets to ourselves are always queued; directly dispatched ones are then handled by the
+thread that queued them.")]
 pub(crate) struct NetisrArgs {
     #[command(flatten)]
     pub(crate) common: Common,

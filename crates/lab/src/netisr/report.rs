@@ -20,9 +20,9 @@ impl Experiment for Netisr {
     fn essay(&self) -> &'static str {
         "A packet comes in on one thread. Which thread carries it up to the program\u{2019}s socket? If that thread \
         does, at once, no thread must be woken and the packet is still in its cache: direct dispatch. If it only \
-        puts the packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs can \
-        share the work of one device, and a connection\u{2019}s data stays in one cache; but that thread must be \
-        woken, and its data comes from another CPU: deferred dispatch. Hybrid does the first where the two \
+        puts the packet into a queue, for a thread on the CPU that the packet\u{2019}s flow belongs to, several CPUs \
+        can share the work of one device, and a connection\u{2019}s data stays in one cache; but that thread must \
+        be woken, and its data comes from another CPU: deferred dispatch. Hybrid does the first where the two \
         CPUs are one.\n\n\
         FreeBSD\u{2019}s stack without Giant (seed 002) deferred by default, to one thread, and had direct dispatch \
         as a switch. Here two programs talk over loopback or an epair, with one worker for the stack or two."

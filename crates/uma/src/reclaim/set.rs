@@ -1,4 +1,4 @@
-//! Zones whose spare memory is given back a piece at a time, by the thread that calls [`ReclaimSet::tick`].
+//! Zones whose spare memory the thread that calls [`ReclaimSet::tick`] gives back, a piece at a time.
 //!
 //! ```text
 //!   ticks     |    |    |    |    |    |    |    |    |        one an interval while there is
@@ -7,13 +7,12 @@
 //!                  +----+----+----+ pieces of memory that the last window did not need
 //! ```
 //!
-//! Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] says otherwise) was not
-//! needed: Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] sets another) was
-//! not needed. At the end of the window, cached items of that kind go into the slabs, and from then on free pages of
-//! the slabs go back to the system. Giving pages back takes one CPU's time and interrupts the others to flush their
-//! TLBs. So a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional After a
-//! window in which no zone was used and no memory was given back, the set is [idle](Tick::idle): its caller may stop
-//! ticking until a zone is used again.
+//! Memory that was free during a whole window (four intervals, unless [`ReclaimSet::window`] sets another) was not
+//! needed. At the end of the window, cached items of that kind go into the slabs, and from then on free pages of the
+//! slabs go back to the system. Giving pages back takes one CPU's time and interrupts the others to flush their TLBs.
+//! So a tick gives back at most a piece ([`ReclaimSet::set_piece_bytes`]), and moves a proportional number of cached
+//! items. After a window in which no zone was used and no memory was given back, the set is [idle](Tick::idle): its
+//! caller may stop ticking until a zone is used again.
 //!
 //! Zones on one keg share a measure: at the end of a window the first of them that is visited measures the keg, and
 //! holds the result ([`Watched::keep`]) until the slabs of all are given back.

@@ -19,17 +19,16 @@ impl Experiment for Alloc {
 
     fn essay(&self) -> &'static str {
         "A network stack allocates and frees a buffer or two for each packet, so its allocator is on the path \
-        of every one of them. FreeBSD 4 had one list of free buffers under one lock: simple, and as fast as can \
-        be with one CPU. With several, all of them wait for that lock, and memory that a burst of packets once \
-        took never goes back.\n\n\
+        of every one of them. FreeBSD 4 had one list of free buffers under one lock: simple, and fast with one CPU. \
+        With several, all of them wait for that lock, and memory that a burst of packets once took never goes back.\n\n\
         FreeBSD 5 went two steps. mballoc gave each CPU a bucket of free buffers, so that most allocations touch no \
         memory that another CPU uses. Then UMA, the allocator for everything else, learned enough about \
         network buffers to replace it: the same buckets, and free memory goes back to the system. That is \
         mbuma, whose name this project has.\n\n\
         The paper ends with a hope: that the per-CPU mutex, taken on each allocation though no other CPU wants it, \
-        can be replaced by a way without cost. Ours is that, in user space: a restartable \
-        sequence, a few instructions that the kernel starts again if it takes the CPU away in their midst. \
-        Beside it stand the allocators that programs use today."
+        can be replaced by a way without cost. Ours does so, in user space: a restartable sequence is a few \
+        instructions that a thread begins again if the kernel preempted it inside. Beside it stand the allocators \
+        of today\u{2019}s programs."
     }
 
     fn reading(&self) -> &'static str {
@@ -41,12 +40,12 @@ impl Experiment for Alloc {
     }
 
     fn caveats(&self) -> &'static str {
-        "The allocators of others are in only if this was built with `--features peers`; DPDK only if it is \
+        "The allocators of others run only in a build with `--features peers`; DPDK only if it is \
         installed, with memory in huge pages where the machine has 512 MiB of them free. glibc and jemalloc run \
         with larger caches for each thread than by default, DPDK gets and puts batches 64 at once; the notes say \
         which settings. Two CPUs are few: the cost of a global lock grows with their number. glibc\u{2019}s malloc \
-        differs by two or three times from one process to the next at 2048 bytes. `cgroup` counts \
-        whatever else runs in the control group."
+        differs by two or three times from one process to the next at 2048 bytes. `cgroup` also counts other \
+        programs of the control group."
     }
 
     fn claims(&self) -> &'static [Claim] {

@@ -19,18 +19,18 @@ impl Experiment for Epair {
 
     fn essay(&self) -> &'static str {
         "An epair is a cable in memory: one network stack receives, on a thread of its own, the packets that the \
-        other sends into it. The sender puts packets into a queue and wakes that thread, if it sleeps. To wake it for \
-        every packet is slow; not to wake it when it was just about to sleep leaves packets lying until the \
+        other sends into it. The sender puts packets into a queue and wakes that thread, if it sleeps. A wakeup for \
+        every packet is slow. If the sender does not wake a thread that is about to sleep, packets wait until the \
         next one comes: a lost wakeup.\n\n\
         FreeBSD used two rings, with senders filling one while the thread emptied the other, and an index that \
         flipped between them. A first fix added two flags. Users still saw connections that took hundreds of \
-        milliseconds to open: the index could flip twice between a sender's look at it and its use. The answer \
-        was to stop being clever: one queue under one mutex, taken whole, and a state that says whether the \
-        thread must be woken. Ours is that.\n\n\
-        `waits` measures how long packets lie there; `http` opens a connection, gets a small page and closes \
+        milliseconds to open: the index could flip twice between a sender's read of it and its use. The \
+        replacement is simpler: one queue under one mutex, taken whole, and a state that says whether the \
+        thread must be woken. Ours is such a queue.\n\n\
+        `waits` measures how long packets wait there; `http` opens a connection, gets a small page and closes \
         it, as the seed's loop did; `stream` is one TCP stream; `programs` puts our epair between a real web \
-        server and curl, each in a namespace of its own. `control` wakes the thread for each packet: whatever \
-        it shows is the scheduler's doing."
+        server and curl, each in a namespace of its own. `control` wakes the thread for each packet: its \
+        waits are the scheduler's."
     }
 
     fn reading(&self) -> &'static str {
@@ -40,8 +40,8 @@ impl Experiment for Epair {
     }
 
     fn caveats(&self) -> &'static str {
-        "A wakeup is lost when two threads meet within a few instructions. A short run may see none in a scheme \
-        that has the fault. The project\u{2019}s schedule models, which this report does not run, try random orders \
+        "A wakeup is lost only when two threads are within the same few instructions. A short run may see none in a \
+        scheme that has the fault. The project\u{2019}s schedule models, which this report does not run, try random orders \
         of the threads: they strand a packet in both ring schemes and have found no order in which ours does. On a \
         busy machine the scheduler decides the worst wait; compare with `control`."
     }

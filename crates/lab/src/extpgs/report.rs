@@ -25,9 +25,9 @@ impl Experiment for Extpgs {
         FreeBSD first kept such a list in a record of its own, beside the buffer. A thread that walked a send \
         buffer then found the buffer in the cache, followed its pointer, and waited for memory: by the time of the \
         walk, thousands of other connections have used the cache. In 2020 the list moved into the buffer \
-        itself, into the place that small data or a packet's header would have. Ours is like that.\n\n\
-        A turn builds many records, walks them as a driver does, and frees them; before each phase something \
-        else fills the caches, because that is how a busy server finds them."
+        itself, into the place that small data or a packet's header would have. Ours is also there.\n\n\
+        A turn builds many records, walks them as a driver does, and frees them; before each phase other data fills \
+        the caches, as on a busy server."
     }
 
     fn reading(&self) -> &'static str {

@@ -19,7 +19,7 @@ impl Experiment for Giant {
 
     fn essay(&self) -> &'static str {
         "The network stacks of the BSDs were written for one processor. When machines got two, the quickest way to \
-        stay right was one lock over all of the kernel, Giant: a CPU in the stack keeps all others out, so the \
+        keep them correct was one lock over all of the kernel, Giant: a CPU in the stack keeps all others out, so the \
         second processor helps little. FreeBSD spent years giving each structure a lock of its own, \
         and in 2004 made it the default to run the network stack without Giant.\n\n\
         Here the same stack runs under one lock (`giant`) and without (`mp`), on one CPU and on two, with packets \

@@ -33,7 +33,7 @@ impl Experiment for Refs {
 
     fn reading(&self) -> &'static str {
         "In splice one CPU fills clusters, shares them and keeps its own share for a while, and the other CPU \
-        reads and releases: the whole that the seed's figure is about. The other cases take it apart. `ratio` under \
+        reads and releases: the load of the seed's figure. The other cases are its parts. `ratio` under \
         two-different is the time of a share by two CPUs to that by one: 1 means that CPUs do not disturb each \
         other."
     }

@@ -22,11 +22,11 @@ impl Experiment for Sizes {
         "BSD keeps a packet in mbufs of 256 bytes, and in clusters of 2 KiB where it is larger. That wastes the \
         rest of the cluster, and most of the mbuf in front of it. Linux asks its allocator for as many bytes as \
         a packet has, plus a header, plus room in front; the allocator then rounds up to the sizes that it has, \
-        which wastes as well, only out of sight.\n\n\
+        which also wastes memory, inside of the allocator.\n\n\
         The seed's paper holds that this is no great difference, because packets are either small \
-        (acknowledgements) or full (data), and that having headers in one piece, which m_pullup sees to by \
-        copying, hardly ever needs the copy. Here packets of such sizes are really put into our mbufs, worked \
-        out for the buffers of others, and led through a host while calls are counted."
+        (acknowledgements) or full (data), and that m_pullup, which makes headers contiguous, hardly ever has to \
+        copy. Here packets of such sizes are put into our mbufs, computed for the buffers of others, and sent \
+        through a host\u{2019}s code while calls are counted."
     }
 
     fn reading(&self) -> &'static str {
@@ -37,8 +37,8 @@ impl Experiment for Sizes {
 
     fn caveats(&self) -> &'static str {
         "The packets are made up, in the shape that the seed's figure 2 shows, unless a capture is given with \
-        --trace: waste and pullups are those of that mix, whose two modes are an assumption. The buffers \
-        of others are worked out from their sources, not run. No figure here is a time, so the figures are the same \
+        --trace: waste and pullups are those of that mix, whose two modes are an assumption. The buffers of others \
+        are computed from their sources, not run. No figure here is a time, so the figures are the same \
         on every machine."
     }
 

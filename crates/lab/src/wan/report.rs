@@ -19,12 +19,12 @@ impl Experiment for Wan {
 
     fn essay(&self) -> &'static str {
         "Between two programs on one machine no packet is lost, and a stack without SACK is as good as one with it. \
-        Over a real path it is not: queues overflow, radio links lose and delay packets, routers send them by two \
+        Over a real path it is worse: queues overflow, radio links lose and delay packets, routers send them by two \
         ways. A TCP\u{2019}s loss recovery and congestion control decide its rate there.\n\n\
         Here one flow goes over an emulated link of 100 Mbit/s for 30 s, after 5 s of warm-up: rate, delay, a queue \
-        that drops packets without room, loss, reordering, jitter, all drawn from a seed. Two stacks of ours \
-        meet it in virtual time, where the same seed gives the same figures on every machine. Linux meets it in real \
-        time: two network namespaces, each with a TAP, and the same link between the TAPs."
+        that drops packets without room, loss, reordering, jitter, all drawn from a seed. Two stacks of ours use it \
+        in virtual time, where the same seed gives the same figures on every machine. Linux uses it \
+        in real time: two network namespaces, each with a TAP, and the same link between the TAPs."
     }
 
     fn reading(&self) -> &'static str {

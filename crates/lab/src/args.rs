@@ -57,7 +57,7 @@ pub(crate) enum Experiment {
         A control that wakes the receiver for every packet shows the scheduler's own delays.\n\n\
         Times are shown as histograms by powers of two of nanoseconds. A wakeup is counted as lost when packets \
         wait while the thread that must take them sleeps and was not woken.",
-        // Waking threads is slow: it takes longer than the others until a figure means something.
+        // Waking threads is slow: it takes longer than the others until a figure is reliable.
         mut_arg("seconds_per_case", |arg| arg.default_value("5")),
         mut_arg("reps", |arg| arg.default_value("5"))
     )]

@@ -212,7 +212,7 @@ impl Net {
         }
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next_at(&self) -> Option<Time> {
         let plain = self.nodes.iter().filter(|n| n.crew.is_none());
         let timers = plain.filter_map(|n| n.stack.next_deadline());

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Something that an experiment says.
+/// A line of an experiment.
 pub(crate) enum Said<'a> {
     /// A line of its results.
     Result(&'a str),

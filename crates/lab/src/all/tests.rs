@@ -40,7 +40,7 @@ fn report(out: &Scratch) -> String {
 
 #[test]
 fn a_failed_experiment_ends_neither_the_run_nor_the_report() {
-    // Breaks when a crash loses the others' results, or a reader of the report cannot tell that something is missing.
+    // Breaks when a crash loses the others' results, or the report does not name the missing experiment.
     let out = Scratch::new("fails");
     let script =
         format!("{RECORD}; if [ $1 = extpgs ]; then echo 'no & such <page>' >&2; exit 3; fi");
@@ -87,7 +87,7 @@ fn a_claim_about_zeros_is_not_measured() {
 
 #[test]
 fn saved_results_make_the_same_page() {
-    // Breaks when a page holds something that the saved results do not, so that it can't be checked.
+    // Breaks when a page has data that the saved results lack, so that it can't be checked.
     let out = Scratch::new("saved");
     let options = with_script(RECORD, &out);
     run(&options, &mut Vec::new()).expect("a run");

@@ -22,7 +22,7 @@ pub(crate) enum PurgedBy {
     Own,
     /// A call every 50 ms ([`Design::reclaim`]).
     Told,
-    /// Something that runs beside it, as its users are advised to ([`Design::attend`]).
+    /// A thread or task beside it, as its users are advised to run ([`Design::attend`]).
     Attended,
 }
 

@@ -40,10 +40,10 @@ impl Experiment for Epair {
     }
 
     fn caveats(&self) -> &'static str {
-        "A wakeup is lost only when two threads are within the same few instructions. A short run may see none in a \
-        scheme that has the fault. The project\u{2019}s schedule models, which this report does not run, try random orders \
-        of the threads: they strand a packet in both ring schemes and have found no order in which ours does. On a \
-        busy machine the scheduler decides the worst wait; compare with `control`."
+        "A wakeup is lost only when two threads are within the same few instructions. A short run may see none in \
+        a scheme that has the fault. The project\u{2019}s schedule models, which this report does not run, try \
+        random orders of the threads: they strand a packet in both ring schemes and have found no order in which \
+        ours does. On a busy machine the scheduler decides the worst wait; compare with `control`."
     }
 
     fn claims(&self) -> &'static [Claim] {

@@ -58,7 +58,7 @@ fn send(joined: &Joined, stream: &TcpStream, time: Duration) {
     stream.shutdown(std::net::Shutdown::Write);
 }
 
-/// Takes everything up to the end of the stream.
+/// Receives to the end of the stream.
 fn receive(joined: &Joined, stream: &TcpStream, until: Instant) -> f64 {
     stream.set_waker(Some(unpark()));
     let (begin, mut bytes, mut ended) = (Instant::now(), 0_u64, false);

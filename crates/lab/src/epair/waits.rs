@@ -25,7 +25,7 @@ pub(crate) struct Waits {
     pub(crate) waited: Histogram,
     /// How often the task's thread was woken.
     pub(crate) wakeups: u64,
-    /// Bursts of which something was left behind while the task slept.
+    /// Bursts of which a packet was left behind while the task slept.
     pub(crate) lost: u64,
 }
 

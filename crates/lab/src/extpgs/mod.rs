@@ -6,9 +6,9 @@
 //!   phases.rs     what is done with it and timed        catalog.rs   which designs and cases there are
 //! ```
 //!
-//! Every round gives each design one turn: all its records are built, walked and freed, with caches that something
-//! else filled before each phase, because that is how a server with thousands of connections finds them. Turns
-//! count from when two agree: memory that was never used costs page faults.
+//! Every round gives each design one turn: all its records are built, walked and freed, with caches that other data
+//! filled before each phase, as on a server with thousands of connections. Turns count from when two agree: memory
+//! that was never used costs page faults.
 //!
 //! Comparisons: `inline` against `separate` shows the effect of the list's place, their only difference; `mbuma`
 //! against `inline` shows the cost of our checks and types, and the gain of a walk that prefetches the next mbuf.

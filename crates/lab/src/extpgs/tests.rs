@@ -96,7 +96,7 @@ fn json_is_one_object_a_line() {
 
 #[test]
 fn wrong_names_and_numbers_are_refused() {
-    // Breaks if a wrong name or number measures something else instead.
+    // Breaks if a wrong name or number is not refused.
     let refused = |options: Options| run(&options, &mut Vec::new()).map_err(|e| e.to_string());
     let unknown = refused(Options {
         designs: vec!["sepaate".to_owned()],

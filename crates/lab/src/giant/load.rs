@@ -15,7 +15,7 @@ pub(crate) trait Talk: Send {
     /// Says all of it.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Waits for something; 0 is the end.
+    /// Waits for bytes; 0 is the end.
     fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 
     /// Says no more.
@@ -176,7 +176,7 @@ fn fill(from: &mut dyn Talk, buf: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Something to do with bytes: FNV-1a, whose every step waits for the one before.
+/// Work on bytes: FNV-1a, whose every step waits for the one before.
 fn work(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -146,7 +146,7 @@ impl Worker {
         while !self.stop.load(Ordering::Relaxed) {
             while self.stack.run_netisr(self.index, BUDGET) {}
             self.stack.poll_timers(self.index);
-            // A thread that queues something from here on leaves a token, and this returns at once.
+            // A thread that queues work from here on leaves a token, and this returns at once.
             if !self.stack.netisr_waits(self.index) {
                 thread::park_timeout(TICK);
             }

@@ -16,7 +16,7 @@ pub(crate) struct Inlet {
     more: bool,
 }
 
-/// Something arrived.
+/// Packets arrived.
 #[derive(Default)]
 pub(crate) struct ArrivalMark(AtomicBool);
 
@@ -55,7 +55,7 @@ impl Inlet {
     }
 }
 
-/// Everything that waits.
+/// All packets that wait.
 const ALL: Budget = Budget {
     frames: usize::MAX,
     bytes: usize::MAX,

@@ -1,4 +1,4 @@
-//! Records as pictures: bars for each case, lines where something is followed over time.
+//! Records as pictures: bars for each case, lines for measures over time.
 
 mod bars;
 mod lines;

@@ -51,7 +51,7 @@ impl Progress {
         };
     }
 
-    /// Takes the line away, before something is printed.
+    /// Removes the line, before other output.
     pub(crate) fn clear(&mut self) {
         if self.to == To::Terminal && self.wide > 0 {
             let _ = write!(io::stderr(), "\r{:wide$}\r", "", wide = self.wide);

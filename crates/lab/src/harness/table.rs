@@ -62,7 +62,7 @@ pub(crate) struct Line<'a> {
     pub(crate) note: &'a str,
 }
 
-/// A block whose figures go over something: time, sizes, or a number of threads. Without notes it has no column for
+/// A block whose figures are a series: over time, sizes, or a number of threads. Without notes it has no column for
 /// them.
 pub(crate) fn grid(title: &str, columns: &[String], lines: &[Line<'_>]) -> String {
     let mut out = format!("{title}\n");
@@ -123,7 +123,7 @@ fn ratio(record: &Record, records: &[Record]) -> String {
     }
 }
 
-/// As many digits as mean something.
+/// As many digits as are significant.
 pub(crate) fn figure(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

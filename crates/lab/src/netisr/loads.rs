@@ -229,7 +229,7 @@ fn tcp_stream(world: &World, time: Duration, cpus: &[usize]) -> Seen {
     }
 }
 
-/// Takes everything up to the end; Gbit/s.
+/// Receives to the end; Gbit/s.
 fn drain(stream: &TcpStream) -> f64 {
     let (begin, mut bytes) = (Instant::now(), 0);
     while let Ok(chain) = stream.recv_chain_blocking(1 << 20, Some(STUCK)) {

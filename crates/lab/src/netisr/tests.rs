@@ -70,7 +70,7 @@ fn tables_fit() {
 
 #[test]
 fn unknown_names_and_wrong_numbers_are_refused() {
-    // Breaks when an unknown name or a senseless number runs something.
+    // Breaks when an unknown name or a senseless number is not refused.
     let bad = |change: fn(&mut Options)| {
         let mut options = short();
         change(&mut options);

@@ -145,7 +145,7 @@ fn work(stacks: &[Stack], workers: &Workers, cpu: usize, on: usize, stop: &Atomi
                 sleep = sleep.min(at.max(now) - now);
             }
         }
-        // One stack may have left the other something without waking this thread: it is that CPU of both.
+        // One stack may have queued packets for the other without waking this thread, which is that CPU of both.
         let waits = stacks.iter().any(|stack| stack.netisr_waits(cpu));
         if !waits && !sleep.is_zero() {
             thread::park_timeout(sleep);

@@ -1,7 +1,7 @@
 //! A block: one case over all the designs that take part.
 //!
-//! Invariant: a block ends with all that was taken out of zones back in them; a design that is fast because it loses
-//! something is found out.
+//! Invariant: a block ends with all that was taken out of zones back in them; so a design that is fast because it
+//! loses buffers is found.
 
 use super::cases::Case;
 use super::catalog::Entry;

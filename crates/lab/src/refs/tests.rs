@@ -35,7 +35,7 @@ fn a_cluster_goes_with_its_last_view() {
 #[test]
 fn many_threads_share_and_none_frees_early() {
     // Breaks when a hand-over of the last reference is missed or seen twice by threads that have views of the same
-    // cluster: some byte changes while it is looked at, a zone finds a double free, or something is left.
+    // cluster: a byte changes while it is read, a zone finds a double free, or a buffer is left.
     for entry in CATALOG {
         for threads in [2, 4] {
             made(entry, Shape::FRAME).check(threads, threads, 20_000);

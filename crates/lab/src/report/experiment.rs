@@ -8,7 +8,7 @@ use super::rows::{Row, Rows};
 /// How hard to measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// Seconds: shows that everything runs; its figures must not be quoted.
+    /// Seconds: shows that all cases run; its figures must not be quoted.
     Quick,
     /// Minutes: an experiment's default, or near it.
     #[default]

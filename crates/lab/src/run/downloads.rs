@@ -43,7 +43,7 @@ impl Shares {
         self.warm + self.totals().sum::<u64>()
     }
 
-    /// Jain's fairness index: 1 if all streams brought the same, 1/n if one brought everything (Jain, Chiu and Hawe,
+    /// Jain's fairness index: 1 if all streams brought the same, 1/n if one brought all bytes (Jain, Chiu and Hawe,
     /// DEC-TR-301, 1984).
     pub(crate) fn jain(&self) -> f64 {
         let all: Vec<f64> = self.totals().map(|bytes| bytes as f64).collect();
@@ -54,7 +54,7 @@ impl Shares {
         }
     }
 
-    /// Per cent of the streams that brought something in every period.
+    /// Per cent of the streams that brought bytes in every period.
     pub(crate) fn moving_percent(&self) -> f64 {
         let streams = self.by_period.first().map_or(0, Vec::len);
         let moved = |i: &usize| self.by_period.iter().all(|period| period[*i] > 0);
@@ -202,7 +202,7 @@ const CHUNK: usize = 128 << 10;
 const EVENTS_MAX: usize = 256;
 /// The listener's index.
 const LISTENER: u64 = u64::MAX;
-/// Readings that are shorter only show that something moves.
+/// Readings that are shorter only show that streams move.
 const SHORT: Duration = Duration::from_millis(600);
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ impl Body {
         }
     }
 
-    /// None if it is about something else than a packet.
+    /// None if it is no packet's.
     fn record(&self, big: bool) -> Result<Option<Record>, Broken> {
         let least = match self.kind {
             ENHANCED_PACKET_BLOCK | PACKET_BLOCK => START,

@@ -7,7 +7,7 @@ use super::tally::{CLASSES, Tally};
 use crate::Record;
 use crate::harness::summary::Summary;
 
-/// Everything that was found, a record for each figure.
+/// All results, a record for each figure.
 pub(super) fn records(found: &Findings) -> Vec<Record> {
     let mut records = Vec::new();
     for (bins, case) in [

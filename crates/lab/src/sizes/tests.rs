@@ -198,7 +198,7 @@ fn pinned_memory_equals_the_zones_allocations() {
 
 #[test]
 fn each_path_makes_its_own_calls() {
-    // Breaks when a way calls something else than it says, or a common one copies in a pullup.
+    // Breaks when a path makes other calls than its own, or a common path copies in a pullup.
     let calls = |name: &str| {
         let pool = pool();
         let way = PATHS.into_iter().find(|way| way.name == name).expect(name);
@@ -311,7 +311,7 @@ fn lines_are_json_and_agree_with_each_other() {
 
 #[test]
 fn pictures_are_well_formed() {
-    // Breaks when a picture is missing, is empty, or has no bar for something.
+    // Breaks when a picture is missing, is empty, or lacks a bar.
     let dir = std::env::temp_dir().join(format!("lab-sizes-{}", std::process::id()));
     text(&Options {
         plot: Some(dir.clone()),

@@ -34,7 +34,7 @@ pub(crate) fn veth(job: Job) -> io::Result<[KernelEnd; 2]> {
     let server = thread::spawn(move || -> io::Result<TcpStream> {
         sys::new_network()?;
         let _ = tell.send(sys::thread_id());
-        // The other side goes without a word when something failed there.
+        // The other side closes without an error when a call failed there.
         may_begin.recv().map_err(io::Error::other)?;
         interface("veth1", SERVER)?;
         let listener = TcpListener::bind(SocketAddrV4::new(SERVER, PORT))?;

@@ -18,7 +18,7 @@ pub(crate) trait Socket: Send + Sync + Sized {
 
     /// Pairs of sockets.
     fn pairs(n: usize) -> Vec<[Self; 2]>;
-    /// Something to hand over.
+    /// A message to hand over.
     fn data(&self, size: usize) -> Self::Data;
     /// Hands it over; says whether the other side is there.
     fn send(&self, data: &mut Self::Data) -> bool;

@@ -47,7 +47,7 @@ trait End {
     /// Takes a frame in.
     fn deliver(&mut self, frame: &Frame);
 
-    /// When it has something to do next, though no frame comes.
+    /// When it has work next, even if no frame comes.
     fn next_deadline(&self) -> Option<kern::Time> {
         None
     }

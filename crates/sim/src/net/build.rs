@@ -112,7 +112,7 @@ impl Net {
         self.plug_with(node, wire, port, config).1
     }
 
-    /// The same with everything about the interface chosen by the caller. A MAC address is drawn.
+    /// The same with the whole interface configuration from the caller. A MAC address is drawn.
     pub fn plug_with(
         &mut self,
         node: NodeId,

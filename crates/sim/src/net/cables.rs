@@ -1,4 +1,4 @@
-//! Epairs between stacks of a net: made, plugged in, pulled out while everything runs.
+//! Epairs between stacks of a net: made, plugged in, pulled out under traffic.
 //!
 //! A task on one of its stack's CPUs takes in the packets that arrive at an end, or a CPU polls it; the seed draws
 //! which.

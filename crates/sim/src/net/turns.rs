@@ -77,12 +77,12 @@ impl Net {
         self.turns.as_ref().map_or(0, |turns| turns.count)
     }
 
-    /// The first CPU that slept over something that it had to do, if there was one.
+    /// The first CPU that slept although it had work, if there was one.
     pub fn overslept(&self) -> Option<&str> {
         self.turns.as_ref()?.overslept.as_deref()
     }
 
-    /// Does something on one of a stack's CPUs that are there.
+    /// Calls a function on one of a stack's CPUs that are not held.
     pub fn on_some_cpu<R>(&mut self, node: NodeId, f: impl FnOnce(&mut Self) -> R) -> R {
         self.enter_somewhere(Some(node.0));
         let result = f(self);

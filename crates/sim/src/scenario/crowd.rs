@@ -48,7 +48,7 @@ pub struct FlowPlan {
 /// Where the first flow goes to.
 const FLOW_PORT: u16 = 9000;
 
-/// Everything in an epair's queue fits.
+/// All packets of an epair's queue fit.
 const EPAIR: EpairConfig = EpairConfig {
     mtu: 1500,
     queue_max: 4096,

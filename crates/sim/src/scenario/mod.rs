@@ -98,7 +98,7 @@ pub struct Scenario {
     pub connections: Vec<Connection>,
     /// When the wires heal.
     pub heal_at: Duration,
-    /// How long everything may take after that.
+    /// How long the traffic may take after that.
     pub patience_after: Duration,
     /// The additions if stacks have virtual CPUs.
     pub crowd: Option<Crowd>,

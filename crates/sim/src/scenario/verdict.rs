@@ -8,7 +8,7 @@
 //! | buffers | every mbuf and cluster is back in its zone |
 //! | packets | received = delivered + dropped inward |
 //! | datagrams | a flow's arrive in order, where no wire changes it |
-//! | CPUs | none sleeps over something that it has to do |
+//! | CPUs | none sleeps while it has work |
 
 use std::fmt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// How long it was in its own time.
     pub elapsed: Duration,
-    /// Connections that delivered everything both ways; that failed or were aborted as planned.
+    /// Connections that delivered all bytes both ways; that failed or were aborted as planned.
     pub finished: usize,
     /// See `finished`.
     pub ended_early: usize,

@@ -86,7 +86,7 @@ impl SeenPacket {
     }
 }
 
-/// Whether the sum over the pseudo header and everything behind it comes out even.
+/// Whether the sum over the pseudo header and the bytes behind it is correct.
 fn sum_is_good(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, payload: &[u8]) -> bool {
     let mut sum = pseudo_header_v4(src, dst, proto, payload.len() as u32);
     sum.add_bytes(payload);

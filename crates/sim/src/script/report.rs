@@ -10,11 +10,11 @@ use super::syntax::Micros;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 pub enum ScriptVerdict {
-    /// Everything was as the script says.
+    /// All events were as the script says.
     Passed,
-    /// Something was not.
+    /// An event differed.
     Failed(Failure),
-    /// The script asks for something that the stack or the runner does not have.
+    /// The script needs a feature that the stack or the runner lacks.
     Unsupported {
         /// The script's line.
         line: u32,
@@ -53,7 +53,7 @@ pub struct ScriptReport {
 }
 
 impl ScriptReport {
-    /// Whether everything was as the script says.
+    /// Whether all events were as the script says.
     pub fn passed(&self) -> bool {
         self.verdict == ScriptVerdict::Passed
     }

@@ -263,7 +263,7 @@ impl<'a> Runner<'a> {
         self.trace.push(line);
     }
 
-    /// Lets everything happen that is due until `until`, and moves the clock there.
+    /// Runs all events that are due until `until`, and moves the clock there.
     fn advance(&mut self, until: Micros) -> Result<(), Stop> {
         while self.step(until)? {}
         self.host.run_until(until);

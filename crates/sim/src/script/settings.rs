@@ -14,7 +14,7 @@ use super::dialect::Dialect;
 use super::lexer::SyntaxError;
 use super::syntax::{Addresses, Line, Micros, Setting};
 
-/// Everything that is set for one run of one script.
+/// All settings of one run of one script.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How far a packet or the end of a call may be from its time.

@@ -1,7 +1,7 @@
 //! `sockstat | grep ...` as an assertion about the states of connections.
 //!
 //! The list of sockets is the stack's own; the pipe behind it is done here, as far as scripts use it: `grep` for plain
-//! text with `-c`, `-v`, `-q`, `-w`, and `wc -l`. The assertion holds if the last `grep` finds something.
+//! text with `-c`, `-v`, `-q`, `-w`, and `wc -l`. The assertion holds if the last `grep` finds a line.
 
 use mbuma::{Stack, State};
 

@@ -240,7 +240,7 @@ pub(super) struct IcmpSpec {
     pub(super) kind: (u8, u8),
     /// The MTU of a "fragmentation needed".
     pub(super) mtu: Option<u16>,
-    /// The packet that it quotes; the script may leave it out where the connection has sent something.
+    /// The packet that it quotes; the script may leave it out if the connection has sent a packet.
     pub(super) about: Option<Quoted>,
 }
 

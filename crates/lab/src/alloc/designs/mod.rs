@@ -29,7 +29,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Something on cache lines of its own, also of the pair that the prefetcher brings.
+/// A value on cache lines of its own, also of the pair that the prefetcher brings.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Padded<T>(T);

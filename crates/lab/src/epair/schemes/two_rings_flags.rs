@@ -1,10 +1,10 @@
-//! Two rings and an index, with a pair of flags that say whether something was queued and whether the task was
+//! Two rings and an index, with a pair of flags that say whether a packet was queued and whether the task was
 //! scheduled: the scheme after its first fix.
 //!
-//! The mistake: a transmitter marks that it queues and reads the index; the task turns the index and drains
-//! that ring; the transmitter adds to it, and does not schedule the task, which is marked as scheduled; the task sees
-//! that something was queued and runs again: it turns the index back and drains the other ring. The added packet
-//! waits for another packet.
+//! The mistake: a transmitter marks that it queues and reads the index; the task turns the index and drains that ring;
+//! the transmitter adds to it, and does not schedule the task, which is marked as scheduled; the task sees that a
+//! packet was queued and runs again: it turns the index back and drains the other ring. The added packet waits for
+//! another packet.
 //!
 //! Source: seed 003, of the commit "if_epair: fix race condition on multi-core systems".
 
@@ -14,7 +14,7 @@ use kern::prim::{AtomicUsize, Ordering};
 
 /// The task was scheduled and has not finished.
 const TASK_QUEUED: usize = 1;
-/// A transmitter has queued something, or is about to.
+/// A transmitter has queued a packet, or is about to.
 const ITEM_QUEUED: usize = 2;
 
 /// Two rings, scheduled by flags.

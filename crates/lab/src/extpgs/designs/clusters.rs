@@ -1,4 +1,4 @@
-//! The same bytes in clusters of 2 KiB, as everything was before there were lists of pages.
+//! The same bytes in clusters of 2 KiB, as before there were lists of pages.
 //!
 //! Filling them is not measured (a device or a `read` does that), nor is the copy that made sendfile a bad bargain
 //! before it had page lists: only the mbufs are.

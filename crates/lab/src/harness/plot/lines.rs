@@ -1,4 +1,4 @@
-//! A line for each contestant of a block that follows something over time.
+//! A line for each contestant of a block with a measure over time.
 //!
 //! The moments are spaced evenly, not by time: the first tenth of a second matters as much as the seconds after it.
 

@@ -2,8 +2,8 @@
 //!
 //! Source: OpenBSD's mutex(9).
 //!
-//! Those that wait only read, so that the line moves when there is something to get. A holder that lost its CPU to
-//! another program, which an interrupt level forbids in a kernel, is waited for without burning the other CPU too.
+//! Waiting threads only read, so that the line moves only when the lock changes. A holder that lost its CPU to another
+//! program, which an interrupt level forbids in a kernel, is waited for without burning the other CPU too.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};

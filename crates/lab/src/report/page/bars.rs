@@ -156,7 +156,7 @@ fn latency(rows: &[&Row], mode: &str) -> String {
     }
 }
 
-/// In one line where no design has any: a table of zeros and no bars looks as if something were missing.
+/// In one line if no design has any: a table of zeros without bars would look incomplete.
 fn nothing(title: &str, rows: &[&Row]) -> Markup {
     let mut who: Vec<&str> = Vec::new();
     for row in rows.iter().filter(|row| row.median.is_some()) {

@@ -1,6 +1,6 @@
 //! Numbers as the page writes them.
 
-/// With as many digits as mean something, thousands apart.
+/// With as many digits as are significant, thousands apart.
 pub(super) fn plain(value: f64) -> String {
     if !value.is_finite() {
         return "\u{2013}".to_owned();

@@ -76,7 +76,7 @@ fn text_of_records_is_escaped() {
 
 #[test]
 fn a_page_is_self_contained() {
-    // Breaks when the page loads or runs something.
+    // Breaks when the page loads or runs other files.
     let page = render(&results(&[record("refs", "first", "ring", "")]));
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
     for outside in [

@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// Carries frames until every flow has received something; false if that takes longer than `patience`.
+    /// Carries frames until every flow has received bytes; false if that takes longer than `patience`.
     pub(super) fn run_until_received(&mut self, patience: Duration) -> bool {
         let end = self.clock.now() + patience;
         while self.received().contains(&0) {
@@ -116,7 +116,7 @@ impl Link {
         any
     }
 
-    /// Sleeps until a frame leaves an end, the next one's time has come, an end has something to do, or until `end`.
+    /// Sleeps until a frame leaves an end, the next frame is due, an end has work, or until `end`.
     fn wait(&self, end: Time) {
         let ways = [&self.forward, &self.backward].map(|way| way.under_way.next_at());
         let ends = self.ends.iter().map(|end| end.next_deadline());

@@ -10,8 +10,8 @@
 //!   poll       poll, epoll
 //! ```
 //!
-//! The errors are those of the system whose [`Dialect`] the script speaks. A call that blocks is attempted again
-//! whenever something has happened.
+//! The errors are those of the system whose [`Dialect`] the script speaks. A call that blocks is attempted again after
+//! each event.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;

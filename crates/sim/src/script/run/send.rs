@@ -9,7 +9,7 @@ use crate::script::syntax::{Body, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec}
 use crate::script::{FROM_SCRIPT, FROM_STACK};
 
 impl Runner<'_> {
-    /// The packet comes in, and everything happens that follows at once.
+    /// The packet comes in, and its immediate consequences run.
     pub(super) fn inject(&mut self, packet: &PacketSpec) -> Result<(), Stop> {
         self.choose_flow(packet);
         self.note(&format!("< {packet}"));

@@ -27,7 +27,7 @@ pub struct Counter {
     /// The number of CPU 0; those of the others follow at a fixed distance. Null until the first
     /// event, and for ever where there are no sections.
     slot: AtomicPtr<AtomicU64>,
-    /// Events that were counted outside of sections. Relaxed: the number orders nothing else.
+    /// Events that were counted outside of sections. Relaxed: no data depends on the number.
     rest: AtomicU64,
 }
 

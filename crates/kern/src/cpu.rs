@@ -63,7 +63,7 @@ fn raw_current() -> usize {
     // Miri has no such call.
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        // SAFETY: sched_getcpu takes nothing, returns a number or -1, and is thread-safe.
+        // SAFETY: sched_getcpu has no arguments, returns a number or -1, and is thread-safe.
         let cpu = unsafe { libc::sched_getcpu() };
         usize::try_from(cpu).unwrap_or(0)
     }

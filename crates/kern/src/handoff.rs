@@ -86,7 +86,7 @@ enum ReceiverState {
     /// The receiver took items, and must take again. Operations: put; take. Caveats: how far it has
     /// come is not known.
     Running,
-    /// Nothing more can be put. Operations: take, of the items that are left. Caveats: this is for ever.
+    /// The queue takes no more items. Operations: take, of the items that are left. Caveats: this is for ever.
     Closed,
 }
 
@@ -94,7 +94,7 @@ enum ReceiverState {
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Debug)]
 pub enum PutOutcome {
-    /// The receiver is awake, or will look when it comes. Nothing is left to do.
+    /// The receiver is awake, or will look when it comes. The caller has no further step.
     Queued,
     /// The receiver sleeps: wake it, with no lock held.
     QueuedAndWake(Waker),

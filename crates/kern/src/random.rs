@@ -148,7 +148,7 @@ impl KeyedHash {
     }
 }
 
-/// Shows nothing of the key.
+/// Hides the key.
 impl fmt::Debug for KeyedHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyedHash")
@@ -190,7 +190,7 @@ impl SeededState {
     }
 }
 
-/// Shows nothing of the key.
+/// Hides the key.
 impl fmt::Debug for SeededState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SeededState")
@@ -221,7 +221,7 @@ impl Hasher for SeededHasher {
     }
 }
 
-/// Shows nothing of the key.
+/// Hides the key.
 impl fmt::Debug for SeededHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SeededHasher")

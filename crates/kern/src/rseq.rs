@@ -189,8 +189,8 @@ mod sys {
         let name = unsafe { info.assume_init() }.dli_fname;
         if found != 0 && !name.is_null() {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-            // SAFETY: a C string of the loader's; nothing is loaded, so no code runs. The program itself may not
-            // be found by its name, and is never unloaded.
+            // SAFETY: a C string of the loader's; no library is loaded, so no code runs. The program itself may not be
+            // found by its name, and is never unloaded.
             unsafe { libc::dlopen(name, flags) };
         }
     }

@@ -33,8 +33,8 @@
 //! 2. A producer that reads `asleep` tries to change it to `awake`. If the exchange fails, another producer changed it and
 //!    makes the call, or the worker did and is awake. A worker that was woken checks every queue; before it sleeps
 //!    again it calls `prepare_sleep` again, so point 1 holds again.
-//! 3. A wakeup call may reach a worker that is already awake, because its last check found the work. Its next sleep then
-//!    returns at once. That costs time and loses nothing.
+//! 3. A wakeup call may reach a worker that is already awake, because its last check found the work. Its next sleep
+//!    then returns at once. That costs time and loses no wakeup.
 //!
 //! Both fences are needed: without them each side may read a value from before the other's write, although both writes
 //! were made, because x86 delays a store past a later load. Locks do not replace the fences where queue and flag are under

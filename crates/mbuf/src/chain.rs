@@ -93,7 +93,7 @@ impl Chain {
         Segments::new(self.head.as_ref(), 0, self.len)
     }
 
-    /// Copies bytes from `off` out to `dst`; false (and nothing copied) if there are too few.
+    /// Copies bytes from `off` out to `dst`; false, without a copy, if there are too few.
     #[doc(alias = "m_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
         let fits = off

@@ -1,8 +1,8 @@
 //! Reading and writing across the boundaries of mbufs, as if the bytes were in one row.
 //!
 //! A [`Cursor`] is a place in a list that moves: parsers read fields at it with [`bytes::Buf`] or
-//! [`std::io::Read`], wherever mbufs end, and copy nothing else. A [`CursorMut`] overwrites bytes.
-//! Neither starts from the front again, as offsets would.
+//! [`std::io::Read`], across the borders of mbufs, and copy only the fields. A [`CursorMut`]
+//! overwrites bytes. Neither starts from the front again, as offsets would.
 //!
 //! Invariant: `pos` is the offset of byte `at` of `m`; at the end `m` is the last mbuf, if any.
 
@@ -110,8 +110,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Copies the next bytes out and stays where it is; false (and nothing copied) if there are too
-    /// few.
+    /// Copies the next bytes out without a move; false, without a copy, if there are too few.
     pub fn peek(&self, dst: &mut [u8]) -> bool {
         if dst.len() > self.len - self.pos {
             return false;
@@ -222,7 +221,7 @@ impl<'a> CursorMut<'a> {
         self.len - self.pos
     }
 
-    /// Moves over `n` bytes; false (and nothing moved) if there are fewer.
+    /// Moves over `n` bytes; false, without a move, if there are fewer.
     pub fn skip(&mut self, n: usize) -> bool {
         if n > self.remaining() {
             return false;

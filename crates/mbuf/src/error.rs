@@ -4,7 +4,7 @@ use core::fmt;
 
 /// A zone has no free item: the limit is reached or the system is out of memory.
 ///
-/// The operation that returns it has changed nothing.
+/// The operation that returns it has made no change.
 #[doc(alias = "ENOBUFS")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoBufs;

@@ -148,8 +148,8 @@ impl ExtPgs {
     /// Replaces the bytes before the pages by `bytes`.
     ///
     /// # Errors
-    /// [`RecordTooLong`] if they are more than [`RECORD_HEADER_MAX`](crate::RECORD_HEADER_MAX); nothing has changed
-    /// then.
+    /// [`RecordTooLong`] if they are more than [`RECORD_HEADER_MAX`](crate::RECORD_HEADER_MAX); the record is then
+    /// unchanged.
     #[inline]
     pub fn set_header(&mut self, bytes: &[u8]) -> Result<(), RecordTooLong> {
         let place = self.0.pg_body_mut().hdr.get_mut(..bytes.len());
@@ -162,7 +162,7 @@ impl ExtPgs {
     /// Replaces the bytes behind the pages by `bytes`.
     ///
     /// # Errors
-    /// [`RecordTooLong`] if they are more than [`RECORD_TRAILER_MAX`]; nothing has changed then.
+    /// [`RecordTooLong`] if they are more than [`RECORD_TRAILER_MAX`]; the record is then unchanged.
     #[inline]
     pub fn set_trailer(&mut self, bytes: &[u8]) -> Result<(), RecordTooLong> {
         let place = self.0.pg_body_mut().trail.get_mut(..bytes.len());

@@ -155,8 +155,8 @@ pub(crate) fn copy_in(head: &mut Mbuf, mut off: usize, mut src: &[u8]) {
 
 /// Cuts the list behind the first `at` bytes of `m`, and returns the second part.
 ///
-/// Inside of `m`, the second part shares its cluster, or copies internal data. On failure nothing
-/// has changed.
+/// Inside of `m`, the second part shares its cluster, or copies internal data. On failure the list
+/// is unchanged.
 #[track_caller]
 pub(crate) fn split(m: &mut Mbuf, at: usize) -> Result<Option<Mbuf>, NoBufs> {
     if at == m.len() {

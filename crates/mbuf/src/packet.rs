@@ -112,7 +112,7 @@ impl Packet {
         Segments::new(Some(&self.0), off, self.len().saturating_sub(off))
     }
 
-    /// Copies bytes from `off` out to `dst`; false (and nothing copied) if there are too few.
+    /// Copies bytes from `off` out to `dst`; false, without a copy, if there are too few.
     #[doc(alias = "m_copydata")]
     pub fn copy_to(&self, off: usize, dst: &mut [u8]) -> bool {
         let fits = off
@@ -239,7 +239,7 @@ impl<S: Storage> Packet<S> {
         self.0.bytes_mut()
     }
 
-    /// Takes the packet header off, with its tags. Nothing is copied.
+    /// Takes the packet header off, with its tags. No byte is copied.
     pub fn into_chain(self) -> Chain<S> {
         let mut first = self.0;
         first.clear_header();

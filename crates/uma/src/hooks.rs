@@ -37,7 +37,7 @@ pub trait Hooks: Send + Sync + 'static {
     /// Undoes `init`, as the item goes back to its slab.
     ///
     /// # Safety
-    /// `item` went through `init` and nothing else uses it during the call.
+    /// `item` went through `init` and no other code uses it during the call.
     unsafe fn fini(&self, item: NonNull<u8>) {
         let _ = item;
     }
@@ -49,7 +49,7 @@ pub trait Hooks: Send + Sync + 'static {
     /// allocation.
     ///
     /// # Safety
-    /// `item` went through `init` and nothing else uses it during the call.
+    /// `item` went through `init` and no other code uses it during the call.
     #[inline]
     unsafe fn ctor(&self, item: NonNull<u8>) -> Result<(), HookFailed> {
         let _ = item;

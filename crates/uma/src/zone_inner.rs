@@ -11,9 +11,8 @@
 //! the threads inside a slow path. It lies beside the depot, which those threads use. The thread that brings it to
 //! zero ends the zone.
 //!
-//! An allocation or a free that its CPU's bucket can serve does not touch `holds`. There the item itself, which is
-//! out before and after, keeps the zone until the section commits; the thread must touch nothing of the zone after
-//! that.
+//! An allocation or a free that its CPU's bucket can serve does not touch `holds`. There the item itself, which is out
+//! before and after, keeps the zone until the section commits; the thread must not access the zone after that.
 //!
 //! `schedules/end.rs` checks that a zone ends once, and after all its uses.
 //!

@@ -191,7 +191,7 @@ pub struct RmLockReadGuard<'a, T: ?Sized> {
     _not_send: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared references to the value and nothing else.
+// SAFETY: a shared guard gives only shared references to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RmLockReadGuard<'_, T> {}
 
 impl<T: ?Sized> Drop for RmLockReadGuard<'_, T> {
@@ -229,7 +229,7 @@ pub struct RmLockWriteGuard<'a, T: ?Sized> {
     _not_send: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared references to the value and nothing else.
+// SAFETY: a shared guard gives only shared references to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RmLockWriteGuard<'_, T> {}
 
 impl<T: ?Sized> Drop for RmLockWriteGuard<'_, T> {

@@ -218,7 +218,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
     _not_send: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared references to the value and nothing else.
+// SAFETY: a shared guard gives only shared references to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
@@ -253,7 +253,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     _not_send: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives shared references to the value and nothing else.
+// SAFETY: a shared guard gives only shared references to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {

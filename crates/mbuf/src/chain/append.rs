@@ -44,7 +44,7 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Copies `bytes` to the end: into the room that is there, then into fresh mbufs. On failure
-    /// nothing has changed.
+    /// the chain is unchanged.
     #[doc(alias = "m_append")]
     #[track_caller]
     pub fn extend_from_slice(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {

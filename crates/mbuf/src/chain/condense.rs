@@ -61,8 +61,8 @@ impl Chain {
         }
     }
 
-    /// Copies an mbuf's bytes to the end, into storage that keeps the rule. On failure nothing has
-    /// changed.
+    /// Copies an mbuf's bytes to the end, into storage that keeps the rule. On failure the chain is
+    /// unchanged.
     fn copy_to_end(&mut self, pool: &MbufPool, m: &Mbuf) -> Result<(), NoBufs> {
         let here = self.room().min(m.len());
         let mut more = Self::new();

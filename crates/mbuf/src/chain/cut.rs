@@ -82,7 +82,7 @@ impl<S: Storage> Chain<S> {
     }
 
     /// Takes the first `n` bytes (all if there are fewer) as a chain of their own, moving mbufs and
-    /// sharing at most one cluster. On failure nothing has changed.
+    /// sharing at most one cluster. On failure the chain is unchanged.
     #[doc(alias = "m_split")]
     #[track_caller]
     #[inline]

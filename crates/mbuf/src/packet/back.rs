@@ -15,7 +15,7 @@ impl Packet {
     /// sees the change.
     ///
     /// # Errors
-    /// [`NoBufs`], also where the packet would have 4 GiB or more. Nothing has changed then.
+    /// [`NoBufs`], also where the packet would have 4 GiB or more. The packet is then unchanged.
     #[doc(alias = "m_copyback")]
     #[doc(alias = "m_copyback_cow")]
     #[track_caller]
@@ -73,7 +73,7 @@ impl<S: Storage> Packet<S> {
         drop(gone);
     }
 
-    /// Copies `bytes` to the end. On failure nothing has changed.
+    /// Copies `bytes` to the end. On failure the packet is unchanged.
     #[doc(alias = "m_append")]
     #[track_caller]
     pub fn append(&mut self, pool: &MbufPool, bytes: &[u8]) -> Result<(), NoBufs> {
@@ -104,7 +104,7 @@ impl<S: Storage> Packet<S> {
         self.check();
     }
 
-    /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure nothing changed.
+    /// Cuts the packet after `at` bytes; the rest becomes a plain chain. On failure the packet is unchanged.
     #[doc(alias = "m_split")]
     #[track_caller]
     pub fn split_off(&mut self, at: usize) -> Result<Chain<S>, NoBufs> {

@@ -26,8 +26,8 @@ impl<S: Storage> Packet<S> {
     /// Places the data of an mbuf that is still empty so that `len` bytes fit behind its start, which
     /// is a multiple of 8 bytes in memory, and all other room is before it, for headers.
     ///
-    /// False, and nothing has changed, if the first mbuf has bytes, its storage is shared, or that is
-    /// smaller than `len` bytes.
+    /// False, without a change, if the first mbuf has bytes, its storage is shared, or that is smaller than `len`
+    /// bytes.
     #[doc(alias = "m_align")]
     #[doc(alias = "M_ALIGN")]
     #[must_use = "the room may be too small"]

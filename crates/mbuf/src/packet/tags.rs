@@ -54,7 +54,7 @@ impl<S: Storage> Packet<S> {
     }
 
     /// Takes over another packet's metadata: its header and copies of its notes, instead of those
-    /// there are. On failure nothing has changed.
+    /// there are. On failure the packet is unchanged.
     #[doc(alias = "m_dup_pkthdr")]
     #[track_caller]
     pub fn copy_header<R: Storage>(&mut self, from: &Packet<R>) -> Result<(), NoBufs> {

@@ -77,14 +77,14 @@ struct QueueState<Q> {
 /// Where the receiver is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReceiverState {
-    /// There is no receiver. Operations: open. Caveats: nothing waits, and nothing can be put.
+    /// There is no receiver. Operations: open. Caveats: the queue is empty and takes no items.
     Away,
-    /// The receiver waits to be woken. Operations: put, which wakes it. Caveats: nothing waits.
+    /// The receiver waits to be woken. Operations: put, which wakes it. Caveats: the queue is empty.
     Idle,
     /// The receiver was woken. Operations: put; take. Caveats: no second wakeup.
     Scheduled,
-    /// The receiver took items, and must take again. Operations: put; take. Caveats: how far it has
-    /// come is not known.
+    /// The receiver took items, and must take again. Operations: put; take. Caveats: a put
+    /// cannot know how far the receiver has come.
     Running,
     /// The queue takes no more items. Operations: take, of the items that are left. Caveats: this is for ever.
     Closed,
@@ -94,7 +94,7 @@ enum ReceiverState {
 #[must_use = "a receiver that is not woken sleeps for ever"]
 #[derive(Debug)]
 pub enum PutOutcome {
-    /// The receiver is awake, or will look when it comes. The caller has no further step.
+    /// The receiver is awake or polls, and will find the items. The caller has no further step.
     Queued,
     /// The receiver sleeps: wake it, with no lock held.
     QueuedAndWake(Waker),

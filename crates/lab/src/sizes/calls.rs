@@ -54,7 +54,7 @@ pub(super) const PATHS: [Path; 4] = [
     },
     Path {
         name: "forward-kept",
-        about: "the same while another mbuf shares the packet, and headers in one piece for the device",
+        about: "the same with a shared packet, and headers in one piece for the device",
         go: |api, frame, bytes| {
             let mut packet = api.getcl(bytes)?;
             let kept = api.share_packet(&mut packet)?;

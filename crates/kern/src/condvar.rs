@@ -1,7 +1,7 @@
 //! Waiting under a [`Mutex`](crate::Mutex) until another thread changes the data under it.
 //!
 //! Invariant: the thread that changes the awaited condition holds the mutex while changing it, and notifies while
-//! holding it or after: so no wakeup falls between a look and the sleep that follows. A wait may end without a
+//! holding it or after: so no wakeup falls between the check of the condition and the sleep. A wait may end without a
 //! notification: the caller must check its condition again.
 
 mod sequence;

@@ -67,7 +67,7 @@ impl Counter {
             && let Some(slot) = slots::take()
         {
             let none = ptr::null_mut();
-            // Release: its numbers are zero by now. Relaxed: on failure it is not looked at.
+            // Release: its numbers are zero by now. Relaxed: on failure the value is not used.
             let (won, lost) = (Ordering::Release, Ordering::Relaxed);
             if (self.slot.compare_exchange(none, slot, won, lost)).is_err() {
                 // Another thread was first.

@@ -10,11 +10,11 @@
 //! | 100 | [`STACK_CONFIG`] | the owner of each queue of a stack: a change touches interfaces and tables |
 //! | 200 | [`INTERFACES`] | the list of interfaces: attaching one touches addresses, queues and routes |
 //! | 250 | [`LISTENERS`] | the listening sockets: searched before a new connection is made |
-//! | 300 | [`CONN_TABLE`] | demultiplexing of connections: looked up first, then the connection is locked |
+//! | 300 | [`CONN_TABLE`] | demultiplexing of connections: a thread finds the connection here first, then locks it |
 //! | 350 | [`SPLICE`] | one splice: its turn locks the connections at its ends, one after the other |
 //! | 400 | [`CONN`] | one connection with its socket buffers: TCP runs under it and sends from it |
 //! | 450 | [`ACCEPT_QUEUE`] | connections on their way to a user: pushed by the connection that became ready |
-//! | 460 | [`UNIX_NAMES`] | the owner of each name: looked up before a UNIX-domain socket is touched |
+//! | 460 | [`UNIX_NAMES`] | the owner of each name: a thread finds the UNIX-domain socket here before it accesses it |
 //! | 470 | [`UNIX_PEER`] | the peer of a datagram socket: read, then the peer's buffer is locked |
 //! | 480 | [`UNIX_FLIGHT`] | which sockets wait in whose buffers: held while one goes into a buffer |
 //! | 490 | [`UNIX_RCV`] | what waits for one socket: data, connections; shared by its senders and itself |

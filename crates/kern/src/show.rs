@@ -103,7 +103,7 @@ fn name_owner(threads: &mut [ThreadLocks], waiter: usize, owner: u32) {
 /// The locks that threads hold and wait for; its text is the one above.
 #[derive(Clone, Debug)]
 pub struct ShowLocks {
-    /// When they were looked at.
+    /// The time of the reading.
     pub now: Instant,
     /// The threads that hold a lock or wait for one.
     pub threads: Vec<ThreadLocks>,

@@ -322,7 +322,7 @@ impl<S: Storage> Chain<S> {
         len == self.len && pinned == self.pinned && last == self.tail && hint_seen
     }
 
-    /// Debug builds look at short chains at every edge; long ones would make tests quadratic.
+    /// Debug builds check short chains at every operation; checks of long ones would make tests quadratic.
     fn check(&self) {
         kern::invariant!(self.pinned > 128 << 10 || self.is_valid());
     }

@@ -23,8 +23,8 @@
 //!
 //! Its bytes can't be shown: it exists only in a [`Chain<Mixed>`](Chain) or a
 //! [`Packet<Mixed>`](crate::Packet), which have [`pieces`](Chain::pieces) where others have
-//! [`segments`](Chain::segments), and which code that must look [maps](Chain::map) first. It never
-//! begins a packet.
+//! [`segments`](Chain::segments), and code that reads the bytes must [map](Chain::map) it first. It
+//! never begins a packet.
 //!
 //! Here is how one is made; `ext/source.rs` defines sources of pages (`file.rs`, `memfd.rs`, `owned.rs` are such),
 //! `pieces.rs` walks the pages, `record.rs` treats an mbuf of pages as a record, `map.rs` maps pages to bytes.

@@ -259,7 +259,7 @@
 //! }
 //! ```
 //!
-//! # Pages that may not be mapped are looked at as bytes
+//! # Pages that may not be mapped are read as bytes
 //! ```compile_fail,E0599
 //! fn sum(sndbuf: &mbuf::Chain<mbuf::Mixed>) -> usize {
 //!     sndbuf.segments().map(|s| s.len()).sum()
@@ -296,7 +296,7 @@
 //! }
 //! ```
 //!
-//! # Unmapped storage is handed to code that looks at bytes
+//! # Unmapped storage is handed to code that reads bytes
 //! ```compile_fail,E0308
 //! fn send(pool: &mbuf::MbufPool, file: mbuf::Chain<mbuf::Mixed>) -> Option<Vec<u8>> {
 //!     let bytes: mbuf::Chain = file;

@@ -4,7 +4,7 @@
 /// The kind of mbufs in a list: [`Mapped`] or [`Mixed`].
 pub trait Storage: sealed::Sealed + Send + Sync + 'static {}
 
-/// Every byte can be looked at: Each mbuf gives a `&[u8]`.
+/// Every byte can be read: each mbuf gives a `&[u8]`.
 #[derive(Debug, Clone, Copy)]
 pub enum Mapped {}
 

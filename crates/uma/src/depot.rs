@@ -107,7 +107,7 @@ impl DepotSlot {
     }
 }
 
-/// Whether a CPU has used its buckets since the last look.
+/// Whether a CPU has used its buckets since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
     /// The CPU has none.

@@ -1,8 +1,8 @@
 //! Fail points: allocations, and the operations under them, that fail when a test says so.
 //!
 //! Code that handles a failed allocation hardly ever runs, so it has to be made to: a test lets the
-//! n-th one fail, for every n that there is, and looks whether anything leaks. Only with the
-//! feature `invariants`; without it these functions are empty.
+//! n-th one fail, for every n, and checks for leaks. Only with the feature `invariants`; without it
+//! these functions are empty.
 //!
 //! ```
 //! # #[cfg(feature = "invariants")] {

@@ -326,7 +326,7 @@ impl Keg {
                 slabs.forget_tail();
             }
             state.refill_generation += 1;
-            // A thread that looked for an item meanwhile did not see these.
+            // A thread that searched for an item meanwhile did not find these.
             state.starved = false;
             self.note_refill(&mut state, usize::MAX)
         };

@@ -25,7 +25,7 @@ pub(crate) enum ZoneBug {
     /// It does not wait for threads with free items of another zone that hold items of this keg: `keg/closed.rs`,
     /// `take_last`.
     Holder,
-    /// A sleeper does not check whether an item has come since it looked: `keg/closed.rs`, `sleep`.
+    /// A sleeper does not check whether an item has come since its search: `keg/closed.rs`, `sleep`.
     StaleGeneration,
     /// A keg opens although it has sleepers: `keg/closed.rs`, `may_reopen`.
     Sleepers,

@@ -365,7 +365,7 @@ impl<H: Hooks> RawZone<H> {
         }
     }
 
-    /// Whether the zone's structures agree with each other. For tests: it looks at every slab.
+    /// Whether the zone's structures agree with each other. For tests: it reads every slab.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.inner().is_valid()

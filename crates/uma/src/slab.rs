@@ -46,7 +46,7 @@ pub(crate) struct Slab {
     pub(crate) units: u32,
     /// No word of the bitmap before this one has a free item.
     pub(crate) first_word: u32,
-    /// An item came back since the pages were last looked at.
+    /// An item came back since a purge last examined the pages.
     pub(crate) dirty: bool,
 }
 

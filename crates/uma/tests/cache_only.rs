@@ -215,7 +215,7 @@ fn names_from(first: usize) -> RawZone {
 }
 
 #[test]
-#[should_panic(expected = "may be names, and no memory")]
+#[should_panic(expected = "may be names, and not memory")]
 fn a_typed_zone_is_not_built_on_imported_names() {
     // Breaks when safe code can write a value to the address that is only a name.
     let names = names_from(8);

@@ -98,11 +98,11 @@ pub enum PutOutcome {
     Queued,
     /// The receiver sleeps: wake it, with no lock held.
     QueuedAndWake(Waker),
-    /// There was no room; all items are still in the caller's row.
+    /// There was no room; all items are still with the caller.
     Full,
-    /// There is no receiver now; all items are still in the caller's row.
+    /// There is no receiver now; all items are still with the caller.
     Away,
-    /// The queue is closed for ever; all items are still in the caller's row.
+    /// The queue is closed for ever; all items are still with the caller.
     Closed,
 }
 
@@ -157,19 +157,19 @@ impl<Q: Items> Handoff<Q> {
         Self(Mutex::new(class, inner))
     }
 
-    /// Queues as many items of `row` as there is room for; the rest stays in `row`.
-    pub fn put(&self, row: &mut Q) -> PutOutcome {
+    /// Queues as many of `items` as there is room for; the rest stays in `items`.
+    pub fn put(&self, items: &mut Q) -> PutOutcome {
         let mut inner = self.0.lock();
         match inner.state {
             ReceiverState::Closed => return PutOutcome::Closed,
             ReceiverState::Away => {
-                inner.stats.away += row.len() as u64;
+                inner.stats.away += items.len() as u64;
                 return PutOutcome::Away;
             }
             ReceiverState::Idle | ReceiverState::Scheduled | ReceiverState::Running => {}
         }
-        let queued = inner.queue(row);
-        if queued == 0 && !row.is_empty() {
+        let queued = inner.queue(items);
+        if queued == 0 && !items.is_empty() {
             return PutOutcome::Full;
         }
         if queued == 0 || inner.state != ReceiverState::Idle {
@@ -299,13 +299,13 @@ impl<Q: Items> QueueState<Q> {
         TakeOutcome::Items(mem::take(&mut self.waiting))
     }
 
-    /// Queues as many items of `row` as there is room for; returns their number.
-    fn queue(&mut self, row: &mut Q) -> usize {
+    /// Queues as many of `items` as there is room for; returns their number.
+    fn queue(&mut self, items: &mut Q) -> usize {
         let room = self.max.saturating_sub(self.waiting.len());
-        let queued = room.min(row.len());
-        self.waiting.take_from(row, queued);
+        let queued = room.min(items.len());
+        self.waiting.take_from(items, queued);
         self.stats.queued += queued as u64;
-        self.stats.full += row.len() as u64;
+        self.stats.full += items.len() as u64;
         self.stats.high_water = self.stats.high_water.max(self.waiting.len());
         queued
     }

@@ -10,7 +10,7 @@ use mbuf::{Chain, ClusterSize, Live, Scatter};
 const K2: usize = 2048;
 const K16: usize = 16384;
 
-/// As readv would: fills the row with the bytes, as far as `max` lets it.
+/// As readv would: fills the clusters with the bytes, as far as `max` lets it.
 fn read(scatter: &mut Scatter, max: usize, mut bytes: &[u8]) -> usize {
     let mut slices: Vec<IoSliceMut<'_>> = Vec::new();
     scatter.io_slices(max, &mut slices);
@@ -87,7 +87,7 @@ fn the_rest_waits_for_the_next_read() {
 }
 
 #[test]
-fn a_limit_on_the_read_cuts_the_row() {
+fn a_limit_on_the_read_cuts_the_buffers() {
     // Breaks if more is offered than the caller can take.
     balanced(|pool| {
         let mut scatter = Scatter::new(pool, &[ClusterSize::K2, ClusterSize::K4, ClusterSize::K16]);
@@ -136,7 +136,7 @@ fn a_chain_from_a_read_can_be_filled_up() {
 
 #[test]
 fn the_last_handle_may_be_the_scatter_s() {
-    // Breaks if the pool goes before the row does: its zones would be leaked.
+    // Breaks if the pool goes before its clusters: its zones would be leaked.
     let pool = pool_of(100, 1 << 20);
     let mut scatter = Scatter::for_len(&pool, 100);
     drop(pool);

@@ -47,8 +47,8 @@ fn queue() -> (Handoff<Vec<u32>>, Receiver, Arc<Count>) {
 }
 
 /// Puts, and wakes the receiver if it must be woken.
-fn put(queue: &Handoff<Vec<u32>>, row: &mut Vec<u32>) -> &'static str {
-    let put = queue.put(row);
+fn put(queue: &Handoff<Vec<u32>>, items: &mut Vec<u32>) -> &'static str {
+    let put = queue.put(items);
     assert!(queue.is_valid());
     match put {
         PutOutcome::Queued => "queued",
@@ -87,13 +87,13 @@ fn a_put_wakes_only_an_idle_receiver() {
 fn a_full_queue_leaves_the_rest() {
     // Breaks if a queue grows past its maximum, loses items that do not fit, or takes them in disorder.
     let (queue, receiver, _) = queue();
-    let mut row = vec![1, 2, 3, 4, 5, 6];
-    assert_eq!(put(&queue, &mut row), "wake");
-    assert_eq!(row, [5, 6]);
-    assert_eq!(put(&queue, &mut row), "full");
-    assert_eq!(row, [5, 6]);
+    let mut items = vec![1, 2, 3, 4, 5, 6];
+    assert_eq!(put(&queue, &mut items), "wake");
+    assert_eq!(items, [5, 6]);
+    assert_eq!(put(&queue, &mut items), "full");
+    assert_eq!(items, [5, 6]);
     assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![1, 2, 3, 4]));
-    assert_eq!(put(&queue, &mut row), "queued");
+    assert_eq!(put(&queue, &mut items), "queued");
     assert_eq!(queue.waiting(), 2);
     let stats = queue.stats();
     assert_eq!((stats.full, stats.high_water), (4, 4));
@@ -109,16 +109,16 @@ fn a_former_receiver_takes_no_items() {
     assert_eq!(queue.take(old), TakeOutcome::Void);
     assert!(queue.leave(old).is_empty());
     queue.set_waker(old, Arc::clone(&count).into());
-    let mut row = vec![2];
-    assert_eq!(put(&queue, &mut row), "queued", "it has no waker yet");
+    let mut items = vec![2];
+    assert_eq!(put(&queue, &mut items), "queued", "it has no waker yet");
     let woken = Arc::new(Count::default());
     queue.set_waker(new, Arc::clone(&woken).into());
     assert_eq!((woken.get(), count.get()), (1, 1), "woken at once");
     assert_eq!(queue.take(new), TakeOutcome::Items(vec![2]));
     assert!(queue.leave(new).is_empty());
     assert_eq!(Arc::strong_count(&woken), 1, "its waker is dropped");
-    let mut row = vec![3];
-    assert_eq!((put(&queue, &mut row), row), ("away", vec![3]));
+    let mut items = vec![3];
+    assert_eq!((put(&queue, &mut items), items), ("away", vec![3]));
     assert_eq!(queue.stats().away, 2);
 }
 
@@ -129,8 +129,8 @@ fn items_put_before_close_arrive() {
     assert_eq!(put(&queue, &mut vec![1]), "wake");
     queue.close();
     assert_eq!(count.get(), 2);
-    let mut row = vec![2];
-    assert_eq!((put(&queue, &mut row), row), ("closed", vec![2]));
+    let mut items = vec![2];
+    assert_eq!((put(&queue, &mut items), items), ("closed", vec![2]));
     assert_eq!(queue.take(receiver), TakeOutcome::Items(vec![1]));
     assert_eq!(queue.take(receiver), TakeOutcome::Closed);
     let (again, _) = queue.open();

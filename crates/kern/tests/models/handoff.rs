@@ -63,19 +63,19 @@ impl Queue for Handoff<Numbers> {
     }
 
     fn put(&self, number: u32) -> u32 {
-        let mut row = Numbers(vec![number]);
-        match self.put(&mut row) {
+        let mut items = Numbers(vec![number]);
+        match self.put(&mut items) {
             PutOutcome::QueuedAndWake(waker) => waker.wake(),
             PutOutcome::Queued | PutOutcome::Away | PutOutcome::Closed => {}
             PutOutcome::Full => panic!("there is room"),
         }
         assert!(self.is_valid(), "items wait and the receiver was not woken");
-        sum(&row)
+        sum(&items)
     }
 
     fn take(&self, receiver: Receiver) -> Option<u32> {
         match self.take(receiver) {
-            TakeOutcome::Items(row) => Some(sum(&row)),
+            TakeOutcome::Items(items) => Some(sum(&items)),
             TakeOutcome::Nothing | TakeOutcome::Closed | TakeOutcome::Void => None,
         }
     }
@@ -115,7 +115,7 @@ impl Queue for Resting {
     /// A receiver that took items does not take again until it is woken.
     fn take(&self, receiver: Receiver) -> Option<u32> {
         match self.0.take_and_rest(receiver) {
-            TakeOutcome::Items(row) => Some(sum(&row)),
+            TakeOutcome::Items(items) => Some(sum(&items)),
             TakeOutcome::Nothing | TakeOutcome::Closed | TakeOutcome::Void => None,
         }
     }
@@ -144,7 +144,7 @@ enum Bug {
     /// The receiver checks the queue, and goes to sleep in a second step.
     SleepsAfterALook,
     /// A receiver that took items sleeps until it is woken, and does not take again.
-    SleepsAfterARow,
+    SleepsAfterATake,
     /// The receiver takes items and becomes `Idle`, in two steps.
     RestsLater,
     /// A former receiver takes items.
@@ -152,7 +152,7 @@ enum Bug {
     /// `set_waker` does not wake the receiver for items that came before.
     OpensSilently,
     /// Items that wait when the receiver leaves stay in the queue.
-    LeavesARow,
+    LeavesItems,
 }
 
 /// The same protocol, with a mistake.
@@ -160,11 +160,11 @@ struct Planted<const BUG: u8>(Mutex<Inner>);
 
 const NONE: u8 = Bug::None as u8;
 const SLEEPS_AFTER_A_LOOK: u8 = Bug::SleepsAfterALook as u8;
-const SLEEPS_AFTER_A_ROW: u8 = Bug::SleepsAfterARow as u8;
+const SLEEPS_AFTER_A_TAKE: u8 = Bug::SleepsAfterATake as u8;
 const RESTS_LATER: u8 = Bug::RestsLater as u8;
 const TAKES_AFTER_IT_LEFT: u8 = Bug::TakesAfterItLeft as u8;
 const OPENS_SILENTLY: u8 = Bug::OpensSilently as u8;
-const LEAVES_A_ROW: u8 = Bug::LeavesARow as u8;
+const LEAVES_ITEMS: u8 = Bug::LeavesItems as u8;
 
 #[derive(Default)]
 struct Inner {
@@ -222,13 +222,13 @@ impl<const BUG: u8> Queue for Planted<BUG> {
             return None;
         }
         inner.state = State::Running;
-        let row = std::mem::take(&mut inner.waiting);
+        let items = std::mem::take(&mut inner.waiting);
         if BUG == RESTS_LATER {
             drop(inner);
             inner = self.0.lock();
             inner.state = State::Idle;
         }
-        Some(row.iter().sum())
+        Some(items.iter().sum())
     }
 
     fn open(&self) -> (u64, u32) {
@@ -255,7 +255,7 @@ impl<const BUG: u8> Queue for Planted<BUG> {
         inner.receiver += 1;
         inner.state = State::Away;
         inner.waker = None;
-        if BUG == LEAVES_A_ROW {
+        if BUG == LEAVES_ITEMS {
             return 0;
         }
         std::mem::take(&mut inner.waiting).iter().sum()
@@ -305,11 +305,11 @@ impl<Q: Queue, const BUG: u8> Task<Q, BUG> {
             return;
         }
         while self.attached.load(Ordering::Acquire) {
-            let Some(row) = self.queue.take(receiver) else {
+            let Some(items) = self.queue.take(receiver) else {
                 return;
             };
-            *self.sum.lock() += row;
-            if BUG == SLEEPS_AFTER_A_ROW {
+            *self.sum.lock() += items;
+            if BUG == SLEEPS_AFTER_A_TAKE {
                 break;
             }
         }
@@ -404,7 +404,7 @@ fn destroying<Q: Queue, const BUG: u8>() {
     assert_eq!(queue.put(1 << 30), 1 << 30, "there is no receiver");
     let refused = transmitter.join().expect("no panic");
     runner.join().expect("no panic");
-    // It may have taken its last row before, and be late to add it.
+    // It may have taken its last items before, and be late to add it.
     assert!(task.sum() >= before);
     assert_eq!(queue.waiting(), 0, "a packet waits without a receiver");
     let seen = task.sum() + left + refused;
@@ -434,9 +434,9 @@ fn interface_destroyed_against_input() {
 #[test]
 fn take_and_rest_loses_no_wakeup() {
     // Breaks if a receiver that looks again at once, and does not come back, is not woken for what comes then.
-    Model::new("epair queue, resting").check(traffic::<Resting, SLEEPS_AFTER_A_ROW>);
-    Model::new("interface moved, resting").check(moving::<Resting, SLEEPS_AFTER_A_ROW>);
-    Model::new("interface destroyed, resting").check(destroying::<Resting, SLEEPS_AFTER_A_ROW>);
+    Model::new("epair queue, resting").check(traffic::<Resting, SLEEPS_AFTER_A_TAKE>);
+    Model::new("interface moved, resting").check(moving::<Resting, SLEEPS_AFTER_A_TAKE>);
+    Model::new("interface destroyed, resting").check(destroying::<Resting, SLEEPS_AFTER_A_TAKE>);
 }
 
 #[test]
@@ -459,14 +459,15 @@ fn finds_a_receiver_that_sleeps_after_an_unlocked_check() {
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_running_receiver_that_does_not_take_again() {
     // Breaks if the scenario is blind to what came while the receiver was busy.
-    Model::new("sleeps after a row, not found").check(traffic::<Real, SLEEPS_AFTER_A_ROW>);
+    Model::new("sleeps after a take, not found").check(traffic::<Real, SLEEPS_AFTER_A_TAKE>);
 }
 
 #[test]
 #[should_panic(expected = "a wakeup was lost")]
 fn finds_a_rest_after_the_take() {
-    // Breaks if the scenario is blind to a put between the row and the rest.
-    Model::new("rests later, not found").check(traffic::<Planted<RESTS_LATER>, SLEEPS_AFTER_A_ROW>);
+    // Breaks if the scenario is blind to a put between the take and the rest.
+    Model::new("rests later, not found")
+        .check(traffic::<Planted<RESTS_LATER>, SLEEPS_AFTER_A_TAKE>);
 }
 
 #[test]
@@ -489,5 +490,5 @@ fn finds_an_open_that_wakes_no_receiver() {
 #[should_panic(expected = "a packet waits without a receiver")]
 fn finds_items_left_behind_by_open() {
     // Breaks if the scenario is blind to packets of an interface that is gone.
-    Model::new("leaves a row, not found").check(destroying::<Planted<LEAVES_A_ROW>, NONE>);
+    Model::new("leaves items, not found").check(destroying::<Planted<LEAVES_ITEMS>, NONE>);
 }

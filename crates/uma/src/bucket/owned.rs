@@ -219,9 +219,8 @@ impl Owned {
     }
 
     /// Prefetches lines that another CPU may have written: those of the items' pointers, to be
-    /// read, and the first line of each item, to be written. All at once, where pops, and stores
-    /// into items, would wait for one after the other; a processor's row of stores to be done is
-    /// short.
+    /// read, and the first line of each item, to be written. All at once: pops and stores into
+    /// items would wait for one line after the other, since a processor's store buffer is short.
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
         for line in self.items().chunks(64 / size_of::<NonNull<u8>>()) {

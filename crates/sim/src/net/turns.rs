@@ -5,7 +5,7 @@
 //! Now and then a CPU is taken off the machine for a while, as a preempted thread is: the others go on without it, and
 //! queues fill behind it.
 //!
-//! Invariant: turns draw from a stream of their own, so that nets without CPUs draw the same numbers as before.
+//! Invariant: turns draw from a stream of their own, not from the stream of a net without CPUs.
 
 use std::time::Duration;
 

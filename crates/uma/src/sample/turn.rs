@@ -43,7 +43,7 @@ impl Sampler {
         self.since.load(Relaxed) >> REFILL_BITS
     }
 
-    /// Takes the turn, if there is one: the weight of the sample, and whether a later sample may follow it.
+    /// Takes the turn, if there is one: the weight of the sample, and whether it may pass the turn on.
     pub(crate) fn claim(&self, shift: u32) -> Option<(u64, bool)> {
         let since = self.since.load(Relaxed);
         if self.every == 0 || since & REFILLS < self.threshold(shift) {

@@ -85,7 +85,7 @@ fn fresh_windows<D: Design>(
             left -= now;
         }
         let waited = sys::waited(sys::thread_id()) - waited;
-        // The thread waits as long while the clock runs as while it stands.
+        // The thread's waits fall into timed and untimed parts alike.
         let lost = Took::with_wait(begin.elapsed(), waited).lost;
         Took { time, lost }
     })

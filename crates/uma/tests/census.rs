@@ -97,7 +97,7 @@ fn a_census_of_a_queue_follows_its_present_items() {
         assert!((15_000..=20_000).contains(&holder.items), "{census}");
         let since = begun.elapsed() + Duration::from_millis(100);
         assert!(holder.oldest < since, "{census}");
-        assert!(holder.thread.contains("a_queue_shows"));
+        assert!(holder.thread.contains("a_census_of_a_queue"));
     }
     queue.into_iter().for_each(|item| free(&zone, item));
     assert_balance(&zone);

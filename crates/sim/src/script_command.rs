@@ -105,7 +105,7 @@ fn run_all(files: &[PathBuf], args: &ScriptArgs) -> Vec<Result<ScriptReport, Str
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                // Relaxed: only who takes which file.
+                // Relaxed: only decides which thread takes which file.
                 while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = run_one(file, args);
                     let place = files.iter().position(|f| f == file);

@@ -22,7 +22,7 @@ const OF_EACH_LENGTH: usize = 3;
 const READINGS_MAX: usize = 12;
 /// A reading of this length is not lengthened.
 const LENGTH_ENOUGH: Duration = Duration::from_millis(500);
-/// A user who asks for a shorter reading wants to see that a case runs, not how fast: it keeps its length.
+/// A shorter reading only has to show that a case runs, not how fast: it keeps its length.
 const LENGTH_LEAST: Duration = Duration::from_millis(25);
 /// The largest factor by which a reading grows beyond the requested length: a quick run stays quick.
 const LONGER_MAX: u32 = 16;

@@ -98,7 +98,7 @@ impl Net {
             self.collect();
             let Some(turn) = self.choose() else { break };
             self.run_turn(turn);
-            self.hold_somebody();
+            self.hold_a_cpu();
         }
         self.look_for_sleepers();
     }
@@ -215,7 +215,7 @@ impl Net {
         crew.members[slot.cpu].interrupt(port);
     }
 
-    fn hold_somebody(&mut self) {
+    fn hold_a_cpu(&mut self) {
         let now = self.now();
         let Some(turns) = &mut self.turns else { return };
         if !turns.random.chance(HOLD) {

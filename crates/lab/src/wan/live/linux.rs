@@ -75,7 +75,7 @@ impl LinuxEnd {
                 Ok(prepared) => prepared,
                 Err(error) => return drop(ready.send(Err(error))),
             };
-            // If nobody waits any more, the run has failed elsewhere.
+            // If no thread waits any more, the run has failed elsewhere.
             let _ = ready.send(Ok(tap));
             serve(role, sockets, &theirs);
         });

@@ -106,6 +106,16 @@ pub(crate) enum Verb {
     Netstat(netstat::NetstatArgs),
     /// Publish ports of a running `mbuma run` or `mbuma attach`, or no more
     Publish(publish::PublishArgs),
+    /// Serve the files below a directory, by an interface of its own in a namespace or on this host
+    #[command(
+        long_about = "Serve the files below a directory by HTTP, from inside of the stack: by an interface of its own in a \
+        network namespace, or on this host.\n\n\
+        The process that reads what clients send has given up root and all files but those of the directory, which it reads \
+        as `nobody` if mbuma was started by root. Hidden files and links that lead out of the directory are not served. A \
+        file that the client takes compressed is sent from the file of the same name with .zst, .br or .gz behind it, if \
+        that is no older."
+    )]
+    Serve(serve::ServeArgs),
     /// Do what slirp4netns does, by its command line: for container engines
     #[command(
         name = "slirp4netns",
@@ -192,7 +202,7 @@ Exit status:
   2 for a mistake in the options.")]
 pub(crate) struct AttachArgs {
     /// A process in the network namespace, or a file of the namespace (./123 if its name is digits)
-    #[arg(value_name = "PID|PATH", value_parser = target)]
+    #[arg(value_name = "PID|PATH", value_parser = attach_target)]
     pub(crate) target: AttachTarget,
 
     /// Name of the interface
@@ -551,7 +561,7 @@ pub(crate) enum AttachTarget {
 }
 
 /// Digits are a process, all else is a path.
-fn target(text: &str) -> Result<AttachTarget, String> {
+fn attach_target(text: &str) -> Result<AttachTarget, String> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(AttachTarget::Path(PathBuf::from(text)));
     }

@@ -26,6 +26,7 @@ use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
 use crate::sandbox::{self, Kept};
 use crate::say;
+use crate::serve;
 use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::namespace::{self, NamespaceKind};
@@ -44,14 +45,27 @@ pub(crate) struct Announcement {
     pub(crate) pid_file: Option<PathBuf>,
     /// The process that started this one in the background, and waits.
     pub(crate) starter: Option<Channel>,
+    /// Where files are served, to be printed.
+    pub(crate) url: Option<String>,
 }
 
 impl Announcement {
+    /// Prints where files are served.
+    pub(crate) fn of_url(url: String) -> Announcement {
+        Announcement {
+            url: Some(url),
+            ..Announcement::default()
+        }
+    }
+
     fn make(&mut self) -> Result<(), Error> {
         if let Some(path) = self.pid_file.take() {
             let doing = format!("writing the process number to {}", path.display());
             let text = format!("{}\n", Pid::own().0);
             fs::write(&path, text).map_err(Error::io(&doing))?;
+        }
+        if let Some(url) = self.url.take() {
+            serve::announce(&url);
         }
         if let Some(starter) = self.starter.take() {
             let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());

@@ -158,6 +158,10 @@ fn set_up(ifname: &str, net: &NetOpts) -> Result<([u8; 6], bool), Failure> {
         "1",
     );
     let mac = configure(ifname, net).map_err(Failure::at(Step::Interface))?;
+    if net.serve.alone.is_some() {
+        // The stack leads nowhere, and begins no connections.
+        return Ok((mac, false));
+    }
     let control = NetdevSocket::open().map_err(Failure::at(Step::Route))?;
     if net.cidr.routed {
         let reached = control.add_host_route(net.cidr.gateway, ifname);

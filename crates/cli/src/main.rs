@@ -1,7 +1,7 @@
 //! `mbuma`, the tool: gives an unmodified program a network of its own, without root.
 //!
 //! Called by: people, container engines, tests. Calls: [`args`] to read the command line, then
-//! [`launch`] for `mbuma run` or [`attach`] for `mbuma attach`, which both end in [`monitor`], whose child runs the
+//! [`launch`] for `mbuma run`, [`attach`] for `mbuma attach` or [`serve`], which all end in [`monitor`], whose child runs the
 //! [`gateway`]; or [`netstat`].
 //! Invariants: one thread until the guest is set up; nothing printed on success unless asked for.
 //! Locks: none here.
@@ -27,6 +27,7 @@ mod pasta;
 mod ports;
 mod publish;
 mod sandbox;
+mod serve;
 mod signals;
 #[allow(unsafe_code)]
 mod sys;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Netstat(args) => netstat::run(&args),
         Verb::Pasta(args) => pasta::run(&args),
         Verb::Publish(args) => publish::run(&args),
+        Verb::Serve(args) => serve::run(args),
         Verb::Slirp4netns(args) => slirp4netns(args),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| {

@@ -44,6 +44,7 @@ fn announcement(args: &PastaArgs, starter: Option<Channel>) -> Announcement {
     Announcement {
         pid_file: args.pid.clone(),
         starter,
+        url: None,
     }
 }
 

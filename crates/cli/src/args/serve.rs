@@ -1,9 +1,27 @@
-//! Serving files: the options of `run` and `attach` for it.
+//! Serving files: the options of `run` and `attach` for it, and what `mbuma serve` takes.
 //!
-//! Called by: args. Calls: clap.
+//! Called by: args, serve. Calls: clap.
+//! Invariants: the server's address is a host of its network, and so is its neighbour's, another one.
 //! Locks: none.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{AttachTarget, NetOpts, StatsFormat, TapUse, attach_target, ifname, workers_default};
+use crate::guest::Addressing;
+
+/// Connections that are served at once, at most.
+const CONNECTIONS_MAX: usize = 4096;
+/// The port of the server.
+const PORT: u16 = 80;
+/// The MTU of an interface of the host: what its neighbours on an Ethernet have. Large segments go to the host whole.
+const MTU_OF_HOST: u16 = 1500;
+/// The server's address in another namespace.
+const ADDRESS_INSIDE: ServerAddress = ServerAddress {
+    addr: Ipv4Addr::new(10, 0, 2, 2),
+    prefix_len: 24,
+};
 
 /// Files that the guest finds at the gateway's own address.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -23,4 +41,261 @@ pub(crate) struct ServeOpts {
     /// Serve no list of the files in a directory without an index.html
     #[arg(long = "serve-no-listing", requires = "dir")]
     pub(crate) no_listing: bool,
+
+    /// The stack is a server and no gateway.
+    #[arg(skip)]
+    pub(crate) alone: Option<Alone>,
+}
+
+impl ServeOpts {
+    /// Connections that are served at once, at most.
+    pub(crate) fn connections_max(&self) -> usize {
+        let alone = self.alone.as_ref();
+        alone.map_or(CONNECTIONS_MAX, |alone| alone.connections)
+    }
+
+    /// The port of the server, and of the status page.
+    pub(crate) fn port(&self) -> u16 {
+        self.alone.as_ref().map_or(PORT, |alone| alone.port)
+    }
+}
+
+/// A server that is no gateway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    port: u16,
+    connections: usize,
+    /// Shows its figures.
+    pub(crate) status: bool,
+    /// Where clients beyond its own network are.
+    pub(crate) gateway: Option<Ipv4Addr>,
+}
+
+/// What `mbuma serve` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mbuma serve [OPTIONS] DIR --in PID|PATH\n       \
+                      mbuma serve [OPTIONS] DIR --tap NAME --address ADDR/LEN",
+    after_help = "\
+Examples:
+  mbuma serve ./public --in 4711                              at http://10.0.2.2/ for process 4711
+  mbuma serve ./public --in /run/netns/blue --tap eth1        by an interface of that name
+  mbuma serve /srv --tap srv0 --address 192.0.2.2/24          at http://192.0.2.2/ for this host, which is
+                                                              192.0.2.1 there; as root
+  mbuma serve /srv --tap srv0 --address 192.0.2.2/24 --gateway 192.0.2.1
+                                                              srv0 is there, in a bridge for instance
+
+It prints the address when it serves. SIGTERM and SIGINT end it when the responses under way have gone,
+after ten seconds at most.
+
+Exit status:
+  0 when the process, the namespace or the interface has ended, or after a signal; 125 if mbuma failed;
+  2 for a mistake in the options."
+)]
+pub(crate) struct ServeArgs {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Serve in the network namespace of this process, or in the one at PATH
+    #[arg(long = "in", value_name = "PID|PATH", value_parser = attach_target)]
+    inside: Option<AttachTarget>,
+
+    /// Name of the interface: one that is there already is left as it is, a new one goes with mbuma [default with --in: tap0]
+    #[arg(long, value_name = "NAME", required_unless_present = "inside", value_parser = ifname)]
+    tap: Option<String>,
+
+    /// The server's address and the length of its network's prefix [default with --in: 10.0.2.2/24]
+    ///
+    /// A new interface gets the first other address of that network.
+    #[arg(long, value_name = "ADDR/LEN", required_unless_present = "inside")]
+    address: Option<ServerAddress>,
+
+    /// Answer clients of other networks through this address [default: that of a new interface]
+    #[arg(long, value_name = "ADDR")]
+    gateway: Option<Ipv4Addr>,
+
+    /// The server's port
+    #[arg(long, value_name = "N", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+
+    /// Append a line to FILE for each request, in the combined log format
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Serve no list of the files in a directory without an index.html
+    #[arg(long)]
+    no_listing: bool,
+
+    /// Show figures at /.mbuma/, and for Prometheus at /.mbuma/metrics
+    #[arg(long)]
+    status: bool,
+
+    /// Connections that are served at once; for one too many another ends, first one that waits for a request
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = connections)]
+    connections: usize,
+
+    /// The interface's MTU, 576 to 65521 [default: 65520 with --in, else 1500]
+    #[arg(short = 'm', long, value_name = "N", value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+    mtu: Option<u16>,
+
+    /// Threads that serve, 1 to 64, each with a queue of the interface [default: two, or one on a machine with one CPU]
+    #[arg(short = 'w', long, value_name = "N", default_value_t = workers_default(), hide_default_value = true,
+          value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
+    workers: u8,
+
+    /// Let the process that reads what clients send keep all rights that mbuma was started with
+    #[arg(long)]
+    no_sandbox: bool,
+
+    /// Print connections, bytes, packets and drops at the end, on standard error
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    stats: Option<StatsFormat>,
+}
+
+/// Where `mbuma serve` serves.
+#[derive(Debug)]
+pub(crate) struct ServePlace {
+    /// In this namespace; else on the host.
+    pub(crate) inside: Option<AttachTarget>,
+    pub(crate) ifname: String,
+    pub(crate) net: NetOpts,
+    /// Where clients find it.
+    pub(crate) url: String,
+}
+
+impl ServeArgs {
+    /// The same in the words of `attach`.
+    pub(crate) fn into_place(self) -> ServePlace {
+        let address = self.address.unwrap_or(ADDRESS_INSIDE);
+        let on_host = self.inside.is_none();
+        let url = match self.port {
+            PORT => format!("http://{}/", address.addr),
+            port => format!("http://{}:{port}/", address.addr),
+        };
+        let alone = Alone {
+            port: self.port,
+            connections: self.connections,
+            status: self.status,
+            gateway: self.gateway,
+        };
+        let net = NetOpts {
+            cidr: address.addressing(),
+            no_dns: true,
+            tap: TapUse::Make,
+            mtu: self.mtu.or(on_host.then_some(MTU_OF_HOST)),
+            workers: self.workers,
+            no_sandbox: self.no_sandbox,
+            stats: self.stats,
+            serve: ServeOpts {
+                dir: Some(self.dir),
+                log: self.log,
+                no_listing: self.no_listing,
+                alone: Some(alone),
+            },
+            ..NetOpts::default()
+        };
+        ServePlace {
+            inside: self.inside,
+            ifname: self.tap.unwrap_or_else(|| "tap0".to_owned()),
+            net,
+            url,
+        }
+    }
+}
+
+/// An address of ours, and the network that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServerAddress {
+    addr: Ipv4Addr,
+    prefix_len: u8,
+}
+
+impl ServerAddress {
+    /// It and its neighbour: the first other host of the network.
+    fn addressing(self) -> Addressing {
+        let mask = u32::MAX << (32 - self.prefix_len);
+        let network = self.addr.to_bits() & mask;
+        // A network of two has no address for itself (RFC 3021).
+        let first = network + u32::from(self.prefix_len < 31);
+        let neighbour = first + u32::from(first == self.addr.to_bits());
+        Addressing {
+            guest: Ipv4Addr::from_bits(neighbour),
+            gateway: self.addr,
+            dns: self.addr,
+            prefix_len: self.prefix_len,
+            routed: false,
+        }
+    }
+}
+
+impl FromStr for ServerAddress {
+    type Err = String;
+
+    /// `192.0.2.2/24`
+    fn from_str(text: &str) -> Result<ServerAddress, String> {
+        let parsed = text.split_once('/').and_then(|(addr, len)| {
+            Some((addr.parse::<Ipv4Addr>().ok()?, len.parse::<u8>().ok()?))
+        });
+        let (addr, prefix_len) =
+            parsed.ok_or("it takes an address and a prefix, as in 192.0.2.2/24")?;
+        if !(1..=31).contains(&prefix_len) {
+            return Err("its prefix is 1 to 31 bits, so that there is a neighbour".to_owned());
+        }
+        let hosts = u32::MAX >> prefix_len;
+        let host = addr.to_bits() & hosts;
+        if prefix_len < 31 && (host == 0 || host == hosts) {
+            return Err(format!(
+                "{addr} is the network itself, or its broadcast address"
+            ));
+        }
+        if addr.is_loopback() || addr.is_multicast() || addr.is_unspecified() {
+            return Err(format!("{addr} is no address of a host"));
+        }
+        Ok(ServerAddress { addr, prefix_len })
+    }
+}
+
+/// A number of connections.
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=100_000) => Ok(count),
+        _ => Err("it is a number from 1 to 100000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_neighbour() {
+        // Breaks when the interface gets the server's own address, or one that is no host's.
+        for (text, neighbour) in [
+            ("192.0.2.2/24", [192, 0, 2, 1]),
+            ("192.0.2.1/24", [192, 0, 2, 2]),
+            ("192.0.2.9/29", [192, 0, 2, 10]),
+            ("192.0.2.4/31", [192, 0, 2, 5]),
+            ("192.0.2.5/31", [192, 0, 2, 4]),
+            ("10.1.2.3/8", [10, 0, 0, 1]),
+        ] {
+            let address: ServerAddress = text.parse().expect(text);
+            assert_eq!(
+                address.addressing().guest,
+                Ipv4Addr::from(neighbour),
+                "{text}"
+            );
+        }
+        for wrong in [
+            "192.0.2.0/24",
+            "192.0.2.255/24",
+            "192.0.2.1",
+            "192.0.2.1/32",
+            "127.0.0.1/8",
+            "x/24",
+            "192.0.2.1/0",
+        ] {
+            assert!(wrong.parse::<ServerAddress>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -90,15 +90,25 @@ impl Worker {
     /// Serves, as the first worker, until `lifecycle` says stop; then, if that is the guest's end, until what
     /// the guest sent has gone where it was sent to.
     pub(super) fn lead(&mut self, lifecycle: &mut dyn Lifecycle) -> Result<(), Error> {
-        if self.run(lifecycle)? == GuestState::Ended {
+        let state = self.run(lifecycle)?;
+        if state == GuestState::Ended {
             self.shared.worker_pool.advance(Phase::Linger);
             self.linger(|round| {
                 // More ends, and is to be reaped.
                 let news = std::mem::take(&mut round.lifecycle_ready);
                 Ok(!news || lifecycle.check()? != GuestState::StopRequested)
             })?;
+        } else if self.drain() {
+            self.shared.worker_pool.advance(Phase::Drain);
+            self.linger(|_| Ok(true))?;
         }
         Ok(())
+    }
+
+    /// Has HTTP connections end when they have sent what they send. False if they are not waited for.
+    fn drain(&mut self) -> bool {
+        let shared = &mut self.shared;
+        self.web.as_mut().is_some_and(|web| web.drain(shared))
     }
 
     /// Serves beside the first worker, until that says stop.
@@ -108,7 +118,10 @@ impl Worker {
         while worker_pool.phase() == Phase::Serve {
             self.round(&mut round, None)?;
         }
-        self.linger(|_| Ok(worker_pool.phase() == Phase::Linger))
+        if worker_pool.phase() == Phase::Drain {
+            self.drain();
+        }
+        self.linger(|_| Ok(worker_pool.phase() < Phase::End))
     }
 
     /// Serves until `lifecycle` says stop, and says why. If another worker has left, its error says why.
@@ -169,7 +182,11 @@ impl Worker {
 
     /// Whether anything is to be waited for, `since` the guest's end, `still` since anything moved.
     fn quiescence(&self, idle: bool, since: Duration, still: Duration) -> Quiescence {
-        let remainder = self.connections.remainder();
+        let responses = self.web.as_ref().map_or(0, Web::draining);
+        let remainder = match responses {
+            0 => self.connections.remainder(),
+            _ => Remainder::Part,
+        };
         let late = match remainder {
             Remainder::Nothing | Remainder::Unknown => still >= BUSY_QUIET || since >= LINGER_MAX,
             Remainder::Part => still >= STALL_MAX || since >= LINGER_MAX,
@@ -187,9 +204,13 @@ impl Worker {
         }
     }
 
-    /// Bytes of the guest that went on to the host.
+    /// Bytes of the guest that went on to the host, and of responses that are waited for.
     fn moved(&self) -> u64 {
-        self.shared.counters.bytes_up
+        let counters = &self.shared.counters;
+        match self.web.as_ref().map_or(0, Web::draining) {
+            0 => counters.bytes_up,
+            _ => counters.bytes_up + counters.http_bytes,
+        }
     }
 
     /// One round; sleeps for `at_most` if there is nothing to do.

@@ -6,6 +6,7 @@
 //! | 10.0.2.2 | the host's 127.0.0.1 with `--host-loopback`; otherwise the port is closed |
 //! | 10.0.2.3, port 53 | the host's resolvers, unless names are switched off; other ports are closed |
 //! | the rest of 10.0.2.0/24 | no such host |
+//! | anything, of a server that is no gateway (`mbuma serve`) | no such host |
 //! | loopback, link-local, multicast, broadcast, reserved | prohibited |
 //! | anything else | the same address, as the host reaches it |
 //!
@@ -41,6 +42,8 @@ pub(super) struct Policy {
     mapping: Option<(Ipv4Addr, Ipv4Addr)>,
     /// Names are answered.
     names: bool,
+    /// The stack is no gateway: nothing goes anywhere.
+    closed: bool,
     /// The host's address that sockets are bound to, unless the peer is the host itself.
     source: Option<Ipv4Addr>,
 }
@@ -76,6 +79,7 @@ impl Policy {
             routed: ends.routed,
             mapping: None,
             names: true,
+            closed: false,
             source: None,
         }
     }
@@ -95,6 +99,14 @@ impl Policy {
         Policy {
             names: false,
             ..self
+        }
+    }
+
+    /// The policy of a server that is no gateway.
+    pub(super) fn closed(self) -> Policy {
+        Policy {
+            closed: true,
+            ..self.without_names()
         }
     }
 
@@ -124,6 +136,9 @@ impl Policy {
 
     /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
     pub(super) fn decide_host(&self, asked: Ipv4Addr) -> Result<Ipv4Addr, Denial> {
+        if self.closed {
+            return Err(Denial::NoHost);
+        }
         if let Some((_, to)) = self.mapping.filter(|(from, _)| *from == asked) {
             return Ok(to);
         }

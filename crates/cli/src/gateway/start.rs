@@ -36,10 +36,10 @@ use super::shared::Shared;
 use super::stall_relief::StallRelief;
 use super::table::{Kind, Token};
 use super::udp::GuestFlows;
-use super::web::{LogFile, SharedFixed, SiteFiles, Web, WebSite};
+use super::web::{LogFile, Responder, SharedFixed, SiteFiles, Web, WebSite};
 use super::worker_pool::{AcceptSteering, WorkerPool};
-use crate::args::serve::ServeOpts;
-use crate::args::{Impairment, NetOpts, Outbound};
+use crate::args::serve::{Alone, ServeOpts};
+use crate::args::{Impairment, NetOpts, Outbound, TapUse};
 use crate::errors::Error;
 use crate::files::ServedTree;
 use crate::guest::{Guest, GuestEnd};
@@ -49,10 +49,10 @@ use crate::sys::limits;
 /// The stack's Ethernet address: locally administered, the same in every guest, so that a guest which
 /// is attached to again finds its neighbour where it was.
 const MAC: MacAddr = MacAddr([0x02, b'm', b'b', b'u', b'm', b'a']);
-/// The port of the status page and of served files.
-const HTTP_PORT: u16 = 80;
-/// The path of served files.
+/// The path of served files, where the status page has the root.
 const FILES_PREFIX: &str = "/files";
+/// The path of the status page, where served files have the root: no file's, as it begins with a dot.
+const PAGES_PREFIX: &str = "/.mbuma";
 /// Retransmissions of a SYN to the guest, which is one hop away: a published port is given up after 63 s.
 const SYN_RETRANSMITS_MAX: u8 = 5;
 /// Connections at most.
@@ -133,11 +133,19 @@ pub(super) fn start(
         let added = stack.add_route(guest, RouteKind::Link(index));
         added.map_err(|e| failed("adding a route to the guest", e))?;
     }
+    if let Some(gateway) = outside(&fixed.guest, opts) {
+        let anywhere = IfAddr {
+            addr: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+        };
+        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
+        added.map_err(|e| failed("adding the default route", e))?;
+    }
     if fixed.loopback {
         reach_loopback(&stack, index, &fixed.guest)?;
     }
     let routed = fixed.guest.routed;
-    let at = SocketAddrV4::new(fixed.guest.gateway, HTTP_PORT);
+    let at = SocketAddrV4::new(fixed.guest.gateway, opts.serve.port());
     let fixed = SharedFixed::new(fixed);
     // A gateway of the host's network may have a page of its own.
     let site = (!routed).then(|| site(&stack, at, opts, worker_pool.len(), &fixed));
@@ -152,9 +160,10 @@ fn policy(ends: &GuestEnd, opts: &NetOpts) -> Result<Policy, Error> {
     let source = source.map_err(Error::io("finding the address of --outbound-addr"))?;
     let policy = Policy::new(ends, opts.host_loopback);
     let policy = policy.with_source(source).with_mapping(opts.maps);
-    Ok(match opts.no_dns {
-        true => policy.without_names(),
-        false => policy,
+    Ok(match (&opts.serve.alone, opts.no_dns) {
+        (Some(_), _) => policy.closed(),
+        (None, true) => policy.without_names(),
+        (None, false) => policy,
     })
 }
 
@@ -180,13 +189,14 @@ fn site(
         dir,
         log,
         no_listing,
+        alone,
     } = &opts.serve;
     let files = |dir: &PathBuf| {
         let doing = format!("opening {} to serve it", dir.display());
         let tree = ServedTree::open(dir).map_err(Error::io(&doing))?;
         Ok::<_, Error>(SiteFiles {
             tree,
-            prefix: FILES_PREFIX,
+            prefix: if alone.is_some() { "" } else { FILES_PREFIX },
             listing: !no_listing,
         })
     };
@@ -198,13 +208,17 @@ fn site(
     let log = log.as_ref().map(open_log).transpose()?;
     let listener = stack.tcp_listen(at, HTTP_BACKLOG);
     let listener = listener.map_err(|e| failed("listening for HTTP", e))?;
-    Ok(Arc::new(WebSite::new(
+    let pages = match alone {
+        None => Some(""),
+        Some(alone) => alone.status.then_some(PAGES_PREFIX),
+    };
+    Ok(Arc::new(WebSite {
         listener,
-        workers,
-        fixed.clone(),
-        files,
+        responder: Responder::new(fixed.clone(), pages, files),
         log,
-    )))
+        connections_max: (opts.serve.connections_max() / workers).max(1),
+        drains: alone.is_some(),
+    }))
 }
 
 /// Makes the workers; `services` are the first one's.
@@ -252,6 +266,14 @@ fn workers(
     let mut first = workers.remove(0);
     first.services = Some(services);
     Ok((first, others))
+}
+
+/// Where clients of other networks are, for a server that is no gateway: behind the host's end of the interface, if that was
+/// configured here.
+fn outside(ends: &GuestEnd, opts: &NetOpts) -> Option<Ipv4Addr> {
+    let alone = opts.serve.alone.as_ref()?;
+    let neighbour = (opts.tap != TapUse::Leave).then_some(ends.addr);
+    alone.gateway.or(neighbour)
 }
 
 /// Has the stack find the guest's 127.0.0.1 behind the guest's address.
@@ -302,7 +324,7 @@ fn attach(
     opts: &NetOpts,
     clock: &Arc<dyn Clock>,
 ) -> Result<(IfIndex, Option<Arc<ImpairedLink>>), Error> {
-    let config = interface(&guest.ends);
+    let config = interface(&guest.ends, opts.serve.alone.as_ref());
     let options = TapOptions {
         mtu: guest.mtu,
         vnet_hdr: guest.offloads.vnet_hdr,
@@ -338,7 +360,7 @@ fn impaired(
 }
 
 /// The stack's side of the guest's network.
-fn interface(ends: &GuestEnd) -> IfConfig {
+fn interface(ends: &GuestEnd, alone: Option<&Alone>) -> IfConfig {
     // An address for names may be outside of the network.
     let inside = |addr| wire::is_same_subnet(addr, ends.gateway, ends.prefix_len);
     let own = |addr: Ipv4Addr| IfAddr {
@@ -346,12 +368,18 @@ fn interface(ends: &GuestEnd) -> IfConfig {
         prefix_len: if inside(addr) { ends.prefix_len } else { 32 },
     };
     IfConfig {
-        mac: Some(MAC),
+        mac: Some(alone.map_or(MAC, |_| mac_of(ends.gateway))),
         addrs: own_addrs(ends).into_iter().map(own).collect(),
-        accept_any: true,
-        route_localnet: true,
+        accept_any: alone.is_none(),
+        route_localnet: alone.is_none(),
         ..IfConfig::new(ends.ifname.clone())
     }
+}
+
+/// The Ethernet address of a server, which may have others beside it in a bridge: each has an address of its own.
+fn mac_of(addr: Ipv4Addr) -> MacAddr {
+    let [a, b, c, d] = addr.octets();
+    MacAddr([0x02, b'm', a, b, c, d])
 }
 
 /// The stack's addresses: one, if the gateway answers for names as well.

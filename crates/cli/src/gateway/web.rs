@@ -6,11 +6,13 @@
 //! | `/metrics` | the same for Prometheus |
 //! | `/files/` | with `--serve`: the directory |
 //!
+//! `mbuma serve` has the directory at `/`, and the pages, if they are asked for, at `/.mbuma/`.
+//!
 //! All workers take connections from one listener, as they take the guest's: the worker by whose queue the SYN came, or one
 //! with less to do. All share the [`WebSite`]; connections belong to the worker that took them.
 //!
 //! Called by: the loop. Calls: connection, crate::http, crate::files.
-//! Invariants: a worker has its share of [`CONNECTIONS_MAX`] connections at most; for one too many, the connection ends
+//! Invariants: a worker has its share of the site's connections at most; for one too many, the connection ends
 //! whose request is due first: else clients that ask slowly would shut the site for all.
 //! Locks: `fixed` (STATS), with nothing called under it.
 
@@ -32,13 +34,10 @@ use super::table::{Kind, Table, Token};
 use connection::{WebConnection, WebNext};
 pub(super) use log_file::LogFile;
 use log_file::LogLines;
-use respond::Responder;
-pub(super) use respond::SiteFiles;
+pub(super) use respond::{Responder, SiteFiles};
 
 static FIXED: LockClass = LockClass::new("gateway fixed", order::STATS);
 
-/// Connections of all workers together at most.
-const CONNECTIONS_MAX: usize = 4096;
 /// Connections that are taken in a turn at most, before those there are have theirs.
 const ACCEPT_MAX: usize = 64;
 
@@ -65,34 +64,13 @@ impl SharedFixed {
 
 /// The part of the server that all workers share.
 pub(super) struct WebSite {
-    listener: TcpListener,
-    responder: Responder,
-    log: Option<LogFile>,
+    pub(super) listener: TcpListener,
+    pub(super) responder: Responder,
+    pub(super) log: Option<LogFile>,
     /// Connections of one worker at most.
-    connections_max: usize,
-}
-
-impl WebSite {
-    /// At `listener`, by so many workers.
-    pub(super) fn new(
-        listener: TcpListener,
-        workers: usize,
-        fixed: SharedFixed,
-        files: Option<SiteFiles>,
-        log: Option<LogFile>,
-    ) -> WebSite {
-        WebSite {
-            listener,
-            responder: Responder::new(fixed, files),
-            log,
-            connections_max: (CONNECTIONS_MAX / workers).max(1),
-        }
-    }
-
-    /// Where to tell that there are connections.
-    pub(super) fn listener(&self) -> &TcpListener {
-        &self.listener
-    }
+    pub(super) connections_max: usize,
+    /// Responses under way are sent to their end when the server ends.
+    pub(super) drains: bool,
 }
 
 /// A worker's part of the site.
@@ -101,6 +79,8 @@ pub(super) struct Web {
     wake: Arc<Wake>,
     connections: Table<WebConnection>,
     log: LogLines,
+    /// The server ends: no connection and no request is taken any more.
+    drains: bool,
 }
 
 impl Web {
@@ -111,6 +91,7 @@ impl Web {
             wake: shared.wake_for(Token::only(Kind::HttpListener)),
             connections: Table::new(Kind::HttpConnection),
             log: LogLines::default(),
+            drains: false,
         }
     }
 
@@ -125,6 +106,10 @@ impl Web {
             let Some(stream) = self.site.listener.accept() else {
                 return;
             };
+            if self.drains {
+                stream.abort();
+                continue;
+            }
             if self.connections.len() >= self.site.connections_max {
                 self.end_most_due(shared);
             }
@@ -197,6 +182,30 @@ impl Web {
         if let Some((token, _)) = most_due {
             self.abort(shared, token);
         }
+    }
+
+    /// The server ends: connections that wait for a request end, others after their response. False if it does not wait for
+    /// these.
+    pub(super) fn drain(&mut self, shared: &mut Shared) -> bool {
+        if self.site.drains && !self.drains {
+            self.drains = true;
+            let all = self.connections.iter().map(|(token, _)| token);
+            for token in all.collect::<Vec<_>>() {
+                if self
+                    .connections
+                    .find(token)
+                    .is_some_and(WebConnection::drain)
+                {
+                    drop(self.remove(shared, token));
+                }
+            }
+        }
+        self.site.drains
+    }
+
+    /// Responses that are waited for.
+    pub(super) fn draining(&self) -> usize {
+        if self.drains { self.len() } else { 0 }
     }
 
     /// The directory that is served, if there is one.

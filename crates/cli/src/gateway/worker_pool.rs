@@ -24,7 +24,7 @@
 //! moves to the other; the phase changed.
 //!
 //! # The end
-//! [`Phase`] goes one way: `Serve`, `Linger`, `End`; worker 0 moves it. In `Linger` each worker votes whether it still has
+//! [`Phase`] goes one way: `Serve`, `Linger` or `Drain`, `End`; worker 0 moves it. In the middle one each worker votes whether it still has
 //! work to wait for. The service ends when all workers vote that they have none *and* no ready list has an entry, both
 //! read under one lock. A worker retracts its vote, under that lock, before it takes anything from its list or its TAP
 //! queue. So a worker whose vote stands, and whose list is empty, is not in the middle of anything; and what it passed to
@@ -103,13 +103,15 @@ pub(super) enum Quiescence {
 }
 
 /// How far the service is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Phase {
     /// The guest runs.
     Serve,
     /// The guest has ended, and what it sent is delivered.
     Linger,
+    /// The server was asked to end, and responses under way are sent.
+    Drain,
     /// All workers leave.
     End,
 }
@@ -170,6 +172,7 @@ impl WorkerPool {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Serve,
             1 => Phase::Linger,
+            2 => Phase::Drain,
             _ => Phase::End,
         }
     }

@@ -136,6 +136,16 @@ impl WebConnection {
         (self.phase == WebPhase::Sends, self.deadline)
     }
 
+    /// Has it end after the response under way. True if there is none: then it ends now.
+    pub(super) fn drain(&mut self) -> bool {
+        self.conversation.close();
+        match &mut self.sending {
+            Some(sending) => sending.last = true,
+            None => return self.phase != WebPhase::Ends,
+        }
+        false
+    }
+
     /// Takes its lines of the log.
     pub(super) fn drain_log(&mut self, log: &mut LogLines) {
         self.lines.drain(..).for_each(|line| log.push(&line));

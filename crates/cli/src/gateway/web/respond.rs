@@ -49,14 +49,24 @@ pub(super) enum Source {
 pub(super) type Response = (ResponsePlan, Source);
 
 /// Answers the site's requests.
-pub(super) struct Responder {
+pub(in super::super) struct Responder {
     fixed: SharedFixed,
+    /// The path in front of the status page's, if there is one, without a slash at its end.
+    pages: Option<&'static str>,
     files: Option<SiteFiles>,
 }
 
 impl Responder {
-    pub(super) fn new(fixed: SharedFixed, files: Option<SiteFiles>) -> Responder {
-        Responder { fixed, files }
+    pub(in super::super) fn new(
+        fixed: SharedFixed,
+        pages: Option<&'static str>,
+        files: Option<SiteFiles>,
+    ) -> Responder {
+        Responder {
+            fixed,
+            pages,
+            files,
+        }
     }
 
     /// The directory that is served, if there is one.
@@ -73,7 +83,8 @@ impl Responder {
     ) -> Response {
         let now = SystemTime::now();
         let terms = Terms::of(request, now);
-        if let Some(files) = &self.files
+        let page = self.page_of(request.path);
+        if let (None, Some(files)) = (page, &self.files)
             && let Some(path) = files.path_of(request.path)
         {
             shared.counters.file_requests += 1;
@@ -82,17 +93,35 @@ impl Responder {
         shared.counters.status_requests += 1;
         let figures =
             |shared: &Shared| -> Figures { figures_now(&self.fixed.get(), shared, gauges) };
-        let plan = match request.path {
-            "/" => plan::page(
+        let plan = match page {
+            Some(StatusPage::People) => plan::page(
                 "text/html; charset=utf-8",
                 figures(shared).fill(PAGE),
                 &terms,
             ),
-            "/metrics" => plan::page(METRICS_TYPE, figures(shared).to_prometheus(), &terms),
-            _ => plan::error(HttpStatus::NotFound, &terms),
+            Some(StatusPage::Metrics) => {
+                plan::page(METRICS_TYPE, figures(shared).to_prometheus(), &terms)
+            }
+            None => plan::error(HttpStatus::NotFound, &terms),
         };
         (plan, Source::Plan)
     }
+
+    /// The page that a path means, if it is one's.
+    fn page_of(&self, path: &str) -> Option<StatusPage> {
+        match path.strip_prefix(self.pages?)? {
+            "/" => Some(StatusPage::People),
+            "/metrics" => Some(StatusPage::Metrics),
+            _ => None,
+        }
+    }
+}
+
+/// A page that is made of the figures.
+#[derive(Clone, Copy, Debug)]
+enum StatusPage {
+    People,
+    Metrics,
 }
 
 impl SiteFiles {

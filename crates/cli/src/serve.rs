@@ -1,0 +1,120 @@
+//! `mbuma serve`: a file server on the stack, with an interface of its own in a namespace or on the host.
+//!
+//! In a namespace it is what `attach` does, without a gateway. On the host a forked helper makes the interface, or takes the
+//! one that is there, as `attach`'s helper does in a namespace, and the server lasts until a signal.
+//!
+//! Called by: main. Calls: attach, channel, guest, launch::receive_guest, monitor.
+//! Invariants: the host gets one interface with one address; it goes when mbuma goes. No packet reaches a socket of the
+//! host: the stack answers for its own address only, and sends nothing on.
+//! Locks: none.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use crate::args::serve::{ServeArgs, ServePlace};
+use crate::args::{AttachArgs, TapUse};
+use crate::attach::{self, Announcement};
+use crate::channel::{self, Channel, ChannelMessage};
+use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
+use crate::guest;
+use crate::launch::receive_guest;
+use crate::lifecycle::{GuestState, Lifecycle};
+use crate::monitor;
+use crate::sandbox::{self, Kept};
+use crate::signals::SignalFd;
+use crate::sys::process;
+
+/// Serves until it is asked to end, or its place is gone.
+pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
+    let ServePlace {
+        inside,
+        ifname,
+        net,
+        url,
+    } = args.into_place();
+    match inside {
+        Some(target) => {
+            let attach = AttachArgs {
+                target,
+                ifname,
+                ready_fd: None,
+                exit_fd: None,
+                userns_path: None,
+                net,
+            };
+            attach::serve(&attach, Announcement::of_url(url))
+        }
+        None => on_host(ServePlace {
+            inside: None,
+            ifname,
+            net,
+            url,
+        }),
+    }
+}
+
+/// With an interface of the host.
+fn on_host(mut place: ServePlace) -> Result<u8, Error> {
+    let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let there = Path::new("/sys/class/net").join(&place.ifname).exists();
+    if there {
+        place.net.tap = TapUse::Leave;
+    }
+    let (_, channel) =
+        channel::fork(|channel| helper_main(&place, &channel)).map_err(Failure::at(Step::Child))?;
+    let guest = receive_guest(&channel, &place.ifname, &place.net)?;
+    let mut lifecycle = UntilAsked {
+        signals,
+        url: Some(place.url),
+    };
+    monitor::serve(guest, &place.net, &mut lifecycle)
+}
+
+/// The helper, from the fork to its exit code.
+fn helper_main(place: &ServePlace, channel: &Channel) -> u8 {
+    sandbox::keep_only(Kept::NetworkSetup);
+    let said = match guest::make_interface(&place.ifname, &place.net) {
+        Ok(interface) => interface.hand_over(channel, Vec::new()),
+        Err(failure) => channel.send(&ChannelMessage::Failed(failure), None),
+    };
+    if said.is_ok() { 0 } else { EXIT_OWN_FAILURE }
+}
+
+/// A server on the host lasts until a signal asks.
+struct UntilAsked {
+    signals: SignalFd,
+    /// Not announced yet.
+    url: Option<String>,
+}
+
+impl Lifecycle for UntilAsked {
+    fn up(&mut self) -> Result<(), Error> {
+        self.url.take().iter().for_each(|url| announce(url));
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.signals.as_fd()]
+    }
+
+    fn check(&mut self) -> Result<GuestState, Error> {
+        let mut asked = false;
+        let failed = |e| Error::io("reading the signals")(e);
+        while let Some(info) = self.signals.read().map_err(failed)? {
+            asked |= info.asks_to_end();
+        }
+        // The helper: it has done its work, and nothing hangs on its status.
+        while let Ok(Some(_)) = process::wait() {}
+        Ok(match asked {
+            true => GuestState::StopRequested,
+            false => GuestState::Running,
+        })
+    }
+}
+
+/// Says where the files are. A closed standard output is no reason to end.
+pub(crate) fn announce(url: &str) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "serving at {url}").and_then(|()| out.flush());
+}

@@ -137,7 +137,7 @@ impl SlirpArgs {
         };
         let target = match self.netns_type {
             NetnsType::Path => AttachTarget::Path(PathBuf::from(target)),
-            NetnsType::Pid => match super::target(target)? {
+            NetnsType::Pid => match super::attach_target(target)? {
                 pid @ AttachTarget::Pid(_) => pid,
                 AttachTarget::Path(_) => {
                     return Err(format!(

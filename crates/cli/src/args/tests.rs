@@ -111,13 +111,16 @@ fn stats_takes_no_word_of_commands() {
 #[test]
 fn digits_are_a_process() {
     // Breaks when a PID is taken for a file or the other way round.
-    assert_eq!(target("123"), Ok(AttachTarget::Pid(123)));
-    assert_eq!(target("./123"), Ok(AttachTarget::Path("./123".into())));
+    assert_eq!(attach_target("123"), Ok(AttachTarget::Pid(123)));
     assert_eq!(
-        target("/run/netns/x"),
+        attach_target("./123"),
+        Ok(AttachTarget::Path("./123".into()))
+    );
+    assert_eq!(
+        attach_target("/run/netns/x"),
         Ok(AttachTarget::Path("/run/netns/x".into()))
     );
-    assert!(target("0").is_err() && target("99999999999").is_err());
+    assert!(attach_target("0").is_err() && target("99999999999").is_err());
 }
 
 #[test]

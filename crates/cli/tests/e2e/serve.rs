@@ -1,13 +1,15 @@
-//! Files that are served from inside of the stack: `mbuma run --serve DIR`.
+//! Files that are served from inside of the stack: `mbuma run --serve DIR`, and `mbuma serve DIR`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::common::needs::{guests, programs};
+use crate::common::island::{ip, shell};
+use crate::common::needs::{an_island, guests, programs, root};
 use crate::common::scratch::{noise, sha256};
 use crate::common::{
-    Running, Scratch, Stats, alone, mbuma, mbuma_python, output_of, output_of_python, program,
+    MBUMA, Running, Scratch, Stats, alone, mbuma, mbuma_python, output_of, output_of_python,
+    program, wait_until,
 };
 
 /// A directory with a few files, all readable.
@@ -342,4 +344,126 @@ fn slow_clients_are_bounded() {
     assert!(kib < 150 << 10, "{kib} KiB, after {:?}", begun.elapsed());
     running.say("");
     assert_eq!(running.finish().good(), "True\nready\n");
+}
+
+/// `mbuma serve`, once it serves.
+fn serving(arguments: &[&str]) -> Running {
+    let mut command = program(MBUMA);
+    command.arg("serve").args(arguments);
+    let running = Running::start(command);
+    running.wait_for("serving at");
+    running
+}
+
+#[test]
+fn an_interface_of_the_host_serves() {
+    // Breaks when the host can't reach a server on its own interface, or the server is a gateway, or outlives its signal.
+    needs!(guests(), root(), an_island(), programs(&["curl", "ping"]));
+    on_an_island!();
+    let scratch = site();
+    let dir = scratch.text("site");
+    let place = ["--tap", "srv0", "--address", "192.0.2.2/24"];
+    let server = serving(&[&[&*dir, "--status", "--stats=json"], &place[..]].concat());
+    shell(
+        "test \"$(curl -sS http://192.0.2.2/ten)\" = 0123456789
+         curl -sS http://192.0.2.2/ | grep -q 'with%20index/'
+         curl -sS http://192.0.2.2/.mbuma/ | grep -q 'requests for files'
+         curl -sS http://192.0.2.2/.mbuma/metrics | grep -q '^mbuma_file_requests_total 2'
+         ping -q -c 1 -W 5 192.0.2.2
+         test \"$(curl -s -o /dev/null -w '%{exitcode}' http://192.0.2.2:81/)\" = 7
+         ip route add 198.51.100.0/24 via 192.0.2.2
+         test \"$(curl -s -m 2 -o /dev/null -w '%{exitcode}' http://198.51.100.1/)\" = 28",
+    );
+    server.signal("TERM");
+    let ended = server.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    Stats::checked(&ended.err);
+    shell("test ! -e /sys/class/net/srv0");
+    let server = serving(&[&[&*dir], &place[..]].concat());
+    shell("test \"$(curl -s -o /dev/null -w '%{http_code}' http://192.0.2.2/.mbuma/)\" = 404");
+    server.signal("INT");
+    assert_eq!(server.finish().code, Some(0));
+}
+
+#[test]
+fn an_interface_of_a_namespace_serves() {
+    // Breaks when a namespace gets more than the server, or the server does not end with it.
+    needs!(guests(), root(), an_island(), programs(&["curl"]));
+    on_an_island!();
+    ip("netns add blue");
+    let scratch = site();
+    let dir = scratch.text("site");
+    let server = serving(&[
+        &dir,
+        "--in",
+        "/run/netns/blue",
+        "--port",
+        "8080",
+        "--no-listing",
+    ]);
+    shell(
+        "ip netns exec blue sh -ec '
+         test \"$(curl -sS http://10.0.2.2:8080/ten)\" = 0123456789
+         test \"$(curl -sS -o /dev/null -w %{http_code} http://10.0.2.2:8080/)\" = 403
+         test -z \"$(ip route show default)\"'",
+    );
+    ip("netns del blue");
+    let ended = server.finish();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+}
+
+#[test]
+fn a_server_ends_when_its_responses_have_gone() {
+    // Breaks when a signal cuts a response off, or connections that wait for a request keep the server.
+    needs!(guests(), root(), an_island(), programs(&["curl", "nc"]));
+    on_an_island!();
+    let scratch = site();
+    let big = noise(24 << 20, 3);
+    scratch.write("site/big", &big);
+    let copy = scratch.text("copy");
+    let dir = scratch.text("site");
+    let server = serving(&[&dir, "--tap", "srv0", "--address", "192.0.2.2/24"]);
+    let mut idle = program("nc");
+    idle.args(["192.0.2.2", "80"]);
+    let idle = Running::start(idle);
+    let mut fetch = program("curl");
+    fetch.args([
+        "-sS",
+        "--limit-rate",
+        "12M",
+        "-o",
+        &copy,
+        "http://192.0.2.2/big",
+    ]);
+    let fetch = Running::start(fetch);
+    wait_until("a part of the file", || {
+        fs::metadata(&copy).is_ok_and(|file| file.len() > 1 << 20)
+    });
+    server.signal("TERM");
+    assert_eq!(server.finish().code, Some(0));
+    fetch.finish().good();
+    assert!(
+        fs::read(&copy).expect("the copy") == big,
+        "the copy differs"
+    );
+    idle.finish();
+}
+
+#[test]
+fn mistakes_in_the_options_are_said() {
+    // Breaks when a place is missing and the server serves nowhere, or a missing directory is found too late.
+    let run = |arguments: &[&str]| {
+        let mut command = program(MBUMA);
+        command.arg("serve").args(arguments);
+        Running::start(command).finish()
+    };
+    assert_eq!(run(&["/"]).code, Some(2));
+    assert_eq!(run(&["/", "--tap", "srv0"]).code, Some(2));
+    assert_eq!(
+        run(&["/", "--tap", "srv0", "--address", "192.0.2.0/24"]).code,
+        Some(2)
+    );
+    let ended = Running::start(mbuma(&["--serve", "/nonexistent"], "echo ran")).finish();
+    assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{ended:#?}");
+    assert!(ended.err.contains("/nonexistent"), "{ended:#?}");
 }

@@ -10,6 +10,7 @@ pub(crate) mod netstat;
 mod outbound;
 pub(crate) mod pasta;
 pub(crate) mod publish;
+pub(crate) mod relay;
 pub(crate) mod serve;
 pub(crate) mod slirp4netns;
 
@@ -116,6 +117,13 @@ pub(crate) enum Verb {
         that is no older."
     )]
     Serve(serve::ServeArgs),
+    /// Relay TCP connections from one interface to another, inside of the stack
+    #[command(
+        long_about = "Relay TCP connections from one interface to another: mbuma accepts a client's connection, connects to \
+        the server, and has the stack send on each what it receives on the other, without a copy and without waking a thread \
+        for it.\n\nEach side is words with commas between them; an interface is in a network namespace or on this host."
+    )]
+    Relay(relay::RelayArgs),
     /// Do what slirp4netns does, by its command line: for container engines
     #[command(
         name = "slirp4netns",

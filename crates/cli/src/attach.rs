@@ -8,6 +8,7 @@
 //! and the default route. The interface goes when mbuma goes.
 //! Locks: none.
 
+mod held;
 mod name;
 
 use std::fs::{self, File};
@@ -17,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::args::{AttachArgs, AttachTarget};
+use crate::args::{AttachArgs, AttachTarget, NetOpts};
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
 use crate::guest::{self, Guest};
@@ -31,6 +32,7 @@ use crate::signals::SignalFd;
 use crate::sys::fd;
 use crate::sys::namespace::{self, NamespaceKind};
 use crate::sys::process::{self, Pid, Pidfd};
+pub(crate) use held::HeldNetwork;
 use name::NamedNetwork;
 
 /// Serves the namespace to its end, or ours.
@@ -65,7 +67,7 @@ impl Announcement {
             fs::write(&path, text).map_err(Error::io(&doing))?;
         }
         if let Some(url) = self.url.take() {
-            serve::announce(&url);
+            serve::announce("serving at", &url);
         }
         if let Some(starter) = self.starter.take() {
             let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
@@ -85,7 +87,7 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
     let place = AttachPlace::find(&args.target, args.userns_path.as_deref())?;
     refuse_our_own(&place)?;
-    let guest = make_guest(args, &place)?;
+    let guest = make_guest(&args.ifname, &args.net, &place)?;
     let mut lifecycle = NamespaceEnds {
         signals,
         announcement,
@@ -96,6 +98,19 @@ pub(crate) fn serve(args: &AttachArgs, announcement: Announcement) -> Result<u8,
     };
     drop(place.net);
     monitor::serve(guest, &args.net, &mut lifecycle)
+}
+
+/// Makes an interface in the network namespace that `target` means.
+pub(crate) fn interface_in(
+    target: &AttachTarget,
+    ifname: &str,
+    net: &NetOpts,
+) -> Result<(Guest, HeldNetwork), Error> {
+    let place = AttachPlace::find(target, None)?;
+    refuse_our_own(&place)?;
+    let guest = make_guest(ifname, net, &place)?;
+    let name = name_of(target, &place.net)?;
+    Ok((guest, HeldNetwork::new(place.process, name)))
 }
 
 /// The path to watch, if the target is one.
@@ -239,21 +254,21 @@ fn is_ours(namespace: &File, kind: &str) -> io::Result<bool> {
 }
 
 /// Has a helper make the interface in `place`.
-fn make_guest(args: &AttachArgs, place: &AttachPlace) -> Result<Guest, Error> {
-    let (_, channel) = channel::fork(|channel| helper_main(args, place, &channel))
+fn make_guest(ifname: &str, net: &NetOpts, place: &AttachPlace) -> Result<Guest, Error> {
+    let (_, channel) = channel::fork(|channel| helper_main(ifname, net, place, &channel))
         .map_err(Failure::at(Step::Child))?;
-    receive_guest(&channel, &args.ifname, &args.net)
+    receive_guest(&channel, ifname, net)
 }
 
 /// The helper, from the fork to its exit code.
-fn helper_main(args: &AttachArgs, place: &AttachPlace, channel: &Channel) -> u8 {
+fn helper_main(ifname: &str, net: &NetOpts, place: &AttachPlace, channel: &Channel) -> u8 {
     // Root of the namespace's user namespace may trace every process in it: this one has files of the host open.
     let made = process::refuse_tracing()
         .map_err(Failure::at(Step::Child))
         .and_then(|()| place.enter())
         .and_then(|()| {
             sandbox::keep_only(Kept::NetworkSetup);
-            guest::make_interface(&args.ifname, &args.net)
+            guest::make_interface(ifname, net)
         });
     let said = match made {
         Ok(interface) => interface.hand_over(channel, Vec::new()),

@@ -26,6 +26,7 @@ mod netstat;
 mod pasta;
 mod ports;
 mod publish;
+mod relay;
 mod sandbox;
 mod serve;
 mod signals;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Netstat(args) => netstat::run(&args),
         Verb::Pasta(args) => pasta::run(&args),
         Verb::Publish(args) => publish::run(&args),
+        Verb::Relay(args) => relay::run(&args),
         Verb::Serve(args) => serve::run(args),
         Verb::Slirp4netns(args) => slirp4netns(args),
     };

@@ -80,12 +80,22 @@ impl Layer {
     }
 }
 
-/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible. What is below `served` may still
-/// be read.
+/// Work beside packets and host sockets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Uses<'a> {
+    /// Files below this directory are read.
+    pub(crate) served: Option<BorrowedFd<'a>>,
+    /// [`mbuma::runtime`] starts its threads later.
+    pub(crate) runtime: bool,
+}
+
+/// Gives everything up, unless `--no-sandbox` says otherwise; says what was not possible. The rights for `uses`
+/// stay.
 ///
 /// # Errors
 /// A layer is missing, and it is asked for.
-pub(crate) fn enter(net: &NetOpts, served: Option<BorrowedFd<'_>>) -> Result<Isolation, Error> {
+pub(crate) fn enter(net: &NetOpts, uses: &Uses<'_>) -> Result<Isolation, Error> {
+    let served = uses.served;
     if net.no_sandbox {
         say(
             "--no-sandbox: the process that reads what the guest sends keeps all rights that mbuma was started with",
@@ -106,7 +116,7 @@ pub(crate) fn enter(net: &NetOpts, served: Option<BorrowedFd<'_>>) -> Result<Iso
     if exploit::is_without_filter() {
         return Ok(Isolation::default());
     }
-    let system_calls = Layer::of(syscalls::restrict(binds, served.is_some()));
+    let system_calls = Layer::of(syscalls::restrict(binds, uses));
     let isolation = Isolation {
         off: false,
         serves: served.is_some(),

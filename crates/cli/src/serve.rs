@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use crate::args::serve::{ServeArgs, ServePlace};
-use crate::args::{AttachArgs, TapUse};
+use crate::args::{AttachArgs, NetOpts, TapUse};
 use crate::attach::{self, Announcement};
 use crate::channel::{self, Channel, ChannelMessage};
 use crate::errors::{EXIT_OWN_FAILURE, Error, Failure, Step};
-use crate::guest;
+use crate::guest::{self, Guest};
 use crate::launch::receive_guest;
 use crate::lifecycle::{GuestState, Lifecycle};
 use crate::monitor;
@@ -57,13 +57,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<u8, Error> {
 /// With an interface of the host.
 fn on_host(mut place: ServePlace) -> Result<u8, Error> {
     let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
-    let there = Path::new("/sys/class/net").join(&place.ifname).exists();
-    if there {
-        place.net.tap = TapUse::Leave;
-    }
-    let (_, channel) =
-        channel::fork(|channel| helper_main(&place, &channel)).map_err(Failure::at(Step::Child))?;
-    let guest = receive_guest(&channel, &place.ifname, &place.net)?;
+    let guest = interface_here(&place.ifname, &mut place.net)?;
     let mut lifecycle = UntilAsked {
         signals,
         url: Some(place.url),
@@ -71,10 +65,20 @@ fn on_host(mut place: ServePlace) -> Result<u8, Error> {
     monitor::serve(guest, &place.net, &mut lifecycle)
 }
 
+/// Makes an interface of the host, or takes the one that is there, as it is.
+pub(crate) fn interface_here(ifname: &str, net: &mut NetOpts) -> Result<Guest, Error> {
+    if Path::new("/sys/class/net").join(ifname).exists() {
+        net.tap = TapUse::Leave;
+    }
+    let forked = channel::fork(|channel| helper_main(ifname, net, &channel));
+    let (_, channel) = forked.map_err(Failure::at(Step::Child))?;
+    receive_guest(&channel, ifname, net)
+}
+
 /// The helper, from the fork to its exit code.
-fn helper_main(place: &ServePlace, channel: &Channel) -> u8 {
+fn helper_main(ifname: &str, net: &NetOpts, channel: &Channel) -> u8 {
     sandbox::keep_only(Kept::NetworkSetup);
-    let said = match guest::make_interface(&place.ifname, &place.net) {
+    let said = match guest::make_interface(ifname, net) {
         Ok(interface) => interface.hand_over(channel, Vec::new()),
         Err(failure) => channel.send(&ChannelMessage::Failed(failure), None),
     };
@@ -90,7 +94,8 @@ struct UntilAsked {
 
 impl Lifecycle for UntilAsked {
     fn up(&mut self) -> Result<(), Error> {
-        self.url.take().iter().for_each(|url| announce(url));
+        let url = self.url.take();
+        url.iter().for_each(|url| announce("serving at", url));
         Ok(())
     }
 
@@ -113,8 +118,8 @@ impl Lifecycle for UntilAsked {
     }
 }
 
-/// Says where the files are. A closed standard output is no reason to end.
-pub(crate) fn announce(url: &str) {
+/// Says where clients connect. A closed standard output is no reason to end.
+pub(crate) fn announce(verb: &str, place: &str) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "serving at {url}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{verb} {place}").and_then(|()| out.flush());
 }

@@ -16,7 +16,7 @@ const CONNECTIONS_MAX: usize = 4096;
 /// The port of the server.
 const PORT: u16 = 80;
 /// The MTU of an interface of the host: what its neighbours on an Ethernet have. Large segments go to the host whole.
-const MTU_OF_HOST: u16 = 1500;
+pub(super) const MTU_OF_HOST: u16 = 1500;
 /// The server's address in another namespace.
 const ADDRESS_INSIDE: ServerAddress = ServerAddress {
     addr: Ipv4Addr::new(10, 0, 2, 2),
@@ -69,6 +69,16 @@ pub(crate) struct Alone {
     pub(crate) status: bool,
     /// Where clients beyond its own network are.
     pub(crate) gateway: Option<Ipv4Addr>,
+}
+
+impl Alone {
+    /// Of an interface that serves nothing by itself.
+    pub(super) const NOWHERE: Alone = Alone {
+        port: PORT,
+        connections: 0,
+        status: false,
+        gateway: None,
+    };
 }
 
 /// What `mbuma serve` takes.
@@ -212,8 +222,13 @@ pub(crate) struct ServerAddress {
 }
 
 impl ServerAddress {
+    /// The address.
+    pub(crate) fn addr(self) -> Ipv4Addr {
+        self.addr
+    }
+
     /// It and its neighbour: the first other host of the network.
-    fn addressing(self) -> Addressing {
+    pub(super) fn addressing(self) -> Addressing {
         let mask = u32::MAX << (32 - self.prefix_len);
         let network = self.addr.to_bits() & mask;
         // A network of two has no address for itself (RFC 3021).
@@ -257,7 +272,7 @@ impl FromStr for ServerAddress {
 }
 
 /// A number of connections.
-fn connections(text: &str) -> Result<usize, String> {
+pub(super) fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=100_000) => Ok(count),
         _ => Err("it is a number from 1 to 100000".to_owned()),

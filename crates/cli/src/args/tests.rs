@@ -120,7 +120,7 @@ fn digits_are_a_process() {
         attach_target("/run/netns/x"),
         Ok(AttachTarget::Path("/run/netns/x".into()))
     );
-    assert!(attach_target("0").is_err() && target("99999999999").is_err());
+    assert!(attach_target("0").is_err() && attach_target("99999999999").is_err());
 }
 
 #[test]

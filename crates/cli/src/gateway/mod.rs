@@ -83,7 +83,7 @@ use crate::errors::Error;
 use crate::guest::Guest;
 use crate::lifecycle::Lifecycle;
 use crate::ports::PublishedPort;
-use crate::sandbox;
+use crate::sandbox::{self, Uses};
 use crate::say;
 use crate::sys::fd;
 use event_loop::Worker;
@@ -150,7 +150,11 @@ fn isolate(first: &mut Worker, opts: &NetOpts) -> Result<(), Error> {
         let let_go = fd::let_go_of_stdio().and_then(|()| fd::let_go_of_stderr());
         let_go.map_err(Error::io("opening /dev/null"))?;
     }
-    let isolation = sandbox::enter(opts, first.served())?;
+    let uses = Uses {
+        served: first.served(),
+        ..Uses::default()
+    };
+    let isolation = sandbox::enter(opts, &uses)?;
     #[cfg(debug_assertions)]
     sandbox::exploit::run_if_asked();
     if let Some(services) = &mut first.services {

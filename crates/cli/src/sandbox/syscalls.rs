@@ -19,6 +19,8 @@ use seccompiler::{
     SeccompFilter, SeccompRule, apply_filter_all_threads,
 };
 
+use super::Uses;
+
 /// Allowed with any arguments: they act on descriptors that are open, on this process's memory, or on the calling thread.
 const FREE: &[(c_long, &str)] = &[
     // Packets, host sockets, captures, standard error, the channel to the monitor, clients of the control socket.
@@ -105,6 +107,12 @@ const SERVING: &[(c_long, &str)] = &[
     (libc::SYS_getdents64, "the names of a listing"),
 ];
 
+/// Where threads of [`mbuma::runtime`] start later.
+const RUNTIME: &[(c_long, &str)] = &[
+    (libc::SYS_epoll_create1, "a worker's epoll set"),
+    (libc::SYS_eventfd2, "a worker's wakeups"),
+];
+
 /// Socket options that the gateway sets: level and name.
 const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
     (libc::SOL_SOCKET, libc::SO_LINGER),
@@ -118,10 +126,9 @@ const OPTIONS: [(libc::c_int, libc::c_int); 6] = [
 /// The bits of a socket's type that are no flags.
 const SOCK_TYPE_MASK: u64 = 0xf;
 
-/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address. `serves`: files
-/// below a directory are read.
-pub(super) fn restrict(binds: bool, serves: bool) -> io::Result<()> {
-    for program in [absent(), allowed(binds, serves)] {
+/// Restricts this process, all its threads and those to come. `binds`: sockets may be bound to an address.
+pub(super) fn restrict(binds: bool, uses: &Uses<'_>) -> io::Result<()> {
+    for program in [absent(), allowed(binds, uses)] {
         let program = program.map_err(io::Error::other)?;
         apply_filter_all_threads(&program).map_err(io::Error::other)?;
     }
@@ -136,12 +143,13 @@ fn absent() -> Result<BpfProgram, BackendError> {
 }
 
 /// The list.
-fn allowed(binds: bool, serves: bool) -> Result<BpfProgram, BackendError> {
-    let serving = if serves { SERVING } else { &[] };
-    let free = FREE.iter().chain(WAITING).chain(serving);
+fn allowed(binds: bool, uses: &Uses<'_>) -> Result<BpfProgram, BackendError> {
+    let serving = uses.served.map_or(&[][..], |_| SERVING);
+    let runtime = if uses.runtime { RUNTIME } else { &[] };
+    let free = FREE.iter().chain(WAITING).chain(serving).chain(runtime);
     let mut calls: BTreeMap<_, _> = free.map(|(call, _)| (*call, Vec::new())).collect();
     calls.insert(libc::SYS_clone3, Vec::new());
-    calls.extend(checked()?);
+    calls.extend(checked(uses.runtime)?);
     // `--outbound-addr`.
     calls.extend(binds.then_some((libc::SYS_bind, Vec::new())));
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
@@ -158,7 +166,7 @@ fn program(
 }
 
 /// Calls whose arguments are checked.
-fn checked() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
+fn checked(runtime: bool) -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
     let own = u64::from(std::process::id());
     let threads = (libc::CLONE_VM | libc::CLONE_THREAD) as u64;
     let not_executable = |arg| rule(vec![masked(arg, libc::PROT_EXEC as u64, 0)?]);
@@ -171,10 +179,7 @@ fn checked() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
         // Accepted sockets do not block.
         (libc::SYS_ioctl, vec![rule(vec![is(1, libc::FIONBIO)?])?]),
         // The standard library looks whether what it closes is open, in debug builds.
-        (
-            libc::SYS_fcntl,
-            vec![rule(vec![is(1, libc::F_GETFD as u64)?])?],
-        ),
+        (libc::SYS_fcntl, descriptors(runtime)?),
         (libc::SYS_mmap, vec![not_executable(2)?]),
         (libc::SYS_mprotect, vec![not_executable(2)?]),
         (
@@ -191,6 +196,14 @@ fn checked() -> Result<Vec<(c_long, Vec<SeccompRule>)>, BackendError> {
         // abort(3).
         (libc::SYS_tgkill, vec![rule(vec![is(0, own)?])?]),
     ])
+}
+
+/// Looks at descriptors; and, for the runtime, a second one for a TAP that a worker watches.
+fn descriptors(runtime: bool) -> Result<Vec<SeccompRule>, BackendError> {
+    let copies = runtime.then_some(libc::F_DUPFD_CLOEXEC);
+    let commands = [libc::F_GETFD].into_iter().chain(copies);
+    let rules = commands.map(|command| rule(vec![is(1, command as u64)?]));
+    rules.collect()
 }
 
 /// TCP and UDP sockets, over either family.

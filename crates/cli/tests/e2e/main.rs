@@ -21,6 +21,7 @@ mod names;
 mod netstat;
 mod ports;
 mod publish;
+mod relay;
 mod reports;
 mod serve;
 mod streams;

@@ -1,0 +1,264 @@
+//! What `mbuma relay` takes: two sides, each a list of words.
+//!
+//! | word | of LISTEN | of CONNECT |
+//! |---|---|---|
+//! | `in=PID` or `in=PATH` | an interface in this network namespace | the same |
+//! | `tap=NAME` | its name; without `in`, an interface of the host | the same |
+//! | `address=ADDR/LEN` | the address of this side, and its network | the same |
+//! | `gateway=ADDR` | the way to other networks | the same |
+//! | `port=N` | where clients connect | |
+//! | `to=ADDR:PORT` | | where the server is |
+//!
+//! A CONNECT that is `to` alone has no interface: the server is where the clients are.
+//!
+//! Called by: args, relay. Calls: serve (addresses).
+//! Locks: none.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::str::FromStr;
+
+use super::serve::{Alone, ServeOpts, ServerAddress};
+use super::{AttachTarget, NetOpts, attach_target, ifname};
+
+/// The name of an interface in a namespace.
+const IFNAME: &str = "tap0";
+/// Connections that are relayed at once, at most.
+const CONNECTIONS_MAX: usize = 1024;
+/// Seconds in which nothing moves, until a direction ends.
+const IDLE: u64 = 300;
+
+/// What `mbuma relay` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "mbuma relay [OPTIONS] LISTEN CONNECT",
+    after_help = "\
+Examples:
+  mbuma relay in=/run/netns/blue,address=10.0.3.2/24,port=80 in=4711,address=10.0.4.2/24,to=10.0.4.1:8080
+      clients in the namespace blue that connect to 10.0.3.2:80 reach port 8080 of process 4711's namespace
+  mbuma relay tap=r0,address=192.0.2.2/24,port=80 in=/run/netns/blue,address=10.0.4.2/24,to=10.0.4.1:80
+      the same for clients of this host; as root
+  mbuma relay in=4711,address=10.0.3.2/24,port=80 to=10.0.3.1:8080
+      clients and server in one namespace
+
+Each side gets an interface, whose other end has the first other address of its network.
+It prints the address when clients may connect, and ends at SIGTERM or SIGINT, or when a namespace has ended.
+
+Exit status:
+  0 after its end; 125 if mbuma failed; 2 for a mistake in the options."
+)]
+pub(crate) struct RelayArgs {
+    /// Where clients connect: in=PID|PATH or tap=NAME, address=ADDR/LEN, port=N, gateway=ADDR
+    #[arg(value_name = "LISTEN")]
+    pub(crate) listen: ListenSide,
+
+    /// Where the server is: to=ADDR:PORT, and by which interface, in the same words
+    #[arg(value_name = "CONNECT")]
+    pub(crate) connect: ConnectSide,
+
+    /// End a direction in which nothing moves for so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = IDLE)]
+    pub(crate) idle: u64,
+
+    /// Connections that are relayed at once; others wait
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX, value_parser = super::serve::connections)]
+    pub(crate) connections: usize,
+
+    /// Threads that relay, 1 to 64
+    #[arg(short = 'w', long, value_name = "N", default_value_t = super::workers_default(),
+          value_parser = clap::value_parser!(u8).range(1..=super::WORKERS_MAX))]
+    pub(crate) workers: u8,
+
+    /// Let the process that reads packets keep all rights that mbuma was started with
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+}
+
+/// An interface of the relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RelayInterface {
+    /// In this namespace; else on the host.
+    pub(crate) inside: Option<AttachTarget>,
+    pub(crate) ifname: String,
+    pub(crate) address: ServerAddress,
+    pub(crate) gateway: Option<Ipv4Addr>,
+}
+
+impl RelayInterface {
+    /// The same in the words of `attach`.
+    pub(crate) fn net(&self, args: &RelayArgs) -> NetOpts {
+        let on_host = self.inside.is_none();
+        NetOpts {
+            cidr: self.address.addressing(),
+            no_dns: true,
+            mtu: on_host.then_some(super::serve::MTU_OF_HOST),
+            workers: args.workers,
+            no_sandbox: args.no_sandbox,
+            // No route leads to it but that of its network.
+            serve: ServeOpts {
+                alone: Some(Alone::NOWHERE),
+                ..ServeOpts::default()
+            },
+            ..NetOpts::default()
+        }
+    }
+}
+
+/// The side of the clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenSide {
+    pub(crate) interface: RelayInterface,
+    pub(crate) port: u16,
+}
+
+/// The side of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectSide {
+    /// None: the clients'.
+    pub(crate) interface: Option<RelayInterface>,
+    pub(crate) to: SocketAddrV4,
+}
+
+/// The words of a side.
+#[derive(Default)]
+struct Words<'a> {
+    inside: Option<&'a str>,
+    tap: Option<&'a str>,
+    address: Option<&'a str>,
+    gateway: Option<&'a str>,
+    port: Option<&'a str>,
+    to: Option<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn read(text: &'a str) -> Result<Words<'a>, String> {
+        let mut words = Words::default();
+        for word in text.split(',') {
+            let (name, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("`{word}` is no NAME=VALUE"))?;
+            let place = match name {
+                "in" => &mut words.inside,
+                "tap" => &mut words.tap,
+                "address" => &mut words.address,
+                "gateway" => &mut words.gateway,
+                "port" => &mut words.port,
+                "to" => &mut words.to,
+                _ => {
+                    return Err(format!(
+                        "`{name}` is none of in, tap, address, gateway, port, to"
+                    ));
+                }
+            };
+            if place.replace(value).is_some() {
+                return Err(format!("`{name}` comes twice"));
+            }
+        }
+        Ok(words)
+    }
+
+    /// Whether an interface is asked for.
+    fn name_interface(&self) -> bool {
+        let named = [self.inside, self.tap, self.address, self.gateway];
+        named.iter().any(Option::is_some)
+    }
+
+    fn interface(&self) -> Result<RelayInterface, String> {
+        let inside = self.inside.map(attach_target).transpose()?;
+        let name = match (self.tap, &inside) {
+            (Some(name), _) => name,
+            (None, Some(_)) => IFNAME,
+            (None, None) => return Err("it takes in=PID|PATH or tap=NAME".to_owned()),
+        };
+        let address = self.address.ok_or("it takes address=ADDR/LEN")?;
+        let gateway = self.gateway.map(|text| {
+            let parsed = text.parse::<Ipv4Addr>();
+            parsed.map_err(|_| format!("`{text}` is no IPv4 address"))
+        });
+        Ok(RelayInterface {
+            inside,
+            ifname: ifname(name)?,
+            address: address.parse()?,
+            gateway: gateway.transpose()?,
+        })
+    }
+}
+
+impl FromStr for ListenSide {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ListenSide, String> {
+        let words = Words::read(text)?;
+        if words.to.is_some() {
+            return Err("`to` is for CONNECT".to_owned());
+        }
+        Ok(ListenSide {
+            interface: words.interface()?,
+            port: super::port(words.port.ok_or("it takes port=N")?)?,
+        })
+    }
+}
+
+impl FromStr for ConnectSide {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ConnectSide, String> {
+        let words = Words::read(text)?;
+        if words.port.is_some() {
+            return Err("`port` is for LISTEN".to_owned());
+        }
+        let to = words.to.ok_or("it takes to=ADDR:PORT")?;
+        let to: SocketAddrV4 = to
+            .parse()
+            .map_err(|_| format!("`{to}` is no IPv4 address with a port"))?;
+        if to.port() == 0 {
+            return Err("port 0 is no server's".to_owned());
+        }
+        let interface = words.name_interface().then(|| words.interface());
+        Ok(ConnectSide {
+            interface: interface.transpose()?,
+            to,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_its_words() {
+        // Breaks when a word is forgotten, or a mistake is taken for something else.
+        let listen: ListenSide = "in=4711,address=10.0.3.2/24,port=80"
+            .parse()
+            .expect("a side");
+        assert_eq!(listen.interface.inside, Some(AttachTarget::Pid(4711)));
+        assert_eq!((&*listen.interface.ifname, listen.port), ("tap0", 80));
+        let connect: ConnectSide = "to=10.0.3.1:8080".parse().expect("a side");
+        assert!(connect.interface.is_none());
+        let connect =
+            "tap=r0,address=10.0.4.2/24,gateway=10.0.4.1,to=192.0.2.1:1".parse::<ConnectSide>();
+        assert_eq!(
+            connect.expect("a side").interface.map(|i| i.ifname),
+            Some("r0".into())
+        );
+        for wrong in [
+            "",
+            "port=80",
+            "in=1,port=80",
+            "in=1,address=10.0.3.2/24",
+            "in=1,address=10.0.3.2/24,port=0",
+            "x=1",
+            "in=1,in=2",
+        ] {
+            assert!(wrong.parse::<ListenSide>().is_err(), "{wrong}");
+        }
+        for wrong in [
+            "to=1",
+            "to=10.0.0.1:0",
+            "in=1,to=10.0.0.1:1",
+            "to=10.0.0.1:1,port=1",
+        ] {
+            assert!(wrong.parse::<ConnectSide>().is_err(), "{wrong}");
+        }
+    }
+}

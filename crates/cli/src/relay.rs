@@ -1,0 +1,135 @@
+//! `mbuma relay`: connections of one interface go on over another, by splices inside of the stack.
+//!
+//! ```text
+//!   as started:  helpers make the interfaces, hand the TAPs over, end
+//!                forks -------------> relay process: one stack, both TAPs; gives its rights up
+//!                waits for signals,      says Up when clients may connect
+//!                the namespaces' ends,
+//!                or its end
+//! ```
+//!
+//! Called by: main. Calls: attach and serve (interfaces), channel, relay_process.
+//! Invariants: the process that reads packets holds the TAPs and its channel; it ends with the one that was started.
+//! Locks: none.
+
+mod connections;
+mod relay_process;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::args::relay::{RelayArgs, RelayInterface};
+use crate::attach::{self, HeldNetwork};
+use crate::channel::{self, Channel, ChannelMessage};
+use crate::errors::Error;
+use crate::guest::Guest;
+use crate::sandbox::{self, Kept};
+use crate::serve;
+use crate::signals::SignalFd;
+use crate::sys::fd;
+use crate::sys::process::{self, Pidfd};
+
+/// One side's interface, ready for a stack.
+struct MadeInterface {
+    wanted: RelayInterface,
+    guest: Guest,
+}
+
+/// Relays until it is asked to end, or a namespace has ended.
+pub(crate) fn run(args: &RelayArgs) -> Result<u8, Error> {
+    let (signals, _) = SignalFd::open().map_err(Error::io("taking over the signals"))?;
+    let mut held = Vec::new();
+    let mut made = Vec::new();
+    let wanted = [
+        Some(&args.listen.interface),
+        args.connect.interface.as_ref(),
+    ];
+    for wanted in wanted.into_iter().flatten() {
+        let mut net = wanted.net(args);
+        let guest = match &wanted.inside {
+            Some(target) => {
+                let (guest, network) = attach::interface_in(target, &wanted.ifname, &net)?;
+                held.push(network);
+                guest
+            }
+            None => serve::interface_here(&wanted.ifname, &mut net)?,
+        };
+        let wanted = wanted.clone();
+        made.push(MadeInterface { wanted, guest });
+    }
+    let forked = channel::fork(|monitor| relay_process::main(made, args, monitor));
+    let (pid, channel) = forked.map_err(Error::io("starting the process that relays"))?;
+    let process = Pidfd::open(pid).map_err(Error::io("watching the process that relays"))?;
+    if !args.no_sandbox {
+        sandbox::keep_only(Kept::Signals);
+    }
+    let watch = RelayWatch {
+        signals,
+        held,
+        channel,
+        process,
+    };
+    watch.run(args)
+}
+
+/// The process that was started, while the other one relays.
+struct RelayWatch {
+    signals: SignalFd,
+    held: Vec<HeldNetwork>,
+    channel: Channel,
+    process: Pidfd,
+}
+
+impl RelayWatch {
+    /// Until the other process has ended: its exit code.
+    fn run(mut self, args: &RelayArgs) -> Result<u8, Error> {
+        loop {
+            let polled = fd::poll(&self.fds(), None);
+            polled.map_err(Error::io("waiting for events"))?;
+            if self.asked()? || self.held.iter_mut().any(HeldNetwork::has_ended) {
+                // One that is gone is noticed by its silence.
+                let _ = self.channel.send(&ChannelMessage::Stop, None);
+                self.held.clear();
+            }
+            let failed = |e| Error::io("hearing the process that relays")(e);
+            while fd::is_ready(self.channel.as_fd()).map_err(failed)? {
+                match self.channel.recv().map_err(failed)? {
+                    Some((ChannelMessage::Up, _)) => {
+                        let at = args.listen.interface.address.addr();
+                        serve::announce("relaying from", &format!("{at}:{}", args.listen.port));
+                    }
+                    Some((ChannelMessage::Done(code), _)) => return Ok(code),
+                    Some(_) => {}
+                    None => {
+                        let killed = std::io::Error::other("it was killed");
+                        return Err(Error::io("relaying in a process of its own")(killed));
+                    }
+                }
+            }
+        }
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let own = [self.signals.as_fd(), self.channel.as_fd()];
+        let held = self.held.iter().flat_map(HeldNetwork::fds);
+        own.into_iter().chain(held).collect()
+    }
+
+    /// Whether a signal asks for the end.
+    fn asked(&self) -> Result<bool, Error> {
+        let mut asked = false;
+        let failed = |e| Error::io("reading the signals")(e);
+        while let Some(info) = self.signals.read().map_err(failed)? {
+            asked |= info.asks_to_end();
+        }
+        // The helpers: they have done their work, and nothing hangs on their status.
+        while let Ok(Some(_)) = process::wait() {}
+        Ok(asked)
+    }
+}
+
+impl Drop for RelayWatch {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.process.signal(libc::SIGKILL);
+    }
+}

@@ -1,0 +1,134 @@
+//! The relay process, from the fork to its exit code: one stack with the interfaces of both sides, driven by threads of
+//! [`Runtime`], and a thread that begins connections.
+//!
+//! The stack is no router: packets of one side never go to the other, only bytes of connections do.
+//!
+//! Called by: relay. Calls: mbuma, sandbox, connections.
+//! Invariants: all rights are given up before a thread starts and before a packet is read.
+//! Locks: none.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kern::{MonotonicClock, Random};
+use mbuma::device::tap::TapOptions;
+use mbuma::runtime::{Runtime, RuntimeConfig};
+use mbuma::{Config, IfAddr, IfConfig, RouteKind, Stack};
+
+use super::MadeInterface;
+use super::connections::Connections;
+use crate::args::NetOpts;
+use crate::args::relay::RelayArgs;
+use crate::channel::{Channel, ChannelMessage};
+use crate::errors::Error;
+use crate::guest::GuestEnd;
+use crate::sandbox::{self, Uses};
+use crate::say;
+use crate::sys::{fd, process};
+
+/// The name that `ps` shows.
+const NAME: &CStr = c"mbuma-relay";
+/// Connections that wait to be taken at most.
+const BACKLOG: usize = 128;
+/// Bytes that each buffer of a connection holds: four of the largest segments.
+const BUFFER: usize = 256 << 10;
+
+/// Relays; gives the exit code, and tells it to the process that was started.
+pub(super) fn main(made: Vec<MadeInterface>, args: &RelayArgs, monitor: Channel) -> u8 {
+    let code = match serve(made, args, &monitor) {
+        Ok(()) => 0,
+        Err(e) => {
+            say(&e.to_string());
+            e.exit_code()
+        }
+    };
+    // If the other process is gone, there is none left to tell.
+    let _ = monitor.send(&ChannelMessage::Done(code), None);
+    code
+}
+
+fn serve(made: Vec<MadeInterface>, args: &RelayArgs, monitor: &Channel) -> Result<(), Error> {
+    let taps = made.iter().flat_map(|made| made.guest.taps.iter());
+    let kept: Vec<BorrowedFd<'_>> = taps.map(AsFd::as_fd).chain([monitor.as_fd()]).collect();
+    fd::close_all_but(&kept).map_err(Error::io("closing descriptors"))?;
+    drop(kept);
+    process::die_with_parent().map_err(Error::io("asking to end with the monitor"))?;
+    // A name is a convenience.
+    let _ = process::set_name(NAME);
+    let net = NetOpts {
+        no_sandbox: args.no_sandbox,
+        ..NetOpts::default()
+    };
+    let uses = Uses {
+        runtime: true,
+        ..Uses::default()
+    };
+    sandbox::enter(&net, &uses)?;
+    let runtime = RuntimeConfig {
+        workers: args.workers.into(),
+        ..RuntimeConfig::default()
+    };
+    let runtime = Runtime::with_config(runtime).map_err(Error::io("starting the workers"))?;
+    let stack = stack(&runtime)?;
+    for made in made {
+        attach(&runtime, &stack, made)?;
+    }
+    let at = SocketAddrV4::new(args.listen.interface.address.addr(), args.listen.port);
+    let listener = stack.tcp_listen(at, BACKLOG);
+    let listener = listener.map_err(|e| failed("listening", e))?;
+    let idle = (args.idle > 0).then(|| Duration::from_secs(args.idle));
+    let mut connections =
+        Connections::new(&stack, listener, args.connect.to, idle, args.connections);
+    let said = monitor.send(&ChannelMessage::Up, None);
+    said.map_err(Error::io("telling the monitor that clients may connect"))?;
+    connections.run(monitor)?;
+    drop(connections);
+    runtime.shutdown();
+    Ok(())
+}
+
+fn stack(runtime: &Runtime) -> Result<Stack, Error> {
+    let mut config = Config::new(Arc::new(MonotonicClock::new()), Random::from_os());
+    config.cpus = runtime.cpus();
+    (config.tcp.recv_buffer, config.tcp.recv_buffer_max) = (BUFFER, BUFFER);
+    config.tcp.send_buffer = BUFFER;
+    Stack::new(config).map_err(|e| failed("making the network stack", e))
+}
+
+/// Gives the stack an interface, and the way to the networks behind it.
+fn attach(runtime: &Runtime, stack: &Stack, made: MadeInterface) -> Result<(), Error> {
+    let MadeInterface { wanted, guest } = made;
+    let GuestEnd {
+        ifname,
+        gateway,
+        prefix_len,
+        ..
+    } = guest.ends;
+    let options = TapOptions {
+        mtu: guest.mtu,
+        vnet_hdr: guest.offloads.vnet_hdr,
+        csum: guest.offloads.csum,
+        tso4: guest.offloads.tso4,
+    };
+    let config = IfConfig::new(ifname).with_addr(gateway, prefix_len);
+    let added = runtime.add_tap(stack, guest.taps, options, config);
+    let index = added.map_err(Error::io("attaching an interface"))?;
+    if let Some(gateway) = wanted.gateway {
+        let anywhere = IfAddr {
+            addr: Ipv4Addr::UNSPECIFIED,
+            prefix_len: 0,
+        };
+        let added = stack.add_route(anywhere, RouteKind::Gateway(index, gateway));
+        added.map_err(|e| failed("adding a default route", e))?;
+    }
+    Ok(())
+}
+
+/// An error of the stack, which gives no error number.
+fn failed(doing: &str, e: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::io(doing)(io::Error::other(e))
+}

@@ -260,7 +260,7 @@ fn workers(
         let wakes = workers.iter().filter_map(|w| w.web.as_ref());
         let wakes = wakes.map(Web::accept_wake).collect();
         let steering = AcceptSteering::waker(worker_pool, clock, wakes);
-        site.listener().set_waker(Some(steering));
+        site.listener.set_waker(Some(steering));
     }
     let others = workers.split_off(1);
     let mut first = workers.remove(0);

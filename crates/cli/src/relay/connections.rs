@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use mbuma::socket::TcpRelay;
@@ -205,9 +205,8 @@ fn begins(client: TcpStream, server: TcpStream, idle: Option<Duration>) -> Optio
 fn still_going(state: RelayState, waker: &Arc<Nudge>) -> Option<RelayState> {
     if let RelayState::Spliced(relay) = &state {
         let waker = Waker::from(Arc::clone(waker));
-        if let Poll::Ready(_) = relay.poll_ended(&mut Context::from_waker(&waker)) {
-            return None;
-        }
+        let ended = relay.poll_ended(&mut Context::from_waker(&waker));
+        return ended.is_pending().then_some(state);
     }
     Some(state)
 }

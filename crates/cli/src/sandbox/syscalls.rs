@@ -111,6 +111,8 @@ const SERVING: &[(c_long, &str)] = &[
 const RUNTIME: &[(c_long, &str)] = &[
     (libc::SYS_epoll_create1, "a worker's epoll set"),
     (libc::SYS_eventfd2, "a worker's wakeups"),
+    (libc::SYS_epoll_pwait2, "a worker's sleep, in nanoseconds"),
+    (libc::SYS_epoll_pwait, "the same before Linux 5.11"),
 ];
 
 /// Socket options that the gateway sets: level and name.

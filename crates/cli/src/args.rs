@@ -109,19 +109,20 @@ pub(crate) enum Verb {
     Publish(publish::PublishArgs),
     /// Serve the files below a directory, by an interface of its own in a namespace or on this host
     #[command(
-        long_about = "Serve the files below a directory by HTTP, from inside of the stack: by an interface of its own in a \
-        network namespace, or on this host.\n\n\
-        The process that reads what clients send has given up root and all files but those of the directory, which it reads \
-        as `nobody` if mbuma was started by root. Hidden files and links that lead out of the directory are not served. A \
-        file that the client takes compressed is sent from the file of the same name with .zst, .br or .gz behind it, if \
-        that is no older."
+        long_about = "Serve the files below a directory by HTTP, from inside of the stack: by an interface of its \
+        own in a network namespace, or on this host.\n\n\
+        The process that reads requests has given up root and all files but those of the directory, which it \
+        reads as `nobody` if mbuma was started by root. Hidden files and links that lead out of the directory are \
+        not served. A file that the client takes compressed is sent from the file of the same name with .zst, .br \
+        or .gz behind it, if that is no older."
     )]
     Serve(serve::ServeArgs),
     /// Relay TCP connections from one interface to another, inside of the stack
     #[command(
-        long_about = "Relay TCP connections from one interface to another: mbuma accepts a client's connection, connects to \
-        the server, and has the stack send on each what it receives on the other, without a copy and without waking a thread \
-        for it.\n\nEach side is words with commas between them; an interface is in a network namespace or on this host."
+        long_about = "Relay TCP connections from one interface to another: mbuma accepts a client's connection, \
+        connects to the server, and has the stack send on each the bytes that it receives on the other, without a \
+        copy and without waking a thread for them.\n\n\
+        Each side is words with commas between them; an interface is in a network namespace or on this host."
     )]
     Relay(relay::RelayArgs),
     /// Do what slirp4netns does, by its command line: for container engines

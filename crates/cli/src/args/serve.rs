@@ -146,7 +146,8 @@ pub(crate) struct ServeArgs {
     connections: usize,
 
     /// The interface's MTU, 576 to 65521 [default: 65520 with --in, else 1500]
-    #[arg(short = 'm', long, value_name = "N", value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
+    #[arg(short = 'm', long, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(super::MTU_MIN..=super::MTU_MAX))]
     mtu: Option<u16>,
 
     /// Threads that serve, 1 to 64, each with a queue of the interface [default: two, or one on a machine with one CPU]

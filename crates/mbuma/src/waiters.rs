@@ -1,122 +1,307 @@
-//! The wakers for one side of a socket that becomes ready: one that stays, and any number that are
-//! called once.
+//! The wakers of a socket, by the side that they wait for.
 //!
-//! Called by: whatever sockets wait for, under its lock. Calls: nothing; what is to
-//! be called is handed out as [`Wakes`] and called when no lock is held.
+//! | kind | called | for |
+//! |---|---|---|
+//! | kept | at every change, until it is replaced | event loops: `set_waker`, `set_wakers` |
+//! | polled | once; the last one polled takes the place of the one before it | tasks: the `poll_..` methods |
+//! | once | once; any number | threads in blocking calls, futures |
 //!
-//! Invariant: a waker is added under the same lock, and after the same check, that found the socket not
-//! ready; so the thread that makes it ready later finds the waker. Locks: its owner's.
+//! A side never wakes the other one's waiters. A waker that waits for both is called once if both have changed.
+//!
+//! Called by: all that sockets wait for, under its lock. Calls: nothing; the wakers to be called are handed out as
+//! [`Wakes`] and called when no lock is held. A waker's drop is its owner's code too, so one that is replaced or removed is
+//! handed out.
+//!
+//! Invariants: a waker is added under the same lock, and after the same check, that found the socket not
+//! ready; so the thread that makes it ready later finds the waker. A side has one kept and one polled waker at most.
+//! Locks: its owner's.
 
-use std::task::Waker;
+use std::cell::Cell;
+use std::task::{Context, Waker};
 
 use kern::witness;
 
-/// The threads that wait for one side of a socket.
+#[cfg(test)]
+mod tests;
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// Data, a connection, an end, an error.
+    Read,
+    /// Room, or that a connection is established, an end, an error.
+    Write,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaiterKind {
+    Kept,
+    Polled,
+    Once,
+}
+
+/// The threads and tasks that wait for a socket.
 #[doc(alias = "selinfo")]
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    /// Stays until it is replaced.
-    kept: Option<Waker>,
-    /// Called once. One waits mostly, so the first needs no allocation.
-    first: Option<Waker>,
+#[derive(Debug)]
+pub(crate) struct WaiterSet {
+    /// One of each side. A side mostly has one, which needs no allocation.
+    first: [Option<Waker>; 2],
+    /// Of which kinds those are.
+    kinds: [WaiterKind; 2],
     #[expect(
         clippy::box_collection,
         reason = "16 bytes less in each connection; it is seldom there"
     )]
-    others: Option<Box<Vec<Waker>>>,
+    others: Option<Box<Vec<ExtraWaker>>>,
+}
+
+#[derive(Debug)]
+struct ExtraWaker {
+    want: Want,
+    kind: WaiterKind,
+    waker: Waker,
+}
+
+/// How a call waits that finds its socket not ready.
+#[derive(Clone, Copy)]
+pub(crate) enum WaitBy<'a> {
+    /// The waker is called once, beside all others.
+    Once(&'a Waker),
+    /// The waker takes the place of the one that polled before.
+    Polled(&'a PollingTask<'a>),
+}
+
+/// A task that polls.
+pub(crate) struct PollingTask<'a> {
+    waker: &'a Waker,
+    /// The waker that was there before, until no lock is held.
+    replaced: Cell<Option<Waker>>,
+}
+
+impl<'a> PollingTask<'a> {
+    /// The task of `cx`.
+    pub(crate) fn new(cx: &Context<'a>) -> Self {
+        Self {
+            waker: cx.waker(),
+            replaced: Cell::new(None),
+        }
+    }
 }
 
 /// Wakers to be called.
 #[derive(Debug, Default)]
-#[must_use = "somebody sleeps until these are called"]
-pub(crate) struct Wakes(Wakers);
+#[must_use = "threads sleep until these are called"]
+pub(crate) struct Wakes {
+    first: Option<Waker>,
+    second: Option<Waker>,
+    others: Vec<Waker>,
+}
 
-impl Wakers {
+impl WaiterSet {
     /// No waker.
     pub(crate) const fn new() -> Self {
         Self {
-            kept: None,
-            first: None,
+            first: [None, None],
+            kinds: [WaiterKind::Once; 2],
             others: None,
         }
     }
 
-    /// Sets the waker that stays. The one before it comes back: its drop is its owner's code, which
-    /// runs when the lock is released.
-    #[must_use]
-    pub(crate) fn keep(&mut self, waker: Option<Waker>) -> Option<Waker> {
-        std::mem::replace(&mut self.kept, waker)
+    /// Sets the waker that stays. The one before it comes back, to be dropped when the lock is released.
+    #[must_use = "its drop is its owner's code, which runs without a lock"]
+    pub(crate) fn keep(&mut self, want: Want, waker: Option<Waker>) -> Option<Waker> {
+        match waker {
+            Some(waker) => self.replace(want, WaiterKind::Kept, waker),
+            None => self.remove(want, |kind, _| kind == WaiterKind::Kept),
+        }
+    }
+
+    /// Sets the waker of the task that polled last. The one before it comes back, to be dropped when the lock is released.
+    #[must_use = "its drop is its owner's code, which runs without a lock"]
+    fn poll(&mut self, want: Want, waker: &Waker) -> Option<Waker> {
+        let is_known = self.iter(want).any(|(kind, known)| {
+            // The same task polls again, mostly.
+            kind == WaiterKind::Polled && known.will_wake(waker)
+        });
+        match is_known {
+            true => None,
+            false => self.replace(want, WaiterKind::Polled, waker.clone()),
+        }
+    }
+
+    /// Adds one that is called once, unless it is there already.
+    pub(crate) fn add(&mut self, want: Want, waker: &Waker) {
+        let mut all = self.iter(want);
+        if all.any(|(kind, known)| kind == WaiterKind::Once && known.will_wake(waker)) {
+            return;
+        }
+        drop(all);
+        self.push(want, WaiterKind::Once, waker.clone());
+    }
+
+    /// Adds the waker of a call that waits.
+    pub(crate) fn register(&mut self, want: Want, waiting: WaitBy<'_>) {
+        match waiting {
+            WaitBy::Once(waker) => self.add(want, waker),
+            WaitBy::Polled(task) => {
+                if let Some(old) = self.poll(want, task.waker) {
+                    task.replaced.set(Some(old));
+                }
+            }
+        }
     }
 
     /// All wakers, not to be called any more but dropped, when the lock is released.
-    #[must_use]
+    #[must_use = "their drops are their owners' code, which runs without a lock"]
     pub(crate) fn clear(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// Adds one that is called once, unless it is there already.
-    pub(crate) fn add(&mut self, waker: &Waker) {
-        let known = self
-            .first
-            .iter()
-            .chain(self.others.iter().flat_map(|o| o.iter()));
-        if known.into_iter().any(|w| w.will_wake(waker)) {
-            return;
-        }
-        match self.first {
-            None => self.first = Some(waker.clone()),
-            Some(_) => self.others.get_or_insert_default().push(waker.clone()),
-        }
+    /// Whether a waker waits for `want`.
+    #[inline]
+    pub(crate) fn has(&self, want: Want) -> bool {
+        self.first[want as usize].is_some() || self.iter(want).next().is_some()
     }
 
-    /// Whether there is a waker.
-    pub(crate) fn any(&self) -> bool {
-        self.kept.is_some() || self.first.is_some()
+    /// The wakers of one side, to be called.
+    #[doc(alias = "selwakeup")]
+    pub(crate) fn take(&mut self, want: Want) -> Wakes {
+        let mut wakes = Wakes::default();
+        self.take_into(want, &mut wakes);
+        wakes
     }
 
     /// All wakers, to be called.
-    #[doc(alias = "selwakeup")]
-    pub(crate) fn take(&mut self) -> Wakes {
-        Wakes(Self {
-            kept: self.kept.clone(),
-            first: self.first.take(),
-            others: self.others.take(),
-        })
+    pub(crate) fn take_all(&mut self) -> Wakes {
+        let mut wakes = self.take(Want::Read);
+        self.take_into(Want::Write, &mut wakes);
+        wakes
+    }
+
+    /// Adds the wakers of one side to those to be called.
+    pub(crate) fn take_into(&mut self, want: Want, wakes: &mut Wakes) {
+        let (first, kind) = (&mut self.first[want as usize], self.kinds[want as usize]);
+        match kind {
+            WaiterKind::Kept => first.iter().for_each(|waker| wakes.push_ref(waker)),
+            WaiterKind::Polled | WaiterKind::Once => {
+                first.take().into_iter().for_each(|w| wakes.push(w));
+            }
+        }
+        let Some(others) = &mut self.others else {
+            return;
+        };
+        let kept = |w: &ExtraWaker| w.want == want && w.kind == WaiterKind::Kept;
+        others
+            .iter()
+            .filter(|w| kept(w))
+            .for_each(|w| wakes.push_ref(&w.waker));
+        let called = others.extract_if(.., |w| w.want == want && w.kind != WaiterKind::Kept);
+        called.for_each(|w| wakes.push(w.waker));
+        if others.is_empty() {
+            self.others = None;
+        }
+    }
+
+    fn iter(&self, want: Want) -> impl Iterator<Item = (WaiterKind, &Waker)> {
+        let kind = self.kinds[want as usize];
+        let first = self.first[want as usize].iter().map(move |w| (kind, w));
+        let others = self.others.iter().flat_map(|others| others.iter());
+        let others = others.filter(move |w| w.want == want);
+        first.chain(others.map(|w| (w.kind, &w.waker)))
+    }
+
+    /// Puts `waker` in the place of the one of its kind.
+    fn replace(&mut self, want: Want, kind: WaiterKind, waker: Waker) -> Option<Waker> {
+        let old = self.remove(want, |other, _| other == kind);
+        self.push(want, kind, waker);
+        old
+    }
+
+    fn push(&mut self, want: Want, kind: WaiterKind, waker: Waker) {
+        let first = &mut self.first[want as usize];
+        if first.is_none() {
+            *first = Some(waker);
+            self.kinds[want as usize] = kind;
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        others.push(ExtraWaker { want, kind, waker });
+    }
+
+    /// Removes the first that `is` says it of.
+    fn remove(&mut self, want: Want, is: impl Fn(WaiterKind, &Waker) -> bool) -> Option<Waker> {
+        let kind = self.kinds[want as usize];
+        if let Some(waker) = self.first[want as usize].take_if(|waker| is(kind, waker)) {
+            return Some(waker);
+        }
+        let others = self.others.as_mut()?;
+        let at = others
+            .iter()
+            .position(|w| w.want == want && is(w.kind, &w.waker))?;
+        let waker = others.swap_remove(at).waker;
+        if others.is_empty() {
+            self.others = None;
+        }
+        Some(waker)
+    }
+}
+
+impl Default for WaiterSet {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Wakes {
     /// One waker.
     pub(crate) fn one(waker: Waker) -> Self {
-        Self(Wakers {
-            kept: None,
-            first: Some(waker),
-            others: None,
-        })
+        let first = Some(waker);
+        Self {
+            first,
+            ..Self::default()
+        }
+    }
+
+    fn push_ref(&mut self, waker: &Waker) {
+        if !self.has_first(waker) {
+            self.push(waker.clone());
+        }
+    }
+
+    /// One that waits for both sides, and alone, is not added twice.
+    fn push(&mut self, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some(waker);
+        } else if self.has_first(&waker) {
+            // Called already.
+        } else if self.second.is_none() {
+            self.second = Some(waker);
+        } else {
+            self.others.push(waker);
+        }
+    }
+
+    fn has_first(&self, waker: &Waker) -> bool {
+        self.first.as_ref().is_some_and(|f| f.will_wake(waker))
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let one = |waker: &Option<Waker>| usize::from(waker.is_some());
-        one(&self.0.kept) + one(&self.0.first) + self.0.others.as_ref().map_or(0, |o| o.len())
+        one(&self.first) + one(&self.second) + self.others.len()
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.first.is_none()
     }
 
     /// Calls them.
     #[doc(alias = "sowakeup")]
     pub(crate) fn wake(self) {
-        let Wakers {
-            kept,
-            first,
-            others,
-        } = self.0;
         witness::assert_none("a socket's waker");
-        let others = others.into_iter().flat_map(|others| *others);
-        let all = kept.into_iter().chain(first).chain(others);
-        all.for_each(Waker::wake);
+        let all = self.first.into_iter().chain(self.second);
+        all.chain(self.others).for_each(Waker::wake);
     }
 }

@@ -10,7 +10,7 @@ use kern::prim::Mutex;
 use kern::{LockClass, order};
 
 use super::records::{Ancillary, Record, RecordBuf};
-use crate::waiters::{Wakers, Wakes};
+use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ pub(crate) struct RecvSide<M> {
 #[derive(Debug)]
 struct Inner<M> {
     buf: RecordBuf<M>,
-    readers: Wakers,
+    readers: WaiterSet,
 }
 
 impl<M: Ancillary> RecvSide<M> {
@@ -38,7 +38,7 @@ impl<M: Ancillary> RecvSide<M> {
     pub(crate) fn new(records_max: usize) -> Self {
         let inner = Inner {
             buf: RecordBuf::new(HIWAT, records_max),
-            readers: Wakers::new(),
+            readers: WaiterSet::new(),
         };
         Self {
             inner: Mutex::new(&RECV, inner),
@@ -58,27 +58,27 @@ impl<M: Ancillary> RecvSide<M> {
         let was_empty = inner.buf.is_empty();
         inner.buf.push(record);
         Ok(match was_empty {
-            true => inner.readers.take(),
+            true => inner.readers.take(Want::Read),
             false => Wakes::default(),
         })
     }
 
-    /// Takes the oldest message. If there is none, `waiter` is woken when one comes.
-    pub(crate) fn pop(&self, waiter: Option<&Waker>) -> Option<Record<M>> {
+    /// Takes the oldest message. If there is none, the call that waits is told when one comes.
+    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<Record<M>> {
         let mut inner = self.inner.lock();
         let record = inner.buf.pop();
-        if let (None, Some(waiter)) = (&record, waiter) {
-            inner.readers.add(waiter);
+        if let (None, Some(waiting)) = (&record, waiting) {
+            inner.readers.register(Want::Read, waiting);
         }
         record
     }
 
-    /// Whether there is no message; then `waiter` is woken when one comes.
-    pub(crate) fn is_empty(&self, waiter: Option<&Waker>) -> bool {
+    /// Whether there is no message; then the call that waits is told when one comes.
+    pub(crate) fn is_empty(&self, waiting: Option<WaitBy<'_>>) -> bool {
         let mut inner = self.inner.lock();
         let empty = inner.buf.is_empty();
-        if let (true, Some(waiter)) = (empty, waiter) {
-            inner.readers.add(waiter);
+        if let (true, Some(waiting)) = (empty, waiting) {
+            inner.readers.register(Want::Read, waiting);
         }
         empty
     }
@@ -89,7 +89,7 @@ impl<M: Ancillary> RecvSide<M> {
         let mut inner = self.inner.lock();
         let now = (!inner.buf.is_empty()).then(|| waker.clone());
         // The old waker's drop is its owner's code: it runs when the lock is released.
-        let old = inner.readers.keep(Some(waker));
+        let old = inner.readers.keep(Want::Read, Some(waker));
         drop(inner);
         drop(old);
         now

@@ -3,8 +3,16 @@
 //! Nothing blocks but methods called `.._blocking`: they sleep until they can proceed, or the
 //! time is over. Another thread must drive the stack.
 //!
-//! A socket has one waker that stays set until it is replaced. It is called, with no lock held, whenever
-//! something changed that its user may care about: data, room, an end, an error.
+//! There are three ways to wait, which may be used on one socket at a time:
+//!
+//! | | waits | woken |
+//! |---|---|---|
+//! | `.._blocking` | the calling thread | beside all others |
+//! | `poll_..` | a task | the one that polled this direction last |
+//! | `set_waker`, `set_wakers` | an event loop | until the waker is replaced |
+//!
+//! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an error
+//! wakes writers. Wakers are called with no lock held.
 
 mod echo;
 #[cfg(all(test, shuttle))]

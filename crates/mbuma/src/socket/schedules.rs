@@ -4,7 +4,7 @@
 //! | scenario | what races |
 //! |---|---|
 //! | UDP | two readers of one socket, three datagrams, an ICMP error |
-//! | TCP | a reader, a reset by the peer, an end by the socket's other user |
+//! | TCP | readers in calls, a task that polls each direction, a reset by the peer, an end by the socket's other user |
 //!
 //! Whatever the order, every reader comes back: it sleeps only if its waker is where the next thread that has
 //! something for it looks. It checks a few times before it sleeps, as `park.rs` has it. Wakers are called when no
@@ -22,7 +22,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use kern::model::Model;
 use kern::{Random, Time, VirtualClock};
@@ -40,6 +40,7 @@ use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
 use crate::tcp::visit;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, Datagram};
+use crate::waiters::{WaitBy, Want};
 use crate::{Config, batch::Batch};
 
 const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 53);
@@ -131,9 +132,9 @@ fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Option<Datagram> 
 /// As [`UdpSocket::recv_blocking`], by a parker with a mistake.
 fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Option<Datagram> {
     let parker = Parker::planted(mistake);
-    let received = parker.block_on(None, |waker| match pcb.queue.pop(waker) {
+    let received = parker.block_on(None, |waker| match pcb.queue.pop(waker.map(WaitBy::Once)) {
         Some(record) => Poll::Ready(Some(record.into())),
-        None if pcb.errors.is_empty(waker) => Poll::Pending,
+        None if pcb.errors.is_empty(waker.map(WaitBy::Once)) => Poll::Pending,
         None => Poll::Ready(None),
     });
     received.flatten()
@@ -190,12 +191,12 @@ fn connection(stack: &Stack) -> TcpStream {
 /// What the peer's reset (`steps`) does to a connection, and a mistake that it could make.
 fn reset(stack: &Stack, pcb: &Arc<Inpcb>, mistake: Mistake) {
     stack.0.enter(|batch| {
-        let mut t = pcb.tcb.lock();
+        let mut t = visit::begin(pcb);
         t.notify();
         t.close(Some(SocketError::Reset));
         match mistake {
             Mistake::ForgottenWakes => t.due -= Due::WAKE,
-            Mistake::WakeUnderLock => t.conn.wakers.take().wake(),
+            Mistake::WakeUnderLock => t.conn.waiters.take_all().wake(),
             _ => {}
         }
         drop(t);
@@ -212,7 +213,22 @@ impl Wake for StreamLooker {
     }
 }
 
-/// Two readers of a connection; the peer resets it, or its user, or both. (Mistakes are the peer's.)
+/// What a task does that waits for one direction: polls, and sleeps until its waker is called.
+fn poll_until_the_end(stream: &TcpStream, want: Want) {
+    let ended = Parker::new().block_on(None, |waker| {
+        let mut cx = Context::from_waker(waker.expect("it may wait"));
+        match want {
+            Want::Read => stream.poll_read(&mut cx, &mut [0; 8]).map_ok(|_| ()),
+            Want::Write => stream.poll_connected(&mut cx),
+        }
+    });
+    assert!(matches!(
+        ended,
+        Some(Err(SocketError::Reset | SocketError::Closed))
+    ));
+}
+
+/// Two readers of a connection, and a task of each direction; the peer resets it, or its user, or both. (Mistakes are the peer's.)
 fn an_end(stack: &Stack, mistake: Mistake) {
     let stream = Arc::new(connection(stack));
     let pcb = stream.pcb_for_model();
@@ -228,6 +244,10 @@ fn an_end(stack: &Stack, mistake: Mistake) {
             ));
         })
     });
+    let tasks = [Want::Read, Want::Write].map(|want| {
+        let stream = Arc::clone(&stream);
+        spawn(move || poll_until_the_end(&stream, want))
+    });
     let (by_peer, by_user) = match mistake {
         Mistake::None => [(true, false), (false, true), (true, true)][thread_rng().gen_range(0..3)],
         _ => (true, false),
@@ -240,6 +260,7 @@ fn an_end(stack: &Stack, mistake: Mistake) {
         reset(stack, &pcb, mistake);
     }
     join(readers);
+    join(tasks);
     join(other);
     drop(stream);
     assert_eq!(stack.0.tcp.table.len(), 0);

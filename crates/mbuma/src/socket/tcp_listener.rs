@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
@@ -20,6 +20,7 @@ use crate::tcp::State;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::visit;
+use crate::waiters::{PollingTask, WaitBy};
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
@@ -47,9 +48,20 @@ impl TcpListener {
     fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
         let pcb = retry(wait, |waiter| {
             let _giant = self.stack.look();
-            self.queue.pop(waiter).map_or(Poll::Pending, Poll::Ready)
+            self.queue
+                .pop(waiter.map(WaitBy::Once))
+                .map_or(Poll::Pending, Poll::Ready)
         })?;
         Some(TcpStream::from_pcb(Arc::clone(&self.stack), pcb))
+    }
+
+    /// The next established connection, for one task: if several poll, the one that polled last is woken.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
+        let pcb = poll_queue(&self.stack, &self.queue, cx);
+        pcb.map(|pcb| Ok(TcpStream::from_pcb(Arc::clone(&self.stack), pcb)))
     }
 
     /// Sets the waker for a connection.
@@ -57,6 +69,14 @@ impl TcpListener {
         let _giant = self.stack.look();
         self.queue.set_waker(waker);
     }
+}
+
+/// The next connection of `queue`, or the task is woken when there is one.
+fn poll_queue(stack: &StackState, queue: &AcceptQueue, cx: &Context<'_>) -> Poll<Arc<Inpcb>> {
+    let task = PollingTask::new(cx);
+    let _giant = stack.look();
+    let oldest = queue.pop(Some(WaitBy::Polled(&task)));
+    oldest.map_or(Poll::Pending, Poll::Ready)
 }
 
 impl Drop for TcpListener {
@@ -95,11 +115,20 @@ impl Interceptor {
         let giant = self.stack.look();
         let pcb = self.queue.pop(None)?;
         drop(giant);
-        Some(Incoming {
+        Some(self.incoming(pcb))
+    }
+
+    /// The next connection that a client wants, for one task: if several poll, the one that polled last is woken.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
+        poll_queue(&self.stack, &self.queue, cx).map(|pcb| self.incoming(pcb))
+    }
+
+    fn incoming(&self, pcb: Arc<Inpcb>) -> Incoming {
+        Incoming {
             stack: Arc::clone(&self.stack),
             pcb: Some(pcb),
             queues: self.queues,
-        })
+        }
     }
 
     /// Sets the waker for a connection.
@@ -168,7 +197,9 @@ impl Incoming {
     /// Sets the waker for a client that gives up.
     pub fn set_waker(&self, waker: Option<Waker>) {
         let giant = self.stack.look();
-        let old = self.pcb().tcb.lock().conn.wakers.keep(waker);
+        let mut t = visit::begin(self.pcb());
+        let old = t.conn.set_wakers(waker.clone(), waker);
+        drop(t);
         drop(giant);
         drop(old);
     }
@@ -187,7 +218,7 @@ impl Incoming {
         };
         let giant = self.stack.look();
         pcb.keep_to(self.queues, self.stack.cpus.current());
-        let mut t = pcb.tcb.lock();
+        let mut t = visit::begin(&pcb);
         let result = match t.conn.state {
             State::SynHeld => {
                 t.conn.state = State::SynReceived;

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::net::{Shutdown, SocketAddrV4};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use mbuf::Chain;
@@ -25,7 +25,9 @@ use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::timer::TcpTimer;
 use crate::tcp::visit;
 use crate::tcp::{output, reset, urgent};
+use crate::waiters::{WaitBy, Want};
 
+mod readiness;
 mod urgent_data;
 
 /// Bytes that are copied out of the receive buffer while the connection is locked, at most: as many as take no longer
@@ -106,14 +108,6 @@ impl TcpStream {
     pub fn error(&self) -> Option<SocketError> {
         let _giant = self.stack.look();
         self.pcb.tcb.lock().conn.error
-    }
-
-    /// Sets the waker for any change.
-    pub fn set_waker(&self, waker: Option<Waker>) {
-        let giant = self.stack.look();
-        let old = self.pcb.tcb.lock().conn.wakers.keep(waker);
-        drop(giant);
-        drop(old);
     }
 
     /// From now on all that the connection sends leaves by the calling CPU's queue, of an interface that has several:
@@ -200,8 +194,8 @@ impl TcpStream {
         max: usize,
         timeout: Option<Duration>,
     ) -> Result<Chain, SocketError> {
-        blocking(timeout, |waiter| {
-            self.take(waiter, |t| take_unspliced(t, max))
+        blocking(timeout, |waiting| {
+            self.take(waiting, |t| take_unspliced(t, max))
         })
     }
 
@@ -209,12 +203,13 @@ impl TcpStream {
     #[inline]
     fn take<R>(
         &self,
-        waiter: Option<&Waker>,
+        waiting: Option<WaitBy<'_>>,
         f: impl FnOnce(&mut Tcb) -> Result<R, SocketError>,
     ) -> Result<R, SocketError> {
+        self.look_first(waiting)?;
         let giant = self.stack.look();
-        let mut t = self.pcb.tcb.lock();
-        let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, *e, waiter))?;
+        let mut t = visit::begin(&self.pcb);
+        let taken = f(&mut t).inspect_err(|e| wait_for(&mut t, Want::Read, *e, waiting))?;
         let tell = should_reopen(&t);
         drop(t);
         drop(giant);
@@ -224,11 +219,21 @@ impl TcpStream {
         Ok(taken)
     }
 
+    /// A call that does not wait looks before it takes the lock: a program that polls an empty buffer disturbs no thread
+    /// that fills it.
+    #[inline]
+    fn look_first(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
+        match waiting.is_some() || self.pcb.is_readable() {
+            true => Ok(()),
+            false => Err(SocketError::WouldBlock),
+        }
+    }
+
     /// Copies out what was received: a little of it at once, since its mbufs would be moved about for longer; more
     /// when the connection is unlocked.
-    fn read(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
+    fn read(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         let mut moved = Chain::new();
-        let n = self.take(waiter, |t| {
+        let n = self.take(waiting, |t| {
             let n = urgent::limit(t, buf.len()).min(t.recv.buf.ready());
             if is_source(t) || !(1..=COPIED_LOCKED).contains(&n) {
                 moved = take_unspliced(t, buf.len())?;
@@ -261,7 +266,7 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        blocking(timeout, |waiter| self.read(buf, waiter))
+        blocking(timeout, |waiting| self.read(buf, waiting))
     }
 
     /// Copies received bytes to `buf`, and leaves them where they are.
@@ -282,16 +287,23 @@ impl TcpStream {
         buf: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SocketError> {
-        blocking(timeout, |waiter| self.look(buf, waiter))
+        blocking(timeout, |waiting| self.look(buf, waiting))
     }
 
     /// Copies a little while the connection is locked; of more, it takes references and copies afterwards.
-    fn look(&self, buf: &mut [u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
+    fn look(&self, buf: &mut [u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
+        self.look_first(waiting)?;
         let giant = self.stack.look();
-        let mut t = self.pcb.tcb.lock();
+        let mut t = visit::begin(&self.pcb);
         if t.recv.buf.is_empty() || is_source(&t) {
-            let nothing = take_unspliced(&mut t, 0).inspect_err(|e| wait_for(&mut t, *e, waiter));
-            return nothing.map(|end| end.len());
+            let nothing = take_unspliced(&mut t, 0);
+            return match nothing {
+                Ok(end) => Ok(end.len()),
+                Err(e) => {
+                    wait_for(&mut t, Want::Read, e, waiting);
+                    Err(e)
+                }
+            };
         }
         let n = urgent::limit(&t, buf.len()).min(t.recv.buf.ready());
         let buf = buf.get_mut(..n).unwrap_or_default();
@@ -310,12 +322,7 @@ impl TcpStream {
     /// Bytes that the send buffer takes now; 0 once nothing more may be sent.
     pub fn send_space(&self) -> usize {
         let _giant = self.stack.look();
-        let t = self.pcb.tcb.lock();
-        if may_write(&t).is_ok() {
-            t.send.buf.space()
-        } else {
-            0
-        }
+        room(&self.pcb.tcb.lock()).unwrap_or(0)
     }
 
     /// The same, with what one packet carries: a relay that reads in these units sends no small packet after each
@@ -324,11 +331,7 @@ impl TcpStream {
         let _giant = self.stack.look();
         let t = self.pcb.tcb.lock();
         SendRoom {
-            bytes: if may_write(&t).is_ok() {
-                t.send.buf.space()
-            } else {
-                0
-            },
+            bytes: room(&t).unwrap_or(0),
             mss: t.send.mss as usize,
             packet: output::payload_max(&t) as usize,
         }
@@ -341,18 +344,12 @@ impl TcpStream {
     /// The chain comes back with [`SocketError::WouldBlock`] if the buffer is full, or with why
     /// nothing can be sent.
     pub fn send_chain(&self, data: Chain) -> Result<(), (SocketError, Chain)> {
-        self.with(|t| {
-            let verdict = match may_write(t) {
-                Ok(()) if t.send.buf.space() == 0 => Err(SocketError::WouldBlock),
-                other => other,
-            };
-            match verdict {
-                Ok(()) => {
-                    t.send.buf.append(&self.stack.pool, data);
-                    Ok(())
-                }
-                Err(e) => Err((e, data)),
+        self.with(|t| match room(t) {
+            Ok(_) => {
+                t.send.buf.append(&self.stack.pool, data);
+                Ok(())
             }
+            Err(e) => Err((e, data)),
         })
     }
 
@@ -376,7 +373,7 @@ impl TcpStream {
     ) -> Result<usize, SocketError> {
         let mut sent = 0;
         while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-            match blocking(timeout, |waiter| self.give(rest, waiter)) {
+            match blocking(timeout, |waiting| self.give(rest, waiting)) {
                 Ok(n) => sent += n,
                 Err(e) if sent == 0 => return Err(e),
                 Err(_) => break,
@@ -385,21 +382,16 @@ impl TcpStream {
         Ok(sent)
     }
 
-    fn give(&self, bytes: &[u8], waiter: Option<&Waker>) -> Result<usize, SocketError> {
+    fn give(&self, bytes: &[u8], waiting: Option<WaitBy<'_>>) -> Result<usize, SocketError> {
         let pool = &self.stack.pool;
         self.with(|t| {
-            may_write(t).inspect_err(|e| wait_for(t, *e, waiter))?;
-            let n = t.send.buf.space().min(bytes.len());
-            if n == 0 && !bytes.is_empty() {
-                wait_for(t, SocketError::WouldBlock, waiter);
-                return Err(SocketError::WouldBlock);
-            }
-            let fits = bytes.get(..n).unwrap_or_default();
+            let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
+            let fits = bytes.get(..room.min(bytes.len())).unwrap_or_default();
             t.send
                 .buf
                 .extend_from_slice(pool, fits)
                 .map_err(|_| SocketError::NoBufs)?;
-            Ok(n)
+            Ok(fits.len())
         })
     }
 
@@ -409,18 +401,18 @@ impl TcpStream {
     /// Why it is not; [`SocketError::TimedOut`] when the time is over.
     #[doc(alias = "connect")]
     pub fn connected_blocking(&self, timeout: Option<Duration>) -> Result<(), SocketError> {
-        blocking(timeout, |waiter| {
-            let _giant = self.stack.look();
-            let mut t = self.pcb.tcb.lock();
-            let verdict = match t.conn.state {
-                State::SynSent | State::SynReceived | State::SynHeld => {
-                    Err(SocketError::WouldBlock)
-                }
-                State::Closed => Err(t.conn.error.unwrap_or(SocketError::Closed)),
-                _ => Ok(()),
-            };
-            verdict.inspect_err(|e| wait_for(&mut t, *e, waiter))
-        })
+        blocking(timeout, |waiting| self.established(waiting))
+    }
+
+    fn established(&self, waiting: Option<WaitBy<'_>>) -> Result<(), SocketError> {
+        let _giant = self.stack.look();
+        let mut t = visit::begin(&self.pcb);
+        let verdict = match t.conn.state {
+            State::SynSent | State::SynReceived | State::SynHeld => Err(SocketError::WouldBlock),
+            State::Closed => Err(t.conn.error.unwrap_or(SocketError::Closed)),
+            _ => Ok(()),
+        };
+        verdict.inspect_err(|e| wait_for(&mut t, Want::Write, *e, waiting))
     }
 
     /// Ends one direction or both.
@@ -475,19 +467,21 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
 /// Tries until it gives something else than [`SocketError::WouldBlock`]; [`SocketError::TimedOut`] when the time is over.
 fn blocking<T>(
     timeout: Option<Duration>,
-    mut attempt: impl FnMut(Option<&Waker>) -> Result<T, SocketError>,
+    mut attempt: impl FnMut(Option<WaitBy<'_>>) -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
-    let result = retry(Wait::Yes(timeout), |waiter| match attempt(waiter) {
-        Err(SocketError::WouldBlock) => Poll::Pending,
-        other => Poll::Ready(other),
+    let result = retry(Wait::Yes(timeout), |waiter| {
+        match attempt(waiter.map(WaitBy::Once)) {
+            Err(SocketError::WouldBlock) => Poll::Pending,
+            other => Poll::Ready(other),
+        }
     });
     result.unwrap_or(Err(SocketError::TimedOut))
 }
 
-/// If it is only a matter of time, `waiter` is told when something changes.
-fn wait_for(t: &mut Tcb, error: SocketError, waiter: Option<&Waker>) {
-    if let (SocketError::WouldBlock, Some(waiter)) = (error, waiter) {
-        t.conn.wakers.add(waiter);
+/// If it is only a matter of time, the call that waits is told when the side that it waits for changes.
+fn wait_for(t: &mut Tcb, want: Want, error: SocketError, waiting: Option<WaitBy<'_>>) {
+    if let (SocketError::WouldBlock, Some(waiting)) = (error, waiting) {
+        t.conn.waiters.register(want, waiting);
     }
 }
 
@@ -512,16 +506,8 @@ fn take_unspliced(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
 
 pub(super) fn take_received(t: &mut Tcb, max: usize) -> Result<Chain, SocketError> {
     if t.recv.buf.is_empty() {
-        return match (t.conn.error, t.conn.state) {
-            (Some(e), _) => Err(e),
-            (None, _) if t.recv.read_closed => Ok(Chain::new()),
-            (None, State::SynSent | State::SynReceived | State::SynHeld) => {
-                Err(SocketError::WouldBlock)
-            }
-            // The FIN was taken, and so was all before it.
-            (None, state) if !state.receives_data() => Ok(Chain::new()),
-            _ => Err(SocketError::WouldBlock),
-        };
+        let end = t.read_end().unwrap_or(Err(SocketError::WouldBlock));
+        return end.map(|()| Chain::new());
     }
     let max = urgent::limit(t, max);
     let taken = t.recv.buf.take_front(max);
@@ -535,6 +521,15 @@ fn may_write(t: &Tcb) -> Result<(), SocketError> {
     match splices.is_some_and(|splices| splices.as_sink.is_some()) {
         true => Err(SocketError::WouldBlock),
         false => may_send(t),
+    }
+}
+
+/// How many bytes a program may send now, at least one.
+fn room(t: &Tcb) -> Result<usize, SocketError> {
+    may_write(t)?;
+    match t.send.buf.space() {
+        0 => Err(SocketError::WouldBlock),
+        room => Ok(room),
     }
 }
 
@@ -576,7 +571,7 @@ impl Drop for TcpStream {
         let wakers = self.stack.enter(|batch| {
             let patience = batch.now + self.stack.config.tcp.fin_wait_2_timeout;
             let mut t = visit::begin(&self.pcb);
-            let wakers = t.conn.wakers.clear();
+            let wakers = t.conn.waiters.clear();
             if !t.recv.buf.is_empty() && t.conn.state != State::Closed {
                 // The peer would believe that we read it (RFC 2525 2.17).
                 drop(t);

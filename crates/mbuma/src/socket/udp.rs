@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mbuf::Chain;
@@ -20,6 +20,7 @@ use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, ANY};
+use crate::waiters::{PollingTask, WaitBy};
 
 mod error;
 
@@ -124,13 +125,44 @@ impl UdpSocket {
         let Bound { stack, pcb } = &*self.0;
         let received = retry(Wait::Yes(timeout), |waiter| {
             let _giant = stack.0.look();
-            match pcb.queue.pop(waiter) {
+            let waiting = waiter.map(WaitBy::Once);
+            match pcb.queue.pop(waiting) {
                 Some(record) => Poll::Ready(Some(record.into())),
-                None if pcb.errors.is_empty(waiter) => Poll::Pending,
+                None if pcb.errors.is_empty(waiting) => Poll::Pending,
                 None => Poll::Ready(None),
             }
         });
         received.flatten()
+    }
+
+    /// The oldest datagram, for one task: if several poll, the one that polled last is woken.
+    ///
+    /// # Errors
+    /// If no datagram is there: the oldest error about one that was sent, which is taken.
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Datagram, UdpError>> {
+        let pcb = &self.0.pcb;
+        // Two, since each may get back a waker that is dropped when no lock is held.
+        let (for_data, for_errors) = (PollingTask::new(cx), PollingTask::new(cx));
+        let _giant = self.0.stack.0.look();
+        if let Some(record) = pcb.queue.pop(Some(WaitBy::Polled(&for_data))) {
+            return Poll::Ready(Ok(record.into()));
+        }
+        let error = pcb.errors.pop(Some(WaitBy::Polled(&for_errors)));
+        error.map_or(Poll::Pending, |record| Poll::Ready(Err(record.with)))
+    }
+
+    /// As [`UdpSocket::send_to`]. It is ready at once: a socket keeps no datagram, so where an interface's queue is full the
+    /// datagram is dropped, as it might be later on its way.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send(
+        &self,
+        _cx: &mut Context<'_>,
+        payload: Chain,
+        dst: SocketAddrV4,
+    ) -> Poll<Result<(), SendError>> {
+        Poll::Ready(self.send_to(payload, dst))
     }
 
     /// The oldest error about a datagram that was sent, if there is one.

@@ -239,7 +239,7 @@ fn window(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
     t.send.wl2 = seg.ack;
     if t.send.wnd > 0 {
         t.timers.stop(TcpTimer::Persist);
-        t.send.persist_shift = 0;
+        t.timers.persist_shift = 0;
         if was_closed {
             // What was sent as a probe was not taken: begin again where the peer is. But not with more: a peer
             // without memory drops what comes, says that its window is closed, and at once that it is open. To send

@@ -44,6 +44,7 @@ pub(crate) mod accept;
 mod ack;
 mod ack_policy;
 pub mod cc;
+mod challenge_acks;
 mod cookies;
 pub(crate) mod due;
 mod ecn;

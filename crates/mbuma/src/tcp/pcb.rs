@@ -8,7 +8,7 @@
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use kern::prim::{AtomicU32, Mutex, Ordering};
+use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
 use kern::{Cpu, LockClass, order};
 
 pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
@@ -53,15 +53,20 @@ pub(crate) struct Inpcb {
     /// The hash of its flow, for what is sent. Relaxed: a segment that leaves by the queue of a moment ago is one
     /// more that the peer may have to put in order.
     flow: AtomicU32,
+    /// Whether a read would return something. Written under the connection's lock, as the last thing ([`visit`](super::visit)),
+    /// so that a thread that finds nothing to read needs no lock to know it.
+    readable: AtomicBool,
     pub(crate) tcb: Mutex<Tcb>,
 }
 
 impl Inpcb {
     pub(crate) fn new(key: Key, flow: u32, tcb: Tcb) -> Arc<Self> {
+        let readable = AtomicBool::new(tcb.is_readable());
         let tcb = Mutex::new(&CONN, tcb);
         Arc::new(Self {
             key,
             flow: AtomicU32::new(flow),
+            readable,
             tcb,
         })
     }
@@ -69,6 +74,22 @@ impl Inpcb {
     /// The hash of its flow.
     pub(crate) fn flow(&self) -> u32 {
         self.flow.load(Ordering::Relaxed)
+    }
+
+    /// Whether a read would return something. Relaxed: the thread that reads takes the lock, and one that finds nothing
+    /// has looked a moment before something came.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        self.readable.load(Ordering::Relaxed)
+    }
+
+    /// Only while the connection is locked, so that nothing is stored in between. A store makes other CPUs fetch the cache
+    /// line again, so there is none where nothing changes.
+    #[inline]
+    pub(super) fn set_readable(&self, readable: bool) {
+        if self.is_readable() != readable {
+            self.readable.store(readable, Ordering::Relaxed);
+        }
     }
 
     /// From now on what it sends leaves by the queue of `cpu`, of an interface that has as many.

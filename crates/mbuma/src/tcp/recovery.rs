@@ -72,6 +72,8 @@ pub(crate) struct Recovery {
     frto: Frto,
     /// Send one segment of what is lost at the next turn, whatever the window says.
     pub(crate) forced: bool,
+    /// Duplicate acknowledgements in a row.
+    dup_acks: u8,
     /// SND.NXT at the phase's begin, with which it ends.
     recover: SeqNum,
     /// Bytes sent again in all.
@@ -135,6 +137,7 @@ impl Recovery {
             phase: RecoveryPhase::Open,
             frto: Frto::Off,
             forced: false,
+            dup_acks: 0,
             recover: iss,
             resent_bytes: 0,
             last_rate: 0,
@@ -201,7 +204,9 @@ impl SendState {
     /// one has left the network (RFC 3042 2).
     pub(crate) fn limited_transmit(&self) -> u32 {
         match self.recovery.phase {
-            RecoveryPhase::Open => u32::from(self.dup_acks.min(LIMITED_SEGMENTS)) * self.window.mss,
+            RecoveryPhase::Open => {
+                u32::from(self.recovery.dup_acks.min(LIMITED_SEGMENTS)) * self.window.mss
+            }
             _ => 0,
         }
     }
@@ -218,11 +223,11 @@ impl SendState {
         let advanced = a.ack.after(before.una);
         if advanced {
             self.una = a.ack;
-            self.dup_acks = 0;
+            self.recovery.dup_acks = 0;
             self.reordering.on_una(a.ack);
             self.recovery.resent_at = self.recovery.resent_at.max(a.ack);
         } else if a.is_duplicate && !a.sack_on {
-            self.dup_acks = self.dup_acks.saturating_add(1);
+            self.recovery.dup_acks = self.recovery.dup_acks.saturating_add(1);
         }
         let rtt = self.sample_round_trip(a, &d, &before, advanced);
         let mut sample = self.rate_sample(a, &d, &before, rtt);
@@ -299,7 +304,7 @@ impl SendState {
         before: &PriorFlight,
         outcome: &mut AckOutcome,
     ) {
-        let third = !a.sack_on && a.is_duplicate && self.dup_acks == DUPLICATES;
+        let third = !a.sack_on && a.is_duplicate && self.recovery.dup_acks == DUPLICATES;
         if sample.lost == 0 && !third {
             // Reports of a hole may be the first of a loss: until reordering was seen, they open no window.
             if a.ack.after(before.una) || self.reordering.seen || self.cc.own_recovery() {
@@ -457,7 +462,7 @@ impl SendState {
             Frto::Off
         };
         self.recovery.forced = true;
-        self.dup_acks = 0;
+        self.recovery.dup_acks = 0;
         self.probe.forget();
     }
 

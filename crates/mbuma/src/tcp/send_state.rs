@@ -39,7 +39,6 @@ pub(crate) struct SendState {
     pub(crate) mss: u32,
     /// What ICMP errors said of the path, while it is believed.
     pub(crate) path: Option<Box<PathMtu>>,
-    pub(crate) dup_acks: u8,
     /// When something was last sent.
     pub(crate) sent_at: Time,
     pub(crate) buf: StreamBuf,
@@ -52,7 +51,6 @@ pub(crate) struct SendState {
     pub(crate) window: Window,
     pub(crate) cc: Cc,
     pub(crate) retransmits: u8,
-    pub(crate) persist_shift: u8,
     pub(crate) nodelay: bool,
     /// The user will send nothing more.
     pub(crate) fin_queued: bool,
@@ -83,7 +81,6 @@ impl SendState {
             wscale: 0,
             mss,
             path: None,
-            dup_acks: 0,
             sent_at: now,
             buf: StreamBuf::new(config.send_buffer),
             rtt: Rtt::new(),
@@ -95,7 +92,6 @@ impl SendState {
             window: Window::new(mss, config.initial_window),
             cc: Cc::new(config.congestion),
             retransmits: 0,
-            persist_shift: 0,
             nodelay: false,
             fin_queued: false,
         }

@@ -25,9 +25,6 @@ use crate::error::SocketError;
 /// Go on with the next step, or end with a verdict.
 pub(crate) type Step = ControlFlow<Verdict>;
 
-/// Challenge acknowledgements a second and connection at most (RFC 5961 7).
-const CHALLENGES_MAX: u8 = 10;
-
 pub(crate) fn run(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, seg: &mut Segment) -> Verdict {
     let mut t = visit::begin(pcb);
     let step = match t.conn.state {
@@ -264,13 +261,8 @@ fn say_where(batch: &mut Batch<'_>, t: &mut Tcb, seg: &Segment) {
 
 /// Tells the peer where we are, a bounded number of times a second.
 pub(crate) fn challenge(batch: &mut Batch<'_>, t: &mut Tcb) {
-    let (since, sent) = t.conn.challenge_acks;
-    let now = batch.now.as_millis() as u32;
-    let fresh = now.wrapping_sub(since) >= 1000;
-    let sent = if fresh { 0 } else { sent };
-    if sent < CHALLENGES_MAX {
+    if t.conn.challenge_acks.take_one(batch.now) {
         batch.stack.tcp.counters.challenge_acks.inc();
         t.due |= Due::ACK;
-        t.conn.challenge_acks = (if fresh { now } else { since }, sent + 1);
     }
 }

@@ -3,12 +3,14 @@
 //! Locks: all of it is under the connection's (CONN). Source: RFC 9293 section 3.3.1.
 
 use std::num::NonZeroU32;
+use std::task::Waker;
 use std::time::Duration;
 
 use kern::Time;
 use wire::SeqNum;
 
 use super::accept::Place;
+use super::challenge_acks::ChallengeAcks;
 use super::due::Due;
 use super::ecn::Ecn;
 use super::recv_state::RecvState;
@@ -23,7 +25,7 @@ use crate::config::TcpConfig;
 use crate::error::SocketError;
 use crate::route::RouteCache;
 use crate::sockbuf::charge;
-use crate::waiters::Wakers;
+use crate::waiters::{WaiterSet, Want};
 
 /// The transmission control block.
 #[doc(alias = "tcpcb")]
@@ -50,8 +52,7 @@ pub(crate) struct ConnState {
     keepalive_ms: Option<NonZeroU32>,
     /// Probes of a closed window, or keepalives, since the peer was last heard.
     pub(crate) probes_unanswered: u8,
-    /// Challenge acknowledgements, and since when they count: in milliseconds of the stack's clock, modulo 2^32.
-    pub(crate) challenge_acks: (u32, u8),
+    pub(crate) challenge_acks: ChallengeAcks,
     pub(crate) ts: TimestampClock,
     /// Both ends understand SACK. Until the handshake is over: it is offered.
     pub(crate) sack_on: bool,
@@ -61,7 +62,7 @@ pub(crate) struct ConnState {
     pub(crate) error: Option<SocketError>,
     /// What an ICMP error said that may be transient, since the peer last acknowledged something.
     pub(crate) soft_error: Option<SocketError>,
-    pub(crate) wakers: Wakers,
+    pub(crate) waiters: WaiterSet,
     /// The splices that it is an end of.
     pub(crate) splices: Option<Box<Splices>>,
     /// Where the connection goes once it is established.
@@ -88,14 +89,14 @@ impl ConnState {
             heard_at: now,
             keepalive_ms: None,
             probes_unanswered: 0,
-            challenge_acks: (now.as_millis() as u32, 0),
+            challenge_acks: ChallengeAcks::new(now),
             ts: TimestampClock::new(config.timestamps),
             sack_on: config.sack,
             ecn: Ecn::new(config.ecn, state == State::SynSent),
             orphan: false,
             error: None,
             soft_error: None,
-            wakers: Wakers::new(),
+            waiters: WaiterSet::new(),
             splices: None,
             accept: None,
             predecessor: None,
@@ -104,9 +105,26 @@ impl ConnState {
 }
 
 impl ConnState {
-    /// Whether there is something to tell of what has changed: a program, or a splice.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.wakers.any() || self.splices.is_some()
+    /// Whether a program, or a splice in its place, waits for something of what has changed.
+    pub(crate) fn is_watched(&self, due: Due) -> bool {
+        let waits = |side, want| due.contains(side) && self.waiters.has(want);
+        due.intersects(Due::WAKE)
+            && (waits(Due::WAKE_READER, Want::Read)
+                || waits(Due::WAKE_WRITER, Want::Write)
+                || self.splices.is_some())
+    }
+
+    /// Sets the wakers that stay. Those before them come back, to be dropped when the lock is released.
+    #[must_use = "their drops are their owners' code, which runs without a lock"]
+    pub(crate) fn set_wakers(
+        &mut self,
+        read: Option<Waker>,
+        write: Option<Waker>,
+    ) -> [Option<Waker>; 2] {
+        [
+            self.waiters.keep(Want::Read, read),
+            self.waiters.keep(Want::Write, write),
+        ]
     }
 
     /// Idle time before probing, where the user asked for keepalives.
@@ -190,6 +208,23 @@ impl Tcb {
             edge.since(self.recv.adv)
         } else {
             0
+        }
+    }
+
+    /// Whether a read would return something: data, the end or an error.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.recv.buf.is_empty() || self.read_end().is_some()
+    }
+
+    /// What a read of an empty buffer returns, if it does not wait: an error, or the end of file.
+    pub(crate) fn read_end(&self) -> Option<Result<(), SocketError>> {
+        match (self.conn.error, self.conn.state) {
+            (Some(e), _) => Some(Err(e)),
+            (None, _) if self.recv.read_closed => Some(Ok(())),
+            (None, State::SynSent | State::SynReceived | State::SynHeld) => None,
+            // The FIN was taken, and so was all before it.
+            (None, state) => (!state.receives_data()).then_some(Ok(())),
         }
     }
 

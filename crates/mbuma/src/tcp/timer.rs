@@ -44,6 +44,9 @@ pub(crate) struct Timers {
     /// The number of the entry that was made last: it tells a connection's entries apart; those of 2^32 entries ago are
     /// gone.
     pub(super) last_entry: u32,
+    /// By how much the time between probes of a closed window has grown: doublings.
+    #[doc(alias = "t_rxtshift")]
+    pub(super) persist_shift: u8,
 }
 
 impl Default for Timers {
@@ -52,6 +55,7 @@ impl Default for Timers {
             due: [Time::MAX; TcpTimer::COUNT],
             armed: None,
             last_entry: 0,
+            persist_shift: 0,
         }
     }
 }

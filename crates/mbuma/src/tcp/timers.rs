@@ -150,7 +150,7 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
         return false;
     }
     let tcp = &batch.stack.tcp;
-    if t.conn.orphan && t.send.persist_shift == PERSIST_SHIFT_MAX {
+    if t.conn.orphan && t.timers.persist_shift == PERSIST_SHIFT_MAX {
         return true;
     }
     let max = if t.conn.orphan {
@@ -164,7 +164,7 @@ fn persist(batch: &mut Batch<'_>, t: &mut Tcb) -> bool {
     t.conn.probes_unanswered += 1;
     tcp.counters.zero_window_probes.inc();
     t.due |= Due::PROBE;
-    t.send.persist_shift = (t.send.persist_shift + 1).min(PERSIST_SHIFT_MAX);
+    t.timers.persist_shift = (t.timers.persist_shift + 1).min(PERSIST_SHIFT_MAX);
     t.timers
         .set(TcpTimer::Persist, batch.now + persist_interval(batch, t));
     false
@@ -177,7 +177,7 @@ const PERSIST_SHIFT_MAX: u8 = 16;
 fn persist_interval(batch: &Batch<'_>, t: &Tcb) -> Duration {
     let config = &batch.stack.tcp.config;
     let base = t.send.rtt.timeout(config.rto_min, config.rto_max);
-    base.saturating_mul(1 << t.send.persist_shift)
+    base.saturating_mul(1 << t.timers.persist_shift)
         .min(config.rto_max)
 }
 

@@ -14,26 +14,67 @@
 
 use std::sync::Arc;
 
+use std::ops::{Deref, DerefMut};
+
 use kern::prim::MutexGuard;
 
 use super::due::Due;
 use super::pcb::{Inpcb, State, Tcb};
 use super::{output, time_wait};
 use crate::batch::{Batch, Deferred};
+use crate::waiters::{Wakes, Want};
+
+/// What the waiters of each side are told of.
+const SIDES: [(Due, Want); 2] = [
+    (Due::WAKE_READER, Want::Read),
+    (Due::WAKE_WRITER, Want::Write),
+];
 
 /// Locks a connection to change it. If nothing comes of the change, dropping the guard ends the visit.
-pub(crate) fn begin(pcb: &Inpcb) -> MutexGuard<'_, Tcb> {
-    pcb.tcb.lock()
+pub(crate) fn begin(pcb: &Inpcb) -> TcbGuard<'_> {
+    let tcb = pcb.tcb.lock();
+    TcbGuard { pcb, tcb }
+}
+
+/// A connection that is locked to be changed.
+#[derive(Debug)]
+pub(crate) struct TcbGuard<'a> {
+    pcb: &'a Inpcb,
+    tcb: MutexGuard<'a, Tcb>,
+}
+
+impl Deref for TcbGuard<'_> {
+    type Target = Tcb;
+
+    #[inline]
+    fn deref(&self) -> &Tcb {
+        &self.tcb
+    }
+}
+
+impl DerefMut for TcbGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Tcb {
+        &mut self.tcb
+    }
+}
+
+impl Drop for TcbGuard<'_> {
+    /// Says whether there is something to read, while the lock is still held.
+    #[inline]
+    fn drop(&mut self) {
+        self.pcb.set_readable(self.tcb.is_readable());
+    }
 }
 
 /// Gives the connection its turn, and unlocks it.
-pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) {
     output::run(batch, pcb, &mut t);
     kern::invariant!(t.is_valid(), "{t:?}");
     let closed = t.conn.state == State::Closed;
     let due = t.due;
     t.due -= Due::TIME_WAIT | Due::WAKE;
-    if due.intersects(Due::WAKE) && t.conn.is_watched() {
+    if t.conn.is_watched(due) {
         tell(batch, &mut t, due);
     }
     drop(t);
@@ -47,7 +88,7 @@ pub(crate) fn end(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_,
 
 /// Unlocks the connection, which gets a turn at the end of the batch if that would do anything.
 #[inline]
-pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) {
     kern::invariant!(t.is_valid(), "{t:?}");
     if output::is_due(&t) {
         return end_later(batch, pcb, t);
@@ -60,13 +101,18 @@ pub(super) fn end_quiet(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGua
 fn tell(batch: &mut Batch<'_>, t: &mut Tcb, due: Due) {
     let splices = t.conn.splices.as_deref();
     let spliced = splices.map_or(Due::empty(), |splices| splices.queue(batch, due));
-    if (due & Due::WAKE).difference(spliced) != Due::empty() && t.conn.wakers.any() {
-        batch.wake(t.conn.wakers.take());
+    let due = due.difference(spliced);
+    let mut wakes = Wakes::default();
+    for (side, want) in SIDES {
+        if due.contains(side) {
+            t.conn.waiters.take_into(want, &mut wakes);
+        }
     }
+    batch.wake(wakes);
 }
 
 /// Unlocks the connection, which gets a turn at the end of the batch.
-pub(crate) fn end_later(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: MutexGuard<'_, Tcb>) {
+pub(crate) fn end_later(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>, mut t: TcbGuard<'_>) {
     let is_queued = t.due.contains(Due::QUEUED);
     t.due |= Due::QUEUED;
     drop(t);

@@ -25,7 +25,7 @@ use super::pcb::{Handle, Role, Unpcb};
 use super::seqpacket::UnixSeqpacket;
 use super::stream::UnixStream;
 use crate::park::{Wait, retry};
-use crate::waiters::{Wakers, Wakes};
+use crate::waiters::{WaiterSet, Want};
 
 static QUEUE: LockClass = LockClass::new("unix accept queue", order::UNIX_RCV);
 
@@ -40,8 +40,8 @@ pub(super) struct Listening {
 struct Queue {
     ready: VecDeque<Arc<Unpcb>>,
     closed: bool,
-    acceptors: Wakers,
-    connectors: Wakers,
+    /// Programs wait to accept, others for a place to connect to.
+    waiters: WaiterSet,
 }
 
 impl Listening {
@@ -81,14 +81,14 @@ impl Listening {
         }
         if q.ready.len() >= self.backlog {
             if let Some(waiter) = waiter {
-                q.connectors.add(waiter);
+                q.waiters.add(Want::Write, waiter);
             }
             return Poll::Pending;
         }
         graph.load(embryo, listener.id);
         q.ready.push_back(Arc::clone(embryo));
         // Several may wait to accept, and each takes one: all look.
-        let wakes = q.acceptors.take();
+        let wakes = q.waiters.take(Want::Read);
         drop(q);
         drop(graph);
         self.queue.outward(|| wakes.wake());
@@ -109,11 +109,11 @@ impl Listening {
         let mut q = self.queue.lock();
         let Some(pcb) = q.ready.pop_front() else {
             if let Some(waiter) = waiter {
-                q.acceptors.add(waiter);
+                q.waiters.add(Want::Read, waiter);
             }
             return None;
         };
-        let wakes = q.connectors.take();
+        let wakes = q.waiters.take(Want::Write);
         drop(q);
         // The caller has a handle of the listener: its connections are not taken for dead meanwhile.
         let mut graph = listener.unix.flight.lock();
@@ -132,7 +132,7 @@ impl Listening {
         let mut q = self.queue.lock();
         let ready = !q.ready.is_empty();
         if let (false, Some(waiter)) = (ready, waiter) {
-            q.acceptors.add(waiter);
+            q.waiters.add(Want::Read, waiter);
         }
         ready
     }
@@ -140,7 +140,7 @@ impl Listening {
     fn set_waker(&self, waker: Option<Waker>) {
         let mut q = self.queue.lock();
         let now = (!q.ready.is_empty()).then(|| waker.clone()).flatten();
-        let old = q.acceptors.keep(waker);
+        let old = q.waiters.keep(Want::Read, waker);
         drop(q);
         drop(old);
         self.queue.outward(|| now.into_iter().for_each(Waker::wake));
@@ -151,12 +151,11 @@ impl Listening {
         let mut q = self.queue.lock();
         q.closed = true;
         let orphans = std::mem::take(&mut q.ready);
-        let old = q.acceptors.keep(None);
-        let wakes = [q.acceptors.take(), q.connectors.take()];
+        let old = q.waiters.keep(Want::Read, None);
+        let wakes = q.waiters.take_all();
         drop(q);
         drop(old);
-        self.queue
-            .outward(|| wakes.into_iter().for_each(Wakes::wake));
+        self.queue.outward(|| wakes.wake());
         orphans.into()
     }
 }

@@ -32,7 +32,7 @@ use super::lock::{Lock, Locked};
 use super::message::{Message, Received, Sender};
 use super::rights::{Cargo, Passed, pack, unpack};
 use crate::sockbuf::{Ancillary, Record, RecordBuf};
-use crate::waiters::{Wakers, Wakes};
+use crate::waiters::{WaiterSet, Wakes, Want};
 
 static RCV: LockClass = LockClass::new("unix receive buffer", order::UNIX_RCV);
 
@@ -103,8 +103,8 @@ struct Inner {
     reset: bool,
     /// The only socket that may write, for datagrams.
     only_from: Option<u64>,
-    readers: Wakers,
-    writers: Wakers,
+    /// The owner waits to read, senders wait to write.
+    waiters: WaiterSet,
 }
 
 impl Rcvbuf {
@@ -134,7 +134,7 @@ impl Rcvbuf {
         let mut inner = self.inner.lock();
         if let Err(refusal) = inner.admit(sender.as_ref()) {
             if let (Refusal::Full, Some(waiter)) = (refusal, waiter) {
-                inner.writers.add(waiter);
+                inner.waiters.add(Want::Write, waiter);
             }
             return Err((refusal, message));
         }
@@ -151,7 +151,7 @@ impl Rcvbuf {
                 None
             }
         };
-        let wakes = was_empty.then(|| inner.readers.take());
+        let wakes = was_empty.then(|| inner.waiters.take(Want::Read));
         drop(inner);
         drop(graph);
         // Last references to objects whose drop is foreign code, and wakers: without a lock.
@@ -182,7 +182,7 @@ impl Rcvbuf {
             Shape::Records | Shape::Datagrams => inner.records.pop().unwrap_or_default(),
         };
         let room = was_above && !inner.records.is_above_half();
-        let wakes = room.then(|| inner.writers.take());
+        let wakes = room.then(|| inner.waiters.take(Want::Write));
         drop(inner);
         let mut received = Received {
             data: taken.data,
@@ -203,7 +203,7 @@ impl Rcvbuf {
         let mut inner = self.inner.lock();
         let ready = inner.is_readable();
         if let (false, Some(waiter)) = (ready, waiter) {
-            inner.readers.add(waiter);
+            inner.waiters.add(Want::Read, waiter);
         }
         ready
     }
@@ -213,7 +213,7 @@ impl Rcvbuf {
         let mut inner = self.inner.lock();
         let ready = inner.is_writable();
         if let (false, Some(waiter)) = (ready, waiter) {
-            inner.writers.add(waiter);
+            inner.waiters.add(Want::Write, waiter);
         }
         ready
     }
@@ -222,7 +222,7 @@ impl Rcvbuf {
     pub(super) fn keep_reader(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
         let now = inner.is_readable().then(|| waker.clone()).flatten();
-        let old = inner.readers.keep(waker);
+        let old = inner.waiters.keep(Want::Read, waker);
         drop(inner);
         drop(old);
         self.inner.outward(|| now.into_iter().for_each(Waker::wake));
@@ -231,7 +231,7 @@ impl Rcvbuf {
     /// Sets the waker for room from now on.
     pub(super) fn keep_writer(&self, waker: Option<Waker>) {
         let mut inner = self.inner.lock();
-        let old = inner.writers.keep(waker);
+        let old = inner.waiters.keep(Want::Write, waker);
         drop(inner);
         drop(old);
     }
@@ -272,7 +272,7 @@ impl Rcvbuf {
         let mut inner = self.inner.lock();
         inner.reader = Reader::Gone;
         let records = inner.records.flush();
-        let kept = (inner.readers.keep(None), inner.only_from.take());
+        let kept = (inner.waiters.keep(Want::Read, None), inner.only_from.take());
         self.wake_all(inner);
         drop(kept);
         records
@@ -286,9 +286,9 @@ impl Rcvbuf {
 
     /// Wakes all threads on both sides: the state in which they wait has ended.
     fn wake_all(&self, mut inner: Locked<'_, Inner>) {
-        let wakes = [inner.readers.take(), inner.writers.take()];
+        let wakes = inner.waiters.take_all();
         drop(inner);
-        self.wake(wakes);
+        self.wake([wakes]);
     }
 
     fn wake(&self, wakes: impl IntoIterator<Item = Wakes>) {
@@ -306,8 +306,7 @@ impl Inner {
             eof: false,
             reset: false,
             only_from: None,
-            readers: Wakers::new(),
-            writers: Wakers::new(),
+            waiters: WaiterSet::new(),
         }
     }
 
@@ -347,7 +346,7 @@ impl Inner {
             return Some(Ok(None));
         }
         if let Some(waiter) = waiter {
-            self.readers.add(waiter);
+            self.waiters.add(Want::Read, waiter);
         }
         Some(Err(UnixError::WouldBlock))
     }

@@ -10,6 +10,7 @@ mod fragment;
 mod icmp;
 mod lengths;
 mod loopback;
+mod readiness;
 mod routes;
 mod shapes;
 mod udp;

@@ -65,8 +65,8 @@ fn a_waiter_is_woken_once() {
     let kept = Waker::from(Arc::new(NoOp));
     assert!(side.set_waker(kept).is_none());
     let waiter = Waker::from(Arc::new(NoOp));
-    assert!(side.pop(Some(&waiter)).is_none());
+    assert!(side.pop(Some(WaitBy::Once(&waiter))).is_none());
     assert_eq!(side.push(numbered(1)).unwrap().len(), 2);
-    assert!(side.pop(Some(&waiter)).is_some());
+    assert!(side.pop(Some(WaitBy::Once(&waiter))).is_some());
     assert_eq!(side.push(numbered(2)).unwrap().len(), 1);
 }

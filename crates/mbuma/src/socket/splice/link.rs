@@ -18,7 +18,7 @@ use crate::state::{SHARED_TIMERS_CPU, StackState};
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::spliced::{SpliceTurn, Splices};
 use crate::tcp::visit;
-use crate::waiters::{Wakers, Wakes};
+use crate::waiters::{WaiterSet, Wakes, Want};
 
 static SPLICE: LockClass = LockClass::new("splice", order::SPLICE);
 
@@ -62,7 +62,7 @@ struct SpliceState {
     /// The idle time is over.
     expired: bool,
     end: Option<SpliceEnd>,
-    waiters: Wakers,
+    waiters: WaiterSet,
 }
 
 impl SpliceState {
@@ -119,7 +119,7 @@ impl Link {
             moved_at: to.stack.clock.now(),
             expired: false,
             end: None,
-            waiters: Wakers::new(),
+            waiters: WaiterSet::new(),
         };
         Self {
             one_stack: Arc::ptr_eq(&from.stack, &to.stack),
@@ -224,7 +224,7 @@ impl Link {
             return Poll::Ready(outcome);
         }
         if let Some(waiter) = waiter {
-            state.waiters.add(waiter);
+            state.waiters.add(Want::Read, waiter);
         }
         Poll::Pending
     }
@@ -337,7 +337,7 @@ impl Link {
             return;
         }
         p.end = Some(end);
-        touched.wakes = p.waiters.take();
+        touched.wakes = p.waiters.take(Want::Read);
         self.leave_places();
         match end {
             SpliceEnd::Eof if self.options.pass_end => {

@@ -174,3 +174,23 @@ fn who_reads_no_more_stops_nobody() {
     assert_eq!(client.error(), None);
     pair.done();
 }
+
+/// Breaks if a look at an empty buffer takes the connection's lock, which the thread that fills the buffer holds.
+#[test]
+fn an_empty_read_takes_no_lock() {
+    let pair = Pair::new();
+    let served = &pair.served;
+    let locked = served.pcb.tcb.lock();
+    let nothing = Err(SocketError::WouldBlock);
+    assert_eq!(served.recv(&mut [0; 9]), nothing);
+    assert_eq!(served.peek(&mut [0; 9]), nothing);
+    assert!(served.recv_chain(9).is_err());
+    drop(locked);
+    pair.client.send(b"data").unwrap();
+    assert!(served.pcb.is_readable());
+    assert_eq!(served.recv(&mut [0; 9]), Ok(4));
+    assert!(!served.pcb.is_readable());
+    served.shutdown(std::net::Shutdown::Read);
+    assert_eq!(served.recv(&mut [0; 9]), Ok(0));
+    pair.done();
+}

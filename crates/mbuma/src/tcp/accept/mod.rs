@@ -26,7 +26,7 @@ use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::{Inpcb, Key};
 use crate::ifnet::IfIndex;
-use crate::waiters::{Wakers, Wakes};
+use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
 
 use syn_queue::{Embryos, Ticket};
 
@@ -50,7 +50,7 @@ pub(crate) struct AcceptQueue {
 struct Queue {
     ready: VecDeque<Arc<Inpcb>>,
     syn_queue: Embryos,
-    wakers: Wakers,
+    acceptors: WaiterSet,
     closed: bool,
 }
 
@@ -160,21 +160,21 @@ impl AcceptQueue {
         }
         q.syn_queue.forget(ticket);
         q.ready.push_back(Arc::clone(pcb));
-        Pushed::Ready(q.wakers.take())
+        Pushed::Ready(q.acceptors.take(Want::Read))
     }
 
-    /// The oldest. If there is none, `waiter` is told when there is one.
-    pub(crate) fn pop(&self, waiter: Option<&Waker>) -> Option<Arc<Inpcb>> {
+    /// The oldest. If there is none, the call that waits is told when there is one.
+    pub(crate) fn pop(&self, waiting: Option<WaitBy<'_>>) -> Option<Arc<Inpcb>> {
         let mut q = self.queue.lock();
         let oldest = q.ready.pop_front();
-        if let (None, Some(waiter)) = (&oldest, waiter) {
-            q.wakers.add(waiter);
+        if let (None, Some(waiting)) = (&oldest, waiting) {
+            q.acceptors.register(Want::Read, waiting);
         }
         oldest
     }
 
     pub(crate) fn set_waker(&self, waker: Option<Waker>) {
-        let old = self.queue.lock().wakers.keep(waker);
+        let old = self.queue.lock().acceptors.keep(Want::Read, waker);
         drop(old);
     }
 
@@ -182,7 +182,7 @@ impl AcceptQueue {
     pub(crate) fn close(&self) -> VecDeque<Arc<Inpcb>> {
         let mut q = self.queue.lock();
         q.closed = true;
-        let wakers = q.wakers.clear();
+        let wakers = q.acceptors.clear();
         let ready = std::mem::take(&mut q.ready);
         drop(q);
         drop(wakers);

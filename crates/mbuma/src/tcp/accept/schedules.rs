@@ -110,7 +110,7 @@ impl Listening {
                 let mut q = self.queue.queue.lock();
                 q.syn_queue.forget(place.ticket);
                 q.ready.push_back(Arc::clone(pcb));
-                Pushed::Ready(q.wakers.take())
+                Pushed::Ready(q.acceptors.take(Want::Read))
             }
             _ => place.push(pcb),
         };
@@ -196,7 +196,7 @@ impl Listening {
             Some(stream) => Poll::Ready(stream),
             None => {
                 let mut q = self.queue.queue.lock();
-                q.wakers.add(waker.expect("it may wait"));
+                q.acceptors.add(Want::Read, waker.expect("it may wait"));
                 Poll::Pending
             }
         })

@@ -52,7 +52,7 @@ pub(in crate::tcp) fn is_due(t: &Tcb) -> bool {
         && t.send.sent.lost() == 0
         && t.recv.policy.dup_acks_owed == 0
         && t.timers.are_armed()
-        && !(t.due.intersects(Due::WAKE) && t.conn.is_watched())
+        && !t.conn.is_watched(t.due)
         && !window_grew(t);
     !quiet
 }

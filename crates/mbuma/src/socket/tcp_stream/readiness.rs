@@ -1,0 +1,157 @@
+//! How a connection tells that a direction is ready: to a task that polls, and by wakers that stay.
+//!
+//! Readiness is the buffer's state, looked at under the connection's lock, so it is never stale. A call that is not ready
+//! leaves its waker under that same lock. The methods know of no runtime: a [`Context`] is all they take.
+//!
+//! Source: the contract of `AsyncRead` and `AsyncWrite` in tokio and futures: one task a direction, the last one wins.
+
+use std::task::{Context, Poll, Waker};
+
+use mbuf::Chain;
+
+use super::{TcpStream, room, take_unspliced, wait_for};
+use crate::error::SocketError;
+use crate::tcp::visit;
+use crate::waiters::{PollingTask, WaitBy, Want};
+
+/// # Polling
+/// Each of these calls is for one task a direction: if two tasks poll the same direction, the one that polled last is
+/// woken. Threads in blocking calls and wakers that stay are woken beside it. Reading and writing never wake each other's task.
+impl TcpStream {
+    /// Ready when a read would not wait: there is data, the end of file or an error.
+    #[doc(alias = "EPOLLIN")]
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let task = PollingTask::new(cx);
+        self.ready(Want::Read, WaitBy::Polled(&task))
+    }
+
+    /// Ready when a write would not wait: there is room, or nothing can be sent any more. A connection that is not established
+    /// yet has room too: see [`TcpStream::poll_connected`].
+    #[doc(alias = "EPOLLOUT")]
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let task = PollingTask::new(cx);
+        self.ready(Want::Write, WaitBy::Polled(&task))
+    }
+
+    /// Ready when the connection is established, or will not be. A task that waits for it is one that waits to write.
+    ///
+    /// # Errors
+    /// Why it is not established.
+    pub fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
+        polled(cx, |waiting| self.established(waiting))
+    }
+
+    /// Copies received bytes to `buf`; 0 is the peer's end of file.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv`], but for [`SocketError::WouldBlock`].
+    pub fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<Result<usize, SocketError>> {
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        polled(cx, |waiting| self.read(buf, waiting))
+    }
+
+    /// Takes up to `max` bytes from the receive buffer, moving their mbufs. An empty chain is the peer's end of file.
+    ///
+    /// # Errors
+    /// As [`TcpStream::recv_chain`], but for [`SocketError::WouldBlock`].
+    pub fn poll_read_chain(
+        &self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Chain, SocketError>> {
+        polled(cx, |waiting| self.take(waiting, |t| take_unspliced(t, max)))
+    }
+
+    /// Copies as much of `bytes` into the send buffer as it takes; returns how much.
+    ///
+    /// # Errors
+    /// As [`TcpStream::send`], but for [`SocketError::WouldBlock`].
+    pub fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, SocketError>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        polled(cx, |waiting| self.give(bytes, waiting))
+    }
+
+    /// Moves as much of the front of `data` into the send buffer as it takes; returns how much.
+    ///
+    /// # Errors
+    /// As [`TcpStream::send_chain`], but for [`SocketError::WouldBlock`]. What was not taken is in `data`.
+    pub fn poll_write_chain(
+        &self,
+        cx: &mut Context<'_>,
+        data: &mut Chain,
+    ) -> Poll<Result<usize, SocketError>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        polled(cx, |waiting| self.give_chain(data, waiting))
+    }
+
+    fn give_chain(
+        &self,
+        data: &mut Chain,
+        waiting: Option<WaitBy<'_>>,
+    ) -> Result<usize, SocketError> {
+        self.with(|t| {
+            let room = room(t).inspect_err(|e| wait_for(t, Want::Write, *e, waiting))?;
+            let front = data.take_front(room).map_err(|_| SocketError::NoBufs)?;
+            let taken = front.len();
+            t.send.buf.append(&self.stack.pool, front);
+            Ok(taken)
+        })
+    }
+
+    /// Sets the wakers that stay until they are replaced: `read` is called when there is something to read, the end or an
+    /// error; `write` when there is room, and when the connection is established or ends. A change of both directions calls
+    /// a waker that serves both once. Look at the socket after setting them: they tell of changes from now on.
+    pub fn set_wakers(&self, read: Option<Waker>, write: Option<Waker>) {
+        let giant = self.stack.look();
+        let mut t = visit::begin(&self.pcb);
+        let old = t.conn.set_wakers(read, write);
+        drop(t);
+        drop(giant);
+        drop(old);
+    }
+
+    /// Sets one waker for changes of both directions.
+    pub fn set_waker(&self, waker: Option<Waker>) {
+        self.set_wakers(waker.clone(), waker);
+    }
+
+    fn ready(&self, want: Want, waiting: WaitBy<'_>) -> Poll<()> {
+        let _giant = self.stack.look();
+        let mut t = visit::begin(&self.pcb);
+        let ready = match want {
+            Want::Read => t.is_readable() && !super::is_source(&t),
+            Want::Write => room(&t) != Err(SocketError::WouldBlock),
+        };
+        if ready {
+            return Poll::Ready(());
+        }
+        t.conn.waiters.register(want, waiting);
+        Poll::Pending
+    }
+}
+
+/// One attempt of the task that polls.
+fn polled<T>(
+    cx: &Context<'_>,
+    attempt: impl FnOnce(Option<WaitBy<'_>>) -> Result<T, SocketError>,
+) -> Poll<Result<T, SocketError>> {
+    let task = PollingTask::new(cx);
+    match attempt(Some(WaitBy::Polled(&task))) {
+        Err(SocketError::WouldBlock) => Poll::Pending,
+        other => Poll::Ready(other),
+    }
+}

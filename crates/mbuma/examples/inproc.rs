@@ -70,7 +70,7 @@ fn connect(caps: Capabilities) -> Result<Pair> {
     let mut server = None;
     while server.is_none() {
         turn(&ends)?;
-        server = listener.accept();
+        server = listener.accept().ok();
     }
     let server = server.ok_or("accepted")?;
     client.set_nodelay(true);

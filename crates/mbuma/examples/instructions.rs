@@ -91,7 +91,7 @@ impl Net {
         let client = client.tcp_connect(here, there)?;
         let server = loop {
             self.turn()?;
-            if let Some(server) = listener.accept() {
+            if let Ok(server) = listener.accept() {
                 break server;
             }
         };
@@ -150,7 +150,7 @@ fn datagrams(n: usize) -> Result<()> {
     for _ in 0..n {
         let payload = Chain::from_slice(client.pool(), &[0; 64])?;
         sender.send_to(payload, there)?;
-        while receiver.recv().is_none() {
+        while receiver.recv().is_err() {
             net.turn()?;
         }
     }

@@ -30,7 +30,7 @@
 //! let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
 //! let listener = stacks[1].tcp_listen(there, 8)?;
 //! let client = stacks[0].tcp_connect(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), there)?;
-//! let server = listener.accept_blocking(None).expect("the client connects");
+//! let server = listener.accept_blocking(None)?;
 //! client.send_blocking(b"hello", None)?;
 //! assert_eq!(server.recv_blocking(&mut [0; 8], None)?, 5);
 //! runtime.shutdown();

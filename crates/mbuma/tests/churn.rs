@@ -106,7 +106,7 @@ impl Job {
             let _ = stream.recv(&mut buf);
         }
         let mut accepted = self.accepted.lock().unwrap();
-        if let Some(next) = self.listener.as_ref().and_then(TcpListener::accept) {
+        if let Some(Ok(next)) = self.listener.as_ref().map(TcpListener::accept) {
             *accepted = Some(next);
         }
         if let Some(stream) = &*accepted {

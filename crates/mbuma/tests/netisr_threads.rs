@@ -112,7 +112,7 @@ impl Source {
     /// Checks what arrived; says how much that was.
     fn check(&self, seen: &mut [u32]) -> u64 {
         let mut count = 0;
-        while let Some(datagram) = self.socket.recv() {
+        while let Ok(datagram) = self.socket.recv() {
             let flow = usize::from(datagram.src.port() - 1000);
             let bytes = datagram.payload.to_vec();
             let number = u32::from_be_bytes(bytes[..4].try_into().unwrap());

@@ -90,7 +90,7 @@ impl Bench {
         let ours = ours.expect("a port is free");
         for _ in 0..1000 {
             self.run(10);
-            if let Some(theirs) = listener.accept() {
+            if let Ok(theirs) = listener.accept() {
                 return (ours, theirs);
             }
         }

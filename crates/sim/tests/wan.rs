@@ -55,7 +55,7 @@ impl App for Reader {
     fn run(&mut self, context: &mut Context) -> Option<Time> {
         self.listener.set_waker(Some(context.waker.clone()));
         if self.stream.is_none() {
-            self.stream = self.listener.accept();
+            self.stream = self.listener.accept().ok();
         }
         let stream = self.stream.as_ref()?;
         stream.set_waker(Some(context.waker.clone()));

@@ -128,7 +128,7 @@ impl GuestFlows {
         // No client of a published port can be told of an error; the error must be taken nevertheless.
         while self.socket.take_error().is_some() {}
         for _ in 0..TURN_MAX {
-            let Some(datagram) = self.socket.recv() else {
+            let Ok(datagram) = self.socket.recv() else {
                 return;
             };
             let ends = Ends {

@@ -103,7 +103,7 @@ impl Web {
     /// Takes connections.
     pub(super) fn accept(&mut self, shared: &mut Shared) {
         for _ in 0..ACCEPT_MAX {
-            let Some(stream) = self.site.listener.accept() else {
+            let Ok(stream) = self.site.listener.accept() else {
                 return;
             };
             if self.drains {

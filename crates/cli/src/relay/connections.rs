@@ -140,7 +140,7 @@ impl Connections {
     /// Takes clients, as many as there is room for.
     fn accept(&mut self) {
         while self.table.len() < self.max
-            && let Some(client) = self.listener.accept()
+            && let Ok(client) = self.listener.accept()
         {
             self.begin(client);
         }

@@ -92,7 +92,7 @@ fn serve(stack: &Stack, listener: &TcpListener, stop: &AtomicBool) {
     let mut open: Vec<(TcpStream, usize)> = Vec::new();
     let far = Instant::now() + Duration::from_secs(24 * 3600);
     wait(stack, far, || {
-        while let Some(stream) = listener.accept() {
+        while let Ok(stream) = listener.accept() {
             stream.set_waker(Some(waker.clone()));
             stream.set_nodelay(true);
             open.push((stream, 0));

@@ -29,7 +29,7 @@ pub(crate) fn run(design: Design, mtu: u16, time: Duration) -> f64 {
         let mut accepted = None;
         listener.set_waker(Some(unpark()));
         wait(&joined.server, until, || {
-            accepted = listener.accept();
+            accepted = listener.accept().ok();
             accepted.is_some()
         });
         listener.set_waker(None);

@@ -59,7 +59,7 @@ impl Talk for Datagrams {
 
     fn recv(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let datagram = self.socket.recv_blocking(Some(PATIENCE));
-        let payload = datagram.ok_or(io::ErrorKind::TimedOut)?.payload;
+        let payload = datagram?.payload;
         let len = payload.len().min(buf.len());
         payload.copy_to(0, &mut buf[..len]);
         Ok(len)
@@ -89,8 +89,7 @@ pub(crate) fn tcp(stack: &Stack) -> Result<Pair, SocketError> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let a = stack.tcp_connect(any, listener.local_addr())?;
     a.connected_blocking(Some(PATIENCE))?;
-    let b = listener.accept_blocking(Some(PATIENCE));
-    let b = b.ok_or(SocketError::TimedOut)?;
+    let b = listener.accept_blocking(Some(PATIENCE))?;
     for end in [&a, &b] {
         end.set_nodelay(true);
     }

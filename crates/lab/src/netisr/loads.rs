@@ -84,7 +84,7 @@ fn udp_rr(world: &World, time: Duration, cpus: &[usize]) -> Seen {
     let client = world.client.udp_bind(ANY).expect("a port is free");
     let answer = |done: &AtomicBool| {
         while !done.load(Ordering::Acquire) {
-            if let Some(asked) = server.recv_blocking(Some(STUCK / 20)) {
+            if let Ok(asked) = server.recv_blocking(Some(STUCK / 20)) {
                 // If it is lost, the client gives up.
                 let _ = server.send_to(asked.payload, asked.src);
             }
@@ -92,7 +92,7 @@ fn udp_rr(world: &World, time: Duration, cpus: &[usize]) -> Seen {
     };
     let ask = || {
         let question = datagram(world);
-        client.send_to(question, SERVER).is_ok() && client.recv_blocking(Some(STUCK)).is_some()
+        client.send_to(question, SERVER).is_ok() && client.recv_blocking(Some(STUCK)).is_ok()
     };
     with_server(cpus, answer, || round_trips(time, ask)).0
 }
@@ -151,7 +151,7 @@ fn tcp_rr(world: &World, time: Duration, cpus: &[usize]) -> Seen {
 }
 
 fn accept(listener: &TcpListener) -> Option<TcpStream> {
-    let stream = listener.accept_blocking(Some(STUCK))?;
+    let stream = listener.accept_blocking(Some(STUCK)).ok()?;
     stream.set_nodelay(true);
     Some(stream)
 }
@@ -197,7 +197,7 @@ fn count(socket: &UdpSocket, done: &AtomicBool) -> (u64, f64) {
     let (mut received, patience) = (0, Instant::now() + STUCK * 5);
     let (mut first, mut last) = (None, Instant::now());
     while received == 0 || !done.load(Ordering::Acquire) {
-        while socket.recv_blocking(Some(STUCK / 20)).is_some() {
+        while socket.recv_blocking(Some(STUCK / 20)).is_ok() {
             received += 1;
             last = Instant::now();
             first.get_or_insert(last);

@@ -132,7 +132,7 @@ fn connect(
         loop {
             turn();
             if client.state() == State::Established
-                && let Some(server) = listener.accept()
+                && let Ok(server) = listener.accept()
             {
                 server.set_nodelay(true);
                 return [client, server];

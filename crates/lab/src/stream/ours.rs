@@ -66,7 +66,7 @@ pub(crate) fn connected(setup: Setup) -> [OurEnd; 2] {
     let server = loop {
         inlets.iter_mut().flatten().for_each(Inlet::run);
         if client.state() == State::Established
-            && let Some(server) = listener.accept()
+            && let Ok(server) = listener.accept()
         {
             break server;
         }

@@ -110,7 +110,7 @@ struct Sink {
 impl App for Sink {
     fn run(&mut self, context: &mut Context) -> Option<Time> {
         self.listener.set_waker(Some(context.waker.clone()));
-        self.stream = self.stream.take().or_else(|| self.listener.accept());
+        self.stream = self.stream.take().or_else(|| self.listener.accept().ok());
         let Some(stream) = &self.stream else {
             return None;
         };

@@ -29,7 +29,7 @@ pub use splice::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, T
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};
 pub use tcp_listener::{Incoming, Interceptor, Refusal, TcpListener};
 pub use tcp_stream::{SendRoom, TcpStream};
-pub use udp::{BindError, Datagram, SendError, UdpError, UdpSocket};
+pub use udp::{BindError, Datagram, RecvError, SendError, UdpError, UdpSocket};
 
 pub use crate::error::SocketError;
 pub use crate::tcp::TcpInfo;

@@ -31,7 +31,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use wire::SeqNum;
 
-use super::{SocketError, TcpStream, UdpSocket};
+use super::{RecvError, SocketError, TcpStream, UdpSocket};
 use crate::ip::IcmpError;
 use crate::park::{self, Parker};
 use crate::stack::Stack;
@@ -82,7 +82,7 @@ struct Looker(Arc<UdpPcb>);
 
 impl Wake for Looker {
     fn wake(self: Arc<Self>) {
-        let _: bool = self.0.queue.is_empty(None);
+        let _: bool = self.0.queue.is_empty();
     }
 }
 
@@ -111,33 +111,38 @@ fn read(socket: &UdpSocket, pcb: &UdpPcb, count: usize, mistake: Mistake) {
             _ => socket.recv_blocking(None),
         };
         match datagram {
-            Some(_) => taken += 1,
+            Ok(_) => taken += 1,
             // The other reader may have been faster.
-            None => drop(socket.take_error()),
+            Err(_) => {}
         }
     }
 }
 
-fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Option<Datagram> {
-    Parker::new().block_on(None, |waker| match socket.recv() {
-        Some(datagram) => Poll::Ready(datagram),
-        None => {
+fn recv_with_a_late_waker(socket: &UdpSocket, pcb: &UdpPcb) -> Result<Datagram, RecvError> {
+    let received = Parker::new().block_on(None, |waker| match socket.recv() {
+        Ok(datagram) => Poll::Ready(Ok(datagram)),
+        Err(RecvError::Icmp(e)) => Poll::Ready(Err(RecvError::Icmp(e))),
+        Err(_) => {
             let waker = waker.expect("it may wait").clone();
             let _: Option<Waker> = pcb.queue.set_waker(waker);
             Poll::Pending
         }
-    })
+    });
+    received.unwrap_or(Err(RecvError::TimedOut))
 }
 
 /// As [`UdpSocket::recv_blocking`], by a parker with a mistake.
-fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Option<Datagram> {
+fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Result<Datagram, RecvError> {
     let parker = Parker::planted(mistake);
-    let received = parker.block_on(None, |waker| match pcb.queue.pop(waker.map(WaitBy::Once)) {
-        Some(record) => Poll::Ready(Some(record.into())),
-        None if pcb.errors.is_empty(waker.map(WaitBy::Once)) => Poll::Pending,
-        None => Poll::Ready(None),
+    let received = parker.block_on(None, |waker| {
+        let waiting = waker.map(WaitBy::Once);
+        if let Some(record) = pcb.queue.pop(waiting) {
+            return Poll::Ready(Ok(record.into()));
+        }
+        let error = pcb.errors.pop(waiting);
+        error.map_or(Poll::Pending, |e| Poll::Ready(Err(RecvError::Icmp(e.with))))
     });
-    received.flatten()
+    received.unwrap_or(Err(RecvError::TimedOut))
 }
 
 /// Two readers, two threads that bring datagrams, one that brings an error.
@@ -162,7 +167,7 @@ fn datagrams(stack: &Stack, mistake: Mistake) {
     inner.enter(|batch| udp::input::control(batch, IcmpError::Port, LOCAL, PEER));
     join(readers);
     join(sources);
-    assert!(pcb.queue.is_empty(None));
+    assert!(pcb.queue.is_empty());
     while socket.take_error().is_some() {}
     drop(socket);
     // No reference is left: the test itself has the last one.

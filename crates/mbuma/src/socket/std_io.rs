@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-use super::{SocketError, TcpListener, TcpStream};
+use super::{TcpListener, TcpStream};
 
 impl Read for &TcpStream {
     /// Waits for data and copies it to `buf`; 0 is the peer's end of file.
@@ -113,7 +113,6 @@ impl Iterator for AcceptIter<'_> {
     type Item = io::Result<TcpStream>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let accepted = self.0.accept_blocking(None);
-        Some(accepted.ok_or_else(|| SocketError::Closed.into()))
+        Some(self.0.accept_blocking(None).map_err(io::Error::from))
     }
 }

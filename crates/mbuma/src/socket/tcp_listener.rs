@@ -35,14 +35,21 @@ impl TcpListener {
         self.addr
     }
 
-    /// The next established connection, if there is one.
-    pub fn accept(&self) -> Option<TcpStream> {
-        self.accept_waiting(Wait::No)
+    /// The next established connection.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] if there is none now.
+    pub fn accept(&self) -> Result<TcpStream, SocketError> {
+        self.accept_waiting(Wait::No).ok_or(SocketError::WouldBlock)
     }
 
-    /// The next established connection, waiting for one; `None` when the time is over.
-    pub fn accept_blocking(&self, timeout: Option<Duration>) -> Option<TcpStream> {
-        self.accept_waiting(Wait::Yes(timeout))
+    /// The next established connection, waiting for one.
+    ///
+    /// # Errors
+    /// [`SocketError::TimedOut`] when the time is over.
+    pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<TcpStream, SocketError> {
+        let accepted = self.accept_waiting(Wait::Yes(timeout));
+        accepted.ok_or(SocketError::TimedOut)
     }
 
     fn accept_waiting(&self, wait: Wait) -> Option<TcpStream> {
@@ -58,7 +65,7 @@ impl TcpListener {
     /// The next established connection, for one task: if several poll, the one that polled last is woken.
     ///
     /// # Errors
-    /// None today.
+    /// None: it is a `Result` as that of [`TcpListener::accept`] is.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
         let pcb = poll_queue(&self.stack, &self.queue, cx);
         pcb.map(|pcb| Ok(TcpStream::from_pcb(Arc::clone(&self.stack), pcb)))

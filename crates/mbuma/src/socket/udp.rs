@@ -24,7 +24,7 @@ use crate::waiters::{PollingTask, WaitBy};
 
 mod error;
 
-pub use self::error::{BindError, SendError};
+pub use self::error::{BindError, RecvError, SendError};
 pub use crate::udp::{Datagram, UdpError};
 
 /// A UDP socket. Clones are handles on the same socket; the last one to go unbinds it.
@@ -35,7 +35,7 @@ pub use crate::udp::{Datagram, UdpError};
 ///
 /// let stack = Stack::new(Config::from_system())?;
 /// let socket = stack.udp_bind("0.0.0.0:53".parse()?)?;
-/// assert!(socket.recv().is_none()); // nothing arrived yet
+/// assert!(socket.recv().is_err()); // nothing arrived yet
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -111,44 +111,52 @@ impl Stack {
 }
 
 impl UdpSocket {
-    /// The oldest datagram that arrived, if there is one.
+    /// The oldest datagram that arrived.
+    ///
+    /// # Errors
+    /// If there is none: the oldest error about a datagram that was sent, which is taken; else [`RecvError::WouldBlock`].
     #[doc(alias = "recvfrom")]
-    pub fn recv(&self) -> Option<Datagram> {
-        let _giant = self.0.stack.0.look();
-        self.0.pcb.queue.pop(None).map(Datagram::from)
+    pub fn recv(&self) -> Result<Datagram, RecvError> {
+        self.take(None, None)
     }
 
-    /// The oldest datagram, waiting for one; `None` when the time is over, or when there is an error to
-    /// [take](UdpSocket::take_error).
+    /// The oldest datagram, waiting for one.
+    ///
+    /// # Errors
+    /// As [`UdpSocket::recv`]; [`RecvError::TimedOut`] when the time is over.
     #[doc(alias = "recvfrom")]
-    pub fn recv_blocking(&self, timeout: Option<Duration>) -> Option<Datagram> {
-        let Bound { stack, pcb } = &*self.0;
+    pub fn recv_blocking(&self, timeout: Option<Duration>) -> Result<Datagram, RecvError> {
         let received = retry(Wait::Yes(timeout), |waiter| {
-            let _giant = stack.0.look();
             let waiting = waiter.map(WaitBy::Once);
-            match pcb.queue.pop(waiting) {
-                Some(record) => Poll::Ready(Some(record.into())),
-                None if pcb.errors.is_empty(waiting) => Poll::Pending,
-                None => Poll::Ready(None),
-            }
+            ready(self.take(waiting, waiting))
         });
-        received.flatten()
+        received.unwrap_or(Err(RecvError::TimedOut))
     }
 
     /// The oldest datagram, for one task: if several poll, the one that polled last is woken.
     ///
     /// # Errors
-    /// If no datagram is there: the oldest error about one that was sent, which is taken.
-    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Datagram, UdpError>> {
-        let pcb = &self.0.pcb;
+    /// As [`UdpSocket::recv`], but for [`RecvError::WouldBlock`].
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Datagram, RecvError>> {
         // Two, since each may get back a waker that is dropped when no lock is held.
         let (for_data, for_errors) = (PollingTask::new(cx), PollingTask::new(cx));
-        let _giant = self.0.stack.0.look();
-        if let Some(record) = pcb.queue.pop(Some(WaitBy::Polled(&for_data))) {
-            return Poll::Ready(Ok(record.into()));
+        let (for_data, for_errors) = (WaitBy::Polled(&for_data), WaitBy::Polled(&for_errors));
+        ready(self.take(Some(for_data), Some(for_errors)))
+    }
+
+    /// A datagram, or an error; if there is neither, the call that waits is told of either.
+    fn take(
+        &self,
+        for_data: Option<WaitBy<'_>>,
+        for_errors: Option<WaitBy<'_>>,
+    ) -> Result<Datagram, RecvError> {
+        let Bound { stack, pcb } = &*self.0;
+        let _giant = stack.0.look();
+        if let Some(record) = pcb.queue.pop(for_data) {
+            return Ok(record.into());
         }
-        let error = pcb.errors.pop(Some(WaitBy::Polled(&for_errors)));
-        error.map_or(Poll::Pending, |record| Poll::Ready(Err(record.with)))
+        let error = pcb.errors.pop(for_errors);
+        Err(error.map_or(RecvError::WouldBlock, |record| RecvError::Icmp(record.with)))
     }
 
     /// As [`UdpSocket::send_to`]. It is ready at once: a socket keeps no datagram, so where an interface's queue is full the
@@ -286,6 +294,13 @@ impl fmt::Debug for UdpSocket {
         f.debug_struct("UdpSocket")
             .field("local", &self.local_addr())
             .finish_non_exhaustive()
+    }
+}
+
+fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvError>> {
+    match attempt {
+        Err(RecvError::WouldBlock) => Poll::Pending,
+        other => Poll::Ready(other),
     }
 }
 

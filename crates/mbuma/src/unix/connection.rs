@@ -91,7 +91,7 @@ impl Connection {
         match pushed {
             Some(Ok(())) => Ok(()),
             Some(Err((_, message))) => Err((UnixError::BrokenPipe, message)),
-            None => Err((UnixError::WouldBlock, unsent.unwrap_or_default())),
+            None => Err((not_ready(wait), unsent.unwrap_or_default())),
         }
     }
 
@@ -162,7 +162,15 @@ pub(super) fn recv(
         Err(UnixError::WouldBlock) => Poll::Pending,
         other => Poll::Ready(other),
     });
-    popped.unwrap_or(Err(UnixError::WouldBlock))
+    popped.unwrap_or(Err(not_ready(wait)))
+}
+
+/// Why a call ends that is not ready.
+pub(super) fn not_ready(wait: Wait) -> UnixError {
+    match wait {
+        Wait::No => UnixError::WouldBlock,
+        Wait::Yes(_) => UnixError::TimedOut,
+    }
 }
 
 pub(super) fn ready_if(ready: bool) -> Poll<()> {

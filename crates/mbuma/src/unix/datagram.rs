@@ -74,7 +74,7 @@ impl UnixDatagram {
     /// As [`UnixDatagram::send`], waiting for room.
     ///
     /// # Errors
-    /// As there; `WouldBlock` when the time is over.
+    /// As there; `TimedOut` when the time is over.
     pub fn send_blocking(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<(), UnixError> {
         self.copy_in(bytes, None, Wait::Yes(timeout))
     }
@@ -91,7 +91,7 @@ impl UnixDatagram {
     /// As [`UnixDatagram::send_to`], waiting for room.
     ///
     /// # Errors
-    /// As there; `WouldBlock` when the time is over.
+    /// As there; `TimedOut` when the time is over.
     pub fn send_to_blocking(
         &self,
         bytes: &[u8],
@@ -125,7 +125,7 @@ impl UnixDatagram {
     /// As [`UnixDatagram::send_with`], waiting for room.
     ///
     /// # Errors
-    /// As there; `WouldBlock` when the time is over.
+    /// As there; `TimedOut` when the time is over.
     pub fn send_with_blocking(
         &self,
         message: Message,
@@ -156,7 +156,7 @@ impl UnixDatagram {
     /// As [`UnixDatagram::recv`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over.
+    /// `TimedOut` when the time is over.
     pub fn recv_blocking(
         &self,
         buf: &mut [u8],
@@ -186,7 +186,7 @@ impl UnixDatagram {
     /// As [`UnixDatagram::recv_with`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over.
+    /// `TimedOut` when the time is over.
     pub fn recv_with_blocking(
         &self,
         max: usize,

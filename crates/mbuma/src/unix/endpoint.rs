@@ -9,6 +9,7 @@ use std::task::{Poll, Waker};
 use kern::prim::{AtomicBool, Ordering};
 use kern::{Giant, LockClass, order};
 
+use super::connection::not_ready;
 use super::error::UnixError;
 use super::lock::Lock;
 use super::message::{Message, Sender};
@@ -119,7 +120,7 @@ impl Endpoint {
                 if refusal == Refusal::Gone && to.is_none() {
                     self.forget(&target);
                 }
-                (error_of(refusal), message)
+                (error_of(refusal, wait), message)
             })
     }
 
@@ -195,9 +196,9 @@ impl Endpoint {
 }
 
 /// What a sender is told.
-fn error_of(refusal: Refusal) -> UnixError {
+fn error_of(refusal: Refusal, wait: Wait) -> UnixError {
     match refusal {
-        Refusal::Full => UnixError::WouldBlock,
+        Refusal::Full => not_ready(wait),
         Refusal::Shut => UnixError::BrokenPipe,
         Refusal::Gone => UnixError::Refused,
         Refusal::Stranger => UnixError::NotPermitted,

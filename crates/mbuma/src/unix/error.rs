@@ -35,10 +35,12 @@ pub enum UnixError {
     /// The datagram socket takes messages of its own peer only.
     #[doc(alias = "EPERM")]
     NotPermitted,
-    /// There is no room, no data, or no connection to accept: wait. Where a call waited, its time is over;
-    /// std returns the same then.
+    /// There is no room, no data, or no connection to accept: wait.
     #[doc(alias = "EAGAIN")]
     WouldBlock,
+    /// The time that a call was to wait is over.
+    #[doc(alias = "ETIMEDOUT")]
+    TimedOut,
     /// The message is larger than [`UnixConfig::record_max`](super::UnixConfig::record_max).
     #[doc(alias = "EMSGSIZE")]
     TooBig,
@@ -73,6 +75,7 @@ impl UnixError {
             Self::NotConnected => io::ErrorKind::NotConnected,
             Self::NotPermitted => io::ErrorKind::PermissionDenied,
             Self::WouldBlock => io::ErrorKind::WouldBlock,
+            Self::TimedOut => io::ErrorKind::TimedOut,
             Self::NoBufs => io::ErrorKind::OutOfMemory,
         }
     }
@@ -91,6 +94,7 @@ impl fmt::Display for UnixError {
             Self::NotConnected => "the socket has no peer",
             Self::NotPermitted => "the socket takes messages of its own peer only",
             Self::WouldBlock => "not now: wait until the socket is ready",
+            Self::TimedOut => "the socket was not ready in time",
             Self::TooBig => "the message is too large",
             Self::TooManyRights => "too many things with one message",
             Self::OtherStack => "a socket of another stack can't go with a message",

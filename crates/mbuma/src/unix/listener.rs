@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use kern::{Giant, LockClass, order};
 
-use super::connection::ready_if;
+use super::connection::{not_ready, ready_if};
 use super::error::UnixError;
 use super::lock::Lock;
 use super::name::Name;
@@ -56,7 +56,7 @@ impl Listening {
     /// Queues the listener's side of a connection, waiting for a place if that is allowed.
     ///
     /// # Errors
-    /// `Refused` if the listener has gone; `WouldBlock`.
+    /// `Refused` if the listener has gone; `WouldBlock`; `TimedOut`.
     #[doc(alias = "sonewconn")]
     pub(super) fn enqueue(
         &self,
@@ -65,7 +65,7 @@ impl Listening {
         wait: Wait,
     ) -> Result<(), UnixError> {
         let queued = retry(wait, |waiter| self.try_enqueue(listener, embryo, waiter));
-        queued.unwrap_or(Err(UnixError::WouldBlock))
+        queued.unwrap_or(Err(not_ready(wait)))
     }
 
     fn try_enqueue(
@@ -102,7 +102,7 @@ impl Listening {
             let handle = self.try_accept(listener, waiter);
             handle.map_or(Poll::Pending, Poll::Ready)
         });
-        accepted.ok_or(UnixError::WouldBlock)
+        accepted.ok_or(not_ready(wait))
     }
 
     fn try_accept(&self, listener: &Unpcb, waiter: Option<&Waker>) -> Option<Handle> {
@@ -186,7 +186,7 @@ macro_rules! listener {
             /// The next connection, waiting for one.
             ///
             /// # Errors
-            /// `WouldBlock` when the time is over.
+            /// `TimedOut` when the time is over.
             pub fn accept_blocking(&self, timeout: Option<Duration>) -> Result<$socket, UnixError> {
                 let wait = Wait::Yes(timeout);
                 let accepted = self.listening().accept(self.0.pcb(), wait);

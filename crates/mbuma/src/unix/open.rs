@@ -182,7 +182,7 @@ impl Unix {
     /// As [`Unix::connect`], waiting for a place in the backlog.
     ///
     /// # Errors
-    /// As there; `WouldBlock` when the time is over.
+    /// As there; `TimedOut` when the time is over.
     pub fn connect_blocking(
         &self,
         name: &[u8],
@@ -204,7 +204,7 @@ impl Unix {
     /// As [`Unix::seqpacket_connect`], waiting for a place in the backlog.
     ///
     /// # Errors
-    /// As there; `WouldBlock` when the time is over.
+    /// As there; `TimedOut` when the time is over.
     pub fn seqpacket_connect_blocking(
         &self,
         name: &[u8],

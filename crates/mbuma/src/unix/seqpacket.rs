@@ -57,7 +57,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::send`], waiting for room.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `BrokenPipe`; `Reset`, once; `TooBig`; `NoBufs`.
+    /// `TimedOut` when the time is over; `BrokenPipe`; `Reset`, once; `TooBig`; `NoBufs`.
     pub fn send_blocking(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<(), UnixError> {
         self.copy_in(bytes, Wait::Yes(timeout))
     }
@@ -83,7 +83,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::send_with`], waiting for room.
     ///
     /// # Errors
-    /// The message comes back with `WouldBlock` when the time is over, `BrokenPipe`, `Reset` (once), `TooBig`,
+    /// The message comes back with `TimedOut` when the time is over, `BrokenPipe`, `Reset` (once), `TooBig`,
     /// `TooManyRights` or `OtherStack`.
     pub fn send_with_blocking(
         &self,
@@ -117,7 +117,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::recv`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `Reset`, once, before what is there.
+    /// `TimedOut` when the time is over; `Reset`, once, before what is there.
     pub fn recv_blocking(
         &self,
         buf: &mut [u8],
@@ -138,7 +138,7 @@ impl UnixSeqpacket {
     /// As [`UnixSeqpacket::recv_with`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `Reset`, once, before what is there.
+    /// `TimedOut` when the time is over; `Reset`, once, before what is there.
     pub fn recv_with_blocking(
         &self,
         max: usize,

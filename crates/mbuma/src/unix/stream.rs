@@ -62,7 +62,7 @@ impl UnixStream {
     /// given when nothing more could be: all, unless it went wrong in between.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over, `BrokenPipe` or `NoBufs`, if none were given.
+    /// `TimedOut` when the time is over, `BrokenPipe` or `NoBufs`, if none were given.
     pub fn send_blocking(
         &self,
         bytes: &[u8],
@@ -106,7 +106,7 @@ impl UnixStream {
     /// As [`UnixStream::send_chain`], waiting for room.
     ///
     /// # Errors
-    /// The chain comes back with `WouldBlock` when the time is over, or `BrokenPipe`.
+    /// The chain comes back with `TimedOut` when the time is over, or `BrokenPipe`.
     pub fn send_chain_blocking(
         &self,
         data: Chain,
@@ -134,7 +134,7 @@ impl UnixStream {
     /// As [`UnixStream::send_with`], waiting for room.
     ///
     /// # Errors
-    /// The message comes back with `WouldBlock` when the time is over, `BrokenPipe`, `TooManyRights`, `OtherStack`
+    /// The message comes back with `TimedOut` when the time is over, `BrokenPipe`, `TooManyRights`, `OtherStack`
     /// or `NoData`.
     pub fn send_with_blocking(
         &self,
@@ -163,7 +163,7 @@ impl UnixStream {
     /// As [`UnixStream::recv`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    /// `TimedOut` when the time is over; `Reset`, once; `NoBufs`.
     pub fn recv_blocking(
         &self,
         buf: &mut [u8],
@@ -185,7 +185,7 @@ impl UnixStream {
     /// As [`UnixStream::recv_chain`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    /// `TimedOut` when the time is over; `Reset`, once; `NoBufs`.
     pub fn recv_chain_blocking(
         &self,
         max: usize,
@@ -207,7 +207,7 @@ impl UnixStream {
     /// As [`UnixStream::recv_with`], waiting for something to come.
     ///
     /// # Errors
-    /// `WouldBlock` when the time is over; `Reset`, once; `NoBufs`.
+    /// `TimedOut` when the time is over; `Reset`, once; `NoBufs`.
     pub fn recv_with_blocking(
         &self,
         max: usize,

@@ -39,7 +39,7 @@ fn tcp() {
     let lab = Lab::plain();
     let there = at(US, 80);
     let listener = lab.stack.tcp_listen(there, 4).unwrap();
-    assert!(listener.accept_blocking(SHORT).is_none());
+    assert!(listener.accept_blocking(SHORT).is_err());
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let client = lab.stack.tcp_connect(any, there).unwrap();
     let data = pattern_bytes(3 << 20);
@@ -127,7 +127,7 @@ fn udp() {
     let lab = Lab::plain();
     let there = lab.stack.udp_bind(at(US, 7)).unwrap();
     let here = lab.stack.udp_bind(at(US, 9)).unwrap();
-    assert!(here.recv_blocking(SHORT).is_none());
+    assert!(here.recv_blocking(SHORT).is_err());
     thread::scope(|s| {
         s.spawn(|| {
             for _ in 0..1000 {

@@ -41,7 +41,7 @@ impl Sockets {
     fn read(&self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         for socket in [&self.udp, &self.any] {
-            while let Some(d) = socket.recv() {
+            while let Ok(d) = socket.recv() {
                 out.push(format!("{} {} {}", d.src, d.dst, d.ttl).into_bytes());
                 out.push(d.payload.to_vec());
             }
@@ -53,7 +53,7 @@ impl Sockets {
             out.push(format!("{} {} {} {} {}", e.src, e.dst, e.id, e.seq, e.ttl).into_bytes());
             out.push(e.payload.to_vec());
         }
-        while let Some(stream) = self.tcp.accept() {
+        while let Ok(stream) = self.tcp.accept() {
             let mut buf = [0; 4096];
             while let Ok(n @ 1..) = stream.recv(&mut buf) {
                 out.push(buf[..n].to_vec());

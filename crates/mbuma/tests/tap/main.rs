@@ -125,7 +125,7 @@ fn udp_echo(options: TapOptions) {
         theirs.send_to(&bytes(len), (US, 7)).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         let datagram = loop {
-            if let Some(datagram) = ours.recv() {
+            if let Ok(datagram) = ours.recv() {
                 break datagram;
             }
             assert!(
@@ -173,7 +173,7 @@ fn tcp_echo(options: TapOptions) {
         .tcp_listen(SocketAddrV4::new(US, 80), 4)
         .unwrap();
     let echo = thread::spawn(move || {
-        let stream = wait(|| listener.accept().ok_or(SocketError::WouldBlock));
+        let stream = wait(|| listener.accept());
         let mut buf = vec![0; 1 << 16];
         loop {
             let n = wait(|| stream.recv(&mut buf));

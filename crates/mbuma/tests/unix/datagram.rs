@@ -118,7 +118,7 @@ fn senders_wait() {
         sent += 1;
     }
     let late = left.send_blocking(b"late", Some(Duration::from_millis(1)));
-    assert_eq!(late, Err(UnixError::WouldBlock));
+    assert_eq!(late, Err(UnixError::TimedOut));
     assert_eq!(left.poll_writable(&cx), Poll::Pending);
     for i in 0..sent {
         let mut buf = [0; 4];

@@ -260,7 +260,7 @@ fn backlog() {
     let second = unix.connect(NAME).unwrap();
     assert_eq!(unix.connect(NAME).err(), Some(UnixError::WouldBlock));
     let late = unix.connect_blocking(NAME, Some(Duration::from_millis(1)));
-    assert_eq!(late.err(), Some(UnixError::WouldBlock));
+    assert_eq!(late.err(), Some(UnixError::TimedOut));
     // What is sent before the accept is there after it, from the right client.
     second.send(b"2").unwrap();
     first.send(b"1").unwrap();
@@ -355,15 +355,15 @@ fn timeouts() {
     let mut buf = [0; 2000];
     assert_eq!(
         right.recv_blocking(&mut buf, short),
-        Err(UnixError::WouldBlock)
+        Err(UnixError::TimedOut)
     );
     let zero = Some(Duration::ZERO);
     assert_eq!(
         right.recv_blocking(&mut buf, zero),
-        Err(UnixError::WouldBlock)
+        Err(UnixError::TimedOut)
     );
     assert_eq!(left.send_blocking(&pattern(1500), short), Ok(1500));
-    assert_eq!(left.send_blocking(b"x", short), Err(UnixError::WouldBlock));
+    assert_eq!(left.send_blocking(b"x", short), Err(UnixError::TimedOut));
     assert_eq!(right.recv_blocking(&mut buf, zero), Ok(1500));
     let (e, back) = left.send_chain(chain(&stack, b"x")).map_or_else(
         |e| e,
@@ -373,14 +373,11 @@ fn timeouts() {
                 .expect_err("it is full")
         },
     );
-    assert_eq!(
-        (e, back.to_vec()),
-        (UnixError::WouldBlock, b"back".to_vec())
-    );
+    assert_eq!((e, back.to_vec()), (UnixError::TimedOut, b"back".to_vec()));
     let listener = stack.unix().listen(NAME, 1).unwrap();
     assert_eq!(
         listener.accept_blocking(short).err(),
-        Some(UnixError::WouldBlock)
+        Some(UnixError::TimedOut)
     );
     drop((left, right, listener, back));
     done(&stack);

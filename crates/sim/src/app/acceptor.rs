@@ -35,7 +35,7 @@ impl Acceptor {
 impl App for Acceptor {
     fn run(&mut self, context: &mut Context) -> Option<Time> {
         self.listener.set_waker(Some(context.waker.clone()));
-        while let Some(stream) = self.listener.accept() {
+        while let Ok(stream) = self.listener.accept() {
             let port = stream.peer_addr().port();
             let Some((manners, report)) = self.expected.get(&port) else {
                 continue;

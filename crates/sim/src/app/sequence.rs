@@ -116,7 +116,7 @@ impl Sink {
 impl App for Sink {
     fn run(&mut self, context: &mut Context) -> Option<Time> {
         self.socket.set_waker(context.waker.clone());
-        while let Some(datagram) = self.socket.recv() {
+        while let Ok(datagram) = self.socket.recv() {
             let checked = self.check(&datagram.payload.to_vec());
             let mut flow = self.flow.borrow_mut();
             flow.received += 1;

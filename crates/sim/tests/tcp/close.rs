@@ -396,7 +396,7 @@ fn a_reset_is_believed_in_every_state() {
     b.say(&hand.segment(SYN));
     hand.snd += 1;
     b.say(&hand.segment(RST));
-    assert!(listener.accept().is_none());
+    assert!(listener.accept().is_err());
     assert_eq!(b.stack().stats().tcp.connections, 0);
     drop(listener);
     b.finish();

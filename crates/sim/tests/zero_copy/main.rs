@@ -235,7 +235,7 @@ fn what_lies_inside_of_mbufs_is_copied_when_it_is_sent_and_only_then() {
 /// The next datagram's payload.
 fn arrival(p: &Pair, socket: &UdpSocket) -> Chain {
     loop {
-        if let Some(datagram) = socket.recv() {
+        if let Ok(datagram) = socket.recv() {
             return datagram.payload;
         }
         p.turn(false);

@@ -134,7 +134,7 @@ impl Pair {
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let client = self.ends[0].stack.tcp_connect(any, there).unwrap();
         let server = loop {
-            if let Some(server) = listener.accept() {
+            if let Ok(server) = listener.accept() {
                 break server;
             }
             self.turn(false);

@@ -90,7 +90,7 @@ impl OurEnd {
     /// The work of its programs: send without end, or receive.
     fn run_programs(&mut self) {
         for (listener, (stream, _)) in self.listeners.iter().zip(&mut self.streams) {
-            *stream = stream.take().or_else(|| listener.accept());
+            *stream = stream.take().or_else(|| listener.accept().ok());
         }
         for (stream, received) in &mut self.streams {
             let Some(stream) = stream else { continue };

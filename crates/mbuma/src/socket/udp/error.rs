@@ -3,8 +3,13 @@
 //! Called by: [`udp`](super). Calls: nothing. Invariants, locks: none. Sources: none.
 
 use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
 
 use crate::drops::DropReason;
+use crate::ip::IcmpError;
+use crate::udp::UdpError;
 
 /// Why a socket could not be bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +37,56 @@ impl fmt::Display for BindError {
 }
 
 impl std::error::Error for BindError {}
+
+impl From<BindError> for io::Error {
+    fn from(e: BindError) -> Self {
+        let errno = match e {
+            BindError::AddrInUse | BindError::NoFreePort => Errno::ADDRINUSE,
+            BindError::AddrNotAvailable => Errno::ADDRNOTAVAIL,
+            BindError::NoInterface => Errno::NODEV,
+        };
+        errno.into()
+    }
+}
+
+/// Why no datagram was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// None is there now: wait.
+    WouldBlock,
+    /// None came in the time that the call was to wait.
+    TimedOut,
+    /// A datagram that was sent did not arrive.
+    Icmp(UdpError),
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WouldBlock => f.write_str("no datagram is there: wait until one comes"),
+            Self::TimedOut => f.write_str("no datagram came in time"),
+            Self::Icmp(e) => write!(f, "a datagram to {} did not arrive: {:?}", e.dst, e.kind),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {}
+
+impl From<RecvError> for io::Error {
+    fn from(e: RecvError) -> Self {
+        let errno = match e {
+            RecvError::WouldBlock => Errno::AGAIN,
+            RecvError::TimedOut => Errno::TIMEDOUT,
+            RecvError::Icmp(e) => match e.kind {
+                IcmpError::Port => Errno::CONNREFUSED,
+                IcmpError::Net => Errno::NETUNREACH,
+                _ => Errno::HOSTUNREACH,
+            },
+        };
+        errno.into()
+    }
+}
 
 /// Why a datagram could not be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,3 +127,16 @@ impl fmt::Display for SendError {
 }
 
 impl std::error::Error for SendError {}
+
+impl From<SendError> for io::Error {
+    fn from(e: SendError) -> Self {
+        let errno = match e {
+            SendError::BadSource => Errno::ADDRNOTAVAIL,
+            SendError::BadDestination => Errno::INVAL,
+            SendError::TooBig => Errno::MSGSIZE,
+            SendError::NoRoute => Errno::NETUNREACH,
+            SendError::NoBufs => Errno::NOBUFS,
+        };
+        errno.into()
+    }
+}

@@ -182,7 +182,7 @@ impl Listening {
         loop {
             let stream = match self.mistake {
                 Mistake::LateWaker => self.accept_with_a_late_waker(listener),
-                _ => listener.accept_blocking(None),
+                _ => listener.accept_blocking(None).ok(),
             };
             if stream.expect("no timeout").peer_addr().port() == LAST {
                 return;
@@ -193,8 +193,8 @@ impl Listening {
 
     fn accept_with_a_late_waker(&self, listener: &TcpListener) -> Option<crate::TcpStream> {
         Parker::new().block_on(None, |waker| match listener.accept() {
-            Some(stream) => Poll::Ready(stream),
-            None => {
+            Ok(stream) => Poll::Ready(stream),
+            Err(_) => {
                 let mut q = self.queue.queue.lock();
                 q.acceptors.add(Want::Read, waker.expect("it may wait"));
                 Poll::Pending

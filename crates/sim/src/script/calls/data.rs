@@ -220,15 +220,13 @@ impl Descriptor {
         if request.peek {
             return CallOutcome::fails("EOPNOTSUPP").into();
         }
-        match (socket.recv(), socket.take_error()) {
-            (Some(datagram), _) => {
+        match socket.recv() {
+            Ok(datagram) => {
                 CallOutcome::value(datagram.payload.len().min(request.len) as i64).into()
             }
-            (None, Some(_)) => CallOutcome::fails("ECONNREFUSED").into(),
-            (None, None) if self.nonblocking || request.dont_wait => {
-                CallOutcome::fails("EAGAIN").into()
-            }
-            (None, None) => Attempt::Blocks,
+            Err(mbuma::socket::RecvError::Icmp(_)) => CallOutcome::fails("ECONNREFUSED").into(),
+            Err(_) if self.nonblocking || request.dont_wait => CallOutcome::fails("EAGAIN").into(),
+            Err(_) => Attempt::Blocks,
         }
     }
 

@@ -39,7 +39,9 @@ impl ListenSocket {
     }
 
     pub(super) fn accept(&mut self) -> Option<TcpStream> {
-        self.ready.pop_front().or_else(|| self.listener.accept())
+        self.ready
+            .pop_front()
+            .or_else(|| self.listener.accept().ok())
     }
 
     /// Whether a connection is ready.

@@ -29,7 +29,7 @@ use crate::errors::Failure;
 use crate::ports::{PortSpec, PublishedId};
 use crate::sys::process::{self, Change, Pid};
 use crate::sys::scm;
-use crate::sys::tap::Offloads;
+use crate::sys::tap::{Offloads, OffloadsInJson};
 
 /// One end of the conversation.
 pub(crate) struct Channel(OwnedFd);
@@ -44,6 +44,7 @@ pub(crate) enum ChannelMessage {
     /// The guest is configured; the TAP comes along, a descriptor a queue.
     Ready {
         /// What the kernel agreed to.
+        #[serde(with = "OffloadsInJson")]
         offloads: Offloads,
         /// The Ethernet address of the guest's side.
         mac: [u8; 6],

@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     let workers: usize = arg(2, "2").parse()?;
     let time = Duration::from_secs_f64(arg(3, "2").parse()?);
 
-    let runtime = Runtime::new(workers)?;
+    let runtime = Runtime::with_workers(workers)?;
     let (left, right) = (stack(&runtime)?, stack(&runtime)?);
     let queue_max = EpairConfig::default().queue_max;
     let (mut a, mut b) = EpairEnd::pair(EpairConfig { mtu, queue_max });

@@ -1,9 +1,11 @@
-//! Why a socket does not work, and the number and kind that std has for it.
+//! Why a socket does not work, and the number and kind that std has for it; why a stack can't be set up.
 
 use std::fmt;
 use std::io;
+use std::net::Ipv4Addr;
 
 use rustix::io::Errno;
+use uma::ZoneError;
 
 /// Why a connection does not work, or works no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,5 +85,103 @@ impl From<SocketError> for Errno {
 impl From<SocketError> for io::Error {
     fn from(e: SocketError) -> Self {
         Errno::from(e).into()
+    }
+}
+
+/// Why a stack could not be set up, or a socket not opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not an address, or not an address and a port. The stack looks up no names.
+    Address(String),
+    /// A device could not be opened.
+    Device {
+        /// Its name.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// No network of the interface has this router.
+    Gateway(Ipv4Addr),
+    /// The stack was not made by a runtime, so no thread takes in what its devices receive.
+    NoRuntime,
+    /// The buffers' address space could not be reserved.
+    Memory(ZoneError),
+    /// A socket does not work.
+    Socket(SocketError),
+    /// The system refused something else.
+    Io(io::Error),
+}
+
+/// What setting up gives.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(text) => write!(
+                f,
+                "{text:?} is not an address such as 192.0.2.1/24 or 192.0.2.1:80 (names are not looked up)"
+            ),
+            Self::Device { name, source } => write!(f, "{name}: {source}{}", remedy(source)),
+            Self::Gateway(addr) => write!(
+                f,
+                "{addr} is in no network of the interface: give the interface an address in the network of its router"
+            ),
+            Self::NoRuntime => f.write_str(
+                "no thread drives the stack: make it with Runtime::stack, or attach the device and poll it",
+            ),
+            Self::Memory(e) => write!(f, "no address space for buffers: {e}"),
+            Self::Socket(e) => e.fmt(f),
+            Self::Io(e) => e.fmt(f),
+        }
+    }
+}
+
+/// What to do about a device that can't be opened.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": making a device takes CAP_NET_ADMIN; root can make it for a user \
+             (ip tuntap add dev NAME mode tap user USER), \
+             or run the program in a namespace of its own (unshare --user --map-root-user --net)"
+        }
+        io::ErrorKind::NotFound => {
+            ": /dev/net/tun is missing: load the module tun, or give the container that device"
+        }
+        io::ErrorKind::ResourceBusy => ": another program has the device open",
+        io::ErrorKind::InvalidInput => {
+            ": the name must have 1 to 15 bytes, and the device must be a TAP"
+        }
+        _ => "",
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Device { source, .. } | Self::Io(source) => Some(source),
+            Self::Memory(source) => Some(source),
+            Self::Socket(source) => Some(source),
+            Self::Address(_) | Self::Gateway(_) | Self::NoRuntime => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+impl From<SocketError> for Error {
+    fn from(e: SocketError) -> Self {
+        Self::Socket(e)
+    }
+}
+
+impl From<ZoneError> for Error {
+    fn from(e: ZoneError) -> Self {
+        Self::Memory(e)
     }
 }

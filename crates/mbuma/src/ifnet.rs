@@ -11,6 +11,7 @@
 //! Locks: `queue` (class IFQUEUE), `neighbours` (class ARP, see [`arp`](crate::ether::arp)).
 
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use kern::giant::Component;
@@ -20,6 +21,7 @@ use mbuf::{Mbufq, Packet, SizeCounts, SizeHistogram};
 use wire::MacAddr;
 
 use crate::device::{Capabilities, Device};
+use crate::error::Error;
 use crate::neighbour::Neighbours;
 
 pub(crate) mod planted;
@@ -48,6 +50,21 @@ pub struct IfAddr {
     pub addr: Ipv4Addr,
     /// Bits of the network part, 0 to 32.
     pub prefix_len: u8,
+}
+
+/// From text such as `192.0.2.2/24`.
+impl FromStr for IfAddr {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parsed = text.split_once('/').and_then(|(addr, len)| {
+            Some(Self {
+                addr: addr.parse().ok()?,
+                prefix_len: len.parse().ok().filter(|len| *len <= 32)?,
+            })
+        });
+        parsed.ok_or_else(|| Error::Address(text.to_owned()))
+    }
 }
 
 impl IfAddr {

@@ -1,6 +1,28 @@
 //! A multi-processor network stack, built the BSD way: mbufs on a slab allocator, fine-grained
 //! locks, direct dispatch, data moved by reference.
 //!
+//! # An echo server
+//! ```no_run
+//! use mbuma::{Runtime, Tap};
+//!
+//! fn main() -> mbuma::Result<()> {
+//!     let runtime = Runtime::new()?;
+//!     let stack = runtime.stack().build()?;
+//!     let tap = stack.add_interface(Tap::open("tap0")?);
+//!     tap.addr("192.0.2.2/24".parse()?)
+//!         .default_route([192, 0, 2, 1].into())
+//!         .up()?;
+//!     for stream in stack.listen("192.0.2.2:7")?.incoming() {
+//!         let (mut reader, mut writer) = stream?.split();
+//!         std::thread::spawn(move || std::io::copy(&mut reader, &mut writer));
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel, and the
+//! halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to try it.
+//!
+//! # Layers
 //! ```text
 //!        program                    program
 //!           |  TcpStream, UdpSocket    ^
@@ -23,7 +45,7 @@
 //! drives it with [`Stack::poll_interface`] and [`Stack::poll`]. So the same code runs in the tool,
 //! in a program, and in the simulator, where a seed replays a run exactly.
 //!
-//! # Example
+//! # In virtual time
 //! Two stacks, joined by a pipe in memory, in virtual time:
 //! ```
 //! use std::net::{Ipv4Addr, SocketAddrV4};
@@ -128,15 +150,17 @@ mod error;
 mod one_or_many;
 
 pub use config::{Config, Dispatch, EcnMode, NetisrConfig, Protocol, TcpConfig};
+pub use device::tap::Tap;
 pub use drops::DropReason;
-pub use error::SocketError;
+pub use error::{Error, Result, SocketError};
 pub use giant::{ComponentKind, ComponentStats, GiantStats};
 pub use ifnet::{IfAddr, IfConfig, IfIndex, IfStats};
 pub use ip::IcmpError;
 pub use netisr::WorkStats;
 pub use route::{RouteEntry, RouteError, RouteKind};
+pub use runtime::Runtime;
 pub use socket::{TcpListener, TcpStream, UdpSocket};
-pub use stack::{RxQueue, Stack, StackStats};
+pub use stack::{InterfaceBuilder, RxQueue, Stack, StackStats};
 #[cfg(any(feature = "planted-bugs", shuttle))]
 pub use tcp::Planted;
 pub use tcp::cc as congestion;

@@ -17,7 +17,7 @@
 //! use mbuma::runtime::Runtime;
 //! use mbuma::{Config, IfConfig, Stack};
 //!
-//! let runtime = Runtime::new(2)?;
+//! let runtime = Runtime::with_workers(2)?;
 //! let (mut a, mut b) = EpairEnd::pair(EpairConfig::default());
 //! let mut stacks = Vec::new();
 //! for (n, end) in [(0, &mut a), (1, &mut b)] {
@@ -66,9 +66,12 @@ use crate::device::tap::{Tap, TapOptions};
 use crate::{IfConfig, IfIndex, Stack};
 use crew::{Crew, Polled};
 
+pub use stack_builder::StackBuilder;
+
 mod crew;
 mod reclaim;
 mod sleeper;
+mod stack_builder;
 mod worker;
 
 /// N threads that drive stacks. Dropping it ends and joins them.
@@ -102,11 +105,19 @@ impl Default for RuntimeConfig {
 }
 
 impl Runtime {
+    /// Starts a thread for each CPU that the machine has for this process.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Self::with_config(RuntimeConfig::default())
+    }
+
     /// Starts `workers` threads, at least one.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
-    pub fn new(workers: usize) -> io::Result<Self> {
+    pub fn with_workers(workers: usize) -> io::Result<Self> {
         Self::with_config(RuntimeConfig {
             workers,
             ..RuntimeConfig::default()

@@ -5,8 +5,8 @@
 //! its own.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use kern::{Clock, Counter, Cpus, LockClass, Mutex, Random, RmLock, order};
@@ -21,6 +21,7 @@ use crate::ifnet::{IfIndex, Ifnet};
 use crate::ip4::{Ip4State, loopback};
 use crate::netisr::Netisr;
 use crate::route::Routes;
+use crate::stack::driver::Driver;
 use crate::tcp::{Planted, TcpState};
 use crate::udp::UdpState;
 use crate::unix::UnixState;
@@ -59,6 +60,8 @@ pub(crate) struct StackState {
     /// The index that was given last. Relaxed: changed under `interfaces` only.
     last_index: AtomicU32,
     random: Mutex<Random>,
+    /// The threads that drive it, where a runtime made it.
+    pub(crate) driver: OnceLock<Weak<dyn Driver>>,
 }
 
 impl StackState {
@@ -93,6 +96,7 @@ impl StackState {
             last_index: AtomicU32::new(IfIndex::LOOPBACK.0),
             random: Mutex::new(&RANDOM, random),
             components: Components::new(),
+            driver: OnceLock::new(),
             config,
         })
     }

@@ -22,7 +22,7 @@ use crate::args::Publish;
 use crate::guest::GuestEnd;
 use crate::ports::PortSpec;
 use crate::sandbox::Isolation;
-use crate::sys::tap::Offloads;
+use crate::sys::tap::{Offloads, OffloadsInJson};
 
 pub(super) use link::{ImpairedLink, LinkFigures};
 pub(super) use sample::{MetricType, Sample};
@@ -60,6 +60,7 @@ impl From<&Share> for Load {
 pub(super) struct Figures {
     pub(super) guest: GuestEnd,
     pub(super) mtu: u16,
+    #[serde(with = "OffloadsInJson")]
     pub(super) offloads: Offloads,
     pub(super) uptime_s: f64,
     #[serde(flatten)]

@@ -29,9 +29,13 @@ use kern::{LockClass, Mutex, order};
 use mbuf::{MHLEN, MbufPool, Mbufq, NoBufs, Packet, Scatter};
 use wire::EtherHeader;
 
+pub use open::OpenTap;
+
 use super::vnet::VnetHeader;
 use super::{Budget, Capabilities, Device};
 use crate::drops::DropReason;
+
+mod open;
 
 static RX: LockClass = LockClass::new("tap receive buffers", order::IFQUEUE);
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use kern::{Condvar, Cpus, LockClass, Mutex, Taskqueue, Workers, order};
 
 use super::sleeper::Sleeper;
+use crate::stack::driver::Driver;
 use crate::{IfIndex, RxQueue, Stack};
 
 static ROSTER: LockClass = LockClass::new("runtime roster", order::STACK_CONFIG);
@@ -58,6 +59,17 @@ pub(super) struct Roster {
 pub(super) struct Polled {
     pub(super) queue: RxQueue,
     pub(super) fd: OwnedFd,
+}
+
+impl Driver for Crew {
+    fn watch(&self, stack: &Stack, queue: RxQueue, fd: OwnedFd) -> io::Result<()> {
+        self.add(stack);
+        self.watch(Polled { queue, fd })
+    }
+
+    fn forget(&self, stack: &Stack, index: IfIndex) {
+        self.remove_interface(stack, index);
+    }
 }
 
 impl Crew {

@@ -74,7 +74,7 @@ impl Pair {
 #[test]
 fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
     // Breaks when a worker sleeps while frames, or a timer, wait for it.
-    let runtime = Runtime::new(2).expect("threads");
+    let runtime = Runtime::with_workers(2).expect("threads");
     let pair = Pair::new(&runtime);
     let (client, server) = pair.connect();
     let echo = thread::spawn(move || {
@@ -110,7 +110,7 @@ fn blocking_sockets_over_an_epair_need_nobody_to_poll() {
 #[test]
 fn what_a_transfer_needed_goes_back_to_the_system() {
     // Breaks when nothing reclaims the pools of a runtime's stacks: their slabs stay as large as a spike made them.
-    let runtime = Runtime::new(2).expect("threads");
+    let runtime = Runtime::with_workers(2).expect("threads");
     let pair = Pair::new(&runtime);
     let (client, server) = pair.connect();
     let received = thread::spawn(move || {
@@ -152,7 +152,7 @@ fn a_thousand_runtimes_come_and_go() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let before = descriptors();
     for n in 0..1000 {
-        let runtime = Runtime::new(1 + n % 3).expect("threads");
+        let runtime = Runtime::with_workers(1 + n % 3).expect("threads");
         let pair = Pair::new(&runtime);
         if n % 10 == 0 {
             let (client, server) = pair.connect();
@@ -177,7 +177,7 @@ fn a_thousand_runtimes_come_and_go() {
 #[test]
 fn what_was_removed_is_driven_by_nobody() {
     // Breaks when a worker still holds a stack after remove() has returned.
-    let runtime = Runtime::new(2).expect("threads");
+    let runtime = Runtime::with_workers(2).expect("threads");
     for _ in 0..200 {
         let pair = Pair::new(&runtime);
         let (client, server) = pair.connect();
@@ -234,7 +234,7 @@ fn tasks_run_on_their_worker_also_while_it_sleeps() {
 #[test]
 fn timers_run_though_nobody_calls() {
     // Breaks when a worker sleeps past a deadline: only the SYN's own timer answers here.
-    let runtime = Runtime::new(2).expect("threads");
+    let runtime = Runtime::with_workers(2).expect("threads");
     let stack = stack(&runtime);
     let (a, _) = crate::device::memory::Pipe::pair(crate::device::Capabilities::plain(1500));
     stack.attach(Arc::new(a), interface(1));
@@ -255,7 +255,7 @@ fn timers_run_though_nobody_calls() {
 #[should_panic(expected = "not this runtime's workers")]
 fn a_stack_with_other_cpus_is_refused() {
     // Breaks when a stack waits for CPUs that no worker is.
-    let runtime = Runtime::new(1).expect("threads");
+    let runtime = Runtime::with_workers(1).expect("threads");
     let stack = Stack::new(Config::from_system()).expect("address space");
     runtime.add(&stack);
 }
@@ -263,7 +263,7 @@ fn a_stack_with_other_cpus_is_refused() {
 #[test]
 fn a_queue_that_is_not_there_is_not_watched() {
     // Breaks when a queue is taken that can't be received from, and when what is kept of one outlives the runtime.
-    let runtime = Runtime::new(1).expect("threads");
+    let runtime = Runtime::with_workers(1).expect("threads");
     let stack = stack(&runtime);
     let (mut end, far) = EpairEnd::pair(EpairConfig::default());
     let index = end.attach(&stack, interface(1), Input::Task(runtime.taskqueue(0)));
@@ -284,7 +284,7 @@ fn a_queue_that_is_not_there_is_not_watched() {
 #[test]
 fn many_threads_use_one_stack() {
     // Breaks when two threads in one stack lose bytes, or a wakeup, to each other.
-    let runtime = Runtime::new(2).expect("threads");
+    let runtime = Runtime::with_workers(2).expect("threads");
     let pair = Pair::new(&runtime);
     let there = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
     let listener = pair.stacks[1].tcp_listen(there, 8).expect("free");

@@ -14,6 +14,7 @@
 //! Each is for one direction: data, an end or an error wakes readers; room, an established connection, an end or an error
 //! wakes writers. Wakers are called with no lock held.
 
+mod by_addr;
 mod echo;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -24,6 +25,7 @@ mod tcp_listener;
 mod tcp_stream;
 mod udp;
 
+pub use by_addr::IntoEndpoint;
 pub use echo::{Echo, EchoSocket};
 pub use splice::{Splice, SpliceEnd, SpliceError, SpliceOptions, SpliceOutcome, TcpRelay, splice};
 pub use std_io::{AcceptIter, TcpReadHalf, TcpWriteHalf};

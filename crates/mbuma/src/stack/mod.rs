@@ -25,14 +25,17 @@ use crate::config::Config;
 use crate::state::StackState;
 
 mod attach;
+pub(crate) mod driver;
 mod enter;
 mod epair;
+mod interface;
 mod policy;
 mod routes;
 pub(crate) mod rx_queue;
 mod stats;
 mod timers;
 
+pub use interface::InterfaceBuilder;
 pub use rx_queue::RxQueue;
 pub use stats::StackStats;
 

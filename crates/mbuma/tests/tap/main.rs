@@ -14,6 +14,7 @@ use mbuma::device::{Budget, Device};
 use mbuma::{Config, IfAddr, IfConfig, IfIndex, SocketError, Stack};
 use namespace::{US, in_namespace, make_taps};
 
+mod echo;
 mod namespace;
 mod runtime;
 

@@ -116,7 +116,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
 
 /// Two interfaces one after the other: the first is taken away, the second goes by itself.
 fn drives(first: fn(&Runtime, &Stack) -> IfIndex, second: fn(&Runtime, &Stack) -> IfIndex) {
-    let runtime = Runtime::new(2).unwrap();
+    let runtime = Runtime::with_workers(2).unwrap();
     let stack = stack(&runtime);
     let index = first(&runtime, &stack);
     exchange(&stack);

@@ -1,0 +1,212 @@
+//! TAP devices: a descriptor that is the other end of a network interface of the kernel's, for Ethernet frames.
+//!
+//! Invariants: the device belongs to the network namespace that the caller is in at [`open`], and the
+//! descriptor keeps that namespace alive: a guest's last bytes can be delivered after its last process.
+//!
+//! Locks: none. Sources: open(2) of /dev/net/tun, its ioctls (linux/if_tun.h); netdevice(7).
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+#[cfg(test)]
+mod tests;
+
+/// The device that makes TAP devices.
+pub const DEV_NET_TUN: &str = "/dev/net/tun";
+
+/// What the kernel may leave to the program, and the program to the kernel, in the header before each frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// Each frame starts with a `virtio_net_hdr` of 10 bytes in the machine's byte order.
+    pub vnet_hdr: bool,
+    /// Checksums may be left to the receiver.
+    pub csum: bool,
+    /// TCP over IPv4 may come as one large segment.
+    pub tso4: bool,
+    /// TCP over IPv6 may come as one large segment.
+    pub tso6: bool,
+    /// A large segment may carry ECN's CWR, which belongs on its first part only.
+    pub tso_ecn: bool,
+    /// UDP over either may come as one large datagram to cut (Linux 6.2).
+    pub uso: bool,
+}
+
+impl Offloads {
+    /// Reads the bits of TUNSETOFFLOAD back into names.
+    const fn from_bits(bits: libc::c_uint) -> Self {
+        Self {
+            vnet_hdr: true,
+            csum: bits & libc::TUN_F_CSUM != 0,
+            tso4: bits & libc::TUN_F_TSO4 != 0,
+            tso6: bits & libc::TUN_F_TSO6 != 0,
+            tso_ecn: bits & libc::TUN_F_TSO_ECN != 0,
+            uso: bits & USO != 0,
+        }
+    }
+}
+
+/// UDP segmentation, which the kernel takes for both families or not at all.
+const USO: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// TCP segmentation with everything it stands on.
+const TSO: libc::c_uint =
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// What to ask for, best first: a kernel refuses the whole set for one bit that it does not know.
+const WISHES: [libc::c_uint; 4] = [
+    TSO | USO,
+    TSO,
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4,
+    libc::TUN_F_CSUM,
+];
+
+/// Opens the TAP maker, in the caller's network namespace, without blocking reads.
+///
+/// # Errors
+/// Those of open(2): the program may not (EACCES, EPERM), or there is none (ENOENT, ENXIO).
+pub fn open() -> io::Result<OwnedFd> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(DEV_NET_TUN)?;
+    Ok(file.into())
+}
+
+/// Makes a device called `name`, whose other end is `tap`, with `queues` queues, and gives the other end of
+/// each; with fewer, where the kernel or a limit allows no more (several came with Linux 3.8).
+///
+/// The kernel hashes each flow, the same in both directions, and remembers on which queue we last wrote
+/// of it: what the kernel sends of that flow comes out of the same queue. A flow that we have not written
+/// of within three seconds comes by its hash alone (drivers/net/tun.c, `tun_automq_select_queue`).
+///
+/// # Errors
+/// EBUSY when the namespace has an interface of that name, EINVAL for an impossible name.
+pub fn create(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>> {
+    if queues > 1 {
+        match attach(&tap, name, libc::IFF_MULTI_QUEUE | libc::IFF_TUN_EXCL) {
+            Ok(()) => return Ok(add_queues(tap, name, queues)),
+            // If it is the name that is wrong, one queue finds that out as well.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    attach(&tap, name, libc::IFF_TUN_EXCL)?;
+    Ok(vec![tap])
+}
+
+/// Takes the device called `name` that is there and has no other end: with one queue if it was made for one, else with up to
+/// `queues`.
+///
+/// # Errors
+/// EPERM if the device, or making one, is not the program's; EBUSY if it has another end; EINVAL for an impossible name.
+pub fn adopt(tap: OwnedFd, name: &str, queues: usize) -> io::Result<Vec<OwnedFd>> {
+    match attach(&tap, name, 0) {
+        // The kernel refuses one queue on a device that was made for several.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+            attach(&tap, name, libc::IFF_MULTI_QUEUE)?;
+            Ok(add_queues(tap, name, queues))
+        }
+        attached => attached.map(|()| vec![tap]),
+    }
+}
+
+/// Each queue is a descriptor of its own, attached to the same device by name. As many as there can be.
+fn add_queues(first: OwnedFd, name: &str, queues: usize) -> Vec<OwnedFd> {
+    let mut taps = vec![first];
+    while taps.len() < queues {
+        let added = open().and_then(|tap| attach(&tap, name, libc::IFF_MULTI_QUEUE).map(|()| tap));
+        match added {
+            Ok(tap) => taps.push(tap),
+            Err(_) => break,
+        }
+    }
+    taps
+}
+
+/// Makes `tap` the other end of a device called `name`, with these flags beside the usual ones.
+fn attach(tap: &impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | flags;
+    let mut req = request(name)?;
+    // The flags fill sixteen bits and the field is signed: IFF_TUN_EXCL is its sign bit.
+    req.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq.
+    cvt(unsafe { libc::ioctl(tap.as_fd().as_raw_fd(), libc::TUNSETIFF, &raw mut req) })?;
+    Ok(())
+}
+
+/// Lets the device live as long as its namespace, instead of as long as `tap` and its other queues.
+///
+/// Taking a device down makes the closing process wait until every CPU has let go of it, some tens
+/// of milliseconds; a namespace that ends is taken down by the kernel in its own time.
+///
+/// # Errors
+/// Those of ioctl(2): it is no TAP.
+pub fn leave_to_namespace(tap: &impl AsFd) -> io::Result<()> {
+    // SAFETY: TUNSETPERSIST takes a flag by value and touches no memory.
+    let ret = unsafe {
+        libc::ioctl(
+            tap.as_fd().as_raw_fd(),
+            libc::TUNSETPERSIST,
+            1 as libc::c_ulong,
+        )
+    };
+    cvt(ret).map(|_| ())
+}
+
+/// Asks for as many offloads as the kernel knows, or, where they are not wanted, for none, which a new device has. Says to which
+/// the kernel agreed: for the device, with all its queues.
+pub fn set_offloads(tap: &impl AsFd, wanted: bool) -> Offloads {
+    let wishes = if wanted { &WISHES[..] } else { &[] };
+    let agreed = wishes.iter().find(|wish| {
+        // SAFETY: TUNSETOFFLOAD takes its bits by value and touches no memory.
+        let ret = unsafe {
+            libc::ioctl(
+                tap.as_fd().as_raw_fd(),
+                libc::TUNSETOFFLOAD,
+                libc::c_ulong::from(**wish),
+            )
+        };
+        ret == 0
+    });
+    Offloads::from_bits(agreed.copied().unwrap_or(0))
+}
+
+/// The MTU of an interface of the caller's network namespace.
+///
+/// # Errors
+/// ENODEV if there is none called `name`.
+pub fn mtu(name: &str) -> io::Result<u32> {
+    // SAFETY: takes numbers and touches no memory.
+    let fd = cvt(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel has just made this descriptor, and no other value owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut req = request(name)?;
+    // SAFETY: SIOCGIFMTU reads and writes one ifreq.
+    cvt(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut req) })?;
+    // SAFETY: SIOCGIFMTU has written this member.
+    Ok(unsafe { req.ifr_ifru.ifru_mtu } as u32)
+}
+
+/// A request about the interface called `name`.
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.bytes().any(|b| b == 0) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: integers and pointers, for which zero is a value; all of the union, of which no member is as large.
+    let mut req: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (to, from) in req.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(req)
+}
+
+fn cvt(result: libc::c_int) -> io::Result<libc::c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}

@@ -1,0 +1,20 @@
+use super::*;
+
+#[test]
+fn names_that_no_interface_can_have() {
+    // Breaks if a name is cut to another one, or runs over the request.
+    for name in ["", "sixteen-bytes-xx", "nul\0", &"x".repeat(99)] {
+        let refused = request(name).map(|_| ()).expect_err(name);
+        assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
+    }
+    let fits = request("fifteen-bytes-x").expect("as long as can be");
+    assert_eq!(fits.ifr_name[15], 0);
+}
+
+#[test]
+fn the_mtu_of_an_interface() {
+    // Breaks if another field of the kernel's answer is read.
+    assert_eq!(mtu("lo").expect("each namespace has it"), 65_536);
+    let none = mtu("no-such-device").expect_err("it is not there");
+    assert_eq!(none.raw_os_error(), Some(libc::ENODEV));
+}

@@ -1,0 +1,67 @@
+//! Sockets by address alone: as most programs want them.
+//!
+//! An address may be text. No name is looked up: a lookup by the host's resolver would go past the stack.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use super::{TcpListener, TcpStream};
+use crate::error::Error;
+use crate::stack::Stack;
+
+/// Connections that wait to be accepted, where the program does not say how many.
+#[doc(alias = "SOMAXCONN")]
+const BACKLOG: usize = 4096;
+
+/// An address and a port, or their text.
+pub trait IntoEndpoint {
+    /// The address and the port.
+    ///
+    /// # Errors
+    /// [`Error::Address`]: the text is none.
+    fn into_endpoint(self) -> Result<SocketAddrV4, Error>;
+}
+
+impl IntoEndpoint for SocketAddrV4 {
+    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
+        Ok(self)
+    }
+}
+
+impl IntoEndpoint for (Ipv4Addr, u16) {
+    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
+        Ok(SocketAddrV4::new(self.0, self.1))
+    }
+}
+
+impl IntoEndpoint for &str {
+    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
+        self.parse().map_err(|_| Error::Address(self.to_owned()))
+    }
+}
+
+impl Stack {
+    /// Listens on `addr`. Port 0 is any free port: [`TcpListener::local_addr`] tells which.
+    ///
+    /// # Errors
+    /// [`Error::Address`], or why the stack can't listen there.
+    pub fn listen(&self, addr: impl IntoEndpoint) -> Result<TcpListener, Error> {
+        Ok(self.tcp_listen(addr.into_endpoint()?, BACKLOG)?)
+    }
+
+    /// Connects to `addr`, and waits until the connection is established: at most `timeout`, and not longer than the stack
+    /// tries.
+    ///
+    /// # Errors
+    /// [`Error::Address`], or why there is no connection.
+    pub fn connect_blocking(
+        &self,
+        addr: impl IntoEndpoint,
+        timeout: Option<Duration>,
+    ) -> Result<TcpStream, Error> {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let stream = self.tcp_connect(any, addr.into_endpoint()?)?;
+        stream.connected_blocking(timeout)?;
+        Ok(stream)
+    }
+}

@@ -49,6 +49,7 @@ pub(crate) fn all() -> Vec<Step> {
         }),
         step("test", test),
         step("engines", engines),
+        step("tokio", tokio),
         step("giant", giant),
         step("uma", uma),
         step("storm", storm),
@@ -132,6 +133,14 @@ fn test() -> bool {
         lines.len()
     );
     ok
+}
+
+/// The stack's sockets under tokio, a feature that is off by default.
+fn tokio() -> bool {
+    cargo(
+        "clippy -q -p mbuma --all-targets --features tokio -- -D warnings",
+        &[],
+    ) && cargo("test -q -p mbuma --features tokio --test tokio", &[])
 }
 
 /// Tests of the stack again with Giant over every stack: WITNESS must stay silent, and no test may hang.

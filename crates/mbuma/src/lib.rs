@@ -22,6 +22,9 @@
 //! A worker for each CPU drives the stack. Each queue of the TAP has a worker, offloads are agreed on with the kernel, and the
 //! halves of a connection are std's `Read` and `Write`. `examples/echo.rs` is the same, with the commands to try it.
 //!
+//! Tasks wait for the same sockets by `poll_..` and `.._async`, on any runtime. With the feature `tokio` connections have its
+//! `AsyncRead` and `AsyncWrite`.
+//!
 //! # Layers
 //! ```text
 //!        program                    program

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | kept | at every change, until it is replaced | event loops: `set_waker`, `set_wakers` |
 //! | polled | once; the last one polled takes the place of the one before it | tasks: the `poll_..` methods |
-//! | once | once; any number | threads in blocking calls, futures |
+//! | once | once; any number | threads in blocking calls |
+//! | future | once, unless the future is dropped before; any number | `.._async` methods |
 //!
 //! A side never wakes the other one's waiters. A waker that waits for both is called once if both have changed.
 //!
@@ -38,7 +39,30 @@ enum WaiterKind {
     Kept,
     Polled,
     Once,
+    Future(FutureId),
 }
+
+/// The kinds that a set has room for without an allocation. A byte each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PlainKind {
+    Kept,
+    Polled,
+    Once,
+}
+
+impl From<PlainKind> for WaiterKind {
+    fn from(plain: PlainKind) -> Self {
+        match plain {
+            PlainKind::Kept => Self::Kept,
+            PlainKind::Polled => Self::Polled,
+            PlainKind::Once => Self::Once,
+        }
+    }
+}
+
+/// Tells the futures that wait for one socket apart: the address of memory that the future owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FutureId(pub(crate) usize);
 
 /// The threads and tasks that wait for a socket.
 #[doc(alias = "selinfo")]
@@ -47,7 +71,7 @@ pub(crate) struct WaiterSet {
     /// One of each side. A side mostly has one, which needs no allocation.
     first: [Option<Waker>; 2],
     /// Of which kinds those are.
-    kinds: [WaiterKind; 2],
+    kinds: [PlainKind; 2],
     #[expect(
         clippy::box_collection,
         reason = "16 bytes less in each connection; it is seldom there"
@@ -69,6 +93,8 @@ pub(crate) enum WaitBy<'a> {
     Once(&'a Waker),
     /// The waker takes the place of the one that polled before.
     Polled(&'a PollingTask<'a>),
+    /// The waker takes the place of the same future's.
+    Future(FutureId, &'a PollingTask<'a>),
 }
 
 /// A task that polls.
@@ -102,7 +128,7 @@ impl WaiterSet {
     pub(crate) const fn new() -> Self {
         Self {
             first: [None, None],
-            kinds: [WaiterKind::Once; 2],
+            kinds: [PlainKind::Once; 2],
             others: None,
         }
     }
@@ -143,12 +169,24 @@ impl WaiterSet {
     pub(crate) fn register(&mut self, want: Want, waiting: WaitBy<'_>) {
         match waiting {
             WaitBy::Once(waker) => self.add(want, waker),
+            WaitBy::Future(id, task) => {
+                if let Some(old) = self.forget(want, id) {
+                    task.replaced.set(Some(old));
+                }
+                self.push(want, WaiterKind::Future(id), task.waker.clone());
+            }
             WaitBy::Polled(task) => {
                 if let Some(old) = self.poll(want, task.waker) {
                     task.replaced.set(Some(old));
                 }
             }
         }
+    }
+
+    /// The future waits no more. Its waker comes back, to be dropped when the lock is released.
+    #[must_use = "its drop is its owner's code, which runs without a lock"]
+    pub(crate) fn forget(&mut self, want: Want, id: FutureId) -> Option<Waker> {
+        self.remove(want, |kind, _| kind == WaiterKind::Future(id))
     }
 
     /// All wakers, not to be called any more but dropped, when the lock is released.
@@ -182,8 +220,8 @@ impl WaiterSet {
     pub(crate) fn take_into(&mut self, want: Want, wakes: &mut Wakes) {
         let (first, kind) = (&mut self.first[want as usize], self.kinds[want as usize]);
         match kind {
-            WaiterKind::Kept => first.iter().for_each(|waker| wakes.push_ref(waker)),
-            WaiterKind::Polled | WaiterKind::Once => {
+            PlainKind::Kept => first.iter().for_each(|waker| wakes.push_ref(waker)),
+            PlainKind::Polled | PlainKind::Once => {
                 first.take().into_iter().for_each(|w| wakes.push(w));
             }
         }
@@ -203,7 +241,7 @@ impl WaiterSet {
     }
 
     fn iter(&self, want: Want) -> impl Iterator<Item = (WaiterKind, &Waker)> {
-        let kind = self.kinds[want as usize];
+        let kind = WaiterKind::from(self.kinds[want as usize]);
         let first = self.first[want as usize].iter().map(move |w| (kind, w));
         let others = self.others.iter().flat_map(|others| others.iter());
         let others = others.filter(move |w| w.want == want);
@@ -219,9 +257,15 @@ impl WaiterSet {
 
     fn push(&mut self, want: Want, kind: WaiterKind, waker: Waker) {
         let first = &mut self.first[want as usize];
-        if first.is_none() {
+        let plain = match kind {
+            WaiterKind::Kept => Some(PlainKind::Kept),
+            WaiterKind::Polled => Some(PlainKind::Polled),
+            WaiterKind::Once => Some(PlainKind::Once),
+            WaiterKind::Future(_) => None,
+        };
+        if let (None, Some(plain)) = (&first, plain) {
             *first = Some(waker);
-            self.kinds[want as usize] = kind;
+            self.kinds[want as usize] = plain;
             return;
         }
         let others = self.others.get_or_insert_default();
@@ -230,7 +274,7 @@ impl WaiterSet {
 
     /// Removes the first that `is` says it of.
     fn remove(&mut self, want: Want, is: impl Fn(WaiterKind, &Waker) -> bool) -> Option<Waker> {
-        let kind = self.kinds[want as usize];
+        let kind = WaiterKind::from(self.kinds[want as usize]);
         if let Some(waker) = self.first[want as usize].take_if(|waker| is(kind, waker)) {
             return Some(waker);
         }

@@ -10,7 +10,7 @@ use kern::prim::Mutex;
 use kern::{LockClass, order};
 
 use super::records::{Ancillary, Record, RecordBuf};
-use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
+use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +71,12 @@ impl<M: Ancillary> RecvSide<M> {
             inner.readers.register(Want::Read, waiting);
         }
         record
+    }
+
+    /// The future waits no more.
+    pub(crate) fn forget(&self, id: FutureId) {
+        let old = self.inner.lock().readers.forget(Want::Read, id);
+        drop(old);
     }
 
     /// Whether there is no message.

@@ -59,9 +59,13 @@ impl Stack {
         addr: impl IntoEndpoint,
         timeout: Option<Duration>,
     ) -> Result<TcpStream, Error> {
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        let stream = self.tcp_connect(any, addr.into_endpoint()?)?;
+        let stream = self.begin_connection(addr)?;
         stream.connected_blocking(timeout)?;
         Ok(stream)
+    }
+
+    pub(super) fn begin_connection(&self, addr: impl IntoEndpoint) -> Result<TcpStream, Error> {
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        Ok(self.tcp_connect(any, addr.into_endpoint()?)?)
     }
 }

@@ -3,11 +3,12 @@
 //! Nothing blocks but methods called `.._blocking`: they sleep until they can proceed, or the
 //! time is over. Another thread must drive the stack.
 //!
-//! There are three ways to wait, which may be used on one socket at a time:
+//! There are four ways to wait, which may be used on one socket at a time:
 //!
 //! | | waits | woken |
 //! |---|---|---|
 //! | `.._blocking` | the calling thread | beside all others |
+//! | `.._async` | a future | beside all others |
 //! | `poll_..` | a task | the one that polled this direction last |
 //! | `set_waker`, `set_wakers` | an event loop | until the waker is replaced |
 //!
@@ -16,6 +17,7 @@
 
 mod by_addr;
 mod echo;
+mod futures;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod splice;
@@ -23,6 +25,8 @@ mod std_io;
 mod tcp_connect;
 mod tcp_listener;
 mod tcp_stream;
+#[cfg(feature = "tokio")]
+mod tokio_io;
 mod udp;
 
 pub use by_addr::IntoEndpoint;

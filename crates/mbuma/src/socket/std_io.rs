@@ -63,6 +63,12 @@ impl TcpStream {
     }
 }
 
+impl AsRef<Self> for TcpStream {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl AsRef<TcpStream> for TcpReadHalf {
     fn as_ref(&self) -> &TcpStream {
         &self.0

@@ -20,7 +20,7 @@ use crate::tcp::State;
 use crate::tcp::accept::AcceptQueue;
 use crate::tcp::pcb::Inpcb;
 use crate::tcp::visit;
-use crate::waiters::{PollingTask, WaitBy};
+use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
@@ -69,6 +69,20 @@ impl TcpListener {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<TcpStream, SocketError>> {
         let pcb = poll_queue(&self.stack, &self.queue, cx);
         pcb.map(|pcb| Ok(TcpStream::from_pcb(Arc::clone(&self.stack), pcb)))
+    }
+
+    /// The next connection, or the call that waits is told when there is one.
+    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<TcpStream> {
+        let _giant = self.stack.look();
+        let pcb = self.queue.pop(waiting);
+        let stream = pcb.map(|pcb| TcpStream::from_pcb(Arc::clone(&self.stack), pcb));
+        stream.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The future waits no more.
+    pub(super) fn forget(&self, id: FutureId) {
+        let _giant = self.stack.look();
+        self.queue.forget(id);
     }
 
     /// Sets the waker for a connection.
@@ -128,6 +142,20 @@ impl Interceptor {
     /// The next connection that a client wants, for one task: if several poll, the one that polled last is woken.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Incoming> {
         poll_queue(&self.stack, &self.queue, cx).map(|pcb| self.incoming(pcb))
+    }
+
+    /// The next connection, or the call that waits is told when there is one.
+    pub(super) fn attempt(&self, waiting: Option<WaitBy<'_>>) -> Poll<Incoming> {
+        let giant = self.stack.look();
+        let pcb = self.queue.pop(waiting);
+        drop(giant);
+        pcb.map_or(Poll::Pending, |pcb| Poll::Ready(self.incoming(pcb)))
+    }
+
+    /// The future waits no more.
+    pub(super) fn forget(&self, id: FutureId) {
+        let _giant = self.stack.look();
+        self.queue.forget(id);
     }
 
     fn incoming(&self, pcb: Arc<Inpcb>) -> Incoming {

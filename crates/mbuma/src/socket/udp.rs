@@ -20,7 +20,7 @@ use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
 use crate::udp::{self, ANY};
-use crate::waiters::{PollingTask, WaitBy};
+use crate::waiters::{FutureId, PollingTask, WaitBy};
 
 mod error;
 
@@ -142,6 +142,22 @@ impl UdpSocket {
         let (for_data, for_errors) = (PollingTask::new(cx), PollingTask::new(cx));
         let (for_data, for_errors) = (WaitBy::Polled(&for_data), WaitBy::Polled(&for_errors));
         ready(self.take(Some(for_data), Some(for_errors)))
+    }
+
+    pub(super) fn attempt(
+        &self,
+        for_data: Option<WaitBy<'_>>,
+        for_errors: Option<WaitBy<'_>>,
+    ) -> Poll<Result<Datagram, RecvError>> {
+        ready(self.take(for_data, for_errors))
+    }
+
+    /// The future waits no more.
+    pub(super) fn forget(&self, id: FutureId) {
+        let Bound { stack, pcb } = &*self.0;
+        let _giant = stack.0.look();
+        pcb.queue.forget(id);
+        pcb.errors.forget(id);
     }
 
     /// A datagram, or an error; if there is neither, the call that waits is told of either.

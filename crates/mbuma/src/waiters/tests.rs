@@ -109,3 +109,20 @@ fn a_set_keeps_no_waker_that_it_handed_out() {
     drop(set.clear());
     assert_eq!(Arc::strong_count(&task.count), before);
 }
+
+#[test]
+fn a_future_that_is_dropped_takes_its_waker_alone() {
+    // Breaks if futures of one task are taken for each other, or if one that is dropped leaves its waker.
+    let task = Task::new();
+    let cx = Context::from_waker(&task.waker);
+    let polling = PollingTask::new(&cx);
+    let mut set = WaiterSet::new();
+    for id in [1, 2, 2] {
+        set.register(Want::Read, WaitBy::Future(FutureId(id), &polling));
+    }
+    assert!(set.forget(Want::Read, FutureId(1)).is_some());
+    assert!(set.forget(Want::Read, FutureId(1)).is_none());
+    set.take(Want::Read).wake();
+    assert_eq!(task.calls(), 1);
+    assert!(!set.has(Want::Read), "a future waits once");
+}

@@ -26,7 +26,7 @@ use kern::{LockClass, Random, RmLock, SeededState, order};
 
 use super::pcb::{Inpcb, Key};
 use crate::ifnet::IfIndex;
-use crate::waiters::{WaitBy, WaiterSet, Wakes, Want};
+use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
 use syn_queue::{Embryos, Ticket};
 
@@ -171,6 +171,12 @@ impl AcceptQueue {
             q.acceptors.register(Want::Read, waiting);
         }
         oldest
+    }
+
+    /// The future waits no more.
+    pub(crate) fn forget(&self, id: FutureId) {
+        let old = self.queue.lock().acceptors.forget(Want::Read, id);
+        drop(old);
     }
 
     pub(crate) fn set_waker(&self, waker: Option<Waker>) {

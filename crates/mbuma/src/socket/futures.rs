@@ -1,0 +1,132 @@
+//! Sockets as futures, of no particular runtime.
+//!
+//! Any number of tasks may wait for one socket. A future that is dropped has accepted no connection, received no datagram,
+//! and leaves no waker behind.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::by_addr::IntoEndpoint;
+use super::{Datagram, Incoming, Interceptor, RecvError, TcpListener, TcpStream, UdpSocket};
+use crate::error::{Error, SocketError};
+use crate::stack::Stack;
+use crate::waiters::{FutureId, PollingTask, WaitBy};
+
+/// Tries at each poll, and forgets its waker when it is dropped.
+struct Attempts<A, F>
+where
+    F: FnMut(FutureId),
+{
+    attempt: A,
+    forget: F,
+    /// Its address is the future's name. Allocated by the first poll that has to wait.
+    id: Option<Box<u8>>,
+}
+
+impl<A, F: FnMut(FutureId)> Attempts<A, F> {
+    fn new(attempt: A, forget: F) -> Self {
+        let id = None;
+        Self {
+            attempt,
+            forget,
+            id,
+        }
+    }
+
+    fn id(&self) -> Option<FutureId> {
+        let id = self.id.as_deref().map(std::ptr::from_ref::<u8>);
+        id.map(|id| FutureId(id.addr()))
+    }
+}
+
+impl<T, A, F> Future for Attempts<A, F>
+where
+    A: FnMut(Option<(FutureId, &PollingTask<'_>)>) -> Poll<T> + Unpin,
+    F: FnMut(FutureId) + Unpin,
+{
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let me = self.get_mut();
+        if me.id.is_none() {
+            // Mostly the socket is ready, and no name is needed.
+            if let Poll::Ready(done) = (me.attempt)(None) {
+                return Poll::Ready(done);
+            }
+            me.id = Some(Box::new(0));
+        }
+        let task = PollingTask::new(cx);
+        let waits = me.id().map(|id| (id, &task));
+        let polled = (me.attempt)(waits);
+        if let (Poll::Ready(_), Some(id)) = (&polled, me.id()) {
+            // It was there before the waker was called, perhaps.
+            (me.forget)(id);
+            me.id = None;
+        }
+        polled
+    }
+}
+
+impl<A, F: FnMut(FutureId)> Drop for Attempts<A, F> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id() {
+            (self.forget)(id);
+        }
+    }
+}
+
+type Waits<'a, 't> = Option<(FutureId, &'a PollingTask<'t>)>;
+
+fn wait_by<'a>(waits: Waits<'a, 'a>) -> Option<WaitBy<'a>> {
+    waits.map(|(id, task)| WaitBy::Future(id, task))
+}
+
+impl TcpListener {
+    /// The next established connection.
+    ///
+    /// # Errors
+    /// None: it is a `Result` as that of [`TcpListener::accept`] is.
+    pub fn accept_async(&self) -> impl Future<Output = Result<TcpStream, SocketError>> + '_ {
+        Attempts::new(
+            |waits: Waits<'_, '_>| self.attempt(wait_by(waits)).map(Ok),
+            |id| self.forget(id),
+        )
+    }
+}
+
+impl Interceptor {
+    /// The next connection that a client wants.
+    pub fn accept_async(&self) -> impl Future<Output = Incoming> + '_ {
+        Attempts::new(
+            |waits: Waits<'_, '_>| self.attempt(wait_by(waits)),
+            |id| self.forget(id),
+        )
+    }
+}
+
+impl UdpSocket {
+    /// The oldest datagram.
+    ///
+    /// # Errors
+    /// As [`UdpSocket::recv`], but for [`RecvError::WouldBlock`].
+    #[doc(alias = "recvfrom")]
+    pub fn recv_async(&self) -> impl Future<Output = Result<Datagram, RecvError>> + '_ {
+        Attempts::new(
+            |waits: Waits<'_, '_>| self.attempt(wait_by(waits), wait_by(waits)),
+            |id| self.forget(id),
+        )
+    }
+}
+
+impl Stack {
+    /// Connects to `addr`. A future that is dropped gives the attempt up.
+    ///
+    /// # Errors
+    /// [`Error::Address`], or why there is no connection.
+    pub async fn connect_async(&self, addr: impl IntoEndpoint) -> Result<TcpStream, Error> {
+        let stream = self.begin_connection(addr)?;
+        std::future::poll_fn(|cx| stream.poll_connected(cx)).await?;
+        Ok(stream)
+    }
+}

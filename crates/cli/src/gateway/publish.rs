@@ -79,24 +79,41 @@ pub(super) enum Accepted {
     None,
 }
 
-/// Whether accept(2) failed because of the client that it would have returned, which left the queue by that
-/// (accept(2), "Error handling").
-fn is_of_the_client(error: &io::Error) -> bool {
-    let gone = [
-        libc::ECONNABORTED,
-        libc::EINTR,
-        libc::ENETDOWN,
-        libc::EPROTO,
-        libc::ENOPROTOOPT,
-        libc::EHOSTDOWN,
-        libc::ENONET,
-        libc::EHOSTUNREACH,
-        libc::EOPNOTSUPP,
-        libc::ENETUNREACH,
-    ];
-    error
-        .raw_os_error()
-        .is_some_and(|errno| gone.contains(&errno))
+/// What a failure of accept(2) says about the next call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcceptFailure {
+    /// No client waits.
+    NoClient,
+    /// The failure was of the client that it would have returned, which left the queue by that: the next client may be
+    /// accepted at once (accept(2), "Error handling").
+    OfTheClient,
+    /// The process has no descriptor left.
+    OutOfDescriptors,
+    /// The kernel has no memory, or forbids it: the same call would fail again at once.
+    Lasting,
+}
+
+impl AcceptFailure {
+    fn of(error: &io::Error) -> Self {
+        let gone = [
+            libc::ECONNABORTED,
+            libc::EINTR,
+            libc::ENETDOWN,
+            libc::EPROTO,
+            libc::ENOPROTOOPT,
+            libc::EHOSTDOWN,
+            libc::ENONET,
+            libc::EHOSTUNREACH,
+            libc::EOPNOTSUPP,
+            libc::ENETUNREACH,
+        ];
+        match error.raw_os_error() {
+            _ if error.kind() == io::ErrorKind::WouldBlock => Self::NoClient,
+            _ if policy::is_out_of_descriptors(error) => Self::OutOfDescriptors,
+            Some(errno) if gone.contains(&errno) => Self::OfTheClient,
+            _ => Self::Lasting,
+        }
+    }
 }
 
 impl Listener {
@@ -143,14 +160,15 @@ impl Listener {
                 Ok(host) => self.begin(shared, host, client, slot),
                 Err(_) => Accepted::Lost,
             },
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Accepted::None,
-            Err(e) if policy::is_out_of_descriptors(&e) => {
-                shared.out_of_descriptors();
-                self.later(shared)
-            }
-            Err(e) if is_of_the_client(&e) => Accepted::Lost,
-            // The kernel has no memory, or forbids it: the same call would fail again at once.
-            Err(_) => self.later(shared),
+            Err(error) => match AcceptFailure::of(&error) {
+                AcceptFailure::NoClient => Accepted::None,
+                AcceptFailure::OfTheClient => Accepted::Lost,
+                AcceptFailure::OutOfDescriptors => {
+                    shared.out_of_descriptors();
+                    self.later(shared)
+                }
+                AcceptFailure::Lasting => self.later(shared),
+            },
         }
     }
 
@@ -214,5 +232,31 @@ impl Listener {
         };
         *counter += 1;
         stream
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lost_client_lets_accept_be_called_again_at_once() {
+        // Breaks if the loop calls accept(2) again and again while it fails, or stops while clients wait.
+        let cases = [
+            (libc::EAGAIN, AcceptFailure::NoClient),
+            (libc::ECONNABORTED, AcceptFailure::OfTheClient),
+            (libc::EINTR, AcceptFailure::OfTheClient),
+            (libc::ENETDOWN, AcceptFailure::OfTheClient),
+            (libc::EMFILE, AcceptFailure::OutOfDescriptors),
+            (libc::ENFILE, AcceptFailure::OutOfDescriptors),
+            (libc::ENOBUFS, AcceptFailure::Lasting),
+            (libc::ENOMEM, AcceptFailure::Lasting),
+            (libc::EPERM, AcceptFailure::Lasting),
+            (libc::EINVAL, AcceptFailure::Lasting),
+        ];
+        for (errno, failure) in cases {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(AcceptFailure::of(&error), failure, "{error}");
+        }
     }
 }

@@ -119,6 +119,7 @@ mod tcp;
 mod udp;
 
 mod icmp;
+mod network;
 
 mod ip4;
 
@@ -150,6 +151,7 @@ mod config;
 
 mod drops;
 mod error;
+mod inet;
 mod one_or_many;
 
 pub use config::{Config, Dispatch, EcnMode, NetisrConfig, Protocol, TcpConfig};

@@ -6,10 +6,11 @@
 //! | call | from | to |
 //! |---|---|---|
 //! | [`link_input`] | a frame's payload, at once or from a queue | ip4, arp |
-//! | [`deliver`] | a datagram to this stack | tcp, udp, icmp |
+//! | [`deliver4`] | a datagram to this stack | tcp, udp, icmp |
 //! | [`control`] | an ICMP error about a packet that this stack sent | tcp, udp |
 //! | [`icmp_error`] | a packet that can't be delivered | icmp, which tells its sender |
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use mbuf::Packet;
@@ -20,7 +21,7 @@ use crate::config::Protocol;
 use crate::ether::arp;
 use crate::icmp::{self, input::Quoted};
 use crate::ifnet::Ifnet;
-use crate::ip::{IcmpError, Received};
+use crate::ip::{Addressed, IcmpError};
 use crate::netisr::Arrival;
 use crate::{ip4, tcp, udp};
 
@@ -42,19 +43,19 @@ pub(crate) fn link_input(
     }
 }
 
-/// Hands a whole datagram to the protocol above; gives it back if the stack has none of that number.
+/// Hands a whole IPv4 datagram to the protocol above; gives it back if the stack has none of that number.
 #[doc(alias = "pr_input")]
 #[inline]
-pub(crate) fn deliver(
+pub(crate) fn deliver4(
     batch: &mut Batch<'_>,
     packet: Packet,
     proto: IpProto,
-    ip: &Received<'_>,
+    from: &Addressed<'_, Ipv4Addr>,
 ) -> Result<(), Packet> {
     match proto {
-        IpProto::TCP => tcp::input::run(batch, packet, ip),
-        IpProto::UDP => udp::input::run(batch, packet, ip),
-        IpProto::ICMP => icmp::input::run(batch, packet, ip),
+        IpProto::TCP => tcp::input::run(batch, packet, from),
+        IpProto::UDP => udp::input::run(batch, packet, from),
+        IpProto::ICMP => icmp::input::run(batch, packet, from),
         _ => return Err(packet),
     }
     Ok(())
@@ -65,7 +66,7 @@ pub(crate) fn deliver(
 pub(crate) fn control(batch: &mut Batch<'_>, error: IcmpError, quoted: &Quoted) -> bool {
     match quoted.proto {
         IpProto::TCP => tcp::input::control(batch, error, quoted),
-        IpProto::UDP => udp::input::control(batch, error, quoted.src, quoted.dst),
+        IpProto::UDP => udp::input::control(batch, error, &quoted.ends),
         _ => return false,
     }
     true

@@ -4,7 +4,7 @@
 //! only. Locks: `interfaces` (INTERFACES, read-mostly), `random` (RANDOM), `cpu_wakers` (PARKER); each layer's state has
 //! its own.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
@@ -128,8 +128,13 @@ impl StackState {
     }
 
     /// Whether `addr` is an address of this stack.
-    pub(crate) fn owns(&self, addr: Ipv4Addr) -> bool {
-        addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
+    pub(crate) fn owns(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(addr) => {
+                addr.is_loopback() || self.interfaces.read().iter().any(|ifp| ifp.owns(addr))
+            }
+            IpAddr::V6(_) => false,
+        }
     }
 
     pub(crate) fn interface(&self, index: IfIndex) -> Option<Arc<Ifnet>> {

@@ -3,7 +3,7 @@
 //! Called by: udp. Calls: question, quote.
 //! Locks: none.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ const ANSWERED_IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The two ends of a flow, as the guest sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ends {
-    pub(super) guest: SocketAddrV4,
-    pub(super) remote: SocketAddrV4,
+pub(super) struct FlowEnds {
+    pub(super) guest: SocketAddr,
+    pub(super) remote: SocketAddr,
 }
 
 /// One flow.
 pub(super) struct Flow {
-    pub(super) ends: Ends,
+    pub(super) ends: FlowEnds,
     pub(super) outlet: Outlet,
     pub(super) last_used: Time,
     /// Its timer, and when that comes.
@@ -49,7 +49,7 @@ pub(super) enum Outlet {
 
 impl Flow {
     /// A flow that is used for the first time now.
-    pub(super) fn new(ends: Ends, outlet: Outlet, now: Time) -> Flow {
+    pub(super) fn new(ends: FlowEnds, outlet: Outlet, now: Time) -> Flow {
         Flow {
             ends,
             outlet,

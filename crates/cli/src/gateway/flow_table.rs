@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 
 use kern::Time;
 
-use super::flow::{Ends, Flow, Outlet};
+use super::flow::{Flow, FlowEnds, Outlet};
 use super::table::{Kind, Table, Token};
 
 /// Flows that the guest opened, at most.
@@ -41,7 +41,7 @@ const FIRST_PORT: usize = 2;
 /// The flows.
 pub(super) struct FlowTable {
     flows: Table<Flow>,
-    by_ends: HashMap<Ends, Token>,
+    by_ends: HashMap<FlowEnds, Token>,
     by_client: HashMap<(usize, SocketAddr), Token>,
     groups: Vec<FlowGroup>,
     /// Where each flow is in its group's list, at its token's index.
@@ -99,7 +99,7 @@ impl FlowTable {
     }
 
     /// The flow between these ends.
-    pub(super) fn between(&self, ends: &Ends) -> Option<Token> {
+    pub(super) fn between(&self, ends: &FlowEnds) -> Option<Token> {
         self.by_ends.get(ends).copied()
     }
 

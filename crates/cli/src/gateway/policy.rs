@@ -18,7 +18,7 @@
 //! Locks: none. Sources: RFC 6890 (special-purpose addresses).
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use mbuma::IcmpError;
 use mbuma::socket::Refusal;
@@ -117,7 +117,10 @@ impl Policy {
     }
 
     /// Where a connection or datagram to `asked` goes.
-    pub(super) fn decide(&self, asked: SocketAddrV4) -> Result<Destination, Denial> {
+    pub(super) fn decide(&self, asked: impl Into<SocketAddr>) -> Result<Destination, Denial> {
+        let SocketAddr::V4(asked) = asked.into() else {
+            return Err(Denial::Prohibited);
+        };
         let ip = *asked.ip();
         if ip == self.dns && (self.names || !self.routed) {
             let resolves = self.names && asked.port() == DNS_PORT;
@@ -135,7 +138,10 @@ impl Policy {
     }
 
     /// Where a ping to `asked`, which is none of the stack's own addresses, goes.
-    pub(super) fn decide_host(&self, asked: Ipv4Addr) -> Result<Ipv4Addr, Denial> {
+    pub(super) fn decide_host(&self, asked: impl Into<IpAddr>) -> Result<Ipv4Addr, Denial> {
+        let IpAddr::V4(asked) = asked.into() else {
+            return Err(Denial::Prohibited);
+        };
         if self.closed {
             return Err(Denial::NoHost);
         }

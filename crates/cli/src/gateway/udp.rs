@@ -23,7 +23,7 @@ use mbuf::Chain;
 use mbuma::socket::Datagram;
 use mbuma::{IcmpError, UdpSocket};
 
-use super::flow::{Ends, Flow, Outlet};
+use super::flow::{Flow, FlowEnds, Outlet};
 use super::flow_table::FlowTable;
 use super::policy::{self, Destination};
 use super::question::{self, Question};
@@ -131,7 +131,7 @@ impl GuestFlows {
             let Ok(datagram) = self.socket.recv() else {
                 return;
             };
-            let ends = Ends {
+            let ends = FlowEnds {
                 guest: datagram.src,
                 remote: datagram.dst,
             };
@@ -144,7 +144,7 @@ impl GuestFlows {
     }
 
     /// Opens the flow of a datagram that has none, and sends it.
-    fn open(&mut self, shared: &mut Shared, ends: Ends, datagram: Datagram) {
+    fn open(&mut self, shared: &mut Shared, ends: FlowEnds, datagram: Datagram) {
         match self.outlet(shared, ends.remote) {
             Ok(outlet) => match self.add(shared, ends, outlet) {
                 Ok(token) => self.send(shared, token, datagram),
@@ -156,11 +156,7 @@ impl GuestFlows {
     }
 
     /// A new socket to what stands behind `remote`; or what to tell the guest, if anything.
-    fn outlet(
-        &self,
-        shared: &mut Shared,
-        remote: SocketAddrV4,
-    ) -> Result<Outlet, Option<IcmpError>> {
+    fn outlet(&self, shared: &mut Shared, remote: SocketAddr) -> Result<Outlet, Option<IcmpError>> {
         match shared.policy.decide(remote) {
             Ok(Destination::Host(peer)) => {
                 let socket =
@@ -176,7 +172,7 @@ impl GuestFlows {
     }
 
     /// Puts a flow into the tables, and its socket among what is watched.
-    fn add(&mut self, shared: &mut Shared, ends: Ends, outlet: Outlet) -> io::Result<Token> {
+    fn add(&mut self, shared: &mut Shared, ends: FlowEnds, outlet: Outlet) -> io::Result<Token> {
         if let Some(gone) = self.table.make_room(&outlet) {
             end(shared, gone);
         }
@@ -352,20 +348,20 @@ impl GuestFlows {
         index: usize,
         client: SocketAddr,
     ) -> Option<Token> {
-        let guest = self.inlet(index)?.guest;
+        let guest = self.inlet(index)?.guest.into();
         let own = shared.policy.shown_address(client);
         let ip = own.map_or(shared.policy.gateway(), |own| *own.ip());
         let ports = (0..PORTS_TRIED).map(|n| client.port().wrapping_add(n));
         let shown = ports
             .filter(|port| *port != 0)
-            .map(|port| SocketAddrV4::new(ip, port));
+            .map(|port| SocketAddr::from((ip, port)));
         let ends = shown
-            .map(|remote| Ends { guest, remote })
+            .map(|remote| FlowEnds { guest, remote })
             .find(|ends| self.table.between(ends).is_none())?;
         self.add(shared, ends, Outlet::Inlet { index, client }).ok()
     }
 
-    fn deliver(&mut self, shared: &mut Shared, ends: Ends, payload: Chain) {
+    fn deliver(&mut self, shared: &mut Shared, ends: FlowEnds, payload: Chain) {
         let bytes = payload.len() as u64;
         match self.socket.send(payload, ends.remote, ends.guest) {
             Ok(()) => {

@@ -6,7 +6,7 @@ use super::load::{PATIENCE, Pair, Talk};
 use mbuf::Chain;
 use mbuma::{SocketError, Stack, TcpStream, UdpSocket, UnixStream};
 use std::io;
-use std::net::{Ipv4Addr, Shutdown, SocketAddrV4};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 
 /// The stack's own address, which all packets of the programs go to.
 pub(crate) const ADDR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -47,7 +47,7 @@ impl Talk for TcpStream {
 struct Datagrams {
     stack: Stack,
     socket: UdpSocket,
-    to: SocketAddrV4,
+    to: SocketAddr,
 }
 
 impl Talk for Datagrams {

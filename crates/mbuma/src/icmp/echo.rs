@@ -4,7 +4,7 @@
 //! Called by: icmp/input, [`EchoSocket`](crate::socket::EchoSocket). Calls: nothing.
 //! Locks: the queue (UDP).
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use mbuf::Chain;
 
@@ -20,9 +20,9 @@ const QUEUE_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Echo {
     /// The sender of the ping.
-    pub src: Ipv4Addr,
+    pub src: IpAddr,
     /// The address that is pinged.
-    pub dst: Ipv4Addr,
+    pub dst: IpAddr,
     /// Commonly one per pinging process.
     pub id: u16,
     /// Counts the pings.
@@ -36,8 +36,8 @@ pub struct Echo {
 /// What belongs to a ping's bytes while they wait.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
+    src: IpAddr,
+    dst: IpAddr,
     id: u16,
     seq: u16,
     ttl: u8,

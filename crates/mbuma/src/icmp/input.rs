@@ -7,7 +7,7 @@
 //! quotes; whether it is believed is for the protocol to say (RFC 5927).
 //! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.
 
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 
 use mbuf::{Packet, PullupError};
 use wire::{IcmpHeader, IcmpMessage, IpProto, Ipv4Header, SeqNum};
@@ -16,19 +16,21 @@ use super::echo::Echo;
 use super::output;
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ip::{self, DestScope, IcmpError, Received};
+use crate::inet::{Ends, Pair};
+use crate::ip::{self, Addressed, DestScope, IcmpError, Service};
 use crate::protosw;
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "icmp_input")]
-pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) {
+pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_, Ipv4Addr>) {
+    let ip = &from.ip;
     let message = match parse(&mut packet, ip.header_len) {
         Ok(message) => message,
         Err(reason) => return batch.drop(packet, reason),
     };
     packet.trim_front(ip.header_len + IcmpHeader::LEN);
     match message {
-        IcmpMessage::EchoRequest { id, seq } => echo_request(batch, packet, ip, id, seq),
+        IcmpMessage::EchoRequest { id, seq } => echo_request(batch, packet, from, id, seq),
         _ => match IcmpError::from_message(message) {
             Some(kind) => about_us(batch, packet, kind),
             None => batch.drop(packet, DropReason::IcmpUnhandled),
@@ -53,7 +55,14 @@ fn parse(packet: &mut Packet, header_len: usize) -> Result<IcmpMessage, DropReas
 
 /// A ping: to us, or to a foreign address that a socket here answers for. One to many gets no answer
 /// (RFC 1122 3.2.2.6 leaves it open, and it would help an attacker).
-fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u16, seq: u16) {
+fn echo_request(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    from: &Addressed<'_, Ipv4Addr>,
+    id: u16,
+    seq: u16,
+) {
+    let ip = &from.ip;
     match ip.scope {
         DestScope::Broadcast | DestScope::Group => {
             return batch.drop(packet, DropReason::IcmpUnhandled);
@@ -61,7 +70,7 @@ fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u1
         DestScope::Local => {
             batch.delivered();
             let reply = IcmpMessage::EchoReply { id, seq };
-            return output::send(batch, reply, packet.into_chain(), &answer_to(ip));
+            return output::send(batch, reply, packet.into_chain(), &answer_to(from));
         }
         DestScope::Foreign => {}
     }
@@ -70,8 +79,8 @@ fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u1
     };
     let payload = packet.into_chain();
     let echo = Echo {
-        src: ip.src,
-        dst: ip.dst,
+        src: from.src.into(),
+        dst: from.dst.into(),
         id,
         seq,
         payload,
@@ -81,14 +90,14 @@ fn echo_request(batch: &mut Batch<'_>, packet: Packet, ip: &Received<'_>, id: u1
 }
 
 /// Back the way it came, with the type of service it asked for (RFC 1122 3.2.2.6).
-fn answer_to(ip: &Received<'_>) -> ip::Send {
+fn answer_to(from: &Addressed<'_, Ipv4Addr>) -> ip::Send<Ipv4Addr> {
     ip::Send {
-        src: ip.dst,
-        dst: ip.src,
-        proto: IpProto::ICMP,
-        tos: ip.tos,
-        ttl: 0,
-        df: false,
+        src: from.dst,
+        dst: from.src,
+        service: Service {
+            tos: from.ip.tos,
+            ..Service::of(IpProto::ICMP)
+        },
     }
 }
 
@@ -106,8 +115,8 @@ fn about_us(batch: &mut Batch<'_>, mut quote: Packet, kind: IcmpError) {
 /// What we sent, as an error quotes it.
 pub(crate) struct Quoted {
     pub(crate) proto: IpProto,
-    pub(crate) src: SocketAddrV4,
-    pub(crate) dst: SocketAddrV4,
+    /// Of the flow: we sent it.
+    pub(crate) ends: Ends,
     /// The sequence number, if it is TCP.
     pub(crate) seq: SeqNum,
     /// Bytes of the whole packet, its IP header included.
@@ -123,8 +132,12 @@ fn parse_quote(quote: &mut Packet) -> Option<Quoted> {
     // Only the first fragment has ports.
     (view.frag_offset() == 0).then_some(Quoted {
         proto: view.protocol(),
-        src: SocketAddrV4::new(view.src(), u16::from_be_bytes([s1, s0])),
-        dst: SocketAddrV4::new(view.dst(), u16::from_be_bytes([d1, d0])),
+        ends: Ends::V4(Pair {
+            local: view.src(),
+            peer: view.dst(),
+            local_port: u16::from_be_bytes([s1, s0]),
+            peer_port: u16::from_be_bytes([d1, d0]),
+        }),
         seq: SeqNum(u32::from_be_bytes([q3, q2, q1, q0])),
         total_len: u16::try_from(view.total_len()).unwrap_or(u16::MAX),
     })

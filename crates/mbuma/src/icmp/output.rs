@@ -17,7 +17,8 @@ use wire::{
 
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::ip::{self, IcmpError, QUOTE_MAX};
+use crate::inet::Ends;
+use crate::ip::{self, IcmpError, QUOTE_MAX, Service};
 use crate::ip4;
 use crate::route::Route;
 
@@ -36,14 +37,14 @@ pub(crate) fn time_exceeded(batch: &mut Batch<'_>, original: Packet, what: TimeE
 }
 
 fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
-    let Some((src, route)) = may_tell(batch, &mut original) else {
+    let Some((of, route)) = may_tell(batch, &mut original) else {
         return;
     };
     // Where our own address is what was asked for, the answer comes from there. So it does from another host's for
     // which this stack answers: a program that traces the way there waits for that host's "port unreachable".
-    let own = batch.stack.routes.is_local(src.dst);
+    let own = batch.stack.routes.is_local(of.dst);
     let for_host = route.ifp.accept_any && is_of_the_host(message);
-    let from = if own || for_host { src.dst } else { route.src };
+    let from = if own || for_host { of.dst } else { route.src };
     if from.is_unspecified() {
         return;
     }
@@ -53,11 +54,11 @@ fn tell(batch: &mut Batch<'_>, mut original: Packet, message: IcmpMessage) {
     original.truncate(QUOTE_MAX);
     let to = ip::Send {
         src: from,
-        dst: src.src,
-        proto: IpProto::ICMP,
-        tos: TOS_ERROR,
-        ttl: 0,
-        df: false,
+        dst: of.src,
+        service: Service {
+            tos: TOS_ERROR,
+            ..Service::of(IpProto::ICMP)
+        },
     };
     send(batch, message, original.into_chain(), &to);
 }
@@ -72,18 +73,18 @@ fn is_of_the_host(message: IcmpMessage) -> bool {
     )
 }
 
-/// The two ends of the packet.
-struct Ends {
+/// The addresses of the packet.
+struct OriginalAddrs {
     src: Ipv4Addr,
     dst: Ipv4Addr,
 }
 
 /// Whether there may be an error about this packet, and the way to its sender.
-fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(Ends, Route)> {
+fn may_tell(batch: &Batch<'_>, original: &mut Packet) -> Option<(OriginalAddrs, Route)> {
     let fixed = original.pullup(Ipv4Header::LEN).ok()?;
     let header_len = fixed.first().map_or(0, |b| usize::from(b & 0x0f) * 4);
     let view = Ipv4Header::parse(original.pullup(header_len).ok()?).ok()?;
-    let ends = Ends {
+    let ends = OriginalAddrs {
         src: view.src(),
         dst: view.dst(),
     };
@@ -111,8 +112,8 @@ fn is_error(original: &Packet, header_len: usize) -> bool {
 /// A packet that is not there any more, as far as an error quotes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Original<'a> {
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
+    /// Of its flow, as we see it: it came from the peer.
+    pub(crate) ends: Ends,
     pub(crate) proto: IpProto,
     pub(crate) ttl: u8,
     /// Bytes that were behind its IP header.
@@ -124,8 +125,7 @@ pub(crate) struct Original<'a> {
 /// Tells the sender of a packet of which only the ends and the protocol's header are known.
 pub(crate) fn error_about(
     batch: &mut Batch<'_>,
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
+    ends: Ends,
     proto: IpProto,
     header: &[u8],
     kind: IcmpError,
@@ -135,8 +135,7 @@ pub(crate) fn error_about(
     error_about_original(
         batch,
         &Original {
-            src,
-            dst,
+            ends,
             proto,
             ttl: fields.ttl,
             len,
@@ -160,12 +159,13 @@ pub(crate) fn error_about_original(
 
 /// The packet's header and what is known behind it.
 fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
+    let Ends::V4(pair) = original.ends;
     let fields = Ipv4Fields {
         payload_len: original.len,
         ttl: original.ttl,
         protocol: original.proto,
-        src: original.src,
-        dst: original.dst,
+        src: pair.peer,
+        dst: pair.local,
         ..Ipv4Fields::default()
     };
     let mut packet = Packet::from_slice(pool, original.front, Ipv4Header::LEN)?;
@@ -175,7 +175,12 @@ fn rebuild(pool: &MbufPool, original: &Original<'_>) -> Result<Packet, NoBufs> {
 
 /// Sends a message. Its fate is counted; no caller waits for it.
 #[doc(alias = "icmp_send")]
-pub(crate) fn send(batch: &mut Batch<'_>, message: IcmpMessage, payload: Chain, to: &ip::Send) {
+pub(crate) fn send(
+    batch: &mut Batch<'_>,
+    message: IcmpMessage,
+    payload: Chain,
+    to: &ip::Send<Ipv4Addr>,
+) {
     match build(batch, message, payload) {
         Ok(packet) => {
             let _counted: Result<(), DropReason> = ip4::output::run(batch, packet, to);

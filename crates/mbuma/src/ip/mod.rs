@@ -2,12 +2,14 @@
 //!
 //! Plain data, for each version of IP.
 
+use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use wire::IpProto;
+use wire::{Checksum, IpProto, pseudo_header_v4};
 
 use crate::ifnet::Ifnet;
+use crate::inet::{Ends, Pair};
 
 mod icmp_error;
 
@@ -27,30 +29,88 @@ pub(crate) enum DestScope {
     Foreign,
 }
 
-/// What the IP header of a received packet says to the protocol above. The packet still begins with
-/// that header, `header_len` bytes of it contiguous, and ends where the header says.
+/// How a packet came, whichever version of IP it is of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<'a> {
     /// Where it came in.
     pub(crate) ifp: &'a Arc<Ifnet>,
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
-    /// What `dst` is here.
+    /// What its destination is here.
     pub(crate) scope: DestScope,
+    /// IP's headers, with which the packet still begins: contiguous.
     pub(crate) header_len: usize,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
 }
 
-/// How a packet is to be sent.
+/// A packet that ends where its IP header says, with its addresses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Send {
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
+pub(crate) struct Addressed<'a, A> {
+    pub(crate) ip: Received<'a>,
+    pub(crate) src: A,
+    pub(crate) dst: A,
+}
+
+/// An address of one version of IP: what a protocol above must know of it.
+pub(crate) trait Address: Copy + Debug {
+    /// The ends of a flow, of whose packets this is one.
+    fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends;
+
+    /// The pseudo-header's part of a checksum.
+    fn pseudo_header(src: Self, dst: Self, proto: IpProto, len: u32) -> Checksum;
+}
+
+impl Address for Ipv4Addr {
+    #[inline]
+    fn ends(packet: &Addressed<'_, Self>, src_port: u16, dst_port: u16) -> Ends {
+        Ends::V4(Pair {
+            local: packet.dst,
+            peer: packet.src,
+            local_port: dst_port,
+            peer_port: src_port,
+        })
+    }
+
+    #[inline]
+    fn pseudo_header(src: Self, dst: Self, proto: IpProto, len: u32) -> Checksum {
+        pseudo_header_v4(src, dst, proto, len)
+    }
+}
+
+/// The pseudo-header's part of the checksum of what goes from our end to the peer's.
+#[inline]
+pub(crate) fn pseudo_header(ends: &Ends, proto: IpProto, len: usize) -> Checksum {
+    match ends {
+        Ends::V4(pair) => pseudo_header_v4(pair.local, pair.peer, proto, len as u32),
+    }
+}
+
+/// What a packet to be sent asks of IP, beside its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Service {
     pub(crate) proto: IpProto,
     pub(crate) tos: u8,
     /// Hops it may pass; 0 for the default.
     pub(crate) ttl: u8,
     /// Must not be fragmented.
     pub(crate) df: bool,
+}
+
+impl Service {
+    /// The usual one.
+    pub(crate) const fn of(proto: IpProto) -> Self {
+        Self {
+            proto,
+            tos: 0,
+            ttl: 0,
+            df: false,
+        }
+    }
+}
+
+/// How a packet is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Send<A> {
+    pub(crate) src: A,
+    pub(crate) dst: A,
+    pub(crate) service: Service,
 }

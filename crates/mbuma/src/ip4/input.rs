@@ -26,7 +26,7 @@ use crate::batch::Batch;
 use crate::dispatch;
 use crate::drops::DropReason;
 use crate::ifnet::Ifnet;
-use crate::ip::{DestScope, IcmpError, Received};
+use crate::ip::{Addressed, DestScope, IcmpError, Received};
 use crate::netisr::Arrival;
 use crate::protosw;
 
@@ -220,14 +220,17 @@ fn hand_on(
     packet.header_mut().l3_len = facts.header_len as u8;
     let ip = Received {
         ifp,
-        src: facts.src,
-        dst: facts.dst,
         scope,
         header_len: facts.header_len,
         tos: facts.tos,
         ttl: facts.ttl,
     };
-    if let Err(packet) = protosw::deliver(batch, packet, facts.proto, &ip) {
+    let from = Addressed {
+        ip,
+        src: facts.src,
+        dst: facts.dst,
+    };
+    if let Err(packet) = protosw::deliver4(batch, packet, facts.proto, &from) {
         refuse(
             batch,
             packet,

@@ -29,7 +29,11 @@ const TTL_DEFAULT: u8 = 64;
 /// # Errors
 /// The packet was dropped, and counted, for this reason.
 #[doc(alias = "ip_output")]
-pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<(), DropReason> {
+pub(crate) fn run(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    to: &Send<Ipv4Addr>,
+) -> Result<(), DropReason> {
     match find_route(batch, to) {
         Some(mut route) => through(batch, packet, to, &mut route),
         None => refuse(batch, packet, DropReason::IpNoRoute),
@@ -43,7 +47,7 @@ pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, to: &Send) -> Result<()
 pub(crate) fn run_cached(
     batch: &mut Batch<'_>,
     packet: Packet,
-    to: &Send,
+    to: &Send<Ipv4Addr>,
     cache: &mut RouteCache,
 ) -> Result<(), DropReason> {
     let routes = &batch.stack.routes;
@@ -56,7 +60,7 @@ pub(crate) fn run_cached(
 fn through(
     batch: &mut Batch<'_>,
     packet: Packet,
-    to: &Send,
+    to: &Send<Ipv4Addr>,
     route: &mut Route,
 ) -> Result<(), DropReason> {
     let len = packet.len() + Ipv4Header::LEN;
@@ -71,7 +75,7 @@ fn through(
     if len <= route.ifp.mtu() || packet.header().tso_segsz != 0 {
         return to_kept(batch, packet, &fields, route);
     }
-    if to.df {
+    if to.service.df {
         return refuse(batch, packet, DropReason::IpTooBig);
     }
     fragment::run(batch, &route.ifp, packet, &fields, route.next_hop)
@@ -79,7 +83,7 @@ fn through(
 
 /// Loopback and reserved addresses never appear on a link, not as a source either (RFC 1122 3.2.1.3),
 /// whatever the table says; unless the interface is said to lead to a neighbour's loopback.
-fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
+fn find_route(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> Option<Route> {
     let routes = &batch.stack.routes;
     let route = if to.dst.is_broadcast() || to.dst.is_multicast() {
         routes.lookup_group(to.src, to.dst)
@@ -94,33 +98,30 @@ fn find_route(batch: &Batch<'_>, to: &Send) -> Option<Route> {
     route.filter(|r| r.local || !(from_loopback || r.ifp.is_loopback() || martian(&r.ifp)))
 }
 
-fn fields(batch: &Batch<'_>, to: &Send, payload_len: u16) -> Ipv4Fields<'static> {
+fn fields(batch: &Batch<'_>, to: &Send<Ipv4Addr>, payload_len: u16) -> Ipv4Fields<'static> {
     Ipv4Fields {
-        tos: to.tos,
+        tos: to.service.tos,
         payload_len,
         id: ident(batch, to),
-        df: to.df,
-        ttl: if to.ttl == 0 { TTL_DEFAULT } else { to.ttl },
-        protocol: to.proto,
+        df: to.service.df,
+        ttl: if to.service.ttl == 0 {
+            TTL_DEFAULT
+        } else {
+            to.service.ttl
+        },
+        protocol: to.service.proto,
         src: to.src,
         dst: to.dst,
         ..Ipv4Fields::default()
     }
 }
 
-fn ident(batch: &Batch<'_>, to: &Send) -> u16 {
-    let Send {
-        src,
-        dst,
-        proto,
-        df,
-        ..
-    } = *to;
-    if df {
-        0
-    } else {
-        batch.stack.ip4.idents.next(src, dst, proto)
+fn ident(batch: &Batch<'_>, to: &Send<Ipv4Addr>) -> u16 {
+    if to.service.df {
+        return 0;
     }
+    let idents = &batch.stack.ip4.idents;
+    idents.next(to.src, to.dst, to.service.proto)
 }
 
 fn to_ourselves(

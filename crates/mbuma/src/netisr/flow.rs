@@ -11,13 +11,14 @@
 //! Locks: none. Sources: RSS (Toeplitz hashes, which need no key to be aimed at), RFC 791 section 3.2.
 
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 use kern::{Cpu, Random, SeededState};
 use mbuf::Packet;
 use wire::{ArpPacket, IpProto, Ipv4Header};
 
 use crate::ifnet::Ifnet;
+use crate::inet::Ends;
 
 /// A stack's key.
 #[derive(Debug)]
@@ -29,21 +30,17 @@ impl Flows {
     }
 
     /// The flow between two ends, whichever is ours.
-    pub(crate) fn between(&self, a: SocketAddrV4, b: SocketAddrV4) -> u32 {
-        self.hash((*a.ip(), a.port()), (*b.ip(), b.port()))
+    pub(crate) fn between(&self, ends: &Ends) -> u32 {
+        match ends {
+            Ends::V4(pair) => self.hash((pair.local, pair.local_port), (pair.peer, pair.peer_port)),
+        }
     }
 
     /// Like the flow of a connection, but steers it to the calling CPU's transmit queue if `ifp` has several queues
     /// and the caller is one of the stack's CPUs. A device that receives a flow by the queue by which it is sent (a
     /// TAP's kernel does) then keeps the whole connection on that CPU.
-    pub(crate) fn of_connection(
-        &self,
-        a: SocketAddrV4,
-        b: SocketAddrV4,
-        ifp: &Ifnet,
-        cpu: Cpu,
-    ) -> u32 {
-        keep(self.between(a, b), ifp.queues.len(), cpu)
+    pub(crate) fn of_connection(&self, ends: &Ends, ifp: &Ifnet, cpu: Cpu) -> u32 {
+        keep(self.between(ends), ifp.queues.len(), cpu)
     }
 
     fn hash(&self, a: (Ipv4Addr, u16), b: (Ipv4Addr, u16)) -> u32 {

@@ -2,7 +2,7 @@
 //!
 //! An address may be text. No name is looked up: a lookup by the host's resolver would go past the stack.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use super::{TcpListener, TcpStream};
@@ -19,23 +19,29 @@ pub trait IntoEndpoint {
     ///
     /// # Errors
     /// [`Error::Address`]: the text is none.
-    fn into_endpoint(self) -> Result<SocketAddrV4, Error>;
+    fn into_endpoint(self) -> Result<SocketAddr, Error>;
 }
 
-impl IntoEndpoint for SocketAddrV4 {
-    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
+impl IntoEndpoint for SocketAddr {
+    fn into_endpoint(self) -> Result<SocketAddr, Error> {
         Ok(self)
     }
 }
 
+impl IntoEndpoint for SocketAddrV4 {
+    fn into_endpoint(self) -> Result<SocketAddr, Error> {
+        Ok(self.into())
+    }
+}
+
 impl IntoEndpoint for (Ipv4Addr, u16) {
-    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
-        Ok(SocketAddrV4::new(self.0, self.1))
+    fn into_endpoint(self) -> Result<SocketAddr, Error> {
+        Ok(self.into())
     }
 }
 
 impl IntoEndpoint for &str {
-    fn into_endpoint(self) -> Result<SocketAddrV4, Error> {
+    fn into_endpoint(self) -> Result<SocketAddr, Error> {
         self.parse().map_err(|_| Error::Address(self.to_owned()))
     }
 }

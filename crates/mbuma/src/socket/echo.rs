@@ -4,6 +4,7 @@
 //! Locks: none held over a call. Sources: RFC 792, RFC 1122 section 3.2.2.6.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -16,7 +17,8 @@ use crate::icmp::echo::EchoPcb;
 use crate::icmp::output::Original;
 
 use crate::ifnet::IfIndex;
-use crate::ip::{self, IcmpError, QUOTE_MAX};
+use crate::inet::Ends;
+use crate::ip::{self, IcmpError, QUOTE_MAX, Service};
 use crate::stack::Stack;
 
 pub use crate::icmp::echo::Echo;
@@ -75,14 +77,11 @@ impl EchoSocket {
             id: echo.id,
             seq: echo.seq,
         };
-        let to = ip::Send {
-            src: echo.dst,
-            dst: echo.src,
-            proto: IpProto::ICMP,
-            tos: 0,
-            ttl: 0,
-            df: false,
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (echo.dst, echo.src) else {
+            return;
         };
+        let service = Service::of(IpProto::ICMP);
+        let to = ip::Send { src, dst, service };
         self.0
             .stack
             .0
@@ -91,10 +90,14 @@ impl EchoSocket {
 
     /// Tells the sender of `echo` that the host can't be reached, quoting it.
     pub fn refuse(&self, echo: &Echo, kind: IcmpError) {
+        let at = |ip| SocketAddr::new(ip, 0);
+        // Both came in one packet.
+        let Some(ends) = Ends::between(at(echo.dst), at(echo.src)) else {
+            return;
+        };
         let (front, len) = quote(echo);
         let original = Original {
-            src: echo.src,
-            dst: echo.dst,
+            ends,
             proto: IpProto::ICMP,
             ttl: echo.ttl,
             len,

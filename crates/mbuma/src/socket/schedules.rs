@@ -32,14 +32,16 @@ use shuttle::thread;
 use wire::SeqNum;
 
 use super::{RecvError, SocketError, TcpStream, UdpSocket};
+use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::park::{self, Parker};
+use crate::sockbuf::Record;
 use crate::stack::Stack;
 use crate::tcp::due::Due;
-use crate::tcp::pcb::{Inpcb, Key, State, Tcb};
+use crate::tcp::pcb::{Inpcb, State, Tcb};
 use crate::tcp::visit;
 use crate::udp::pcb::UdpPcb;
-use crate::udp::{self, Datagram};
+use crate::udp::{self, Arrived};
 use crate::waiters::{WaitBy, Want};
 use crate::{Config, batch::Batch};
 
@@ -88,15 +90,12 @@ impl Wake for Looker {
 
 /// A datagram comes in.
 fn arrive(batch: &mut Batch<'_>, pcb: &UdpPcb, mistake: Mistake) {
-    let datagram = Datagram {
-        src: PEER,
-        dst: LOCAL,
-        payload: Chain::new(),
-        ttl: 64,
-    };
+    let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
+    let with = Arrived::new(&ends, 64);
+    let data = Chain::new();
     match mistake {
-        Mistake::ForgottenWakes => drop(pcb.queue.push(datagram.into())),
-        _ => assert!(udp::input::push(batch, pcb, datagram), "there is room"),
+        Mistake::ForgottenWakes => drop(pcb.queue.push(Record { data, with })),
+        _ => assert!(udp::input::push(batch, pcb, data, with), "there is room"),
     }
 }
 
@@ -148,7 +147,7 @@ fn recv_with(mistake: park::Mistake, pcb: &UdpPcb) -> Result<Datagram, RecvError
 /// Two readers, two threads that bring datagrams, one that brings an error.
 fn datagrams(stack: &Stack, mistake: Mistake) {
     let socket = stack.udp_bind(LOCAL).expect("the port is free");
-    let pcb = stack.0.udp.table.find_bound(LOCAL);
+    let pcb = stack.0.udp.table.find_bound(LOCAL.into());
     if mistake != Mistake::LateWaker {
         socket.set_waker(Waker::from(Arc::new(Looker(Arc::clone(&pcb)))));
     }
@@ -184,11 +183,8 @@ fn connection(stack: &Stack) -> TcpStream {
         1460,
         stack.now(),
     );
-    let key = Key {
-        local: LOCAL,
-        peer: PEER,
-    };
-    let pcb = Inpcb::new(key, 0, t);
+    let ends = Ends::between(LOCAL.into(), PEER.into()).expect("one version");
+    let pcb = Inpcb::new(ends, 0, t);
     assert!(inner.tcp.table.insert(&pcb, 8));
     TcpStream::from_pcb(Arc::clone(inner), pcb)
 }

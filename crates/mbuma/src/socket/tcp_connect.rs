@@ -2,16 +2,18 @@
 //!
 //! Called by: programs. Calls: routes, the connection table, and, inside of a batch, the connection's output.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::SocketError;
 use super::tcp_stream::TcpStream;
 use crate::ifnet::Ifnet;
+use crate::inet::Ends;
+use crate::network;
 use crate::stack::Stack;
 use crate::state::StackState;
 use crate::tcp::State;
-use crate::tcp::pcb::{Inpcb, Key, Tcb};
+use crate::tcp::pcb::{Inpcb, Tcb};
 use crate::tcp::visit;
 
 impl Stack {
@@ -23,58 +25,48 @@ impl Stack {
     /// No route, no free port, or the address pair is in use.
     pub fn tcp_connect(
         &self,
-        local: SocketAddrV4,
-        peer: SocketAddrV4,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
     ) -> Result<TcpStream, SocketError> {
+        let (mut local, peer) = (local.into(), peer.into());
         let stack = &self.0;
         let giant = stack.look();
-        let route = stack
-            .routes
-            .lookup(*peer.ip())
-            .ok_or(SocketError::Unreachable)?;
-        let addr = if local.ip().is_unspecified() {
-            route.src
-        } else {
-            *local.ip()
-        };
-        if !stack.owns(addr) && !route.ifp.accept_any {
+        let way = network::way_to(stack, peer.ip()).ok_or(SocketError::Unreachable)?;
+        if local.ip().is_unspecified() {
+            local.set_ip(way.src);
+        }
+        if !stack.owns(local.ip()) && !way.ifp.accept_any {
             return Err(SocketError::AddrNotAvailable);
         }
-        let key = Key {
-            local: SocketAddrV4::new(addr, local.port()),
-            peer,
-        };
-        let pcb = open(stack, key, &route.ifp)?;
+        // An address of the other version is none to reach this peer from.
+        let ends = Ends::between(local, peer).ok_or(SocketError::AddrNotAvailable)?;
+        let pcb = open(stack, ends, &way.ifp)?;
         drop(giant);
         stack.enter(|batch| visit::schedule(batch, &pcb));
         Ok(TcpStream::from_pcb(Arc::clone(stack), pcb))
     }
 }
 
-fn open(stack: &Arc<StackState>, key: Key, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
+fn open(stack: &Arc<StackState>, ends: Ends, ifp: &Ifnet) -> Result<Arc<Inpcb>, SocketError> {
     let tcp = &stack.tcp;
     let now = stack.clock.now();
-    let fixed = key.local.port() != 0;
+    let fixed = ends.local_port() != 0;
     // Another thread may take the port between the search and the insertion: search again.
     for _ in 0..16 {
-        let ip: Ipv4Addr = *key.local.ip();
         let port = if fixed {
-            Some(key.local.port())
+            Some(ends.local_port())
         } else {
-            tcp.free_port(ip, key.peer)
+            tcp.free_port(ends)
         };
         let port = port.ok_or(SocketError::AddrInUse)?;
-        let key = Key {
-            local: SocketAddrV4::new(ip, port),
-            peer: key.peer,
-        };
-        let iss = tcp.initial_sequence(&key, now);
+        let ends = ends.with_local_port(port);
+        let iss = tcp.initial_sequence(&ends, now);
         let mss = (ifp.mtu() as u32).saturating_sub(40);
         let mut tcb = Tcb::new(&tcp.config, State::SynSent, iss, mss, now);
-        tcb.conn.ts = tcp.timestamps(&key);
+        tcb.conn.ts = tcp.timestamps(&ends);
         let (flows, cpu) = (stack.netisr.flows(), stack.cpus.current());
-        let flow = flows.of_connection(key.local, key.peer, ifp, cpu);
-        let pcb = Inpcb::new(key, flow, tcb);
+        let flow = flows.of_connection(&ends, ifp, cpu);
+        let pcb = Inpcb::new(ends, flow, tcb);
         if tcp.table.insert(&pcb, tcp.config.connections_max) {
             tcp.counters.opened_active.inc();
             return Ok(pcb);

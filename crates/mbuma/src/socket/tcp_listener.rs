@@ -2,7 +2,7 @@
 //! behind an interface.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::waiters::{FutureId, PollingTask, WaitBy};
 /// Listens on an address. Dropping it refuses new connections, and resets those that were not accepted.
 pub struct TcpListener {
     stack: Arc<StackState>,
-    addr: SocketAddrV4,
+    addr: SocketAddr,
     queue: Arc<AcceptQueue>,
 }
 
 impl TcpListener {
     /// The address that it listens on.
-    pub fn local_addr(&self) -> SocketAddrV4 {
+    pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
@@ -214,13 +214,13 @@ impl Incoming {
     }
 
     /// The address that the peer wants.
-    pub fn local_addr(&self) -> SocketAddrV4 {
-        self.pcb().key.local
+    pub fn local_addr(&self) -> SocketAddr {
+        self.pcb().ends.local()
     }
 
     /// The client.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
-        self.pcb().key.peer
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.pcb().ends.peer()
     }
 
     /// Whether the peer has given up meanwhile.
@@ -289,7 +289,7 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
         }
         stack.tcp.counters.refused.inc();
         match how {
-            Refusal::Reset => crate::tcp::reset::send(batch, pcb.key, SeqNum(0), rcv_nxt),
+            Refusal::Reset => crate::tcp::reset::send(batch, pcb.ends, SeqNum(0), rcv_nxt),
             Refusal::Unreachable(kind) => unreachable_for(batch, pcb, irs, kind),
             Refusal::Ignore => {}
         }
@@ -299,8 +299,8 @@ fn refuse(stack: &Arc<StackState>, pcb: &Arc<Inpcb>, how: Refusal) {
 /// The ICMP error quotes the SYN; what it quotes is known from the connection.
 fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum, kind: IcmpError) {
     let fields = wire::TcpFields {
-        src_port: pcb.key.peer.port(),
-        dst_port: pcb.key.local.port(),
+        src_port: pcb.ends.peer_port(),
+        dst_port: pcb.ends.local_port(),
         seq: irs,
         ack: SeqNum(0),
         flags: TcpFlags::SYN,
@@ -310,8 +310,7 @@ fn unreachable_for(batch: &mut crate::batch::Batch<'_>, pcb: &Inpcb, irs: SeqNum
     };
     let mut header = [0; wire::TcpHeader::LEN];
     fields.emit(&mut header);
-    let (src, dst) = (*pcb.key.peer.ip(), *pcb.key.local.ip());
-    crate::icmp::output::error_about(batch, src, dst, wire::IpProto::TCP, &header, kind);
+    crate::icmp::output::error_about(batch, pcb.ends, wire::IpProto::TCP, &header, kind);
 }
 
 impl Drop for Incoming {
@@ -340,12 +339,13 @@ impl Stack {
     /// The address is in use, or no port is free.
     pub fn tcp_listen(
         &self,
-        addr: SocketAddrV4,
+        addr: impl Into<SocketAddr>,
         backlog: usize,
     ) -> Result<TcpListener, SocketError> {
+        let addr = addr.into();
         let queue = AcceptQueue::new(backlog, self.0.tcp.config.half_open_max);
         let _giant = self.0.look();
-        let add = |addr: &SocketAddrV4| self.0.tcp.listeners.add(*addr, &queue);
+        let add = |addr: &SocketAddr| self.0.tcp.listeners.add(*addr, &queue);
         let added = match addr.port() {
             0 => self.free_ports(addr).find(add),
             _ => Some(addr).filter(add),
@@ -359,12 +359,12 @@ impl Stack {
     }
 
     /// `addr` with each dynamic port (RFC 6335 section 6), from a random one on (RFC 6056 3.3.1).
-    fn free_ports(&self, addr: SocketAddrV4) -> impl Iterator<Item = SocketAddrV4> + use<> {
+    fn free_ports(&self, addr: SocketAddr) -> impl Iterator<Item = SocketAddr> + use<> {
         const FIRST: u16 = 49_152;
         const COUNT: u32 = 65_536 - FIRST as u32;
         let start = self.0.random(|r| r.next_u32()) % COUNT;
         let port = move |n| FIRST + ((start + n) % COUNT) as u16;
-        (0..COUNT).map(move |n| SocketAddrV4::new(*addr.ip(), port(n)))
+        (0..COUNT).map(move |n| SocketAddr::new(addr.ip(), port(n)))
     }
 
     /// Decides about every connection that comes in on an `accept_any` interface and that no listener

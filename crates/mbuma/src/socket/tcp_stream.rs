@@ -7,7 +7,7 @@
 //! Called by: programs. Calls: the connection's [`Tcb`], inside of a batch.
 
 use std::fmt;
-use std::net::{Shutdown, SocketAddrV4};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use mbuf::Chain;
 
 use super::SocketError;
 use super::splice::{self, End};
+use crate::network;
 use crate::park::{Wait, retry};
 use crate::state::StackState;
 use crate::tcp::State;
@@ -83,13 +84,13 @@ impl TcpStream {
     }
 
     /// Our end.
-    pub fn local_addr(&self) -> SocketAddrV4 {
-        self.pcb.key.local
+    pub fn local_addr(&self) -> SocketAddr {
+        self.pcb.ends.local()
     }
 
     /// The other end.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
-        self.pcb.key.peer
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.pcb.ends.peer()
     }
 
     /// The connection's state now.
@@ -117,9 +118,9 @@ impl TcpStream {
     #[doc(alias = "SO_INCOMING_CPU")]
     pub fn keep_to_this_cpu(&self) {
         let _giant = self.stack.look();
-        if let Some(route) = self.stack.routes.lookup(*self.pcb.key.peer.ip()) {
+        if let Some(way) = network::way_to(&self.stack, self.pcb.ends.peer().ip()) {
             let cpu = self.stack.cpus.current();
-            self.pcb.keep_to(route.ifp.queues.len(), cpu);
+            self.pcb.keep_to(way.ifp.queues.len(), cpu);
         }
     }
 
@@ -460,7 +461,7 @@ pub(crate) fn abort(batch: &mut crate::batch::Batch<'_>, pcb: &Arc<Inpcb>) {
     t.close(Some(SocketError::Closed));
     visit::end_later(batch, pcb, t);
     if tell {
-        reset::send(batch, pcb.key, seq, ack);
+        reset::send(batch, pcb.ends, seq, ack);
     }
 }
 

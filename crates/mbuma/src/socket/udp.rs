@@ -4,18 +4,20 @@
 //! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mbuf::Chain;
-use wire::{IpProto, UdpHeader, pseudo_header_v4};
+use wire::{IpProto, UdpHeader};
 
 use crate::icmp;
 use crate::icmp::output::Original;
 use crate::ifnet::IfIndex;
-use crate::ip::{IcmpError, QUOTE_MAX};
+use crate::inet::Ends;
+use crate::ip::{self, IcmpError, QUOTE_MAX};
+use crate::network;
 use crate::park::{Wait, retry};
 use crate::stack::Stack;
 use crate::udp::pcb::UdpPcb;
@@ -31,10 +33,12 @@ pub use crate::udp::{Datagram, UdpError};
 ///
 /// # Example
 /// ```
+/// use std::net::Ipv4Addr;
+///
 /// use mbuma::{Config, Stack};
 ///
 /// let stack = Stack::new(Config::from_system())?;
-/// let socket = stack.udp_bind("0.0.0.0:53".parse()?)?;
+/// let socket = stack.udp_bind((Ipv4Addr::UNSPECIFIED, 53))?;
 /// assert!(socket.recv().is_err()); // nothing arrived yet
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -63,10 +67,10 @@ impl Stack {
     ///
     /// # Errors
     /// The address is not of this stack, or is taken, or no port is free.
-    pub fn udp_bind(&self, local: SocketAddrV4) -> Result<UdpSocket, BindError> {
-        let stack = &self.0;
+    pub fn udp_bind(&self, local: impl Into<SocketAddr>) -> Result<UdpSocket, BindError> {
+        let (stack, local) = (&self.0, local.into());
         let _giant = stack.look();
-        if !local.ip().is_unspecified() && !stack.routes.is_local(*local.ip()) {
+        if !local.ip().is_unspecified() && !network::is_local(stack, local.ip()) {
             return Err(BindError::AddrNotAvailable);
         }
         if local.port() != 0 {
@@ -77,9 +81,9 @@ impl Stack {
             let port = stack
                 .udp
                 .table
-                .free_port(*local.ip(), stack.random(|r| r.next_u32()));
+                .free_port(local.ip(), stack.random(|r| r.next_u32()));
             let port = port.ok_or(BindError::NoFreePort)?;
-            if let Some(socket) = self.bind_pcb(SocketAddrV4::new(*local.ip(), port), None) {
+            if let Some(socket) = self.bind_pcb(SocketAddr::new(local.ip(), port), None) {
                 return Ok(socket);
             }
         }
@@ -98,7 +102,7 @@ impl Stack {
         self.bind_pcb(ANY, Some(index)).ok_or(BindError::AddrInUse)
     }
 
-    fn bind_pcb(&self, local: SocketAddrV4, any: Option<IfIndex>) -> Option<UdpSocket> {
+    fn bind_pcb(&self, local: SocketAddr, any: Option<IfIndex>) -> Option<UdpSocket> {
         let pcb = Arc::new(self.0.udp.new_pcb(local, any));
         let bound = self.0.udp.table.insert(&pcb);
         bound.then(|| {
@@ -184,7 +188,7 @@ impl UdpSocket {
         &self,
         _cx: &mut Context<'_>,
         payload: Chain,
-        dst: SocketAddrV4,
+        dst: impl Into<SocketAddr>,
     ) -> Poll<Result<(), SendError>> {
         Poll::Ready(self.send_to(payload, dst))
     }
@@ -206,14 +210,24 @@ impl UdpSocket {
     pub fn send(
         &self,
         payload: Chain,
-        src: SocketAddrV4,
-        dst: SocketAddrV4,
+        src: impl Into<SocketAddr>,
+        dst: impl Into<SocketAddr>,
+    ) -> Result<(), SendError> {
+        self.send_between(payload, src.into(), dst.into())
+    }
+
+    fn send_between(
+        &self,
+        payload: Chain,
+        src: SocketAddr,
+        dst: SocketAddr,
     ) -> Result<(), SendError> {
         let giant = self.0.stack.0.look();
         if !self.may_send_from(src, dst) {
             return Err(SendError::BadSource);
         }
         drop(giant);
+        let ends = Ends::between(src, dst).ok_or(SendError::BadSource)?;
         if dst.port() == 0 || dst.ip().is_unspecified() {
             return Err(SendError::BadDestination);
         }
@@ -224,7 +238,7 @@ impl UdpSocket {
             .0
             .stack
             .0
-            .enter(|batch| udp::output::run(batch, &self.0.pcb, payload, src, dst));
+            .enter(|batch| udp::output::run(batch, &self.0.pcb, payload, &ends));
         sent.map_err(SendError::from)
     }
 
@@ -234,35 +248,28 @@ impl UdpSocket {
     /// # Errors
     /// See [`SendError`]; the datagram is gone.
     #[doc(alias = "sendto")]
-    pub fn send_to(&self, payload: Chain, dst: SocketAddrV4) -> Result<(), SendError> {
-        let local = self.local_addr();
+    pub fn send_to(&self, payload: Chain, dst: impl Into<SocketAddr>) -> Result<(), SendError> {
+        let (local, dst) = (self.local_addr(), dst.into());
         let ip = if local.ip().is_unspecified() {
             self.source_to(dst)?
         } else {
-            *local.ip()
+            local.ip()
         };
-        self.send(payload, SocketAddrV4::new(ip, local.port()), dst)
+        self.send_between(payload, SocketAddr::new(ip, local.port()), dst)
     }
 
-    fn source_to(&self, dst: SocketAddrV4) -> Result<Ipv4Addr, SendError> {
+    fn source_to(&self, dst: SocketAddr) -> Result<IpAddr, SendError> {
         let _giant = self.0.stack.0.look();
-        let routes = &self.0.stack.0.routes;
-        let found = if dst.ip().is_broadcast() || dst.ip().is_multicast() {
-            let route = routes.lookup_group(Ipv4Addr::UNSPECIFIED, *dst.ip());
-            route.map(|route| route.src)
-        } else {
-            routes.source_to(*dst.ip())
-        };
-        found.ok_or(SendError::NoRoute)
+        network::source_to(&self.0.stack.0, dst.ip()).ok_or(SendError::NoRoute)
     }
 
-    fn may_send_from(&self, src: SocketAddrV4, dst: SocketAddrV4) -> bool {
-        let (pcb, routes) = (&self.0.pcb, &self.0.stack.0.routes);
+    fn may_send_from(&self, src: SocketAddr, dst: SocketAddr) -> bool {
+        let (pcb, stack) = (&self.0.pcb, &self.0.stack.0);
         if let Some(index) = pcb.any {
-            return src.port() != 0 && routes.leads_through(index, *dst.ip());
+            return src.port() != 0 && network::leads_through(stack, index, dst.ip());
         }
         let ip_fits = match pcb.local.ip() {
-            ip if ip.is_unspecified() => routes.is_local(*src.ip()),
+            ip if ip.is_unspecified() => network::is_local(stack, src.ip()),
             ip => ip == src.ip(),
         };
         ip_fits && src.port() == pcb.local.port()
@@ -270,10 +277,13 @@ impl UdpSocket {
 
     /// Tells the sender of `datagram` that it could not be delivered, quoting it (RFC 792).
     pub fn refuse(&self, datagram: &Datagram, kind: IcmpError) {
-        let (front, len) = quote(datagram);
+        // Both came in one packet.
+        let Some(ends) = Ends::between(datagram.dst, datagram.src) else {
+            return;
+        };
+        let (front, len) = quote(datagram, &ends);
         let original = Original {
-            src: *datagram.src.ip(),
-            dst: *datagram.dst.ip(),
+            ends,
             proto: IpProto::UDP,
             ttl: datagram.ttl,
             len,
@@ -300,7 +310,7 @@ impl UdpSocket {
 
     /// Where the socket is bound. A socket for every address has none: 0.0.0.0:0.
     #[doc(alias = "getsockname")]
-    pub fn local_addr(&self) -> SocketAddrV4 {
+    pub fn local_addr(&self) -> SocketAddr {
         self.0.pcb.local
     }
 }
@@ -322,13 +332,12 @@ fn ready(attempt: Result<Datagram, RecvError>) -> Poll<Result<Datagram, RecvErro
 
 /// The datagram as it arrived, as far as an error quotes it, and its length with the header. The
 /// header is rebuilt, and the data copied: errors are rare.
-fn quote(datagram: &Datagram) -> (Vec<u8>, u16) {
-    let (src, dst) = (datagram.src, datagram.dst);
+fn quote(datagram: &Datagram, ends: &Ends) -> (Vec<u8>, u16) {
     // It arrived in one IP packet, so its length fits one.
     let len = (UdpHeader::LEN + datagram.payload.len()) as u16;
-    let mut header = UdpHeader::new(src.port(), dst.port(), len);
+    let mut header = UdpHeader::new(ends.peer_port(), ends.local_port(), len);
     let mut bytes = vec![0; usize::from(len).min(QUOTE_MAX)];
-    let mut sum = pseudo_header_v4(*src.ip(), *dst.ip(), IpProto::UDP, u32::from(len));
+    let mut sum = ip::pseudo_header(ends, IpProto::UDP, usize::from(len));
     let (header_bytes, data) = bytes.split_at_mut(UdpHeader::LEN);
     header.emit(header_bytes);
     sum.add_bytes(header_bytes);

@@ -1,6 +1,6 @@
 //! What a stack counts, and its connections.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mbuf::PoolStats;
@@ -14,13 +14,13 @@ use crate::tcp::{TcpInfo, TcpStats};
 
 impl Stack {
     /// Every TCP connection now, as `netstat -a` lists them: our end, the peer's, figures.
-    pub fn connections(&self) -> Vec<(SocketAddrV4, SocketAddrV4, TcpInfo)> {
+    pub fn connections(&self) -> Vec<(SocketAddr, SocketAddr, TcpInfo)> {
         let _giant = self.0.look();
         let all = self.0.tcp.table.all();
         all.iter()
             .map(|pcb| {
                 let info = TcpInfo::of(&pcb.tcb.lock(), &self.0.tcp.config);
-                (pcb.key.local, pcb.key.peer, info)
+                (pcb.ends.local(), pcb.ends.peer(), info)
             })
             .collect()
     }

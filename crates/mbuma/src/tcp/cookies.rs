@@ -39,11 +39,12 @@ use wire::{SeqNum, TcpFlags};
 use super::accept::AcceptQueue;
 use super::input::Verdict;
 use super::options::{self, SegmentOptions, SynOptions};
-use super::pcb::{Key, MSS_DEFAULT, State};
+use super::pcb::{MSS_DEFAULT, State};
 use super::segment::{self, Outgoing, Payload, Segment};
 use super::{listen, output, steps};
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::inet::{ENDS_MAX, Ends};
 use crate::ip;
 
 static REDEEMED: LockClass = LockClass::new("redeemed SYN cookies", order::TASKQUEUE);
@@ -125,7 +126,7 @@ impl Cookies {
         until > 0 && slot_of(now) <= until
     }
 
-    fn make(&self, key: &Key, irs: SeqNum, syn: SynOptions, now: Time) -> SeqNum {
+    fn make(&self, ends: &Ends, irs: SeqNum, syn: SynOptions, now: Time) -> SeqNum {
         let slot = slot_of(now);
         // Relaxed: as above. Only a new slot is written, so that a flood does not write to a shared line.
         if self.sent_until.load(Ordering::Relaxed) != slot + 1 {
@@ -138,18 +139,18 @@ impl Cookies {
             .map_or(0, |shift| u32::from(shift.min(14)) + 1);
         let plain =
             index << 6 | scale << 2 | u32::from(syn.sack_permitted) << 1 | (slot & 1) as u32;
-        SeqNum((self.seal(key, irs, slot, plain) as u32) << PLAIN_BITS | plain)
+        SeqNum((self.seal(ends, irs, slot, plain) as u32) << PLAIN_BITS | plain)
     }
 
     /// What the SYN offered, if this is the cookie that it was answered with.
-    fn open(&self, key: &Key, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
+    fn open(&self, ends: &Ends, irs: SeqNum, cookie: SeqNum, now: Time) -> Option<Opened> {
         let plain = cookie.0 & ((1 << PLAIN_BITS) - 1);
         let this = slot_of(now);
         let slot = match (this & 1) as u32 == plain & 1 {
             true => this,
             false => this.checked_sub(1)?,
         };
-        let id = self.seal(key, irs, slot, plain);
+        let id = self.seal(ends, irs, slot, plain);
         let scale = (plain >> 2) & 15;
         let syn = SynOptions {
             mss: MSSES.get((plain >> 6) as usize).copied(),
@@ -160,13 +161,17 @@ impl Cookies {
     }
 
     /// The keyed hash of all that a cookie is good for.
-    fn seal(&self, key: &Key, irs: SeqNum, slot: u64, plain: u32) -> u64 {
-        let mut all = [0; 28];
-        all[..12].copy_from_slice(&key.to_bytes());
-        all[12..16].copy_from_slice(&irs.0.to_be_bytes());
-        all[16..24].copy_from_slice(&slot.to_be_bytes());
-        all[24..].copy_from_slice(&plain.to_be_bytes());
-        self.secret.hash(&all)
+    fn seal(&self, ends: &Ends, irs: SeqNum, slot: u64, plain: u32) -> u64 {
+        let mut all = [0; ENDS_MAX + 16];
+        let len = ends.with_bytes(|bytes| {
+            all[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        });
+        let rest = &mut all[len..len + 16];
+        rest[..4].copy_from_slice(&irs.0.to_be_bytes());
+        rest[4..12].copy_from_slice(&slot.to_be_bytes());
+        rest[12..].copy_from_slice(&plain.to_be_bytes());
+        self.secret.hash(&all[..len + 16])
     }
 
     /// Takes a cookie; false if it was taken before.
@@ -185,11 +190,11 @@ pub(super) fn answer(batch: &mut Batch<'_>, seg: &Segment, ip: &ip::Received<'_>
     let tcp = &batch.stack.tcp;
     let iss = tcp
         .cookies
-        .make(&seg.key, seg.seq, seg.options.syn, batch.now);
+        .make(&seg.ends, seg.seq, seg.options.syn, batch.now);
     let mut t = listen::half_open(batch, seg, ip, State::SynReceived, iss);
     let flags = TcpFlags::SYN | TcpFlags::ACK;
     let out = Outgoing {
-        key: seg.key,
+        ends: seg.ends,
         flow: 0,
         seq: iss,
         ack: t.recv.nxt,
@@ -217,11 +222,11 @@ pub(super) fn redeem(
 ) -> Verdict {
     let tcp = &batch.stack.tcp;
     let (irs, iss) = (seg.seq - 1, seg.ack - 1);
-    let opened = match tcp.cookies.open(&seg.key, irs, iss, batch.now) {
+    let opened = match tcp.cookies.open(&seg.ends, irs, iss, batch.now) {
         Some(opened) if !seg.has(TcpFlags::SYN) => opened,
         _ => return Verdict::Drop(DropReason::TcpNoCookie),
     };
-    let Some(place) = queue.reserve_beyond(seg.key) else {
+    let Some(place) = queue.reserve_beyond(seg.ends) else {
         // The user is slow. The peer takes the connection for made, and sends again.
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
@@ -242,7 +247,7 @@ pub(super) fn redeem(
     output::syn_window(&mut t);
     t.send.syn_was_sent(batch.now);
     t.conn.accept = Some(place);
-    match listen::admit(batch, seg.key, ip, t) {
+    match listen::admit(batch, seg.ends, ip, t) {
         Some(pcb) => steps::run(batch, &pcb, seg),
         None => Verdict::Drop(DropReason::TcpListenOverflow),
     }
@@ -251,7 +256,7 @@ pub(super) fn redeem(
 /// The SYN that was forgotten, but for its window, which the acknowledgement tells anew.
 fn the_syn(ack: &Segment, irs: SeqNum, syn: SynOptions) -> Segment {
     Segment {
-        key: ack.key,
+        ends: ack.ends,
         seq: irs,
         start: irs,
         ack: SeqNum(0),

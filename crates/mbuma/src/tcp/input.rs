@@ -5,7 +5,7 @@
 use mbuf::Packet;
 use wire::TcpFlags;
 
-use super::pcb::{Inpcb, Key, State, Tcb};
+use super::pcb::{Inpcb, State, Tcb};
 use super::planted::Planted;
 use super::segment::Segment;
 use super::{listen, path_mtu, reset, steps, time_wait, visit};
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::drops::DropReason;
 use crate::error::SocketError;
 use crate::icmp::input::Quoted;
-use crate::ip::{self, IcmpError};
+use crate::ip::{self, Address, Addressed, IcmpError};
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +28,18 @@ pub(crate) enum Verdict {
 }
 
 /// Takes in a packet that begins with its IP header.
-pub(crate) fn run(batch: &mut Batch<'_>, packet: Packet, ip: &ip::Received<'_>) {
-    let mut seg = match Segment::parse(&batch.stack.tcp.config, packet, ip) {
+pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, packet: Packet, from: &Addressed<'_, A>) {
+    let mut seg = match Segment::parse(&batch.stack.tcp.config, packet, from) {
         Ok(seg) => seg,
         Err((packet, reason)) => return batch.drop(packet, reason),
     };
-    demultiplex(batch, &mut seg, ip);
+    demultiplex(batch, &mut seg, &from.ip);
 }
 
 /// Finds out whom a segment is for, and brings it there.
 #[doc(alias = "in_pcblookup")]
 pub(super) fn demultiplex(batch: &mut Batch<'_>, seg: &mut Segment, ip: &ip::Received<'_>) {
-    let verdict = match batch.stack.tcp.table.lookup(&seg.key) {
+    let verdict = match batch.stack.tcp.table.lookup(&seg.ends) {
         Some(pcb) if opens_anew(&pcb, seg) && listen::is_taken(batch, seg, ip) => {
             listen::run(batch, seg, ip, Some(&pcb))
         }
@@ -71,8 +71,7 @@ fn opens_anew(pcb: &Inpcb, seg: &Segment) -> bool {
 /// Only errors about a segment in flight count (RFC 5927 4.1). Hard ones end an attempt to connect, soft ones only if the
 /// stack is configured so (RFC 9293 3.9.2.2); an established connection goes on after both (RFC 5927 6).
 pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, quoted: &Quoted) {
-    let (local, peer) = (quoted.src, quoted.dst);
-    let Some(pcb) = batch.stack.tcp.table.lookup(&Key { local, peer }) else {
+    let Some(pcb) = batch.stack.tcp.table.lookup(&quoted.ends) else {
         return;
     };
     let mut t = visit::begin(&pcb);

@@ -12,14 +12,16 @@ use super::cc::Window;
 use super::cookies;
 use super::input::Verdict;
 use super::options;
-use super::pcb::{Inpcb, Key, MSS_DEFAULT, State, Tcb};
+use super::pcb::{Inpcb, MSS_DEFAULT, State, Tcb};
 use super::segment::Segment;
 use super::time_wait;
 use super::visit;
 use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
+use crate::inet::Ends;
 use crate::ip::{self, DestScope};
+use crate::network;
 
 /// Bytes of IP and TCP header without options.
 pub(crate) const HEADERS: u32 = 40;
@@ -32,7 +34,7 @@ fn queue(
 ) -> Option<(Arc<AcceptQueue>, bool)> {
     let tcp = &batch.stack.tcp;
     let ours = ip.scope == DestScope::Local;
-    let listener = tcp.listeners.find(seg.key.local, ours);
+    let listener = tcp.listeners.find(seg.ends.local(), ours);
     let intercepted = listener.is_none() && ip.ifp.accept_any;
     let queue = match intercepted {
         true => tcp.listeners.interceptor(ip.ifp.index),
@@ -84,7 +86,7 @@ fn open(
     old: Option<&Arc<Inpcb>>,
 ) -> Verdict {
     // No answer would reach its sender, and an interceptor would open a connection elsewhere for it.
-    if batch.stack.routes.lookup(*seg.key.peer.ip()).is_none() {
+    if network::way_to(batch.stack, seg.ends.peer().ip()).is_none() {
         return Verdict::Drop(DropReason::TcpNoRouteBack);
     }
     // A connection in TIME-WAIT has its place in the table, which the cookie's acknowledgement would meet.
@@ -92,7 +94,7 @@ fn open(
     if cookies && queue.is_crowded() {
         return cookies::answer(batch, seg, ip);
     }
-    let Some((place, oldest)) = queue.reserve(seg.key) else {
+    let Some((place, oldest)) = queue.reserve(seg.ends) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
     if let Some(oldest) = oldest {
@@ -105,11 +107,11 @@ fn open(
     } else {
         State::SynReceived
     };
-    let iss = tcp.initial_sequence_after(&seg.key, batch.now, predecessor.as_ref());
+    let iss = tcp.initial_sequence_after(&seg.ends, batch.now, predecessor.as_ref());
     let mut t = half_open(batch, seg, ip, state, iss);
     t.conn.accept = Some(place);
     t.conn.predecessor = predecessor.map(Box::new);
-    let Some(pcb) = admit(batch, seg.key, ip, t) else {
+    let Some(pcb) = admit(batch, seg.ends, ip, t) else {
         return Verdict::Drop(DropReason::TcpListenOverflow);
     };
     match intercepted {
@@ -129,7 +131,7 @@ pub(super) fn half_open(
 ) -> Tcb {
     let tcp = &batch.stack.tcp;
     let mut t = Tcb::new(&tcp.config, state, iss, MSS_DEFAULT, batch.now);
-    t.conn.ts = tcp.timestamps(&syn.key);
+    t.conn.ts = tcp.timestamps(&syn.ends);
     take_syn(&mut t, syn, ip.ifp.mtu() as u32, &tcp.config, batch.now);
     t
 }
@@ -137,14 +139,14 @@ pub(super) fn half_open(
 /// Puts a connection into the table; if there is no room, it gives its place in the queue up.
 pub(super) fn admit(
     batch: &Batch<'_>,
-    key: Key,
+    ends: Ends,
     ip: &ip::Received<'_>,
     t: Tcb,
 ) -> Option<Arc<Inpcb>> {
     let tcp = &batch.stack.tcp;
     let flows = batch.stack.netisr.flows();
-    let flow = flows.of_connection(key.local, key.peer, ip.ifp, batch.cpu);
-    let pcb = Inpcb::new(key, flow, t);
+    let flow = flows.of_connection(&ends, ip.ifp, batch.cpu);
+    let pcb = Inpcb::new(ends, flow, t);
     if !tcp.table.insert(&pcb, tcp.config.connections_max) {
         visit::begin(&pcb).close(None);
         return None;
@@ -173,7 +175,7 @@ fn hold(batch: &mut Batch<'_>, pcb: &Arc<Inpcb>) {
 /// Forgets a half-open connection: an attacker that forged it does not miss it, and an honest peer begins again.
 fn crowd_out(batch: &mut Batch<'_>, oldest: &CrowdedOut) {
     let tcp = &batch.stack.tcp;
-    let Some(pcb) = tcp.table.lookup(&oldest.key) else {
+    let Some(pcb) = tcp.table.lookup(&oldest.ends) else {
         return;
     };
     let mut t = visit::begin(&pcb);

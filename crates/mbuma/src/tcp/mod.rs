@@ -25,7 +25,6 @@
 //! (PRR), 5682 (F-RTO), 5961 (blind
 //! attacks), 6528 (initial sequence numbers), 6056 (ports), 1122 4.2.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,7 +34,8 @@ use wire::SeqNum;
 use crate::batch::Batch;
 use crate::config::{Config, TcpConfig};
 use crate::ifnet::IfIndex;
-use pcb::{Inpcb, Key, Predecessor};
+use crate::inet::Ends;
+use pcb::{Inpcb, Predecessor};
 use table::Table;
 use timestamps::TimestampClock;
 use wheels::Wheels;
@@ -129,9 +129,9 @@ impl TcpState {
 
     /// The initial sequence number: a clock of 4 microseconds plus a keyed hash of the connection,
     /// so that no outsider can guess it and no incarnation overlaps the one before (RFC 6528 3).
-    pub(crate) fn initial_sequence(&self, key: &Key, now: Time) -> SeqNum {
+    pub(crate) fn initial_sequence(&self, ends: &Ends, now: Time) -> SeqNum {
         let clock = (now.as_nanos() / 4_000) as u32;
-        let hash = self.isn_secret.hash(&key.to_bytes()) as u32;
+        let hash = ends.with_bytes(|bytes| self.isn_secret.hash(bytes)) as u32;
         SeqNum(clock.wrapping_add(hash))
     }
 
@@ -139,13 +139,13 @@ impl TcpState {
     /// (RFC 1122 4.2.2.13, RFC 9293 3.6.1). The clock alone falls behind a transfer of more than 250 kB/s.
     pub(crate) fn initial_sequence_after(
         &self,
-        key: &Key,
+        ends: &Ends,
         now: Time,
         old: Option<&Predecessor>,
     ) -> SeqNum {
         /// A blind attacker does not know where the old connection ended.
         const GAP: u32 = 1 << 16;
-        let iss = self.initial_sequence(key, now);
+        let iss = self.initial_sequence(ends, now);
         match old {
             Some(old) if !iss.after(old.snd_max) => old.snd_max + GAP,
             _ => iss,
@@ -154,30 +154,26 @@ impl TcpState {
 
     /// The timestamps of a connection. Their offset is the same for each connection of two ends, and tells nothing of the
     /// others (RFC 7323 7.1).
-    pub(crate) fn timestamps(&self, key: &Key) -> TimestampClock {
-        let offset = self.timestamp_secret.hash(&key.to_bytes()) as u32;
+    pub(crate) fn timestamps(&self, ends: &Ends) -> TimestampClock {
+        let offset = ends.with_bytes(|bytes| self.timestamp_secret.hash(bytes)) as u32;
         TimestampClock::new(self.config.timestamps).with_offset(offset)
     }
 
-    /// A free local port for a connection to `peer` (RFC 6056, algorithm 3): the start is a keyed
+    /// A free port of ours for a connection between these ends (RFC 6056, algorithm 3): the start is a keyed
     /// hash of the destination, so ports of different destinations tell nothing about each other.
-    pub(crate) fn free_port(&self, local: Ipv4Addr, peer: SocketAddrV4) -> Option<u16> {
+    pub(crate) fn free_port(&self, ends: Ends) -> Option<u16> {
         const FIRST: usize = 49_152;
         const COUNT: usize = 65_536 - FIRST;
-        let probe = Key {
-            local: SocketAddrV4::new(local, 0),
-            peer,
-        };
-        let offset = self.port_secret.hash(&probe.to_bytes()) as usize;
+        let probe = ends.with_local_port(0);
+        let offset = probe.with_bytes(|bytes| self.port_secret.hash(bytes)) as usize;
         (0..COUNT).find_map(|_| {
             // Relaxed: only a place to begin; the table decides who gets the port.
             let n = self.port_next.fetch_add(1, Ordering::Relaxed);
             let port = (FIRST + offset.wrapping_add(n) % COUNT) as u16;
-            let key = Key {
-                local: SocketAddrV4::new(local, port),
-                peer,
-            };
-            self.table.lookup(&key).is_none().then_some(port)
+            self.table
+                .lookup(&ends.with_local_port(port))
+                .is_none()
+                .then_some(port)
         })
     }
 
@@ -185,7 +181,7 @@ impl TcpState {
     /// somebody else did.
     pub(crate) fn remove(&self, pcb: &Arc<Inpcb>) -> bool {
         let by_key = self.config.has_bug(Planted::LostSuccessor);
-        (self.table).remove_if(&pcb.key, |found| by_key || Arc::ptr_eq(found, pcb))
+        (self.table).remove_if(&pcb.ends, |found| by_key || Arc::ptr_eq(found, pcb))
     }
 
     /// Runs the connection timers of `cpu` that are due.

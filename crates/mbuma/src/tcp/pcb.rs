@@ -5,7 +5,6 @@
 //! Locks: `tcb` (CONN). Holding it, one may take accept queues, routes, neighbours, interface queues,
 //! the timer wheel and zones; never the connection table or another connection.
 
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use kern::prim::{AtomicBool, AtomicU32, Mutex, Ordering};
@@ -14,42 +13,16 @@ use kern::{Cpu, LockClass, order};
 pub(crate) use super::send_state::{MSS_DEFAULT, PathMtu, SendState};
 pub use super::state::State;
 pub(crate) use super::tcb::{Predecessor, Tcb};
+use crate::inet::Ends;
 use crate::netisr;
 
 static CONN: LockClass = LockClass::new("connection", order::CONN);
-
-/// The two ends of a connection, as seen from here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
-    pub(crate) local: SocketAddrV4,
-    pub(crate) peer: SocketAddrV4,
-}
-
-impl Key {
-    /// The same connection as its peer sees it.
-    pub(crate) fn reversed(self) -> Self {
-        Self {
-            local: self.peer,
-            peer: self.local,
-        }
-    }
-
-    /// The key as bytes, for keyed hashes.
-    pub(crate) fn to_bytes(self) -> [u8; 12] {
-        // Put together in registers: small stores would have to reach the cache before a hash could load words.
-        let end = |at: SocketAddrV4| u128::from(at.ip().to_bits()) << 16 | u128::from(at.port());
-        let both = end(self.local) << 48 | end(self.peer);
-        let mut out = [0; 12];
-        out.copy_from_slice(&(both << 32).to_be_bytes()[..12]);
-        out
-    }
-}
 
 /// A connection in the table.
 #[doc(alias = "inpcb")]
 #[derive(Debug)]
 pub(crate) struct Inpcb {
-    pub(crate) key: Key,
+    pub(crate) ends: Ends,
     /// The hash of its flow, for what is sent. Relaxed: a segment that leaves by the queue of a moment ago is one
     /// more that the peer may have to put in order.
     flow: AtomicU32,
@@ -60,11 +33,11 @@ pub(crate) struct Inpcb {
 }
 
 impl Inpcb {
-    pub(crate) fn new(key: Key, flow: u32, tcb: Tcb) -> Arc<Self> {
+    pub(crate) fn new(ends: Ends, flow: u32, tcb: Tcb) -> Arc<Self> {
         let readable = AtomicBool::new(tcb.is_readable());
         let tcb = Mutex::new(&CONN, tcb);
         Arc::new(Self {
-            key,
+            ends,
             flow: AtomicU32::new(flow),
             readable,
             tcb,

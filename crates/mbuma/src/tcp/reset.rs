@@ -3,10 +3,10 @@
 
 use wire::{SeqNum, TcpFlags, TcpOptions};
 
-use super::pcb::Key;
 use super::segment::{self, Outgoing, Payload, Segment};
 use crate::batch::Batch;
 use crate::drops::DropReason;
+use crate::inet::Ends;
 
 /// Answers a segment with a reset that its sender believes: its sequence number is the one that was
 /// acknowledged, or 0 with an acknowledgement of all that was sent. Never in answer to a reset.
@@ -27,7 +27,7 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
         )
     };
     let out = Outgoing {
-        key: seg.key,
+        ends: seg.ends,
         flow: 0,
         seq,
         ack,
@@ -44,9 +44,9 @@ pub(crate) fn reply(batch: &mut Batch<'_>, seg: &Segment) {
 }
 
 /// A reset that ends a connection of ours: where the peer expects our next byte.
-pub(crate) fn send(batch: &mut Batch<'_>, key: Key, seq: SeqNum, ack: SeqNum) {
+pub(crate) fn send(batch: &mut Batch<'_>, ends: Ends, seq: SeqNum, ack: SeqNum) {
     let out = Outgoing {
-        key,
+        ends,
         flow: 0,
         seq,
         ack,

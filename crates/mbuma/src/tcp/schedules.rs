@@ -13,7 +13,7 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test --release -p mbuma --lib tcp::schedules`
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use shuttle::thread;
 use wire::{SeqNum, TcpFlags};
 
 use super::options::SegmentOptions;
-use super::pcb::{Inpcb, Key, State, Tcb};
+use super::pcb::{Inpcb, State, Tcb};
 use super::segment::Segment;
 use super::timer::TcpTimer;
 use super::visit;
@@ -32,6 +32,7 @@ use super::{Planted, input, time_wait};
 use crate::device::Capabilities;
 use crate::device::memory::Pipe;
 use crate::ifnet::Ifnet;
+use crate::inet::{Ends, Pair};
 use crate::ip::{self, DestScope};
 use crate::socket::{Interceptor, Refusal};
 use crate::stack::Stack;
@@ -58,11 +59,13 @@ struct World {
     interceptor: Interceptor,
 }
 
-fn key() -> Key {
-    Key {
-        local: SocketAddrV4::new(LOCAL, 80),
-        peer: SocketAddrV4::new(PEER, 5000),
-    }
+fn ends() -> Ends {
+    Ends::V4(Pair {
+        local: LOCAL,
+        peer: PEER,
+        local_port: 80,
+        peer_port: 5000,
+    })
 }
 
 impl World {
@@ -95,15 +98,13 @@ impl World {
         stack.received.inc();
         let ip = ip::Received {
             ifp: &self.ifp,
-            src: PEER,
-            dst: LOCAL,
             scope: DestScope::Local,
             header_len: 20,
             tos: 0,
             ttl: 64,
         };
         let mut segment = Segment {
-            key: key(),
+            ends: ends(),
             seq,
             start: seq,
             ack: ISS + 2,
@@ -165,7 +166,7 @@ fn waiting_connection(stack: &Stack) -> Arc<Inpcb> {
     (t.send.una, t.send.nxt, t.send.base) = (ISS + 2, ISS + 2, ISS + 1);
     (t.send.fin_queued, t.conn.orphan) = (true, true);
     (t.recv.nxt, t.recv.adv) = (NEXT, NEXT + 1000);
-    let pcb = Inpcb::new(key(), 0, t);
+    let pcb = Inpcb::new(ends(), 0, t);
     assert!(inner.tcp.table.insert(&pcb, 8));
     inner.enter(|batch| {
         time_wait::enter(batch, &mut pcb.tcb.lock());

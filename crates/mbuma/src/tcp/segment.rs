@@ -1,29 +1,25 @@
 //! A segment: one received, taken apart; one to be sent, put together.
 //!
-//! Called by: `input` and `output`. Calls: `wire`, `ip4::output`.
-
-use std::net::SocketAddrV4;
+//! Called by: `input` and `output`. Calls: `wire`, `network`.
 
 use mbuf::{Chain, Csum, MbufPool, NoBufs, Packet};
-use wire::{
-    Checksum, IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions, pseudo_header_v4,
-};
+use wire::{IpProto, SeqNum, TcpFields, TcpFlags, TcpHeader, TcpOptions};
 
 use super::options::SegmentOptions;
-use super::pcb::Key;
 use super::planted::Planted;
 use crate::batch::Batch;
 use crate::config::TcpConfig;
 use crate::drops::DropReason;
-use crate::ip;
-use crate::ip4;
+use crate::inet::Ends;
+use crate::ip::{self, Address, Addressed, Service};
+use crate::network;
 use crate::route::RouteCache;
 use crate::sockbuf::StreamBuf;
 
 /// A received segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) key: Key,
+    pub(crate) ends: Ends,
     /// Moves on when what is old is cut off.
     pub(crate) seq: SeqNum,
     /// As it was sent.
@@ -41,18 +37,18 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Takes the headers off a packet. What does not verify is given back with the reason.
-    pub(crate) fn parse(
+    pub(crate) fn parse<A: Address>(
         config: &TcpConfig,
         mut packet: Packet,
-        ip: &ip::Received<'_>,
+        from: &Addressed<'_, A>,
     ) -> Result<Self, (Packet, DropReason)> {
-        let verified = verify_checksum(&packet, ip);
+        let verified = verify_checksum(&packet, from);
         if let Err(reason) = verified
             && !config.has_bug(Planted::UncheckedSum)
         {
             return Err((packet, reason));
         }
-        let Some((header, options, header_len)) = header(&mut packet, ip.header_len) else {
+        let Some((header, options, header_len)) = header(&mut packet, from.ip.header_len) else {
             return Err((packet, DropReason::TcpBadHeader));
         };
         let data = if packet.len() > header_len {
@@ -62,10 +58,7 @@ impl Segment {
             Chain::new()
         };
         Ok(Self {
-            key: Key {
-                local: SocketAddrV4::new(ip.dst, header.dst_port()),
-                peer: SocketAddrV4::new(ip.src, header.src_port()),
-            },
+            ends: A::ends(from, header.src_port(), header.dst_port()),
             seq: header.seq(),
             start: header.seq(),
             ack: header.ack(),
@@ -73,7 +66,7 @@ impl Segment {
             window: header.window(),
             urgent: header.urgent(),
             options,
-            ce: ip.tos & 0b11 == 0b11,
+            ce: from.ip.tos & 0b11 == 0b11,
             data,
         })
     }
@@ -106,14 +99,14 @@ fn header(packet: &mut Packet, ip_len: usize) -> Option<(TcpHeader, SegmentOptio
     ports.then(|| (*view, SegmentOptions::of(&view), ip_len + len))
 }
 
-fn verify_checksum(packet: &Packet, ip: &ip::Received<'_>) -> Result<(), DropReason> {
+fn verify_checksum<A: Address>(packet: &Packet, from: &Addressed<'_, A>) -> Result<(), DropReason> {
     if packet.header().csum.contains(Csum::L4_VALID) {
         return Ok(());
     }
-    let len = packet.len().saturating_sub(ip.header_len);
-    let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::TCP, len as u32);
+    let len = packet.len().saturating_sub(from.ip.header_len);
+    let mut sum = A::pseudo_header(from.src, from.dst, IpProto::TCP, len as u32);
     packet
-        .segments_from(ip.header_len)
+        .segments_from(from.ip.header_len)
         .for_each(|s| sum.add_bytes(s));
     if sum.is_valid() {
         Ok(())
@@ -125,7 +118,7 @@ fn verify_checksum(packet: &Packet, ip: &ip::Received<'_>) -> Result<(), DropRea
 /// A segment to be sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) key: Key,
+    pub(crate) ends: Ends,
     /// The connection's, or 0 where there is none.
     pub(crate) flow: u32,
     pub(crate) seq: SeqNum,
@@ -192,8 +185,8 @@ pub(crate) fn send(
     route: Option<&mut RouteCache>,
 ) -> Result<(), DropReason> {
     let fields = TcpFields {
-        src_port: out.key.local.port(),
-        dst_port: out.key.peer.port(),
+        src_port: out.ends.local_port(),
+        dst_port: out.ends.peer_port(),
         seq: out.seq,
         ack: out.ack,
         flags: out.flags,
@@ -210,7 +203,7 @@ pub(crate) fn send(
     let header = packet.prepend(header_len).map_err(no_bufs)?;
     fields.emit(header);
     // The pseudo-header's part of the checksum; a device, or `offload`, adds the rest.
-    let partial = pseudo(out.key, len).partial();
+    let partial = ip::pseudo_header(&out.ends, IpProto::TCP, len).partial();
     if let Some(field) = header.get_mut(TcpHeader::CHECKSUM_OFFSET..TcpHeader::CHECKSUM_OFFSET + 2)
     {
         field.copy_from_slice(&partial.to_be_bytes());
@@ -220,30 +213,19 @@ pub(crate) fn send(
     h.l4_len = header_len as u8;
     h.tso_segsz = out.segsz;
     h.flow = flow(batch, out);
-    let to = ip::Send {
-        src: *out.key.local.ip(),
-        dst: *out.key.peer.ip(),
-        proto: IpProto::TCP,
-        tos: 0,
-        ttl: 0,
+    let service = Service {
         df: !out.may_fragment,
+        ..Service::of(IpProto::TCP)
     };
     batch.stack.tcp.counters.segments_out.inc();
-    match route {
-        Some(route) => ip4::output::run_cached(batch, packet, &to, route),
-        None => ip4::output::run(batch, packet, &to),
-    }
+    network::output(batch, packet, &out.ends, service, route)
 }
 
 /// The hash of the flow. What answers a segment of no connection has it computed where it matters.
 fn flow(batch: &Batch<'_>, out: &Outgoing) -> u32 {
     let netisr = &batch.stack.netisr;
     match out.flow {
-        0 if netisr.flows_matter() => netisr.flows().between(out.key.local, out.key.peer),
+        0 if netisr.flows_matter() => netisr.flows().between(&out.ends),
         flow => flow,
     }
-}
-
-fn pseudo(key: Key, len: usize) -> Checksum {
-    pseudo_header_v4(*key.local.ip(), *key.peer.ip(), IpProto::TCP, len as u32)
 }

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kern::prim::RmLock;
 use kern::{LockClass, Random, SeededState, order};
 
-use super::pcb::{Inpcb, Key};
+use super::pcb::Inpcb;
+use crate::inet::Ends;
 use hashed::{Hashed, PassedOn};
 
 mod hashed;
@@ -50,13 +51,14 @@ impl Table {
 
     /// The key as its shard has it, and the shard.
     #[inline]
-    fn place(&self, key: &Key) -> (Hashed, &Shard) {
-        let key = Hashed::new(key, &self.hash);
+    fn place(&self, ends: &Ends) -> (Hashed, &Shard) {
+        let Ends::V4(pair) = ends;
+        let key = Hashed::new(pair, &self.hash);
         (key, &self.shards[key.one_of(SHARDS)])
     }
 
-    pub(crate) fn lookup(&self, key: &Key) -> Option<Arc<Inpcb>> {
-        let (key, shard) = self.place(key);
+    pub(crate) fn lookup(&self, ends: &Ends) -> Option<Arc<Inpcb>> {
+        let (key, shard) = self.place(ends);
         shard.read().get(&key).map(Arc::clone)
     }
 
@@ -66,7 +68,7 @@ impl Table {
         if self.len.load(Ordering::Relaxed) >= max {
             return false;
         }
-        let (key, shard) = self.place(&pcb.key);
+        let (key, shard) = self.place(&pcb.ends);
         let mut shard = shard.write();
         if shard.contains_key(&key) {
             return false;
@@ -77,8 +79,8 @@ impl Table {
     }
 
     /// Removes what is under the key if `is_it`, and says so.
-    pub(super) fn remove_if(&self, key: &Key, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
-        let (key, shard) = self.place(key);
+    pub(super) fn remove_if(&self, ends: &Ends, is_it: impl FnOnce(&Arc<Inpcb>) -> bool) -> bool {
+        let (key, shard) = self.place(ends);
         let mut shard = shard.write();
         let found = shard.get(&key).is_some_and(is_it);
         if found {

@@ -47,7 +47,7 @@ pub(crate) fn process(batch: &mut Batch<'_>, t: &mut Tcb, seg: &mut Segment) -> 
         // Nobody will read it, and the peer should know (RFC 1122 4.2.2.13).
         let (seq, ack) = (t.acceptable_seq(), t.recv.nxt);
         t.close(Some(SocketError::Reset));
-        reset::send(batch, seg.key, seq, ack);
+        reset::send(batch, seg.ends, seq, ack);
         return Break(Verdict::Drop(DropReason::TcpAfterClose));
     }
     if seg.seq == t.recv.nxt {

@@ -6,23 +6,26 @@
 //! datagrams of one flow (`tso_segsz`), which are handed over one by one.
 //! Locks: none held over a call. Sources: RFC 768, RFC 1122 section 4.1.
 
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use mbuf::{Chain, Csum, Packet, PullupError};
-use wire::{IpProto, UdpHeader, pseudo_header_v4};
+use wire::{IpProto, UdpHeader};
 
 use super::pcb::{UdpPcb, Whose};
-use super::{Datagram, UdpError};
+use super::{Arrived, UdpError};
 use crate::batch::Batch;
 use crate::drops::DropReason;
-use crate::icmp;
-use crate::ip::{DestScope, IcmpError, Received};
+use crate::inet::Ends;
+use crate::ip::{Address, Addressed, DestScope, IcmpError, Received};
+use crate::network;
+use crate::protosw;
+use crate::sockbuf::Record;
 
 /// Takes in a packet that begins with its IP header.
 #[doc(alias = "udp_input")]
-pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) {
-    let (src, dst) = match parse(&mut packet, ip) {
+pub(crate) fn run<A: Address>(batch: &mut Batch<'_>, mut packet: Packet, from: &Addressed<'_, A>) {
+    let ip = &from.ip;
+    let ends = match parse(&mut packet, from) {
         Ok(ends) => ends,
         Err(reason) => return batch.drop(packet, reason),
     };
@@ -31,20 +34,18 @@ pub(crate) fn run(batch: &mut Batch<'_>, mut packet: Packet, ip: &Received<'_>) 
         DestScope::Local => Whose::Ours(ip.ifp.index),
         DestScope::Foreign => Whose::Foreign(ip.ifp.index),
     };
-    match batch.stack.udp.table.lookup(dst, whose) {
-        Some(pcb) => deliver(batch, &pcb, packet, ip, src, dst),
+    match batch.stack.udp.table.lookup(ends.local(), whose) {
+        Some(pcb) => deliver(batch, &pcb, packet, ip, &ends),
         None => {
             batch.stack.drops.count(DropReason::UdpNoSocket);
-            icmp::output::error(batch, packet, IcmpError::Port);
+            protosw::icmp_error(batch, packet, IcmpError::Port);
         }
     }
 }
 
 /// Checks the header and the checksum; cuts off what is behind the datagram.
-fn parse(
-    packet: &mut Packet,
-    ip: &Received<'_>,
-) -> Result<(SocketAddrV4, SocketAddrV4), DropReason> {
+fn parse<A: Address>(packet: &mut Packet, from: &Addressed<'_, A>) -> Result<Ends, DropReason> {
+    let ip = &from.ip;
     packet
         .pullup(ip.header_len + UdpHeader::LEN)
         .map_err(|e| match e {
@@ -59,17 +60,16 @@ fn parse(
     }
     packet.truncate(ip.header_len + len);
     let verified = packet.header().csum.contains(Csum::L4_VALID) || !header.has_checksum();
-    if !verified && !checksum_ok(packet, ip, header.len()) {
+    if !verified && !checksum_ok(packet, from, header.len()) {
         return Err(DropReason::UdpBadChecksum);
     }
-    let src = SocketAddrV4::new(ip.src, header.src_port());
-    Ok((src, SocketAddrV4::new(ip.dst, header.dst_port())))
+    Ok(A::ends(from, header.src_port(), header.dst_port()))
 }
 
-fn checksum_ok(packet: &Packet, ip: &Received<'_>, len: u16) -> bool {
-    let mut sum = pseudo_header_v4(ip.src, ip.dst, IpProto::UDP, u32::from(len));
+fn checksum_ok<A: Address>(packet: &Packet, from: &Addressed<'_, A>, len: u16) -> bool {
+    let mut sum = A::pseudo_header(from.src, from.dst, IpProto::UDP, u32::from(len));
     packet
-        .segments_from(ip.header_len)
+        .segments_from(from.ip.header_len)
         .for_each(|s| sum.add_bytes(s));
     sum.is_valid()
 }
@@ -80,8 +80,7 @@ fn deliver(
     pcb: &Arc<UdpPcb>,
     mut packet: Packet,
     ip: &Received<'_>,
-    src: SocketAddrV4,
-    dst: SocketAddrV4,
+    ends: &Ends,
 ) {
     packet.trim_front(ip.header_len + UdpHeader::LEN);
     let each = usize::from(packet.header().tso_segsz);
@@ -95,16 +94,7 @@ fn deliver(
             rest.take_front(each)
         };
         let Ok(piece) = piece else { break };
-        taken |= push(
-            batch,
-            pcb,
-            Datagram {
-                src,
-                dst,
-                payload: piece,
-                ttl: ip.ttl,
-            },
-        );
+        taken |= push(batch, pcb, piece, Arrived::new(ends, ip.ttl));
         if whole {
             break;
         }
@@ -118,12 +108,15 @@ fn deliver(
 
 /// Queues a datagram, and sees to it that its readers are woken; false if there is no room.
 #[doc(alias = "udp_append")]
-pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) -> bool {
+pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, data: Chain, with: Arrived) -> bool {
     // Little data must not pin a large cluster while it waits.
     let mut payload = Chain::new();
-    payload.append_compact(&batch.stack.pool, datagram.payload);
-    datagram.payload = payload;
-    match pcb.queue.push(datagram.into()) {
+    payload.append_compact(&batch.stack.pool, data);
+    let record = Record {
+        data: payload,
+        with,
+    };
+    match pcb.queue.push(record) {
         Ok(wakes) => {
             batch.wake(wakes);
             true
@@ -132,20 +125,15 @@ pub(crate) fn push(batch: &mut Batch<'_>, pcb: &UdpPcb, mut datagram: Datagram) 
     }
 }
 
-/// An ICMP error about a datagram from `src`, which should be ours, to `dst`. RFC 1122 4.1.3.3 asks
+/// An ICMP error about a datagram between these ends, of which the local one should be ours. RFC 1122 4.1.3.3 asks
 /// that whoever sent it can hear of it.
 #[doc(alias = "udp_ctlinput")]
-pub(crate) fn control(
-    batch: &mut Batch<'_>,
-    kind: IcmpError,
-    src: SocketAddrV4,
-    dst: SocketAddrV4,
-) {
-    let routes = &batch.stack.routes;
-    let whose = match routes.lookup(*dst.ip()) {
+pub(crate) fn control(batch: &mut Batch<'_>, kind: IcmpError, ends: &Ends) {
+    let (src, dst) = (ends.local(), ends.peer());
+    let whose = match network::way_to(batch.stack, dst.ip()) {
         // Sent from an address that the interface towards `dst` answers for.
-        Some(route) if !routes.is_local(*src.ip()) => Whose::Foreign(route.ifp.index),
-        Some(route) => Whose::Ours(route.ifp.index),
+        Some(way) if !network::is_local(batch.stack, src.ip()) => Whose::Foreign(way.ifp.index),
+        Some(way) => Whose::Ours(way.ifp.index),
         None => Whose::Many,
     };
     if let Some(pcb) = batch.stack.udp.table.lookup(src, whose) {

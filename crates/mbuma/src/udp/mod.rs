@@ -9,12 +9,13 @@
 //! Locks: the table (UDP_TABLE); each socket has a queue (UDP).
 //! Sources: RFC 768, RFC 1122 section 4.1, RFC 6056 (ports).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use kern::Random;
 use mbuf::Chain;
 
 use crate::config::Config;
+use crate::inet::Ends;
 use crate::ip::IcmpError;
 use crate::sockbuf::{Ancillary, Record};
 
@@ -26,9 +27,9 @@ pub(crate) mod pcb;
 #[derive(Debug)]
 pub struct Datagram {
     /// The sender.
-    pub src: SocketAddrV4,
+    pub src: SocketAddr,
     /// The receiver.
-    pub dst: SocketAddrV4,
+    pub dst: SocketAddr,
     /// What it carries.
     pub payload: Chain,
     /// Hops that it had left.
@@ -38,34 +39,24 @@ pub struct Datagram {
 /// What belongs to a datagram's bytes while they wait.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    src: SocketAddrV4,
-    dst: SocketAddrV4,
+    ends: Ends,
     ttl: u8,
+}
+
+impl Arrived {
+    pub(crate) fn new(ends: &Ends, ttl: u8) -> Self {
+        Self { ends: *ends, ttl }
+    }
 }
 
 impl Ancillary for Arrived {}
 
-impl From<Datagram> for Record<Arrived> {
-    fn from(datagram: Datagram) -> Self {
-        let Datagram {
-            src,
-            dst,
-            payload,
-            ttl,
-        } = datagram;
-        Self {
-            data: payload,
-            with: Arrived { src, dst, ttl },
-        }
-    }
-}
-
 impl From<Record<Arrived>> for Datagram {
     fn from(record: Record<Arrived>) -> Self {
-        let Arrived { src, dst, ttl } = record.with;
+        let Arrived { ends, ttl } = record.with;
         Self {
-            src,
-            dst,
+            src: ends.peer(),
+            dst: ends.local(),
             payload: record.data,
             ttl,
         }
@@ -76,9 +67,9 @@ impl From<Record<Arrived>> for Datagram {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpError {
     /// The address that it was sent from.
-    pub src: SocketAddrV4,
+    pub src: SocketAddr,
     /// The address that it did not reach.
-    pub dst: SocketAddrV4,
+    pub dst: SocketAddr,
     /// Why.
     pub kind: IcmpError,
 }
@@ -108,10 +99,10 @@ impl UdpState {
     }
 
     /// A socket's state, not bound yet.
-    pub(crate) fn new_pcb(&self, local: SocketAddrV4, any: Option<crate::IfIndex>) -> pcb::UdpPcb {
+    pub(crate) fn new_pcb(&self, local: SocketAddr, any: Option<crate::IfIndex>) -> pcb::UdpPcb {
         pcb::UdpPcb::new(local, any, self.queue_max)
     }
 }
 
 /// The address of a socket that is bound to none in particular.
-pub(crate) const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+pub(crate) const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));

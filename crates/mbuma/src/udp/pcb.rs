@@ -12,7 +12,7 @@
 //! Sources: RFC 768, RFC 6056 section 3.3.1 (random ports).
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use kern::prim::{Mutex, RmLock};
@@ -36,19 +36,19 @@ const FIRST_FREE_PORT: u16 = 49_152;
 #[derive(Debug)]
 pub(crate) struct UdpPcb {
     /// Where it is bound; the address may be unspecified.
-    pub(crate) local: SocketAddrV4,
+    pub(crate) local: SocketAddr,
     /// Takes the datagrams on this interface that no other socket takes.
     pub(crate) any: Option<IfIndex>,
     pub(crate) queue: RecvSide<Arrived>,
     pub(crate) errors: RecvSide<UdpError>,
     /// The way that the last datagram went, for the next one to the same address.
-    pub(super) route: Mutex<(Ipv4Addr, RouteCache)>,
+    pub(super) route: Mutex<(IpAddr, RouteCache)>,
 }
 
 impl UdpPcb {
-    pub(super) fn new(local: SocketAddrV4, any: Option<IfIndex>, queue_max: usize) -> Self {
+    pub(super) fn new(local: SocketAddr, any: Option<IfIndex>, queue_max: usize) -> Self {
         let (queue, errors) = (RecvSide::new(queue_max), RecvSide::new(ERRORS_MAX));
-        let route = (Ipv4Addr::UNSPECIFIED, RouteCache::default());
+        let route = (Ipv4Addr::UNSPECIFIED.into(), RouteCache::default());
         Self {
             local,
             any,
@@ -123,13 +123,13 @@ impl Table {
 
     /// A port that is free on `addr`: the search begins at a random place (RFC 6056 3.3.1), which
     /// `random` chooses.
-    pub(crate) fn free_port(&self, addr: Ipv4Addr, random: u32) -> Option<u16> {
+    pub(crate) fn free_port(&self, addr: IpAddr, random: u32) -> Option<u16> {
         let inner = self.0.read();
         let count = u32::from(u16::MAX - FIRST_FREE_PORT) + 1;
         let port_at = |i| FIRST_FREE_PORT + ((random % count + i) % count) as u16;
         (0..count).map(port_at).find(|port| {
             let list = inner.by_port.get(port).map_or(&[][..], Vec::as_slice);
-            !list.iter().any(|p| overlap(*p.local.ip(), addr))
+            !list.iter().any(|p| overlap(p.local.ip(), addr))
         })
     }
 
@@ -142,21 +142,25 @@ impl Table {
 
     /// The socket that is bound there.
     #[cfg(all(test, shuttle))]
-    pub(crate) fn find_bound(&self, local: SocketAddrV4) -> Arc<UdpPcb> {
+    pub(crate) fn find_bound(&self, local: SocketAddr) -> Arc<UdpPcb> {
         let found = self.lookup(local, Whose::Many);
         found.expect("somebody is bound there")
     }
 
     /// The socket that a datagram to `dst` is for.
     #[doc(alias = "in_pcblookup")]
-    pub(super) fn lookup(&self, dst: SocketAddrV4, whose: Whose) -> Option<Arc<UdpPcb>> {
+    pub(super) fn lookup(&self, dst: SocketAddr, whose: Whose) -> Option<Arc<UdpPcb>> {
         let inner = self.0.read();
         let list = inner
             .by_port
             .get(&dst.port())
             .map_or(&[][..], Vec::as_slice);
         let exact = list.iter().find(|p| p.local.ip() == dst.ip());
-        let on_all = || list.iter().find(|p| p.local.ip().is_unspecified());
+        let on_all = || {
+            let same = |p: &&Arc<UdpPcb>| p.local.is_ipv4() == dst.is_ipv4();
+            list.iter()
+                .find(|p| p.local.ip().is_unspecified() && same(p))
+        };
         let any = |iface| inner.any.iter().find(|p| p.any == Some(iface));
         let found = exact.or_else(|| match whose {
             Whose::Many => on_all(),
@@ -169,11 +173,12 @@ impl Table {
 
 /// Whether a datagram could be for both.
 fn in_each_others_way(a: &UdpPcb, b: &UdpPcb) -> bool {
-    a.any == b.any && (a.any.is_some() || overlap(*a.local.ip(), *b.local.ip()))
+    a.any == b.any && (a.any.is_some() || overlap(a.local.ip(), b.local.ip()))
 }
 
-fn overlap(a: Ipv4Addr, b: Ipv4Addr) -> bool {
-    a == b || a.is_unspecified() || b.is_unspecified()
+fn overlap(a: IpAddr, b: IpAddr) -> bool {
+    let all = a.is_unspecified() || b.is_unspecified();
+    a == b || (all && a.is_ipv4() == b.is_ipv4())
 }
 
 #[cfg(test)]

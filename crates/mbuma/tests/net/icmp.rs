@@ -66,7 +66,7 @@ fn foreign_pings_go_to_the_interceptor() {
     assert!(echoes.recv().is_none());
     assert_eq!(
         (echo.src, echo.dst, echo.id, echo.seq, echo.ttl),
-        (PEER, FOREIGN, 5, 2, 64)
+        (PEER.into(), FOREIGN.into(), 5, 2, 64)
     );
     echoes.reply(&echo, lab.chain(b"answer me"));
     let frame = lab.frame();
@@ -282,7 +282,7 @@ fn errors_reach_the_udp_socket() {
     let heard = socket.take_error().unwrap();
     assert_eq!(
         (heard.src, heard.dst, heard.kind),
-        (at(US, 1000), at(PEER, 9), IcmpError::Port)
+        (at(US, 1000).into(), at(PEER, 9).into(), IcmpError::Port)
     );
     assert!(socket.take_error().is_none());
     drop(socket);

@@ -64,7 +64,7 @@ fn a_route_to_a_host_leaves_its_address_to_it() {
             lab.give(&ip_frame(&fields, &udp(at(src, 9), at(dst, 7), b"x")));
             socket.recv().ok().map(|got| got.src)
         };
-        assert_eq!(give(FOREIGN, US), Some(at(FOREIGN, 9)));
+        assert_eq!(give(FOREIGN, US), Some(at(FOREIGN, 9).into()));
         assert_eq!(give(PEER, FOREIGN), None);
         assert!(lab.stack.udp_bind(at(FOREIGN, 8)).is_err());
         lab.frames();

@@ -32,7 +32,7 @@ fn echo_both_ways() {
         let datagram = socket.recv().unwrap();
         assert_eq!(
             (datagram.src, datagram.dst, datagram.ttl),
-            (at(PEER, 4000), at(US, 7), 64)
+            (at(PEER, 4000).into(), at(US, 7).into(), 64)
         );
         assert_eq!(datagram.payload.to_vec(), data);
         socket
@@ -159,9 +159,9 @@ fn any_socket() {
 
     assert_eq!(dns.recv().unwrap().payload.to_vec(), b"to ours");
     let datagram = any.recv().unwrap();
-    assert_eq!(datagram.dst, at(FOREIGN, 53));
+    assert_eq!(datagram.dst, at(FOREIGN, 53).into());
     let ours = any.recv().unwrap();
-    assert_eq!(ours.dst, at(US, 99));
+    assert_eq!(ours.dst, at(US, 99).into());
     assert!(any.recv().is_err() && dns.recv().is_err());
     any.send(lab.chain(b"answer"), datagram.dst, datagram.src)
         .unwrap();
@@ -217,7 +217,7 @@ fn from_no_address() {
     };
     let packet = ip(&fields, &udp(at(none, 68), at(everybody, 67), b"discover"));
     lab.give(&ether(MacAddr::BROADCAST, EtherType::IPV4, &packet));
-    assert_eq!(server.recv().unwrap().src, at(none, 68));
+    assert_eq!(server.recv().unwrap().src, at(none, 68).into());
     let fields = Ipv4Fields { dst: US, ..fields };
     lab.give(&ip_frame(
         &fields,

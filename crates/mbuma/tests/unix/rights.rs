@@ -108,8 +108,12 @@ fn every_kind_of_socket_passes() {
     let datagram = unix.datagram_bind(b"d").unwrap();
     let listener = unix.listen(b"l", 1).unwrap();
     let records_listener = unix.seqpacket_listen(b"s", 1).unwrap();
-    let tcp = stack.tcp_listen("0.0.0.0:80".parse().unwrap(), 1).unwrap();
-    let udp = stack.udp_bind("0.0.0.0:53".parse().unwrap()).unwrap();
+    let tcp = stack
+        .tcp_listen((std::net::Ipv4Addr::UNSPECIFIED, 80), 1)
+        .unwrap();
+    let udp = stack
+        .udp_bind((std::net::Ipv4Addr::UNSPECIFIED, 53))
+        .unwrap();
     let all = message(&stack, b"all")
         .with(pair.0)
         .with(records.0)

@@ -19,8 +19,8 @@ fn an_answer_ends_the_wait_and_its_timer() {
         let token = Token::nth(Kind::Ping, u32::from(seq));
         let timer = shared.after(ANSWER_WAIT, token);
         let echo = Echo {
-            src: crate::guest::Addressing::DEFAULT.guest,
-            dst: asked,
+            src: crate::guest::Addressing::DEFAULT.guest.into(),
+            dst: asked.into(),
             id: 1,
             seq: 2,
             payload: Chain::new(),

@@ -1,4 +1,4 @@
-use std::net::UdpSocket;
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 
 use kern::Time;
 use mbuf::{Chain, Live, MbufPool, PoolConfig};
@@ -6,11 +6,12 @@ use mbuma::socket::Datagram;
 
 use super::super::question::{ANSWER_WAIT, Question};
 use super::super::quote::{KEPT_WHOLE_MAX, QUOTED_MAX};
-use super::{ANSWERED_IDLE_MAX, Ends, Flow, IDLE_MAX, Outlet};
+use super::{ANSWERED_IDLE_MAX, Flow, FlowEnds, IDLE_MAX, Outlet};
+use crate::guest::Addressing;
 
-const ENDS: Ends = Ends {
-    guest: std::net::SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, 1000),
-    remote: std::net::SocketAddrV4::new(crate::guest::Addressing::DEFAULT.dns, 53),
+const ENDS: FlowEnds = FlowEnds {
+    guest: SocketAddr::V4(SocketAddrV4::new(Addressing::DEFAULT.guest, 1000)),
+    remote: SocketAddr::V4(SocketAddrV4::new(Addressing::DEFAULT.dns, 53)),
 };
 
 fn question(asked: Option<Time>) -> Outlet {

@@ -1,20 +1,20 @@
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use kern::{Random, Time};
 
-use super::super::flow::{Ends, Flow, Outlet};
+use super::super::flow::{Flow, FlowEnds, Outlet};
 use super::super::question::Question;
 use super::{CLIENTS_LEAST, CLIENTS_MAX, FlowTable, OWN_MAX, QUESTIONS_MAX};
 
-fn addr(n: u32) -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7)
+fn addr(n: u32) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 7))
 }
 
-fn ends(group: usize, n: u32) -> Ends {
+fn ends(group: usize, n: u32) -> FlowEnds {
     let port = 1000 + group as u16;
-    Ends {
-        guest: SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, port),
+    FlowEnds {
+        guest: SocketAddr::from((crate::guest::Addressing::DEFAULT.guest, port)),
         remote: addr(n),
     }
 }
@@ -30,13 +30,13 @@ fn outlet(group: usize, n: u32) -> Outlet {
         0 => Outlet::Own(socket()),
         1 => Outlet::Resolver(Question {
             socket: socket(),
-            resolver: SocketAddr::from(addr(0)),
+            resolver: addr(0),
             asked: None,
             others: 0,
         }),
         port => Outlet::Inlet {
             index: port - 2,
-            client: SocketAddr::from(addr(n)),
+            client: addr(n),
         },
     }
 }
@@ -46,7 +46,10 @@ fn add(table: &mut FlowTable, group: usize, n: u32) -> Option<u32> {
     let outlet = outlet(group, n);
     let gone = table.make_room(&outlet);
     table.insert(Flow::new(ends(group, n), outlet, Time::ZERO));
-    gone.map(|flow| flow.ends.remote.ip().to_bits() - 0x0a00_0000)
+    gone.map(|flow| match flow.ends.remote.ip() {
+        IpAddr::V4(ip) => ip.to_bits() - 0x0a00_0000,
+        IpAddr::V6(ip) => panic!("no flow to {ip} was added"),
+    })
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn a_flood_to_a_port_costs_only_its_own_clients() {
     for group in [0, 1, 2] {
         assert!(table.between(&ends(group, 1)).is_some(), "{group}");
     }
-    let client = SocketAddr::from(addr(1));
+    let client = addr(1);
     assert!(table.of_client(0, client).is_some() && table.of_client(1, client).is_none());
 }
 
@@ -98,7 +101,7 @@ fn it_does_what_lists_by_age_would() {
             let token = table.between(&ends(group, n));
             assert_eq!(token.is_some(), at.is_some(), "seed {seed}, step {step}");
             // A client that comes back after its flow ended finds none, and not the one that ended.
-            let of_client = table.of_client(0, SocketAddr::from(addr(n)));
+            let of_client = table.of_client(0, addr(n));
             assert!(group != 2 || of_client == token, "seed {seed}, step {step}");
             match (token.zip(at), random.below(4)) {
                 (Some((token, at)), 0) => {

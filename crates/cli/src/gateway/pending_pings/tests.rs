@@ -14,8 +14,8 @@ fn timer() -> CalloutId {
 
 fn echo(pool: &MbufPool, len: usize) -> Echo {
     Echo {
-        src: crate::guest::Addressing::DEFAULT.guest,
-        dst: Ipv4Addr::new(192, 0, 2, 1),
+        src: crate::guest::Addressing::DEFAULT.guest.into(),
+        dst: Ipv4Addr::new(192, 0, 2, 1).into(),
         id: 1,
         seq: 2,
         payload: Chain::from_slice(pool, &vec![7; len]).expect("buffers"),

@@ -9,7 +9,7 @@
 //! Locks: each connection's, in turn.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use kern::Time;
 use mbuma::socket::TcpInfo;
@@ -33,8 +33,8 @@ pub(super) struct Listing {
 /// A TCP connection.
 #[derive(Debug, Serialize)]
 struct Tcp {
-    guest: SocketAddrV4,
-    remote: SocketAddrV4,
+    guest: SocketAddr,
+    remote: SocketAddr,
     state: String,
     /// Bytes from the guest that were not read yet.
     up_queue: usize,
@@ -50,8 +50,8 @@ struct Tcp {
 /// A UDP flow.
 #[derive(Debug, Serialize)]
 struct Udp {
-    guest: SocketAddrV4,
-    remote: SocketAddrV4,
+    guest: SocketAddr,
+    remote: SocketAddr,
     idle_s: f64,
 }
 
@@ -80,7 +80,7 @@ impl Listing {
 }
 
 impl Tcp {
-    fn of(guest: SocketAddrV4, remote: SocketAddrV4, info: &TcpInfo) -> Tcp {
+    fn of(guest: SocketAddr, remote: SocketAddr, info: &TcpInfo) -> Tcp {
         Tcp {
             guest,
             remote,

@@ -1,6 +1,6 @@
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
-use super::super::flow::{Ends, Outlet};
+use super::super::flow::{FlowEnds, Outlet};
 use super::super::test_gateway;
 use super::GuestFlows;
 
@@ -13,11 +13,11 @@ fn a_flow_takes_its_timer_along() {
     let mut flows = GuestFlows::new(&shared, socket);
     flows.table.add_port();
     for n in 0..5000 {
-        let remote = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + n), 7);
-        let guest = SocketAddrV4::new(crate::guest::Addressing::DEFAULT.guest, 1000);
-        let client = SocketAddr::from(remote);
+        let remote = SocketAddr::from((Ipv4Addr::from_bits(0x0a00_0000 + n), 7));
+        let guest = SocketAddr::from((crate::guest::Addressing::DEFAULT.guest, 1000));
+        let client = remote;
         let outlet = Outlet::Inlet { index: 0, client };
-        let ends = Ends { guest, remote };
+        let ends = FlowEnds { guest, remote };
         flows
             .add(&mut shared, ends, outlet)
             .expect("no descriptor is needed");

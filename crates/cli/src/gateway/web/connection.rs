@@ -427,7 +427,7 @@ impl WebConnection {
     /// Makes the line of the response that ends.
     fn log(&mut self) {
         if let (Some(logged), Some(sending)) = (self.logged.take(), &self.sending) {
-            let client = (*self.stream.peer_addr().ip()).into();
+            let client = self.stream.peer_addr().ip();
             let (status, bytes) = (sending.status.code(), sending.body_sent());
             let line = logged.line(client, status, bytes, SystemTime::now());
             self.lines.push(line);

@@ -28,9 +28,9 @@ impl Pair {
             let config = IfConfig::new("epair0").with_addr(Ipv4Addr::new(192, 0, 2, host), 24);
             end.attach(&stacks[usize::from(host) - 1], config, Input::Direct);
         }
-        let server = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), 80);
+        let server = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 2), 80));
         let listener = stacks[1].tcp_listen(server, 1).unwrap();
-        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let client = stacks[0].tcp_connect(any, server).unwrap();
         Self {
             client,

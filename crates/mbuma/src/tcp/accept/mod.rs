@@ -17,15 +17,16 @@
 //! the orders.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
 use kern::prim::Mutex;
 use kern::{LockClass, Random, RmLock, SeededState, order};
 
-use super::pcb::{Inpcb, Key};
+use super::pcb::Inpcb;
 use crate::ifnet::IfIndex;
+use crate::inet::Ends;
 use crate::waiters::{FutureId, WaitBy, WaiterSet, Wakes, Want};
 
 use syn_queue::{Embryos, Ticket};
@@ -92,7 +93,7 @@ impl Place {
 /// A half-open connection that has to make room.
 #[derive(Debug)]
 pub(crate) struct CrowdedOut {
-    pub(crate) key: Key,
+    pub(crate) ends: Ends,
     queue: Arc<AcceptQueue>,
     ticket: Ticket,
 }
@@ -110,17 +111,17 @@ impl AcceptQueue {
 
     /// Takes a place for a connection to come, and says whose it was if there was none left; nothing if the backlog
     /// is full.
-    pub(crate) fn reserve(self: &Arc<Self>, key: Key) -> Option<(Place, Option<CrowdedOut>)> {
+    pub(crate) fn reserve(self: &Arc<Self>, ends: Ends) -> Option<(Place, Option<CrowdedOut>)> {
         let mut q = self.queue.lock();
         if q.closed || q.ready.len() >= self.backlog {
             return None;
         }
-        let ticket = q.syn_queue.add(key);
+        let ticket = q.syn_queue.add(ends);
         let oldest = q.syn_queue.crowd_out(self.half_open_max);
         drop(q);
         let queue = || Arc::clone(self);
-        let oldest = oldest.map(|(ticket, key)| CrowdedOut {
-            key,
+        let oldest = oldest.map(|(ticket, ends)| CrowdedOut {
+            ends,
             queue: queue(),
             ticket,
         });
@@ -140,12 +141,12 @@ impl AcceptQueue {
 
     /// Takes a place for a connection that is ready in a moment, beside those that are half open; nothing if the
     /// backlog is full.
-    pub(crate) fn reserve_beyond(self: &Arc<Self>, key: Key) -> Option<Place> {
+    pub(crate) fn reserve_beyond(self: &Arc<Self>, ends: Ends) -> Option<Place> {
         let mut q = self.queue.lock();
         let ready = !q.closed && q.ready.len() < self.backlog;
         ready.then(|| Place {
             queue: Arc::clone(self),
-            ticket: q.syn_queue.add(key),
+            ticket: q.syn_queue.add(ends),
         })
     }
 
@@ -196,7 +197,16 @@ impl AcceptQueue {
     }
 }
 
-type ByAddr = HashMap<(Ipv4Addr, u16), Arc<AcceptQueue>, SeededState>;
+type ByAddr = HashMap<SocketAddr, Arc<AcceptQueue>, SeededState>;
+
+/// All addresses of its version, with its port.
+fn any_of(addr: SocketAddr) -> SocketAddr {
+    let all = match addr {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(all, addr.port())
+}
 
 /// Which user listens where.
 struct Tables {
@@ -223,13 +233,10 @@ impl Listeners {
     }
 
     /// The listener for `addr`, or one for its port on any of our addresses.
-    pub(crate) fn find(&self, addr: SocketAddrV4, ours: bool) -> Option<Arc<AcceptQueue>> {
+    pub(crate) fn find(&self, addr: SocketAddr, ours: bool) -> Option<Arc<AcceptQueue>> {
         let tables = self.tables.read();
-        let exact = tables.by_addr.get(&(*addr.ip(), addr.port()));
-        let any = || {
-            ours.then(|| tables.by_addr.get(&(Ipv4Addr::UNSPECIFIED, addr.port())))
-                .flatten()
-        };
+        let exact = tables.by_addr.get(&addr);
+        let any = || ours.then(|| tables.by_addr.get(&any_of(addr))).flatten();
         exact.or_else(any).map(Arc::clone)
     }
 
@@ -244,13 +251,12 @@ impl Listeners {
     }
 
     /// Adds a listener; false if the address is taken.
-    pub(crate) fn add(&self, addr: SocketAddrV4, queue: &Arc<AcceptQueue>) -> bool {
+    pub(crate) fn add(&self, addr: SocketAddr, queue: &Arc<AcceptQueue>) -> bool {
         let mut tables = self.tables.write();
-        let key = (*addr.ip(), addr.port());
-        if tables.by_addr.contains_key(&key) {
+        if tables.by_addr.contains_key(&addr) {
             return false;
         }
-        tables.by_addr.insert(key, Arc::clone(queue));
+        tables.by_addr.insert(addr, Arc::clone(queue));
         true
     }
 

@@ -28,10 +28,11 @@ use wire::SeqNum;
 
 use super::*;
 use crate::Config;
+use crate::inet::Ends;
 use crate::park::Parker;
 use crate::socket::TcpListener;
 use crate::stack::Stack;
-use crate::tcp::pcb::{Key, State, Tcb};
+use crate::tcp::pcb::{State, Tcb};
 use crate::tcp::visit;
 
 const BACKLOG: usize = 2;
@@ -85,7 +86,7 @@ impl Listening {
     fn connection(&self, port: u16) -> Arc<Inpcb> {
         let inner = &self.stack.0;
         let peer = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 2), port);
-        let key = Key { local: LOCAL, peer };
+        let ends = Ends::between(LOCAL.into(), peer.into()).expect("one version");
         let t = Tcb::new(
             &inner.tcp.config,
             State::Closed,
@@ -93,7 +94,7 @@ impl Listening {
             1460,
             inner.clock.now(),
         );
-        let pcb = Inpcb::new(key, 0, t);
+        let pcb = Inpcb::new(ends, 0, t);
         assert!(inner.tcp.table.insert(&pcb, 64));
         pcb
     }
@@ -122,7 +123,7 @@ impl Listening {
     /// A peer's SYN, and its acknowledgement or reset. Says whether the user is to get the connection.
     fn connect(&self, port: u16) -> bool {
         let pcb = self.connection(port);
-        let Some((place, oldest)) = self.queue.reserve(pcb.key) else {
+        let Some((place, oldest)) = self.queue.reserve(pcb.ends) else {
             self.end(&pcb);
             return false;
         };

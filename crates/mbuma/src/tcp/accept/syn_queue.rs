@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tcp::pcb::Key;
+use crate::inet::Ends;
 
 /// Which of its listener's half-open connections one is. A later one's is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub(crate) struct Ticket(u64);
 #[doc(alias = "syncache")]
 #[derive(Debug, Default)]
 pub(super) struct Embryos {
-    by_age: BTreeMap<Ticket, Key>,
+    by_age: BTreeMap<Ticket, Ends>,
     next: u64,
 }
 
@@ -28,16 +28,16 @@ impl Embryos {
         self.by_age.len()
     }
 
-    pub(super) fn add(&mut self, key: Key) -> Ticket {
+    pub(super) fn add(&mut self, ends: Ends) -> Ticket {
         let ticket = Ticket(self.next);
         // 2^64 of them never come.
         self.next += 1;
-        self.by_age.insert(ticket, key);
+        self.by_age.insert(ticket, ends);
         ticket
     }
 
     /// The oldest, which is forgotten, if there are more than `max`.
-    pub(super) fn crowd_out(&mut self, max: usize) -> Option<(Ticket, Key)> {
+    pub(super) fn crowd_out(&mut self, max: usize) -> Option<(Ticket, Ends)> {
         match self.len() > max {
             true => self.by_age.pop_first(),
             false => None,

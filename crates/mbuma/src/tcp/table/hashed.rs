@@ -6,11 +6,11 @@
 //! not known outside, so an attacker can't choose keys that collide.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 
 use kern::SeededState;
 
-use super::Key;
+use crate::inet::Pair;
 
 /// A key and its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,12 @@ pub(super) struct Hashed {
 
 impl Hashed {
     #[inline]
-    pub(super) fn new(key: &Key, state: &SeededState) -> Self {
-        let Key { local, peer } = key;
-        let host = |at: &SocketAddrV4| u64::from(at.ip().to_bits());
-        let port = |at: &SocketAddrV4| u32::from(at.port());
+    pub(super) fn new(pair: &Pair<Ipv4Addr>, state: &SeededState) -> Self {
+        let host = |addr: Ipv4Addr| u64::from(addr.to_bits());
         Self {
-            hosts: host(local) << 32 | host(peer),
-            ports: port(local) << 16 | port(peer),
-            hash: state.hash_bytes(&key.to_bytes()) as u32,
+            hosts: host(pair.local) << 32 | host(pair.peer),
+            ports: u32::from(pair.local_port) << 16 | u32::from(pair.peer_port),
+            hash: state.hash_bytes(&pair.to_bytes()) as u32,
         }
     }
 

@@ -1,15 +1,15 @@
 use super::*;
 use crate::udp::ANY;
 
-const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const IF1: IfIndex = IfIndex(1);
 
 fn table() -> Table {
     Table::new(&mut Random::from_seed(1))
 }
 
-fn bind(table: &Table, local: SocketAddrV4, any: Option<IfIndex>) -> Option<Arc<UdpPcb>> {
+fn bind(table: &Table, local: SocketAddr, any: Option<IfIndex>) -> Option<Arc<UdpPcb>> {
     let pcb = Arc::new(UdpPcb::new(local, any, 1));
     table.insert(&pcb).then_some(pcb)
 }
@@ -18,10 +18,15 @@ fn bind(table: &Table, local: SocketAddrV4, any: Option<IfIndex>) -> Option<Arc<
 #[test]
 fn the_closest_socket_is_meant() {
     let table = table();
-    let a = bind(&table, SocketAddrV4::new(A, 1), None).unwrap();
-    let all = bind(&table, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 2), None).unwrap();
+    let a = bind(&table, SocketAddr::new(A, 1), None).unwrap();
+    let all = bind(
+        &table,
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 2),
+        None,
+    )
+    .unwrap();
     let any = bind(&table, ANY, Some(IF1)).unwrap();
-    let find = |addr, port, whose| table.lookup(SocketAddrV4::new(addr, port), whose);
+    let find = |addr, port, whose| table.lookup(SocketAddr::new(addr, port), whose);
     let is = |found: Option<Arc<UdpPcb>>, pcb| found.is_some_and(|p| Arc::ptr_eq(&p, pcb));
     assert!(is(find(A, 1, Whose::Ours(IF1)), &a));
     assert!(is(find(B, 2, Whose::Ours(IF1)), &all));
@@ -43,12 +48,19 @@ fn the_closest_socket_is_meant() {
 #[test]
 fn conflicts() {
     let table = table();
-    let a = bind(&table, SocketAddrV4::new(A, 1), None).unwrap();
-    assert!(bind(&table, SocketAddrV4::new(A, 1), None).is_none());
-    assert!(bind(&table, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 1), None).is_none());
-    assert!(bind(&table, SocketAddrV4::new(B, 1), None).is_some());
+    let a = bind(&table, SocketAddr::new(A, 1), None).unwrap();
+    assert!(bind(&table, SocketAddr::new(A, 1), None).is_none());
+    assert!(
+        bind(
+            &table,
+            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 1),
+            None
+        )
+        .is_none()
+    );
+    assert!(bind(&table, SocketAddr::new(B, 1), None).is_some());
     table.remove(&a);
-    assert!(bind(&table, SocketAddrV4::new(A, 1), None).is_some());
+    assert!(bind(&table, SocketAddr::new(A, 1), None).is_some());
     let any = bind(&table, ANY, Some(IF1)).unwrap();
     assert!(bind(&table, ANY, Some(IF1)).is_none());
     table.remove(&any);
@@ -64,13 +76,13 @@ fn every_free_port_is_found() {
     for _ in 0..count {
         let port = table.free_port(A, random.next_u32()).unwrap();
         assert!(port >= FIRST_FREE_PORT);
-        assert!(bind(&table, SocketAddrV4::new(A, port), None).is_some());
+        assert!(bind(&table, SocketAddr::new(A, port), None).is_some());
     }
     assert_eq!(table.free_port(A, random.next_u32()), None);
     assert!(table.free_port(B, random.next_u32()).is_some());
     assert!(
         table
-            .free_port(Ipv4Addr::UNSPECIFIED, random.next_u32())
+            .free_port(Ipv4Addr::UNSPECIFIED.into(), random.next_u32())
             .is_none()
     );
 }

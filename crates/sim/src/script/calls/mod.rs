@@ -14,7 +14,7 @@
 //! each event.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use mbuma::{SocketError, Stack, TcpConfig};
 
@@ -203,7 +203,7 @@ impl Sockets {
     }
 
     /// The sockets that listen, and the connections that the program holds.
-    pub(super) fn held(&self) -> (usize, Vec<(SocketAddrV4, SocketAddrV4)>) {
+    pub(super) fn held(&self) -> (usize, Vec<(SocketAddr, SocketAddr)>) {
         let (mut listeners, mut held) = (0, Vec::new());
         for d in self.table.values() {
             match &d.object {

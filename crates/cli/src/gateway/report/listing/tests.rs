@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::*;
 
 fn tcp(port: u16) -> Tcp {
-    let guest = SocketAddrV4::new(Ipv4Addr::new(10, 0, 2, 100), port);
-    let remote = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), 443);
+    let guest = (Ipv4Addr::new(10, 0, 2, 100), port).into();
+    let remote = (Ipv4Addr::new(192, 0, 2, 7), 443).into();
     let info = TcpInfo {
         state: State::FinWait1,
         mss: 1460,

@@ -1,0 +1,90 @@
+//! Packets that leave, of whichever version of IP: the one place where the way out forks.
+//!
+//! Called by: tcp, udp, the sockets, which know the ends of a flow. Calls: route, ip4/output. ICMP belongs to a version, and calls its
+//! output itself. Locks: none held here; the caller may hold a connection's.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use mbuf::Packet;
+
+use crate::batch::Batch;
+use crate::drops::DropReason;
+use crate::ifnet::{IfIndex, Ifnet};
+use crate::inet::Ends;
+use crate::ip::{Send, Service};
+use crate::ip4;
+use crate::route::RouteCache;
+use crate::state::StackState;
+
+/// Sends a packet that begins with the header of the protocol above. `route` is the sender's, if it keeps one.
+///
+/// # Errors
+/// The packet was dropped, and counted, for this reason.
+pub(crate) fn output(
+    batch: &mut Batch<'_>,
+    packet: Packet,
+    ends: &Ends,
+    service: Service,
+    route: Option<&mut RouteCache>,
+) -> Result<(), DropReason> {
+    match ends {
+        Ends::V4(pair) => {
+            let to = Send {
+                src: pair.local,
+                dst: pair.peer,
+                service,
+            };
+            match route {
+                Some(route) => ip4::output::run_cached(batch, packet, &to, route),
+                None => ip4::output::run(batch, packet, &to),
+            }
+        }
+    }
+}
+
+/// The way to an address.
+pub(crate) struct WayOut {
+    pub(crate) ifp: Arc<Ifnet>,
+    /// The address to send from unless the sender chose one; unspecified if the interface has none.
+    pub(crate) src: IpAddr,
+}
+
+/// The way to `dst`, if there is one.
+pub(crate) fn way_to(stack: &StackState, dst: IpAddr) -> Option<WayOut> {
+    match dst {
+        IpAddr::V4(dst) => stack.routes.lookup(dst).map(|route| WayOut {
+            ifp: route.ifp,
+            src: route.src.into(),
+        }),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// The address to send a datagram from to `dst`, which may be a group, if there is a way.
+pub(crate) fn source_to(stack: &StackState, dst: IpAddr) -> Option<IpAddr> {
+    match dst {
+        IpAddr::V4(dst) if dst.is_broadcast() || dst.is_multicast() => {
+            let route = stack.routes.lookup_group(Ipv4Addr::UNSPECIFIED, dst);
+            route.map(|route| route.src.into())
+        }
+        IpAddr::V4(dst) => stack.routes.source_to(dst).map(IpAddr::from),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Whether the way to `dst` leads through this interface.
+pub(crate) fn leads_through(stack: &StackState, index: IfIndex, dst: IpAddr) -> bool {
+    match dst {
+        IpAddr::V4(dst) => stack.routes.leads_through(index, dst),
+        IpAddr::V6(_) => false,
+    }
+}
+
+/// Whether `addr` is an address of this stack.
+pub(crate) fn is_local(stack: &StackState, addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => stack.routes.is_local(addr),
+        IpAddr::V6(_) => false,
+    }
+}
